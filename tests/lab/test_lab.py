@@ -19,33 +19,10 @@ from weft.lab import formula, job, origins, sass
 
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
-from lab_client import Lab, running
+from lab_client import JOB, TURN, Lab, running
 from weft.lab.process import Worker
 
 pytestmark = pytest.mark.sim
-
-TURN = r"""#include <cstdio>
-__global__ void turn(const float* x, float* y, int n) {
-    __shared__ float tile[32][32];
-    int t = threadIdx.x;
-    for (int i = 0; i < n; ++i) tile[i][t] = x[i * 32 + t];
-    __syncthreads();
-    if (t % 4 == 1)
-        y[t] = tile[t][2] * 3;
-    if (t == 5) printf("lane %d\n", t);
-}
-"""
-JOB: dict[str, Any] = {
-    "kind": "cuda",
-    "source": TURN,
-    "sizes": [{"name": "n", "value": 32}],
-    "arrays": [
-        {"name": "x", "dtype": "f32", "shape": "n, 32", "fill": "random"},
-        {"name": "y", "dtype": "f32", "shape": "32", "fill": "zeros", "out": True},
-    ],
-    "launches": ["turn<<<1, 32>>>"],
-    "reference": "where(arange(32) % 4 == 1, 3 * x[:, 2], 0)",
-}
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,29 @@ from weft.lab.api import Api
 from weft.lab.process import Worker
 from weft.lab.server import app, bound
 
+TURN = r"""#include <cstdio>
+__global__ void turn(const float* x, float* y, int n) {
+    __shared__ float tile[32][32];
+    int t = threadIdx.x;
+    for (int i = 0; i < n; ++i) tile[i][t] = x[i * 32 + t];
+    __syncthreads();
+    if (t % 4 == 1)
+        y[t] = tile[t][2] * 3;
+    if (t == 5) printf("lane %d\n", t);
+}
+"""
+JOB: dict[str, Any] = {
+    "kind": "cuda",
+    "source": TURN,
+    "sizes": [{"name": "n", "value": 32}],
+    "arrays": [
+        {"name": "x", "dtype": "f32", "shape": "n, 32", "fill": "random"},
+        {"name": "y", "dtype": "f32", "shape": "32", "fill": "zeros", "out": True},
+    ],
+    "launches": ["turn<<<1, 32>>>"],
+    "reference": "where(arange(32) % 4 == 1, 3 * x[:, 2], 0)",
+}
+
 
 @dataclass(frozen=True)
 class Response:

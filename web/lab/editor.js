@@ -39,6 +39,8 @@ const look = EditorView.theme({
   ".cm-tooltip, .cm-panels": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)" },
   ".cm-diagnostic": { whiteSpace: "pre-wrap", fontSize: "12.5px", maxWidth: "68ch" },
   ".cm-changedLine": { backgroundColor: "color-mix(in srgb, var(--accent) 12%, transparent) !important" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"…"' },
+  ".cm-collapsedLines": { background: "var(--bg)", color: "var(--soft)" },
   ".cm-facts": { paddingRight: "6px", fontSize: "11px", minWidth: "0" },
   ".cm-facts .cm-gutterElement": { textAlign: "right", whiteSpace: "pre", lineHeight: "20.15px", cursor: "help" },
 });

@@ -293,4 +293,4 @@ def _in_rows(flat: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -38,6 +38,29 @@ export function settled(milliseconds, call) {
   return (...values) => { clearTimeout(timer); timer = setTimeout(() => call(...values), milliseconds); };
 }
 
+/** Separators that drag, or move by arrow keys: the two neighbours share their room anew. */
+export function splitters() {
+  for (const bar of document.querySelectorAll(".split")) {
+    const wide = bar.getAttribute("aria-orientation") === "vertical";
+    const size = (node) => wide ? node.offsetWidth : node.offsetHeight;
+    const move = (by) => {
+      const [before, after] = [bar.previousElementSibling, bar.nextElementSibling], room = size(before) + size(after);
+      const first = Math.min(Math.max(size(before) + by, room * 0.12), room * 0.88);
+      before.style.flex = `${first / room} 1 0`;
+      after.style.flex = `${1 - first / room} 1 0`;
+      after.style.maxHeight = "none";
+    };
+    bar.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      bar.setPointerCapture(event.pointerId);
+      bar.onpointermove = (at) => move(wide ? at.movementX : at.movementY);
+      bar.onpointerup = () => { bar.onpointermove = null; };
+    });
+    const keys = wide ? { ArrowLeft: -24, ArrowRight: 24 } : { ArrowUp: -24, ArrowDown: 24 };
+    bar.addEventListener("keydown", (event) => { if (keys[event.key]) { event.preventDefault(); move(keys[event.key]); } });
+  }
+}
+
 /** Tabs of a pane: click, or arrow keys. Returns a function that shows a tab by name. */
 export function tabs(pane, onShow = () => {}) {
   const all = [...pane.querySelectorAll("[role=tab]")];

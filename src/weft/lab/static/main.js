@@ -1,6 +1,6 @@
 // The page: holds the job, sends it to the server, and links source, PTX, SASS, facts and warps.
 
-import { byId, h, settled, tabs } from "./dom.js";
+import { byId, h, settled, splitters, tabs } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { Form } from "./form.js";
 import { openMenu, showChapter } from "./menu.js";
@@ -53,6 +53,8 @@ function open(next) {
   forget();
   const task = next.chapter || next.hints?.length;
   byId("results").querySelector("[data-tab=chapter]").hidden = !task;
+  showCode("ptx");
+  say("");
   output.clear(next.note ? next.note : "Run executes the launches once on the simulated GPU and shows the arrays.");
   keep();
   inspect();
@@ -74,7 +76,7 @@ function changed() {
 }
 
 function forget() {
-  state.run = null;
+  state.run = state.marked = null;
   state.launches = [];
   byId("launches").hidden = true;
   facts.note();
@@ -112,12 +114,13 @@ async function inspect() {
   if (!editor.text.trim()) { ptx.note("Write a kernel, or open one."); return sass.note("Write a kernel, or open one."); }
   const source = editor.text, answer = await ask("inspect");
   if (!answer || source !== editor.text || state.run) return; // edited or profiled meanwhile
+  const fresh = state.marked !== source; // an action has not marked this text yet
   if (!answer.ok) {
-    editor.setMarks(answer.error.marks);
+    if (fresh) editor.setMarks(answer.error.marks);
     ptx.note(answer.error.text);
     return sass.note("The source does not compile.");
   }
-  editor.setMarks(answer.marks);
+  if (fresh) editor.setMarks(answer.marks);
   ptx.show(answer.ptx);
   if (answer.sass.length) sass.show(answer.sass); else sass.note(answer.sass_note);
   if (form.add(answer.suggest)) keep();
@@ -135,9 +138,11 @@ async function act(action) {
   if (state.busy) return;
   working(action);
   editor.setMarks([]);
-  const answer = await ask(action);
+  const source = editor.text, answer = await ask(action);
   working("");
   if (!answer) return say("Python was not allowed: nothing ran.");
+  if (source !== editor.text) return say(`${action}: the source was edited meanwhile`); // its lines have moved
+  state.marked = source;
   if (!answer.ok) {
     editor.setMarks(answer.error.marks);
     output.error(answer.error, answer.said);
@@ -218,17 +223,22 @@ addEventListener("keydown", (event) => {
   event.stopPropagation();
   act(action);
 }, true);
-addEventListener("hashchange", () => begin());
+addEventListener("hashchange", openLink);
+splitters();
 
-async function begin() {
+/** Opens the job of the address; it runs nothing. */
+async function openLink() {
   let linked = null;
   try { linked = await unpack(location.hash); } catch (error) { say(`This link cannot be read: ${error.message}`); }
-  if (linked) return open(linked);
-  if (state.started) return;
+  if (linked) open(linked);
+  return Boolean(linked);
+}
+
+async function begin() {
   const start = await get("start");
   if (start.error) return output.error(start.error);
   byId("model").replaceChildren(...Object.entries(start.models).map(([key, name]) => h("option", { value: key, selected: key === start.model }, name)));
-  state.started = true;
+  if (await openLink()) return;
   if (start.job) return open(start.job);
   let kept = null;
   try { kept = JSON.parse(localStorage.getItem(KEPT)); } catch { /* nothing is kept */ }

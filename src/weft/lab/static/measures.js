@@ -49,8 +49,8 @@ export class Occupancy {
     this.answer.replaceChildren(
       h("p", { class: "sum" }, h("b", {}, `${part} %`), ` occupancy on ${o.gpu}: ${o.blocks} blocks, ${o.warps} of ${o.max_warps} warps of an SM, limited by ${o.limiter.join(" and ")}.`),
       h("div", { class: "meter", role: "img", "aria-label": `${o.warps} of ${o.max_warps} warps` }, [...Array(o.max_warps).keys()].map((i) => h("i", { class: i < o.warps ? "on" : "" }))),
-      h("table", { class: "plain" }, h("tr", {}, h("th", {}, "limit"), h("th", {}, "blocks of an SM")), Object.entries(o.limits).map(([name, n]) => h("tr", { class: o.limiter.includes(name) ? "now" : null }, h("td", {}, name), h("td", {}, n)))),
-      h("div", { class: "curves" }, o.curves.map((text) => picture(text))));
+      h("div", { class: "curves" }, o.curves.map((text) => picture(text))),
+      h("table", { class: "plain" }, h("tr", {}, h("th", {}, "limit"), h("th", {}, "blocks of an SM")), Object.entries(o.limits).map(([name, n]) => h("tr", { class: o.limiter.includes(name) ? "now" : null }, h("td", {}, name), h("td", {}, n)))));
   }
 }
 

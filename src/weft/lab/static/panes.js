@@ -25,7 +25,7 @@ export class Listing {
       if (line) this.rows.set(line, [...(this.rows.get(line) ?? []), tr]);
       return tr;
     });
-    const head = h("tr", {}, h("th"), h("th", { class: "left" }, "instruction"), h("th", {}, "line"), counted && h("th", {}, "executions"));
+    const head = h("tr", {}, h("th"), h("th", { class: "words" }, "instruction"), h("th", {}, "line"), counted && h("th", {}, "executions"));
     this.root.replaceChildren(h("table", { class: "listing" }, h("thead", {}, head), h("tbody", {}, body)));
   }
   /** Marks the rows of a source line and brings the first into view. */
@@ -75,7 +75,7 @@ export class Facts {
       this.rows.set(f.line, [tr]);
       return tr;
     });
-    const head = h("tr", {}, h("th", {}, "line"), COLUMNS.map(([name, title]) => h("th", { title }, name)), h("th", { class: "left" }, "source"));
+    const head = h("tr", {}, h("th", {}, "line"), COLUMNS.map(([name, title]) => h("th", { title }, name)), h("th", { class: "words" }, "source"));
     this.root.replaceChildren(h("table", { class: "listing facts" }, h("thead", {}, head), h("tbody", {}, rows)));
   }
   select(line) { Listing.prototype.select.call(this, line); }

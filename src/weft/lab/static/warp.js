@@ -4,7 +4,7 @@
 import { h, some, svg } from "./dom.js";
 import { get } from "./server.js";
 
-const CELL = 24, HEIGHT = 18, LEFT = 118, LANES = [...Array(32).keys()];
+const CELL = 20, HEIGHT = 18, LEFT = 108, LANES = [...Array(32).keys()];
 const hex = (n) => `${n < 0 ? "-" : ""}0x${Math.abs(n).toString(16)}`;
 // Neighbours differ clearly: 137.5 degrees is the golden angle.
 const sectorColour = (rank) => `hsl(${(rank * 137.5) % 360} 62% 66%)`;

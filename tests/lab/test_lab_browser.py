@@ -1,0 +1,163 @@
+"""The lab's page in a real browser: headless Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
+
+from lab_client import JOB, Lab, running
+from weft.lab.process import Worker
+
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
+pytestmark = [
+    pytest.mark.sim,
+    pytest.mark.skipif(BROWSER is None, reason="no chromium here: apt-get install chromium"),
+]
+LONG = 60_000  # milliseconds; no assertion on time
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    worker = Worker(limit=30, memory=4 << 30)
+    with running(worker, start={**JOB, "title": "turn"}) as one:
+        yield one
+    worker.close()
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        # Root may not use Chromium's sandbox; the page comes from this machine.
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=BROWSER, args=options)
+        yield browser.new_context(viewport={"width": 1280, "height": 800})
+        browser.close()
+
+
+class Page:
+    """A page, with all that went wrong in it and every host that it asked."""
+
+    def __init__(self, context: Any, url: str) -> None:
+        self.errors: list[str] = []
+        self.hosts: set[str] = set()
+        self.of = context.new_page()
+        self.of.set_default_timeout(LONG)
+        self.of.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.of.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
+        self.of.on("request", lambda r: self.hosts.add(r.url.split("/")[2].partition(":")[0]))
+        self.of.goto(url)
+        self.of.wait_for_selector("html[data-ready=yes]")
+
+    def text(self, selector: str) -> str:
+        words: str = self.of.inner_text(selector)
+        return words
+
+    def act(self, button: str, shows: str) -> None:
+        self.of.click(f"#{button}")
+        self.of.wait_for_selector(shows)
+
+    def line(self, words: str) -> None:
+        """Puts the cursor into the line of the editor that has these words."""
+        self.of.locator("#editor .cm-line", has_text=words).click(position={"x": 60, "y": 8})
+
+
+@pytest.fixture(scope="module")
+def page(context: Any, lab: Lab) -> Iterator[Page]:
+    one = Page(context, lab.url)
+    yield one
+    assert not one.errors and one.hosts <= {"127.0.0.1", ""}
+    one.of.close()
+
+
+def test_profile_links_source_facts_ptx_and_warps(page: Page) -> None:
+    page.of.wait_for_selector("#pane-ptx tr.ins")
+    page.act("profile", "#pane-facts tr.ins")
+    # The line with the most traffic is selected by itself.
+    assert "x[i * 32 + t]" in page.text("#pane-facts tr.picked")
+    page.line("tile[t][2]")
+    assert "tile[t][2]" in page.text("#pane-facts tr.picked")
+    assert page.text(".cm-facts span.bad").startswith("8 w/r")
+    page.of.click("#results [data-tab=warp]")
+    page.of.wait_for_selector(".says >> text=of 32")
+    page.of.select_option("[aria-label=Access]", label=page.of.locator(
+        "[aria-label=Access] option", has_text="load of 4 bytes, shared").inner_text())  # fmt: skip
+    assert "8 wavefronts where 1 would do; bank 2 has 8 words" in page.text(".says")
+    assert page.of.locator(".strip .lane.off").count() == 24
+    page.line("tile[i][t]")
+    page.of.wait_for_function("document.querySelector('.says').textContent.includes('4 sectors')")
+    page.of.click("[aria-label='Next execution']")
+    assert "execution 2 of" in page.text(".steps")
+    page.of.click("#code [data-tab=ptx]")
+    page.of.locator("#pane-ptx tr.ins", has_text="ld.shared").first.click()
+    assert page.of.evaluate("document.querySelector('.cm-activeLine').textContent").strip() == (
+        "y[t] = tile[t][2] * 3;"
+    )
+
+
+def test_run_check_and_errors_show_at_their_line(page: Page) -> None:
+    page.act("run", ".said")
+    assert page.text(".said").strip() == "lane 5"
+    page.act("check", "#pane-output .message.good")
+    page.of.click("#code [data-tab=ptx]")
+    page.line("int t = threadIdx.x;")
+    page.of.keyboard.press("End")
+    page.of.keyboard.type(" oops")
+    page.of.wait_for_selector(".cm-lint-marker-error")
+    page.of.wait_for_selector("#pane-ptx .empty >> text=oops")
+    page.of.keyboard.press("Control+z")
+    page.of.wait_for_selector("#pane-ptx tr.ins")
+
+
+def test_two_versions_are_compared(page: Page) -> None:
+    page.act("profile", "#pane-facts tr.ins")
+    page.of.click("#results [data-tab=compare]")
+    page.of.click("text=Keep this version as A")
+    page.line("__shared__")
+    page.of.keyboard.press("End")
+    for key in ("ArrowLeft", "ArrowLeft", "Backspace", "3"):
+        page.of.keyboard.press(key)
+    page.act("profile", "#pane-compare .changes")
+    assert "tile[32][33]" in page.text("#pane-compare .merge")
+    row = page.of.locator(".changes tr", has_text="shared wavefronts").last.inner_text()
+    assert row.split() == ["shared", "wavefronts", "8", "1", "0.125x"]
+
+
+def test_sliders_menu_and_sanitizer(page: Page) -> None:
+    page.of.click("#results [data-tab=occupancy]")
+    page.of.locator("#pane-occupancy input[type=range]").nth(1).fill("255")
+    page.of.wait_for_selector("#pane-occupancy tr.now >> text=registers")
+    page.of.click("#open")
+    page.of.fill("#filter", "data race")
+    page.of.locator("#choices .chip", has_text="Data race").click()
+    page.of.wait_for_selector("#editor .cm-line >> text=reversed_too_early")
+    page.act("sanitize", "#pane-output .message.bad")
+    assert page.of.locator(".cm-lint-marker-error").count() == 2
+    assert page.text("#pane-output .message.bad").count("thread (") == 2
+
+
+def test_a_link_holds_the_source_and_python_asks_first(page: Page, context: Any, lab: Lab) -> None:
+    page.of.click("#share")
+    page.of.wait_for_function("location.hash.startsWith('#z=')")
+    link = page.of.evaluate("location.hash")
+    other = Page(context, lab.url + link)
+    assert "reversed_too_early" in other.text("#editor")
+    other.of.select_option("#kind", "numba")
+    other.of.click("#run")
+    other.of.wait_for_selector("#consent[open]")
+    assert "your rights on this computer" in other.text("#consent")
+    other.of.click("#consent >> text=Cancel")
+    other.of.wait_for_function(
+        "document.getElementById('status').textContent.includes('nothing ran')"
+    )
+    other.of.set_viewport_size({"width": 390, "height": 800})
+    assert other.of.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no side scroll"
+    assert not other.errors
+    other.of.close()
