@@ -7,7 +7,7 @@ __global__ void move(float* x, int step) {
 }
 
 int main(int count, char** arguments) {
-    int steps = atoi(arguments[1]);
+    int steps = count > 1 ? atoi(arguments[1]) : 4;
     float *x, result;
     cudaMalloc(&x, sizeof(float));
     cudaMemset(x, 0, sizeof(float));

@@ -15,7 +15,7 @@ __global__ void total(const float* x, float* sum, int n) {
 }
 
 int main(int count, char** arguments) {
-    int n = atoi(arguments[1]);
+    int n = count > 1 ? atoi(arguments[1]) : 1000;
     float *x, *sum, result;
     cudaMalloc(&x, n * sizeof(float));
     cudaMalloc(&sum, sizeof(float));
