@@ -21,6 +21,7 @@ from weft.climbing import ladder, records
 from weft.climbing.climb import Climb
 from weft.climbing.counters import FACTS
 from weft.device import models
+from weft.device.occupancy import occupancy
 from weft.device.sim.run.draft import drafts
 from weft.learn import drawing, puzzle
 from weft.learn.chapter import HOME
@@ -136,6 +137,20 @@ def roof() -> str:
     )
 
 
+def resident() -> str:
+    """The occupancy of blocks of 256 threads by the registers of a thread."""
+    model, rows = models.get("h200"), []
+    for registers in (32, 40, 64, 80, 128, 168, 255):
+        found = occupancy(model, threads=256, registers=registers, shared_bytes=0)
+        text = f"{found.warps} of {found.max_warps} warps"
+        label = f"{registers} registers"
+        rows.append(Bar(label, found.warps, text, _best(found.warps == found.max_warps)))
+    return charts.bars(
+        "Resident warps of an SM with blocks of 256 threads", rows,
+        "Computed by weft's rules for an H200.",
+    )  # fmt: skip
+
+
 def launches() -> str:
     """A training step in PyTorch, launched one by one and as a graph."""
     lines = (RECORDS / "train_mnist.jsonl").read_text().splitlines()
@@ -167,6 +182,7 @@ FIGURES: Mapping[str, Callable[[], str]] = {
     "ch07_reductions/figure_reduce.svg": lambda: _rates("reduce", "bytes", 1e12, "TB/s"),
     "ch08_matmul/figure_matmul.svg": lambda: _rates("matmul", "flops", 1e12, "TFLOP/s"),
     "ch09_profiling/figure_roofline.svg": roof,
+    "ch09_profiling/figure_occupancy.svg": resident,
     "ch11_convolution/figure_stencil.svg": _accesses("stencil"),
     "ch14_attention/figure_softmax.svg": lambda: _rates("softmax", "bytes", 1e12, "TB/s"),
     "ch18_streams/figure_launches.svg": launches,

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 import weft
 from weft.cli import app
 from weft.learn import puzzle
+from weft.learn.chapter import chapters
 from weft.learn.grade import grade
 from weft.learn.picture import picture
 from weft.learn.puzzle import LANGUAGES, puzzles
@@ -42,6 +43,8 @@ def test_every_puzzle_fails_as_given_and_can_be_solved(name: str, language: str)
 
 def test_puzzles_are_whole() -> None:
     assert len(puzzles()) >= 24
+    named = [name for one in chapters() for name in one.puzzles]
+    assert sorted(named) == sorted(p.name for p in puzzles()), "a chapter names each puzzle once"
     assert [p.number for p in puzzles()] == list(range(1, len(puzzles()) + 1))
     for one in puzzles():
         assert one.idea and set(one.answers) == set(LANGUAGES)

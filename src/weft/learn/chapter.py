@@ -1,8 +1,8 @@
 """Finds the chapters of the course: folders `chapters/chNN_name` with a text and exercises.
 
-`chapter.toml` has the title and a table `[[exercise]]` for each exercise; `exercise.py` describes
-its keys. The exercise NAME is a file `exercise_NAME` and its solution a file `solution_NAME`, both
-ending in `.cu` or `.py`.
+`chapter.toml` has the title, the names of `puzzles` about the same things, and a table
+`[[exercise]]` for each exercise; `exercise.py` describes its keys. The exercise NAME is a file
+`exercise_NAME` and its solution a file `solution_NAME`, both ending in `.cu` or `.py`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ HOME = Path(__file__).parent / "chapters"
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its text and its exercises."""
+    """One chapter: its text, its exercises, and the names of puzzles about the same things."""
 
     number: int
     title: str
     folder: Path
     exercises: tuple[Exercise, ...]
+    puzzles: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -69,7 +70,7 @@ def read(folder: Path) -> Chapter:
     table = tomllib.loads((folder / "chapter.toml").read_text())
     number = int(named[1])
     exercises = tuple(_exercise(folder, number, row) for row in table.get("exercise", ()))
-    return Chapter(number, str(table["title"]), folder, exercises)
+    return Chapter(number, str(table["title"]), folder, exercises, tuple(table.get("puzzles", ())))
 
 
 def _exercise(folder: Path, number: int, row: Mapping[str, Any]) -> Exercise:

@@ -129,6 +129,9 @@ def _start(asked: Asked) -> None:
         show.line(f"read    {text}")
     for exercise in exercises:
         show.line(f"edit    {folder.file(exercise)}: {exercise.goal}")
+    for chapter in asked.chapters():
+        if chapter.puzzles:
+            show.line(f"puzzles {', '.join(chapter.puzzles)}: weft learn puzzle NAME")
     show.line(f"\nNext: weft learn check {asked.what}, or weft learn watch")
 
 

@@ -46,14 +46,17 @@ def write(
                      puzzles=[(p, f"puzzles/{_file(p)}") for p in puzzles])]  # fmt: skip
     for place, chapter in enumerate(chapters):
         progress(chapter.title)
-        written.append(_chapter(folder / chapter.folder.name, chapters, place))
+        mine = [(p.name, f"../puzzles/{_file(p)}") for p in puzzles if p.name in chapter.puzzles]
+        written.append(_chapter(folder / chapter.folder.name, chapters, place, mine))
     for place, puzzle in enumerate(puzzles):
         progress(puzzle.name)
         written.append(_puzzle(folder / "puzzles", puzzles, place))
     return written
 
 
-def _chapter(folder: Path, chapters: Sequence[Chapter], place: int) -> Path:
+def _chapter(
+    folder: Path, chapters: Sequence[Chapter], place: int, puzzles: Sequence[tuple[str, str]]
+) -> Path:
     folder.mkdir(exist_ok=True)
     chapter = chapters[place]
     for figure in chapter.figures:
@@ -65,6 +68,7 @@ def _chapter(folder: Path, chapters: Sequence[Chapter], place: int) -> Path:
         text=_html(chapter.text),
         exercises=[_exercise(e) for e in chapter.exercises],
         number=f"{chapter.number:02}",
+        puzzles=puzzles,
         **_around([f"../{c.folder.name}/index.html" for c in chapters], place),
     )
 
