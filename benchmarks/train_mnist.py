@@ -81,6 +81,7 @@ def _rows(
         for where in ("GPU", "host")
     ]  # fmt: skip
     for name in names:
+        torch._dynamo.reset()  # it compiles a function a few times only, then runs it as it is
         step = _training(name, settings, many).step  # compiled or captured once for both rows
         for row in rows:
             how = replace(settings, host=row["images"] == "host")

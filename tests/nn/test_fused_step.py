@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from weft import nn, optim  # noqa: E402  they need torch
 from weft.ops.target import named  # noqa: E402
+from weft.train.fused import step as fused  # noqa: E402
 from weft.train.fused.kernels import WIDTH, Sizes, blocks, fits  # noqa: E402
 from weft.train.fused.step import FusedStep  # noqa: E402
 from weft.train.network import Own, network  # noqa: E402
@@ -94,6 +95,13 @@ def _check(layers: Any, step: FusedStep, steps: int, tolerance: float) -> None:
 def test_step_of_a_small_network(precision: str, tolerance: float) -> None:
     layers = _small()
     _check(layers, _fused(copy.deepcopy(layers), precision), 2, tolerance)
+
+
+def test_step_on_one_multiprocessor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block has several images, and computes both gradients of them."""
+    monkeypatch.setattr(fused, "blocks", lambda *given: blocks(*given[:3], 1))
+    layers = _small()
+    _check(layers, _fused(copy.deepcopy(layers), batch=5), 1, 5e-6)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from weft.train.data import Digits
 from weft.train.network import DEVIATION, MEAN
 
 PIXELS = 28 * 28
-COPIED = 2**18
+COPIED = 2**20
 """Bytes of images that are copied from host memory at once, or one batch if that is more."""
 SCALE, SHIFT = 1 / (255 * DEVIATION), MEAN / DEVIATION
 Fill = Callable[[torch.Tensor, torch.Tensor], None]

@@ -104,7 +104,7 @@ def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
     groups = 2 if small or exact else 1
     resident = sms * 2 // groups * columns // sizes.second
     return Blocks(
-        moments=min(batch, sms if batch < 4 * sms else 2 * sms),
+        moments=min(batch, sms),
         features=min(batch, max(1, resident)), columns=columns, groups=groups,
         split=cdiv(depth, chunks), chunks=chunks,
         parts=min(tiles, max(1, 2 * sms // depth)),
@@ -215,12 +215,12 @@ def launches(
     scale = 64.0 * 2 ** (batch - 1).bit_length()
     w1, g1, b1, w2, g2, b2, wh, bh, wl, bl = network.parameters
     first, second = network.first, network.second
-    threads = 32 * (s.side // 4) * b.groups
+    threads, wide = 32 * (s.side // 4) * b.groups, _number("moments", s, "threads")
     small = cdiv(s.second + (s.classes + 1) * s.hidden + s.classes, 256)
     ends = s.first // 4 + s.weights // 64 + small + cdiv(s.hidden * s.flat // 4, 256)
     rows: dict[str, tuple[Kernel, Any, int, tuple[Any, ...]]] = {
         "moments": (
-            _kernel("moments", s, exact), b.moments + cdiv(s.weights // 4, 256), 256,
+            _kernel("moments", s, exact), b.moments + cdiv(s.weights // 4, wide), wide,
             (pixels, w2, m.moments, m.forward, m.backward, batch, b.moments),
         ),
         "features": (

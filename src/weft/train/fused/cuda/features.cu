@@ -8,14 +8,20 @@ constexpr int WIDE = SIDE + 2;
 template <int THREADS>
 __device__ void first_norm(const float* __restrict__ moments, int parts, const float* weight, const float* __restrict__ gain,
                            const float* __restrict__ bias, float eps, int count, double* total, Norm* norm, double* variance) {
-    for (int i = threadIdx.x; i < 2 * MOMENTS; i += THREADS) {
+    constexpr int SHARES = THREADS < 2 * MOMENTS ? 1 : THREADS < 4 * MOMENTS ? 2 : 4;
+    for (int i = threadIdx.x; i < SHARES * MOMENTS; i += THREADS) {
         double sum = 0;
-#pragma unroll 8
-        for (int p = i / MOMENTS; p < parts; p += 2) sum += moments[p * MOMENTS + i % MOMENTS];
+#pragma unroll 16
+        for (int p = i / MOMENTS; p < parts; p += SHARES) sum += moments[p * MOMENTS + i % MOMENTS];
         total[i] = sum;
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < MOMENTS; i += THREADS) total[i] = (total[i] + total[MOMENTS + i]) / ((double)count * PIXELS);
+    for (int i = threadIdx.x; i < MOMENTS; i += THREADS) {
+        double sum = 0;
+#pragma unroll
+        for (int s = 0; s < SHARES; ++s) sum += total[s * MOMENTS + i];
+        total[i] = sum / ((double)count * PIXELS);
+    }
     __syncthreads();
     // Four lanes for a channel.
     for (int i = threadIdx.x; i < 4 * FIRST; i += THREADS) {
@@ -45,14 +51,14 @@ struct alignas(16) Memory {
     unsigned weight[DEPTH * COLUMNS * PIECES<EXACT> / 2];
     union alignas(16) {
         struct {
-            double total[2 * MOMENTS], variance[FIRST];
+            double total[4 * MOMENTS], variance[FIRST];
         };                                             // at the begin
-        Half maps[POSITIONS * line<EXACT>(FIRST)];     // for each image
+        Half maps[2][POSITIONS * line<EXACT>(FIRST)];  // of an image, and of the next one
         float sums[PAIRS][COLUMNS][2];                 // at the end
     };
     Norm norm[FIRST];
     float filters[FIRST * 12];
-    float image[WIDE * WIDE], sign[COLUMNS];
+    float image[2][WIDE * WIDE], sign[COLUMNS];
 };
 
 // What a launch asks for: by the precision, then by the number of columns, 32 or 64.
@@ -117,7 +123,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
     int part = blockIdx.x % SPLIT, slot = blockIdx.x / SPLIT, slots = gridDim.x / SPLIT;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
     int pair = warp % PAIRS, first = warp / PAIRS * (COLUMNS / GROUPS);
-    clear(m.image, WIDE * WIDE);
+    clear(m.image[0], 2 * WIDE * WIDE);
     for (int i = threadIdx.x; i < DEPTH / 16 * STEP / 4; i += THREADS)
         copy_async<16>(m.weight + i * 4, packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
     for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
@@ -133,38 +139,39 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         }
     }
     __syncthreads();
-    clear(reinterpret_cast<unsigned*>(m.maps), POSITIONS * LINE / 2);
+    clear(reinterpret_cast<unsigned*>(m.maps[0]), POSITIONS * LINE);
     float sum[ACROSS_TILES][2] = {}, square[ACROSS_TILES][2] = {};
     float next[LOADS];
-    auto load = [&](int n) {  // while the image before is computed
+    auto load = [&](int n) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int p = i * THREADS + threadIdx.x;
             if (n < count && p < PIXELS) next[i] = pixels[(long long)n * PIXELS + p];
         }
     };
-    load(slot);
-    // A lane has the address of a row of matrices: a pixel, and 8 of 16 channels.
-    unsigned left = in_shared(m.maps + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
-    const unsigned* right = m.weight + (first / 8 * 32 + lane) * PACKED<EXACT>;
-    asm volatile("cp.async.wait_all;");
-    for (int n = slot; n < count; n += slots) {
-        __syncthreads();
+    auto store = [&](int buffer) {
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             int p = i * THREADS + threadIdx.x;
-            if (p < PIXELS) m.image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
+            if (p < PIXELS) m.image[buffer][(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
         }
-        __syncthreads();
-        first_block<EXACT, GROUPS>(m.image, m.filters, m.norm, m.maps, part ? nullptr : places + (long long)n * FIRST * MID);
-        __syncthreads();
-        load(n + slots);
+    };
+    // A lane has the address of a row of matrices: a pixel, and 8 of 16 channels.
+    unsigned left = in_shared(m.maps[0] + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
+    const unsigned* right = m.weight + (first / 8 * 32 + lane) * PACKED<EXACT>;
+    load(slot);
+    asm volatile("cp.async.wait_all;");
+    store(0);
+    load(slot + slots);
+    __syncthreads();
+    auto second_block = [&](int n, int buffer) {
         constexpr int CHUNKS = FIRST * PIECES<EXACT> / 8;
         for (int i = part * THREADS + threadIdx.x; i < MID * CHUNKS; i += SPLIT * THREADS) {
             int p = i / CHUNKS;
             reinterpret_cast<uint4*>(maps)[(long long)n * MID * CHUNKS + i] =
-                *reinterpret_cast<const uint4*>(m.maps + position(p / HALF, p % HALF) * LINE + i % CHUNKS * 8);
+                *reinterpret_cast<const uint4*>(m.maps[buffer] + position(p / HALF, p % HALF) * LINE + i % CHUNKS * 8);
         }
+        unsigned at = left + buffer * POSITIONS * LINE * (int)sizeof(Half);
         float sums[2][ACROSS_TILES][4] = {};
 #pragma unroll 1
         for (int tap = 0; tap < TAPS; ++tap) {
@@ -177,7 +184,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                 for (int i = 0; i < 2; ++i)
 #pragma unroll
                     for (int p = 0; p < PIECES<EXACT>; ++p)
-                        load_matrices<false>(a[i][p], left + ((i * PITCH + tap_at(tap)) * LINE + p * FIRST + k * 16) * (int)sizeof(Half));
+                        load_matrices<false>(a[i][p], at + ((i * PITCH + tap_at(tap)) * LINE + p * FIRST + k * 16) * (int)sizeof(Half));
 #pragma unroll
                 for (int i = 0; i < ACROSS_TILES; ++i)
                     load_packed<EXACT>(b[i], right + (tap * (FIRST / 16) + k) * STEP + i * 32 * PACKED<EXACT>);
@@ -220,6 +227,26 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                 if (column < HALF)
                     selected[(long long)n * FLAT + (channel + c * 8 + j) * WINDOWS + pair * QUARTER + column / 2] = j ? most[1] : most[0];
             }
+    };
+    // While the second convolution of an image is computed, so is the first one of the next: its maps go to the other buffer. Some warps
+    // begin with the one, some with the other, so that tensor cores and ordinary units work at the same time.
+    bool early = warp / 4 % 2 == 0;
+    int buffer = 1;
+    for (int n = slot - slots; n < count; n += slots, buffer ^= 1) {
+        int following = n + slots;
+#pragma unroll 1
+        for (int phase = 0; phase < 2; ++phase) {
+            if ((phase == 0) != early) {
+                if (following < count)
+                    first_block<EXACT, GROUPS>(m.image[buffer ^ 1], m.filters, m.norm, m.maps[buffer ^ 1],
+                                               part ? nullptr : places + (long long)following * FIRST * MID);
+            } else if (n >= slot) {
+                second_block(n, buffer);
+            }
+        }
+        store(buffer);
+        load(following + 2 * slots);
+        __syncthreads();
     }
     // Of the 8 lanes with the same columns, then of the warps.
     __syncthreads();

@@ -4,38 +4,45 @@
 // The first blocks sum; the others write the second convolution's weights as its two products read them.
 #include "net.cuh"
 
-constexpr int WARPS = 8, WIDE = SIDE + 2;
+// Teams of warps take an image each.
+constexpr int WARPS = 8, TEAMS = 4, THREADS = WARPS * TEAMS * 32, WIDE = SIDE + 2;
+__device__ int threads = THREADS;
 
 __device__ void sums_of_images(const float* __restrict__ pixels, float* __restrict__ moments, int count, int blocks) {
-    __shared__ float image[WIDE * WIDE + 1];
-    __shared__ float parts[WARPS][16][16];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
-    clear(image, WIDE * WIDE + 1);
+    __shared__ float images[TEAMS][WIDE * WIDE + 1];
+    __shared__ float parts[WARPS * TEAMS][16][16];
+    constexpr int TEAM = WARPS * 32, LOADS = (PIXELS + TEAM - 1) / TEAM;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4, team = threadIdx.x / TEAM;
+    float* image = images[team];
+    clear(images[0], TEAMS * (WIDE * WIDE + 1));
     float sums[1][2][4] = {};
     // The tenth row is of ones: its products are plain sums. Further ones are of zeros.
     int low = group / 3 * WIDE + group % 3, high = 2 * WIDE + 2;
     float other = group == 1 ? 1.0f : 0.0f;
-    constexpr int LOADS = (PIXELS + WARPS * 32 - 1) / (WARPS * 32);
     float next[LOADS];
     auto load = [&](int n) {  // while the image before is summed
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            int p = i * WARPS * 32 + threadIdx.x;
+            int p = i * TEAM + threadIdx.x % TEAM;
             if (n < count && p < PIXELS) next[i] = pixels[(long long)n * PIXELS + p];
         }
     };
-    load(blockIdx.x);
-    for (int n = blockIdx.x; n < count; n += blocks) {
+    int first = blockIdx.x + team * blocks, step = TEAMS * blocks;
+    load(first);
+    // All teams make as many rounds as the first: they wait for each other.
+    for (int n = first, begin = blockIdx.x; begin < count; n += step, begin += step) {
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            int p = i * WARPS * 32 + threadIdx.x;
-            if (p < PIXELS) image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
+            int p = i * TEAM + threadIdx.x % TEAM;
+            if (n < count && p < PIXELS) image[(p / SIDE + 1) * WIDE + p % SIDE + 1] = next[i];
         }
         __syncthreads();
-        load(n + blocks);
+        load(n + step);
+        if (n >= count) continue;
         float part[1][2][4] = {};
-        for (int k = warp * 8; k < PIXELS; k += WARPS * 8) {
+#pragma unroll 2
+        for (int k = warp % WARPS * 8; k < PIXELS; k += WARPS * 8) {
             float x[1][4];
 #pragma unroll
             for (int j = 0; j < 2; ++j) {
@@ -52,10 +59,10 @@ __device__ void sums_of_images(const float* __restrict__ pixels, float* __restri
 #pragma unroll
     for (int i = 0; i < 8; ++i) parts[warp][group + i % 4 / 2 * 8][i / 4 * 8 + t * 2 + i % 2] = sums[0][i / 4][i % 4];
     __syncthreads();
-    for (int i = threadIdx.x; i < MOMENTS; i += WARPS * 32) {
+    for (int i = threadIdx.x; i < MOMENTS; i += THREADS) {
         float sum = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; ++w) sum += parts[w][i / (TAPS + 1)][i % (TAPS + 1)];
+        for (int w = 0; w < WARPS * TEAMS; ++w) sum += parts[w][i / (TAPS + 1)][i % (TAPS + 1)];
         moments[blockIdx.x * MOMENTS + i] = sum;
     }
 }
@@ -65,7 +72,7 @@ __device__ void sums_of_images(const float* __restrict__ pixels, float* __restri
 template <bool EXACT, bool BACKWARD>
 __device__ void pack(const float* __restrict__ weight, unsigned* __restrict__ packed, int block) {
     constexpr int ROWS = BACKWARD ? SECOND : FIRST, COLUMNS = BACKWARD ? FIRST : SECOND;
-    int i = block * WARPS * 32 + threadIdx.x, lane = i % 32;
+    int i = block * THREADS + threadIdx.x, lane = i % 32;
     if (i >= SECOND * DEPTH / 4) return;
     int row = i / 32 / (COLUMNS / 8) * 16 + lane % 4 * 2, column = i / 32 % (COLUMNS / 8) * 8 + lane / 4, tap = row / ROWS;
     auto at = [&](int k) {
@@ -83,7 +90,7 @@ __device__ void pack(const float* __restrict__ weight, unsigned* __restrict__ pa
 }
 
 template <bool EXACT>
-__global__ void __launch_bounds__(WARPS * 32)
+__global__ void __launch_bounds__(THREADS)
     moments(const float* __restrict__ pixels, const float* __restrict__ weight, float* __restrict__ sums,
             unsigned* __restrict__ forward, unsigned* __restrict__ backward, int count, int blocks) {
     if (blockIdx.x < blocks) sums_of_images(pixels, sums, count, blocks);
