@@ -101,33 +101,36 @@ def train_epochs(table: Table) -> str:
 
 
 def convolution(table: Table) -> str:
-    """The newest run of `benchmarks/conv_shapes.py --record`, and one of all candidates."""
-    lines = (RECORDS / "conv_shapes.jsonl").read_text().splitlines()[-2:]
-    candidates, record = map(json.loads, lines)
-    body = [*_convolutions(record, "chosen"), *_convolutions(candidates, "fastest")]
+    """The newest run of each pass and precision in the records of `benchmarks/conv_shapes.py`."""
+    records = [json.loads(x) for x in (RECORDS / "conv_shapes.jsonl").read_text().splitlines()]
+    newest: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        newest |= _passes(record)
+    body = [_ratios(*key, rows) for key, rows in newest.items()]
     head = ("pass", "precision", "shapes#", "candidate", "alone, mean#", "worst#", "below 0.7#",
             "as called, mean#", "worst#")  # fmt: skip
-    return f"{_machine(record)}, cuDNN {record['cudnn']}.\n\n{table(head, body)}"
+    return f"{_machine(records[-1])}, cuDNN {records[-1]['cudnn']}.\n\n{table(head, body)}"
 
 
-def _convolutions(record: dict[str, Any], candidate: str) -> list[tuple[object, ...]]:
-    """A line for each pass and precision of a record."""
+def _passes(record: dict[str, Any]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The rows of a record by pass and precision."""
     names = {"input": "backward to the data", "weight": "backward to the weight"}
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in record["rows"]:
-        what = "depthwise, " if row["shape"]["groups"] > 1 else ""
-        what += names.get(row["pass"], row["pass"])
+        what = "depthwise, " if row["shape"].get("groups", 1) > 1 else ""
+        what += names.get(row["pass"], row["pass"]) + (", channels_last" if row["last"] else "")
         groups.setdefault((what, row["precision"]), []).append(row)
-    lines: list[tuple[object, ...]] = []
-    for (what, precision), rows in groups.items():
-        alone = [r["cudnn"] / r["weft"] for r in rows]
-        called = [r["cudnn_called"] / r["weft_called"] for r in rows if "weft_called" in r]
-        below = sum(r < 0.7 for r in alone)
-        lines.append(
-            (what, precision, len(rows), candidate, *_mean_and_worst(alone), below,
-             *_mean_and_worst(called))
-        )  # fmt: skip
-    return lines
+    return groups
+
+
+def _ratios(what: str, precision: str, rows: list[dict[str, Any]]) -> tuple[object, ...]:
+    """A line of the table. A run that timed several candidates has no times as called."""
+    alone = [r["cudnn"] / r["weft"] for r in rows]
+    called = [r["cudnn_called"] / r["weft_called"] for r in rows if "weft_called" in r]
+    below = sum(r < 0.7 for r in alone)
+    candidate = "chosen" if called else "fastest"
+    return (what, precision, len(rows), candidate, *_mean_and_worst(alone), below,
+            *_mean_and_worst(called))  # fmt: skip
 
 
 def _mean_and_worst(ratios: list[float]) -> tuple[str, str]:

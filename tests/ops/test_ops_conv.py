@@ -48,6 +48,8 @@ CALLS = {
     "groups": Call((2, 6, 5, 5), (4, 3, 3, 3), {"groups": 2, "padding": 1}),
     "depthwise": Call((2, 6, 6, 5), (12, 1, 3, 3), {"groups": 6, "padding": 1}),
     "1 x 1": Call((2, 7, 5, 3), (9, 7, 1, 1)),
+    # Most of the gradient is zeros that no tap computes.
+    "1 x 1, stride": Call((2, 7, 5, 4), (9, 7, 1, 1), {"stride": 2}),
     "many taps": Call((1, 2, 9, 9), (3, 2, 7, 6), {"padding": 3}),
     "more padding than taps": Call((1, 2, 4, 4), (3, 2, 2, 2), {"padding": 3}),
     "one dimension": Call((3, 4, 30), (5, 4, 5), {"stride": 2, "padding": 2}),
@@ -195,6 +197,33 @@ def test_kinds_of_kernels(name: str, last: bool, monkeypatch: Any) -> None:
         assert made or (last and not kind.ordered) or (kind.module is few and "weight" in op)
         for candidate, run in made.items():
             assert relative(run(), wanted) < kind.limit, (op, candidate)
+
+
+STRIPS = {
+    # The last strip is not whole, and the last row belongs to one phase alone.
+    "stride": (Call((2, 3, 9, 15), (5, 3, 3, 3), {"stride": [2, 2], "padding": [1, 1]}), True),
+    "half": (Call((9, 2, 12, 32), (12, 2, 3, 5), {"padding": [1, 2]}, torch.bfloat16), True),
+    # Few strips and many channels: the warps of a block divide the channels.
+    "shared": (Call((1, 10, 12, 12), (1, 10, 3, 3), {"padding": [1, 1]}), False),
+}
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_few_channels_by_strips(name: str) -> None:
+    call, back = STRIPS[name]
+    x, weight = drawn(call.x, 1, call.dtype), drawn(call.weight, 2, call.dtype)
+    options = {"stride": [1, 1], **call.options}
+    wide = x.double().requires_grad_()
+    y = torch.nn.functional.conv2d(wide, weight.double(), None, **options)
+    dy = drawn(tuple(y.shape), 3, call.dtype)
+    y.backward(dy.double())
+    rest = (options["stride"], options["padding"], [1, 1], 1, "fp32")
+    op, args, wanted = (
+        ("conv_backward_input", (dy, weight, list(x.shape), *rest), wide.grad)
+        if back
+        else ("conv2d", (x, weight, None, *rest), y.detach())
+    )
+    assert relative(candidates(op, args)["few channels, strips"](), wanted) < LIMITS[call.dtype]
 
 
 def test_large_filters_take_fourier_transforms() -> None:

@@ -19,11 +19,11 @@ __global__ void __launch_bounds__(256)
     pack_all(const bf16* x, const bf16* w, bf16* xp, bf16* wp, int N, int C, int H, int W, int K, int R) {
     __shared__ Vector<bf16, 8> memory[512];
     int padded = (C + 7) / 8 * 8, tiles = (H * W + 63) / 64, deep = (padded + 63) / 64, blocks = N * tiles * deep;
-    Images images = {blocks, tiles, deep, 1, C, padded, H * W, W, H * W % 8 == 0};
+    Images images = {blocks, tiles, deep, 1, C, padded, H * W, W, H * W % 8 ? 1 : 8};
     images.batch = (long long)C * H * W, images.channel = H * W, images.row = W, images.column = 1;
-    Weights weights = {K, C, R * R, padded, (long long)K * R * R * padded / 8, C * R * R, R * R, 1};
+    Weights weights = {K, C, R * R, padded, K * R * R * padded / 8, C * R * R, R * R, 1};
     if (blockIdx.x < blocks) pack_images(x, xp, images, blockIdx.x, memory);
-    else pack_weights<bf16, false>(w, wp, weights, (blockIdx.x - blocks) * 256ll + threadIdx.x);
+    else pack_weights<bf16, false>(w, wp, weights, (blockIdx.x - blocks) * 256 + threadIdx.x);
 }
 
 __global__ void __launch_bounds__(128, 4)

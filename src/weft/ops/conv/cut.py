@@ -15,7 +15,32 @@ from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Parts of a depth that the last block of a tile adds."""
-PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 20, 22, 24, 32, 44, 48, 64, 96, 128, 192, 256)
+PARTS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    11,
+    12,
+    16,
+    20,
+    22,
+    24,
+    32,
+    44,
+    48,
+    64,
+    66,
+    96,
+    128,
+    132,
+    192,
+    256,
+)
 """Parts of the depth of a gradient of weights, each in memory of its own."""
 
 
@@ -35,21 +60,30 @@ class Cut:
     tiles   of a result, along both of its sides
     copies  results: groups, and phases
     splits  parts of the depth, each of `each` steps
+    shares  blocks of a result that have `each` steps of all its tiles in a row; else 0
+    parts   blocks that sum a tile, at most
     """
 
     tiles: tuple[int, int]
     copies: int
     splits: int
     each: int
+    shares: int = 0
+    parts: int = 1
 
     @property
-    def count(self) -> int:
-        """Tiles of one result."""
-        return self.tiles[0] * self.tiles[1]
+    def grid(self) -> int:
+        """Blocks of one result."""
+        return self.shares or self.tiles[0] * self.tiles[1] * self.splits
 
     @property
     def blocks(self) -> int:
-        return self.count * self.copies * self.splits
+        return self.grid * self.copies
+
+    def __str__(self) -> str:
+        if self.shares:
+            return f", {self.shares} shares"
+        return f", depth in {self.splits}" if self.splits > 1 else ""
 
 
 def joined(
@@ -64,7 +98,7 @@ def joined(
     for splits in SPLITS:
         each = cdiv(steps, splits)
         if splits == 1 or (few and each >= least and cdiv(steps, each) == splits):
-            yield Cut(tiles, copies, splits, each)
+            yield Cut(tiles, copies, splits, each, parts=splits)
 
 
 def separate(
@@ -78,27 +112,40 @@ def separate(
             yield cut
 
 
+def shared(
+    tiles: tuple[int, int], copies: int, steps: int, resident: int, sms: int
+) -> Iterator[Cut]:
+    """Cuts into equal shares of the steps of all tiles, for as many blocks as are resident."""
+    total = tiles[0] * tiles[1] * steps
+    blocks = [max(1, number * sms // copies) for number in range(1, resident + 1)]
+    for each in sorted({max(2, cdiv(total, b)) for b in blocks}):
+        parts = 1 + cdiv(steps, each) if each % steps else 1
+        cut = Cut(tiles, copies, 1, each, cdiv(total, each), parts)
+        if total < 2**31 and cut.blocks <= COUNTERS:
+            yield cut
+
+
 def joining(tile: Sides, cut: Cut) -> float:
-    """Seconds in which the last blocks add the parts of their tiles."""
-    return 2e-6 + cut.splits * 2e-11 * 4 * tile.bm * tile.bn if cut.splits > 1 else 0.0
+    """Seconds in which the last block of a tile adds its parts."""
+    return 2e-6 + cut.parts * 2e-11 * 4 * tile.bm * tile.bn if cut.parts > 1 else 0.0
 
 
 def memory(
     job: Job, tile: Sides, cut: Cut, before: tuple[Buffer, ...] = ()
 ) -> tuple[tuple[Argument, Argument], tuple[Buffer, ...]]:
     """The arguments of a launch for parts that its blocks add, and all scratch buffers."""
-    if cut.splits == 1:
+    if cut.parts == 1:
         return (None, None), before
-    size = cut.blocks * tile.bm * tile.bn
+    # A share is in the midst of two tiles at most.
+    size = cut.blocks * tile.bm * tile.bn * (2 if cut.shares else 1)
     return (job.place(len(before)), Counters()), (*before, Buffer((size,), torch.float32))
 
 
 def candidate(
     kind: str, job: Job, tile: Sides, cut: Cut, cost: float, build: Callable[[], Plan]
 ) -> Candidate:
-    parts = f", depth in {cut.splits}" if cut.splits > 1 else ""
     why = f"{cut.blocks} blocks for {job.gpu.sms} SMs"
-    return Candidate(f"{kind}{tile.bm} x {tile.bn}{parts}", cost, why, build)
+    return Candidate(f"{kind}{tile.bm} x {tile.bn}{cut}", cost, why, build)
 
 
 def cheapest(candidates: Iterable[Candidate], most: int) -> list[Candidate]:

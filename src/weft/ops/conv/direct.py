@@ -38,10 +38,8 @@ def windows(job: Job, back: bool) -> list[Candidate]:
 
 def _windows(job: Job, back: bool) -> Plan:
     g = job.geometry
-    phases = g.stride[0] * g.stride[1] if back else 1
-    n, c, h, w = g.x if back else g.y
-    if back:
-        h, w = cdiv(h, g.stride[0]), cdiv(w, g.stride[1])
+    n, c = (g.x if back else g.y)[:2]
+    phases, h, w = g.phases(back)
     name = f"direct<{source.ctype(job.out.dtype)}, {str(back).lower()}>"
     problem = g.problem(job.first.images, job.result.images, back=back)
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, problem)

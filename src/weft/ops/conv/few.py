@@ -28,8 +28,7 @@ def windows(job: Job, back: bool) -> list[Candidate]:
     if channels > ROWS[-1] or g.taps * ROWS[-1] > ROOM or not fits(job):
         return []
     rows = next(n for n in ROWS if n >= channels)
-    phases = g.stride[0] * g.stride[1] if back else 1
-    height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
+    phases, height, width = g.phases(back)
     blocks = cdiv(g.n * height * width, PIXELS * 128)
     sums = (g.k if back else g.c) // g.groups * g.taps
     # An SM needs the warps of eight blocks to cover the latency of loads.

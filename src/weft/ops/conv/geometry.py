@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from weft.kernels import cdiv
 from weft.ops.plan import Layout
 
 
@@ -59,6 +60,27 @@ class Geometry:
     def weight(self) -> tuple[int, int, int, int]:
         return self.k, self.c // self.groups, self.r, self.s
 
+    @property
+    def sparse(self) -> bool:
+        """True if the gradient of x is zero but for the pixels at multiples of the stride."""
+        return self.taps == 1 and self.pad == (0, 0) and self.stride != (1, 1)
+
+    def phases(self, back: bool) -> tuple[int, int, int]:
+        """(phases, their rows, their columns) of results that the same taps compute.
+
+        Those that no tap computes are left out: see Job.cleared.
+        """
+        if not back:
+            return 1, self.p, self.q
+        down, across = self.stride
+        phases = 1 if self.sparse else down * across
+        return phases, cdiv(self.h, down), cdiv(self.w, across)
+
+    def _flat(self, source: Images) -> bool:
+        plain = self.taps == 1 and self.stride == (1, 1) and self.pad == (0, 0)
+        same = (self.p, self.q) == (self.h, self.w)
+        return plain and same and _dense(source.strides, self.n, self.h, self.w)
+
     def problem(
         self, source: Images, target: Images, *, back: bool = False, splits: int = 1,
         each: int = 0, tiles: tuple[int, int] = (1, 1), wide: bool = False, padded: int = 0,
@@ -76,10 +98,16 @@ class Geometry:
             along, group = (self.taps * padded, 1), (c if back else k) * self.taps * padded
             x, y = (x, (padded, *y[1:])) if back else ((padded, *x[1:]), y)
         return struct.pack(
-            "<24i9q", self.n, self.groups, *(y if back else x), *(x if back else y),
+            "<25i4x9q", self.n, self.groups, *(y if back else x), *(x if back else y),
             self.r, self.s, *self.stride, *self.pad, *self.dilation, *along, splits, each, *tiles,
-            wide, target_group, *source.strides, *target.strides, group,
+            wide, target_group, self._flat(source), *source.strides, *target.strides, group,
         )  # fmt: skip
+
+
+def _dense(strides: Sequence[int], n: int, h: int, w: int) -> bool:
+    """True if the pixels of a batch with these strides follow each other at one distance."""
+    batch, _, row, column = strides
+    return (h == 1 or row == w * column) and (n == 1 or batch == h * w * column)
 
 
 def spread(value: int | Sequence[int], dims: int) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ INDEX = 2**31 - 1
 """The largest index of the kernels: of pixels, and of elements within an image."""
 MASKED = 32
 """The most taps whose places in the image are bits of a mask."""
+VECTORS = 2**20
+"""Elements of a gradient from which on its parts are added by vectors: fewer need more threads."""
 ROOM = 12288
 """Floats of shared memory in which a block of parts.cu turns a gradient: 48 KB."""
 
@@ -103,8 +105,7 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     g = job.geometry
     rows, sums = (g.c, g.k) if back else (g.k, g.c)
     rows, sums = rows // g.groups, sums // g.groups
-    phases = g.stride[0] * g.stride[1] if back else 1
-    height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
+    phases, height, width = g.phases(back)
     pixels, depth = g.n * height * width, sums * g.taps
     moved = 4 * (job.first.layout.numel + job.second.layout.numel + job.result.layout.numel)
     # The phases of a strided pass have different depths: they are not cut.
@@ -130,20 +131,20 @@ def _windows(job: Job, back: bool, tile: Tile, cut: Cut, phases: int) -> Plan:
     parts, scratch = memory(job, tile, cut)
     problem = g.problem(
         job.first.images, job.result.images, back=back, splits=cut.splits,
-        each=cut.each * tile.bk, tiles=cut.tiles, wide=wide(job, phases),
+        each=cut.each * tile.bk, tiles=cut.tiles, wide=wide(job, back),
     )  # fmt: skip
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
-    grid = (cut.count * cut.splits, phases, g.groups)
+    grid = (cut.grid, phases, g.groups)
     step = Step(kernel, grid, (tile.threads,), args, tile.shared(0))
     return job.plan(step, scratch=scratch)
 
 
-def wide(job: Job, phases: int) -> bool:
-    """True if pixels of an image of the result are contiguous, in whole 16-byte vectors."""
+def wide(job: Job, back: bool) -> bool:
+    """True if neighbours of the result are contiguous pixels, in whole 16-byte vectors."""
     n, c, h, w = job.result.images.strides
     each, width = 16 // int(job.out.dtype.itemsize), job.result.layout.shape[-1]
     dense = w == 1 and h in (width, 0)
-    return phases == 1 and dense and n % each == c % each == 0
+    return not (back and job.geometry.stride != (1, 1)) and dense and n % each == c % each == 0
 
 
 # ---- backward to the weight --------------------------------------------------------------------
@@ -177,7 +178,7 @@ def _gradients(job: Job, tile: Tile, cut: Cut) -> Plan:
     )  # fmt: skip
     out, steps, scratch = parted(job, cut.splits)
     args = (job.second.pointer, job.first.pointer, out, problem)
-    grid = (cut.count * cut.splits, 1, g.groups)
+    grid = (cut.grid, 1, g.groups)
     step = Step(kernel, grid, (tile.threads,), args, tile.shared(4))
     return job.plan(step, *steps, scratch=scratch)
 
@@ -197,13 +198,14 @@ def added(job: Job, parts: Pointer, size: int, count: int, turned: tuple[int, ..
     args: tuple[Argument, ...] = (parts, job.result.pointer, size, count, *turned)
     if not turned or turned[:2] == (turned[2], 1):
         args = args[:4]
-        kernel = source.kernel("conv/parts.cu", f"add_parts<{ctype}, {groups}>")
-        return Step(kernel, (cdiv(size, 256 // groups),), (256,), args)
+        each = 4 if size % 4 == 0 and size >= VECTORS else 1
+        kernel = source.kernel("conv/parts.cu", f"add_parts<{ctype}, {groups}, {each}>")
+        return Step(kernel, (cdiv(size, 256 // groups * each),), (256,), args)
     _, taps, padded = turned
     groups, wide = next(
         (n, w)
-        for n, w in ((groups, 128 // groups), (1, 32), (1, 1))
-        if n * w * taps <= ROOM or n * w == 1
+        for n, w in ((groups, 16 if groups > 1 else 64), (1, 32), (1, 4))
+        if n * w * taps <= ROOM
     )
     kernel = source.kernel("conv/parts.cu", f"turn_parts<{ctype}, {groups}, {wide}>")
     blocks = size // (taps * padded) * cdiv(padded, wide)

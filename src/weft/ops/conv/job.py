@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.ops.choose import Request
 from weft.ops.conv.geometry import Geometry, Images, dense_strides, geometry, images, is_last
@@ -44,6 +44,14 @@ class Job:
     def place(self, more: int = 0) -> Pointer:
         """The next scratch buffer, or one after it."""
         return Pointer(self.result.pointer.number + 1 + len(self.scratch) + more)
+
+    def cleared(self, back: bool) -> Job:
+        """The job with zeros in its result where no tap of a backward pass writes pixels."""
+        if not (back and self.geometry.sparse):
+            return self
+        moved = self.result.layout.numel * self.result.layout.itemsize
+        more = self.gpu.launch + moved / self.gpu.bandwidth
+        return replace(self, out=self.out._replace(zeroed=True), cost=self.cost + more)
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
         return Plan((*self.before, *steps), (self.out,), (*self.scratch, *scratch))

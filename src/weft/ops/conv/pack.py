@@ -66,7 +66,7 @@ class Packing:
         pairs = [_pair(t) for t in (*self.images, None)[:2]]
         args: list[Argument] = [a for pair in pairs for a in pair[:2]]
         args += _pair(self.weights)[:2]
-        none = struct.pack("<4i4q", *[0] * 8)
+        none = struct.pack("<5i4x3q", *[0] * 8)
         last = self.weights.struct if self.weights and self.weights.size else none
         args += [pairs[0][2], pairs[1][2], last]
         name = f"pack<{source.ctype(self.job.out.dtype)}, {str(self.back).lower()}>"
@@ -100,9 +100,10 @@ def images(job: Job, x: Tensor, shape: tuple[int, int, int, int], place: Pointer
     tiles = (cdiv(pixels, 64), cdiv(padded, 8 * each))
     blocks = n * groups * tiles[0] * tiles[1]
     dense = (w == 1 or sw == 1) and (h == 1 or sh == w)
-    wide = dense and aligned and pixels % each == sn % each == sc % each == 0
+    lengths = (pixels, sn, sc) if dense and aligned else (1,)
+    vectors = next(v for v in (each, each // 2, 1) if all(length % v == 0 for length in lengths))
     made = struct.pack(
-        "<9i4x4q", blocks, *tiles, groups, channels, padded, pixels, w, wide, sn, sc, sh, sw
+        "<9i4x4q", blocks, *tiles, groups, channels, padded, pixels, w, vectors, sn, sc, sh, sw
     )
     strides_made = (pixels * pixel, 1, w * pixel, pixel)
     size = n * pixels * pixel
@@ -120,5 +121,5 @@ def weights(job: Job, padded: int, back: bool, place: Pointer) -> Packed:
         return Packed(w.pointer, w.images, padded, w.pointer)
     size = g.groups * (c if back else k) * g.taps * padded
     vectors = size // vector(job)
-    made = struct.pack("<4i4q", k, c, g.taps, padded, vectors, sk, sc, tap)
+    made = struct.pack("<5i4x3q", k, c, g.taps, padded, vectors, sk, sc, tap)
     return Packed(place, w.images, padded, w.pointer, size, cdiv(vectors, 256), made)

@@ -13,10 +13,20 @@ from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.conv import pack
-from weft.ops.conv.cut import Cut, candidate, cheapest, joined, joining, memory, separate
-from weft.ops.conv.implicit import added, wide
+from weft.ops.conv.cut import (
+    Cut,
+    candidate,
+    cheapest,
+    joined,
+    joining,
+    memory,
+    separate,
+    shared,
+)
+from weft.ops.conv.implicit import INDEX, added, wide
 from weft.ops.conv.job import Job
 from weft.ops.plan import Buffer, Plan, Step
+from weft.ops.target import Target
 
 
 class Tile(NamedTuple):
@@ -24,7 +34,8 @@ class Tile(NamedTuple):
 
     deep      bytes along the depth for a stage (windows), or pixels (gradients of weights)
     resident  blocks that an SM holds
-    reach     the share of the tensor cores' rate in the loop over the depth
+    reach     the fraction of the tensor cores' rate in the loop over the depth
+    share     the same for blocks that have shares of all tiles; 0 if there are none
     """
 
     bm: int
@@ -35,10 +46,23 @@ class Tile(NamedTuple):
     stages: int
     resident: int
     reach: float
+    share: float = 0.0
 
     @property
     def threads(self) -> int:
         return self.bm // self.wm * (self.bn // self.wn) * 32
+
+    def rated(self, cut: Cut) -> Tile:
+        """The tile with the rate that it has in a launch."""
+        return self._replace(reach=self.share) if cut.shares else self
+
+    def residents(self, gpu: Target, shared: int) -> int:
+        """Blocks with shares that an SM holds, with so many bytes of shared memory each."""
+        return min(self.resident, gpu.shared_per_sm // (shared + 1024)) if self.share else 0
+
+
+TABLES = 8192
+"""Bytes of shared memory for the places of pixels in the gradients of weights, at most."""
 
 
 def work(job: Job, tile: Tile, blocks: int, depth: int) -> float:
@@ -74,35 +98,49 @@ class Family:
 
 # ---- forward, and backward to the data ---------------------------------------------------------
 def windows(
-    family: Family, job: Job, back: bool, pixels: int, phases: int, least: int, most: int
+    family: Family, job: Job, back: bool, pixels: int, phases: int, most: int
 ) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data.
 
     pixels  rows of the product, of each of `phases`
-    least   steps of a part of the depth
     """
     g, size = job.geometry, int(job.out.dtype.itemsize)
     x = pack.images(job, job.first, g.y if back else g.x, job.place())
     weights = pack.weights(job, x.padded, back, job.place(x.size > 0))
     packing = pack.Packing(job, (x,), weights, back)
+    if max(x.size, job.first.layout.numel) > INDEX * pack.vector(job):
+        return []  # the kernels number 16-byte vectors of the images
     rows = (g.c if back else g.k) // g.groups
     moved = size * (job.first.layout.numel + job.result.layout.numel)
 
-    def cuts() -> Iterator[Candidate]:
+    def cuts(tile: Tile, steps: int) -> Iterator[Cut]:
+        tiles, copies = (cdiv(rows, tile.bn), cdiv(pixels, tile.bm)), phases * g.groups
+        if family.taps > 1:
+            yield from joined(tiles, copies, steps, 2, job.gpu.sms)
+            return
+        yield Cut(tiles, copies, 1, 0)
+        if phases == 1:  # the phases of a strided pass have different depths
+            resident = tile.residents(job.gpu, family.shared(tile) + writing(tile, size))
+            yield from shared(tiles, copies, steps, resident, job.gpu.sms)
+
+    def candidates() -> Iterator[Candidate]:
         for tile in family.tiles:
             step = tile.deep // size
-            steps = g.r * cdiv(x.padded, step) if family.taps > 1 else cdiv(x.padded * g.taps, step)
-            tiles = (cdiv(rows, tile.bn), cdiv(pixels, tile.bm))
-            # The phases of a strided pass have different depths: they are not cut.
-            limit = job.gpu.sms if phases == 1 else 0
-            for cut in joined(tiles, phases * g.groups, steps, least, limit):
-                depth = cdiv(cut.each * step * family.taps, phases)
-                busy = max(work(job, tile, cut.blocks, depth), moved / job.gpu.bandwidth)
+            depth = g.r * cdiv(x.padded, step) if family.taps > 1 else cdiv(x.padded * g.taps, step)
+            for cut in cuts(tile, depth):
+                sums = cdiv((cut.each or depth) * step * family.taps, phases)
+                busy = max(work(job, tile.rated(cut), cut.blocks, sums), moved / job.gpu.bandwidth)
                 time = job.cost + packing.cost + job.gpu.launch + busy + joining(tile, cut)
                 build = functools.partial(_windows, family, packing, tile, cut, phases)
                 yield candidate(f"{family.kind} ", job, tile, cut, time, build)
 
-    return cheapest(cuts(), most)
+    return cheapest(candidates(), most)
+
+
+def writing(tile: Tile, size: int) -> int:
+    """Bytes of shared memory in which the warps turn results of `size` bytes (tensor.cuh)."""
+    warp = 8 * tile.wm + max(8 * (tile.wm + 8) * size, 32 * (tile.wn + 8))
+    return tile.threads // 32 * warp
 
 
 def _windows(family: Family, packing: pack.Packing, tile: Tile, cut: Cut, phases: int) -> Plan:
@@ -110,23 +148,24 @@ def _windows(family: Family, packing: pack.Packing, tile: Tile, cut: Cut, phases
     assert weights is not None
     g = job.geometry
     rounded = job.out.dtype is torch.float32 and not x.size
-    made = family.instance(job, tile, back, cut.splits > 1, rounded)
+    made = family.instance(job, tile, back, cut.splits > 1 or cut.shares > 0, rounded)
     parts, scratch = memory(job, tile, cut, packing.buffers)
     problem = g.problem(
         x.images, job.result.images, back=back, splits=cut.splits, each=cut.each, tiles=cut.tiles,
-        padded=x.padded, wide=_vectors(job, back, phases),
+        padded=x.padded, wide=_vectors(job, back),
     )  # fmt: skip
     args = (x.pointer, weights.pointer, job.bias, job.result.pointer, *parts, problem)
-    grid = (cut.count * cut.splits, phases, g.groups)
-    step = Step(made, grid, (tile.threads,), args, family.shared(tile))
+    grid = (cut.grid, phases, g.groups)
+    room = family.shared(tile) + (writing(tile, int(job.out.dtype.itemsize)) if cut.shares else 0)
+    step = Step(made, grid, (tile.threads,), args, room)
     return job.plan(*packing.steps(), step, scratch=scratch)
 
 
-def _vectors(job: Job, back: bool, phases: int) -> bool:
+def _vectors(job: Job, back: bool) -> bool:
     """True if the results are stored by vectors: of pixels, or of channels that are innermost."""
     g = job.geometry
     if job.result.images.strides[1] != 1:
-        return wide(job, phases)
+        return wide(job, back)
     return (g.c if back else g.k) // g.groups % pack.vector(job) == 0
 
 
@@ -145,38 +184,47 @@ def gradients(
     packing = pack.Packing(job, (dy, x))
     moved = size * (job.first.layout.numel + job.second.layout.numel)
 
-    def cuts() -> Iterator[Candidate]:
+    def candidates() -> Iterator[Candidate]:
         for row in family.tiles:
             # As many bytes of both types: half as many pixels of float32.
             tile = row._replace(deep=row.deep * 2 // size)
-            tiles = (cdiv(g.k // g.groups, tile.bm), across(x.padded, tile.bn))
-            rated = tile._replace(bn=family.taps * tile.bn)
-            for cut in separate(tiles, g.groups, cdiv(depth, tile.deep), 4, 8 * job.gpu.sms):
-                busy = work(job, rated, cut.blocks, cut.each * tile.deep)
-                time = job.cost + packing.cost + 2 * job.gpu.launch
+            tiles, steps = (
+                (cdiv(g.k // g.groups, tile.bm), across(x.padded, tile.bn)),
+                cdiv(depth, tile.deep),
+            )
+            whole = tile._replace(bn=family.taps * tile.bn)
+            resident = tile.residents(job.gpu, family.shared(tile) * size + TABLES)
+            cuts = (
+                *separate(tiles, g.groups, steps, 4, 8 * job.gpu.sms),
+                *shared(tiles, g.groups, steps, resident, job.gpu.sms),
+            )
+            for cut in cuts:
+                busy = work(job, whole.rated(cut), cut.blocks, cut.each * tile.deep)
+                time = job.cost + packing.cost + 2 * job.gpu.launch + joining(whole, cut)
                 time += max(busy, moved / job.gpu.bandwidth)
                 time += 8 * cut.splits * g.k * g.taps * x.padded / job.gpu.bandwidth
                 build = functools.partial(_gradients, family, packing, tile, cut)
                 yield candidate(f"{family.kind} ", job, tile, cut, time, build)
 
-    return cheapest(cuts(), most)
+    return cheapest(candidates(), most)
 
 
 def _gradients(family: Family, packing: pack.Packing, tile: Tile, cut: Cut) -> Plan:
     job, (dy, x) = packing.job, packing.images
     g = job.geometry
     rounded = job.out.dtype is torch.float32 and not (x.size and dy.size)
-    made = family.instance(job, tile, rounded)
-    buffers = packing.buffers
-    parts, size = job.place(len(buffers)), g.k * g.taps * x.padded
+    made = family.instance(job, tile, cut.shares > 0, rounded)
+    size = g.k * g.taps * x.padded
+    buffers = (*packing.buffers, Buffer((cut.splits * size,), torch.float32))
+    parts = job.place(len(buffers) - 1)
+    rest, scratch = memory(job, tile._replace(bn=family.taps * tile.bn), cut, buffers)
     problem = g.problem(
-        x.images, dy.images, splits=cut.splits, each=cut.each * tile.deep, tiles=cut.tiles,
-        padded=x.padded, target_group=dy.padded,
+        x.images, dy.images, splits=cut.splits, each=cut.each, tiles=cut.tiles, padded=x.padded,
+        target_group=dy.padded,
     )  # fmt: skip
-    grid = (cut.count * cut.splits, 1, g.groups)
     threads = tile.bm // tile.wm * (family.taps * tile.bn // tile.wn) * 32
-    shared = family.shared(tile) * int(job.out.dtype.itemsize)
-    step = Step(made, grid, (threads,), (x.pointer, dy.pointer, parts, problem), shared)
+    room = family.shared(tile) * int(job.out.dtype.itemsize)
+    args = (x.pointer, dy.pointer, parts, *rest, problem)
+    step = Step(made, (cut.grid, 1, g.groups), (threads,), args, room)
     last = added(job, parts, size, cut.splits, (g.c // g.groups, g.taps, x.padded))
-    scratch = (*buffers, Buffer((cut.splits * size,), torch.float32))
     return job.plan(*packing.steps(), step, last, scratch=scratch)

@@ -10,17 +10,17 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
-from weft.ops.conv.cut import Cut, candidate, cheapest, joined, joining, memory, separate
+from weft.ops.conv.cut import Cut, candidate, cheapest, joining, memory, separate, shared
 from weft.ops.conv.implicit import added
 from weft.ops.conv.job import Job, Tensor
 from weft.ops.conv.packed import Tile, work
 from weft.ops.plan import Buffer, Plan, Step
 
 TILES = (
-    Tile(128, 128, 128, 64, 64, 3, 2, 0.33),
-    Tile(128, 64, 128, 64, 32, 3, 3, 0.25),
-    Tile(64, 128, 128, 32, 64, 3, 3, 0.26),
-    Tile(64, 64, 128, 32, 32, 3, 4, 0.22),
+    Tile(128, 256, 128, 64, 64, 3, 1, 0.33, 0.37),
+    Tile(128, 128, 64, 64, 64, 4, 2, 0.33, 0.33),
+    Tile(64, 128, 128, 32, 64, 3, 3, 0.26, 0.28),
+    Tile(64, 64, 128, 32, 32, 3, 4, 0.22, 0.22),
 )
 """Channels and pixels of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
@@ -31,6 +31,10 @@ WEIGHT_TILES = (
 """Filters and channels of the backward pass to the weight."""
 TURNED = 0.65
 """The relative rate of smaller tiles whose weights are transposed as they are loaded."""
+L2 = 0.93
+"""The rate at which the SMs read and write the L2, relative to the memory's."""
+STORE = 1e-6
+"""Seconds in which a block stores a tile, while it copies the next."""
 COPIES = (16, 8)
 """Bytes of a copy of pixels."""
 
@@ -70,35 +74,48 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     moved = size * (job.first.layout.numel + job.result.layout.numel)
 
     def cuts() -> Iterator[Candidate]:
-        for tile in TILES:
+        for tile in (t for t in TILES if t.bm < 2 * rows or t.bm == 64):
             tiles, deep = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn)), tile.deep // size
             slow = back and tile.bm * tile.bn < 128 * 128
-            rated = tile._replace(reach=tile.reach * TURNED) if slow else tile
-            for cut in joined(tiles, 1, cdiv(depth, deep), 4, gpu.sms):
-                busy = work(job, rated, cut.blocks, cut.each * deep)
-                time = job.cost + gpu.launch + max(busy, moved / gpu.bandwidth)
+            turned = TURNED if slow else 1.0
+            rated = tile._replace(reach=tile.reach * turned, share=tile.share * turned)
+            steps = cdiv(depth, deep)
+            resident = tile.residents(gpu, _shared(tile, size, back, True))
+            passed = tiles[0] * pixels * depth + tiles[0] * tiles[1] * tile.bm * depth
+            passed = size * (passed + rows * pixels)
+            for cut in (Cut(tiles, 1, 1, 0), *shared(tiles, 1, steps, resident, gpu.sms)):
+                busy = work(job, rated.rated(cut), cut.blocks, (cut.each or steps) * deep)
+                if cut.shares:
+                    busy += STORE * cut.each / steps
+                busy = max(busy, moved / gpu.bandwidth, passed / (L2 * gpu.bandwidth))
+                time = job.cost + gpu.launch + busy + joining(tile, cut)
                 build = functools.partial(_windows, job, back, copy, tile, cut)
-                yield candidate("one tap ", job, tile, cut, time + joining(tile, cut), build)
+                yield candidate("one tap ", job, tile, cut, time, build)
 
     return cheapest(cuts(), most)
 
 
+def _shared(tile: Tile, size: int, back: bool, shares: bool) -> int:
+    """Bytes of shared memory; blocks with several tiles write one while they copy the next."""
+    deep = tile.deep // size
+    weights = deep * (tile.bm + 8) if back else tile.bm * deep
+    ring = tile.stages * size * (weights + deep * (tile.bn + 8))
+    return ring + tile.threads // 32 * (4 * tile.wn + 32 * (tile.wn + 8)) * shares
+
+
 def _windows(job: Job, back: bool, copy: int, tile: Tile, cut: Cut) -> Plan:
     g = job.geometry
-    flags = (str(f).lower() for f in (back, cut.splits > 1))
+    flags = (str(f).lower() for f in (back, cut.shares > 0))
     ctype, size = source.ctype(job.out.dtype), int(job.out.dtype.itemsize)
     shape = ", ".join((ctype, *map(str, (*tile[:7], copy)), *flags))
     kernel = source.kernel("conv/pointwise.cu", f"pointwise<{shape}>")
     parts, scratch = memory(job, tile, cut)
-    deep = tile.deep // size
     problem = g.problem(
-        job.first.images, job.result.images, back=back, splits=cut.splits, each=cut.each * deep,
-        tiles=cut.tiles,
-    )  # fmt: skip
+        job.first.images, job.result.images, back=back, each=cut.each, tiles=cut.tiles
+    )
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
-    weights = deep * (tile.bm + 8) if back else tile.bm * deep
-    shared = tile.stages * size * (weights + deep * (tile.bn + 8))
-    step = Step(kernel, (cut.count * cut.splits,), (tile.threads,), args, shared)
+    room = _shared(tile, size, back, cut.shares > 0)
+    step = Step(kernel, (cut.grid,), (tile.threads,), args, room)
     return job.plan(step, scratch=scratch)
 
 
@@ -132,7 +149,7 @@ def _gradients(job: Job, copy: int, tile: Tile, cut: Cut) -> Plan:
     )
     args = (job.second.pointer, job.first.pointer, job.place(), problem)
     shared = tile.stages * (tile.bm + tile.bn) * tile.deep
-    step = Step(kernel, (cut.count * cut.splits,), (tile.threads,), args, shared)
+    step = Step(kernel, (cut.grid,), (tile.threads,), args, shared)
     size = g.k * g.c
     last = added(job, job.place(), size, cut.splits)
     return job.plan(step, last, scratch=(Buffer((cut.splits * size,), torch.float32),))

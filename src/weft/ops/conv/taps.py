@@ -11,16 +11,16 @@ from weft.ops.conv.packed import Family, Tile
 TILES = (
     Tile(256, 128, 64, 64, 64, 4, 1, 0.37),
     Tile(128, 128, 64, 64, 64, 3, 2, 0.36),
-    Tile(256, 64, 64, 64, 32, 4, 1, 0.34),
+    Tile(256, 64, 64, 64, 32, 4, 1, 0.42),
     Tile(64, 64, 64, 32, 32, 4, 3, 0.29),
     Tile(32, 32, 64, 16, 16, 4, 6, 0.08),
 )
 """Pixels and channels, of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
-    Tile(128, 64, 64, 64, 48, 4, 1, 0.31),
-    Tile(64, 64, 64, 64, 48, 4, 2, 0.28),
-    Tile(64, 32, 64, 32, 48, 4, 2, 0.18),
-    Tile(32, 32, 64, 16, 48, 4, 3, 0.16),
+    Tile(128, 64, 64, 64, 48, 4, 1, 0.33, 0.41),
+    Tile(64, 64, 64, 64, 48, 4, 2, 0.31, 0.28),
+    Tile(64, 32, 64, 32, 48, 4, 2, 0.23),
+    Tile(32, 32, 64, 16, 48, 4, 3, 0.16, 0.14),
 )
 """Filters and channels of the backward pass to the weight; a warp has `wn` taps and channels."""
 NARROWEST, WIDEST = 3, 9
@@ -48,7 +48,7 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
 
     tiles = [t for t in TILES if shared(t) <= job.gpu.shared_per_block]
     family = Family("taps", "taps", tiles, shared, g.s)
-    return packed.windows(family, job, back, n * height * (width + g.s - 1), 1, 2, most)
+    return packed.windows(family, job, back, n * height * (width + g.s - 1), 1, most)
 
 
 def gradients(job: Job, most: int = 6) -> list[Candidate]:

@@ -10,21 +10,22 @@ from weft.ops.conv.job import Job
 from weft.ops.conv.packed import Family, Tile
 
 TILES = (
-    Tile(128, 256, 128, 64, 64, 3, 1, 0.36),
-    Tile(128, 128, 128, 64, 64, 3, 2, 0.37),
-    Tile(128, 64, 128, 64, 32, 3, 3, 0.34),
-    Tile(64, 128, 128, 32, 64, 3, 3, 0.36),
-    Tile(64, 64, 128, 32, 32, 3, 4, 0.30),
-    Tile(128, 32, 64, 32, 32, 4, 4, 0.22),
-    Tile(32, 32, 64, 16, 16, 4, 8, 0.08),
+    Tile(128, 256, 128, 64, 64, 3, 1, 0.46, 0.41),
+    Tile(256, 128, 128, 64, 64, 3, 1, 0.44, 0.36),
+    Tile(128, 128, 128, 64, 64, 3, 2, 0.36),
+    Tile(128, 64, 128, 64, 32, 3, 3, 0.38, 0.31),
+    Tile(64, 128, 128, 32, 64, 3, 3, 0.39, 0.34),
+    Tile(64, 64, 128, 32, 32, 3, 4, 0.30, 0.28),
+    Tile(128, 32, 64, 32, 32, 4, 4, 0.30, 0.22),
+    Tile(32, 32, 64, 16, 16, 4, 8, 0.08, 0.07),
 )
 """Pixels and channels of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
-    Tile(128, 256, 64, 64, 64, 3, 1, 0.24),
-    Tile(128, 128, 64, 64, 64, 3, 2, 0.23),
-    Tile(64, 128, 64, 32, 64, 3, 3, 0.18),
-    Tile(64, 64, 64, 32, 32, 3, 4, 0.14),
-    Tile(32, 64, 32, 16, 32, 3, 6, 0.08),
+    Tile(128, 256, 64, 64, 64, 3, 1, 0.28, 0.28),
+    Tile(128, 128, 64, 64, 64, 3, 2, 0.29, 0.28),
+    Tile(64, 128, 64, 32, 64, 3, 3, 0.21),
+    Tile(64, 64, 64, 32, 32, 3, 4, 0.15),
+    Tile(32, 64, 32, 16, 32, 3, 6, 0.08, 0.07),
 )
 """Filters, and taps and channels, of the backward pass to the weight."""
 
@@ -32,16 +33,15 @@ WEIGHT_TILES = (
 def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data."""
     g = job.geometry
-    phases = g.stride[0] * g.stride[1] if back else 1
-    height, width = (cdiv(g.h, g.stride[0]), cdiv(g.w, g.stride[1])) if back else (g.p, g.q)
+    phases, height, width = g.phases(back)
     family = Family("tensor", "tensor", TILES, lambda t: t.stages * (t.bm + t.bn) * t.deep)
-    return packed.windows(family, job, back, g.n * height * width, phases, 4, most)
+    return packed.windows(family, job, back, g.n * height * width, phases, most)
 
 
 def gradients(job: Job, most: int = 6) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     g = job.geometry
-    if g.taps > ROOM:
+    if 4 * g.taps > ROOM:
         return []
     family = Family(
         "tensor_weight", "tensor", WEIGHT_TILES, lambda t: t.stages * t.deep * (t.bm + t.bn + 16)

@@ -84,7 +84,7 @@ def windows(job: Job, back: bool, most: int = 4) -> list[Candidate]:
     rows, depth = written[1], read[1]
     pad = (2 - g.pad[0], 2 - g.pad[1]) if back else g.pad
     count, padded, tiles = _tiles(job.first, read, written[2:], pad)
-    vectors = wide(job, 1) and written[3] % 4 == 0
+    vectors = wide(job, back) and written[3] % 4 == 0
     results = _tiles(job.result, written, written[2:], vectors=vectors)[2]
     sizes = (PLACES * depth * padded, PLACES * depth * rows, PLACES * rows * padded)
     places = tuple(job.place(i) for i in range(3))

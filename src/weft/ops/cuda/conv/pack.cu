@@ -9,5 +9,5 @@ __global__ void __launch_bounds__(256) pack(const T* a, T* a_packed, const T* b,
     int block = blockIdx.x;
     if (block < first.blocks) pack_images(a, a_packed, first, block, memory);
     else if (block < first.blocks + second.blocks) pack_images(b, b_packed, second, block - first.blocks, memory);
-    else pack_weights<T, BACK>(w, w_packed, weights, (block - first.blocks - second.blocks) * 256ll + threadIdx.x);
+    else pack_weights<T, BACK>(w, w_packed, weights, (block - first.blocks - second.blocks) * 256 + threadIdx.x);
 }

@@ -2,32 +2,42 @@
 // of COPY bytes, 16 or 8. It is a matrix product of weights [target channel][source channel] and images [source channel][pixel].
 #include "tensor.cuh"
 
-// BM target channels x BN pixels for a block, BYTES of source channels for a stage; a warp owns WM x WN. BACK: the weights
-// are [source channel][target channel]. Blocks are numbered by tile, then by part of the depth.
+// BM target channels x BN pixels for a tile, BYTES of source channels for a stage; a warp owns WM x WN. BACK: the weights
+// are [source channel][target channel]. Blocks are numbered by tile; with SHARE a block has p.each steps of all tiles (tensor.cuh).
 template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, int COPY, bool BACK,
-          bool SPLIT>
+          bool SHARE>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     pointwise(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = BYTES / sizeof(T), SLICE = 32 / sizeof(T);
     constexpr int A_PITCH = BACK ? BM + 8 : DEEP, B_PITCH = BN + 8, A_SIZE = BACK ? DEEP * A_PITCH : BM * DEEP;
-    constexpr int STAGE = A_SIZE + DEEP * B_PITCH, DOWN = WM / 16, ACROSS = WN / 8;
-    constexpr int PARTS = BYTES / 32, NEAR = COPY / sizeof(T);  // copies between products do not hold them up
+    constexpr int STAGE = A_SIZE + DEEP * B_PITCH, DOWN = WM / 16, ACROSS = WN / 8, PARTS = BYTES / 32, NEAR = COPY / sizeof(T);
     constexpr int A_VECTORS = BACK ? BM / EACH : DEEP / EACH, A_ROWS = THREADS / A_VECTORS, B_ROWS = THREADS / (BN / NEAR);
     static_assert((BACK ? DEEP : BM) % A_ROWS == 0 && DEEP % B_ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
-    T* tile = reinterpret_cast<T*>(memory);
-    int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, number = blockIdx.x % tiles;
-    int2 at = in_bands(number, p.tiles_m, p.tiles_n);
-    int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w, pixels = p.batch * image;
-    int first = SPLIT ? min(p.source_c, split * p.each) : 0, last = SPLIT ? min(p.source_c, first + p.each) : p.source_c;
+    T* ring_memory = reinterpret_cast<T*>(memory);
+    int image = p.target_h * p.target_w, pixels = p.batch * image, steps = (p.source_c + DEEP - 1) / DEEP;
+    int begin = SHARE ? blockIdx.x * p.each : 0, left = SHARE ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
+    int tile = SHARE ? begin / steps : blockIdx.x, from = SHARE ? begin - tile * steps : 0;
+    auto corner_of = [&](int number) {
+        int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+        return make_int2(at.x * BM, at.y * BN);
+    };
+
+    // What this thread copies: vectors of weights, and of pixels, from the channel `k` of a tile on.
     int a_vector = threadIdx.x % A_VECTORS, a_row = threadIdx.x / A_VECTORS;
-    int b_vector = threadIdx.x % (BN / NEAR), b_row = threadIdx.x / (BN / NEAR);
-    int pixel = n0 + b_vector * NEAR, n = pixel / image;
-    bool b_there = pixel < pixels;
-    x += b_there ? n * p.source[0] + (pixel - n * image) : 0;
-    int into = 0;
-    auto fetch = [&](int k, int part) {
-        T* to = tile + into * STAGE;
+    int b_vector = threadIdx.x % (BN / NEAR), b_row = threadIdx.x / (BN / NEAR), k = from * DEEP, m0;
+    bool b_there;
+    const T* b_pixel;
+    auto enter = [&](int number) {
+        int2 at = corner_of(number);
+        int pixel = at.y + b_vector * NEAR, n = pixel / image;
+        m0 = at.x, b_there = pixel < pixels, b_pixel = x + (b_there ? n * p.source[0] + (pixel - n * image) : 0);
+    };
+    enter(tile);
+    int copied = tile, to_copy = left;  // the tile of the next copies, and the steps that are left
+    auto fetch = [&](int stage, int part) {
+        T* to = ring_memory + stage * STAGE;
+        int last = to_copy > 0 ? p.source_c : 0;
         if constexpr (BACK) {
 #pragma unroll
             for (int i = 0; i < DEEP / A_ROWS; ++i) {
@@ -50,84 +60,74 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         for (int i = 0; i < DEEP / B_ROWS; ++i) {
             if (i * PARTS / (DEEP / B_ROWS) != part) continue;
             int row = b_row + i * B_ROWS;
-            copy<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR), x + (k + row) * p.source[1], b_there && k + row < last);
+            copy<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR), b_pixel + (k + row) * p.source[1], b_there && k + row < last);
         }
         if (part < PARTS - 1) return;
-        asm volatile("cp.async.commit_group;");
-        into = into + 1 == STAGES ? 0 : into + 1;
+        --to_copy, k += DEEP;
+        if (SHARE && k >= p.source_c && to_copy > 0) {
+            k = 0;
+            enter(++copied);
+        }
     };
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN, now = 0;
-    float of[DOWN][ACROSS][4] = {};
-    unsigned a[2][DOWN][4], b[2][ACROSS / 2][4];
-    auto load = [&](int to, const T* stage, int k) {
-        if constexpr (BACK) load_channels<T, A_PITCH, DOWN>(a[to], stage + k * SLICE * A_PITCH + wm, false);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+    auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
+        const T* here = ring_memory + stage * STAGE;
+        if constexpr (BACK) load_channels<T, A_PITCH, DOWN>(a, here + part * SLICE * A_PITCH + wm, false);
         else
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
-                load_matrices(a[to][i], shared_address(stage) + place<BYTES>(wm + i * 16 + lane % 16, k * 2 + lane / 16));
-        load_channels<T, B_PITCH, ACROSS / 2>(b[to], stage + A_SIZE + k * SLICE * B_PITCH + wn, true);
-        if constexpr (sizeof(T) == 4) {
-#pragma unroll
-            for (int e = 0; e < DOWN * 4; ++e) a[to][e / 4][e % 4] = as_tf32(a[to][e / 4][e % 4]);
-#pragma unroll
-            for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 4][e % 4] = as_tf32(b[to][e / 4][e % 4]);
-        }
+                load_matrices(a[i], shared_address(here) + place<BYTES>(wm + i * 16 + lane % 16, part * 2 + lane / 16));
+        load_channels<T, B_PITCH, ACROSS / 2>(b, here + A_SIZE + part * SLICE * B_PITCH + wn, true);
     };
-    for (int s = 0; s < STAGES - 1; ++s)
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) fetch(first + s * DEEP, part);
+    Ring<T, DOWN, ACROSS, PARTS, STAGES, sizeof(T) == 4, sizeof(T) == 4> ring;
+    ring.start(fetch, load);
 #pragma unroll 1
-    for (int k = first; k < last; k += DEEP) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
-        __syncthreads();
-        const T* stage = tile + now * STAGE;
-        load(0, stage, 0);
+    do {
+        float of[DOWN][ACROSS][4] = {};
+        int count = SHARE ? min(left, steps - from) : steps;
+        ring.run(of, count, fetch, load);
+        if (!SHARE) ring.finish();
+        Ranges ranges = {steps, p.each};
+        if (!SHARE || count == steps ||
+            ranges.join<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, tile)) {
+            // A warp turns 32 / sizeof(T) channels at a time in shared memory, so that lanes store vectors of pixels.
+            constexpr int PITCH = WN + 8, ROWS = 32 / sizeof(T), HALVES = 16 / ROWS;
+            float* own = memory + (SHARE ? STAGES * STAGE * sizeof(T) / 4 : 0) + warp * (2 * WN / NEAR + 8 * PITCH);
+            long long* offsets = reinterpret_cast<long long*>(own);  // of the vectors of pixels in the target, or -1
+            T* mine = reinterpret_cast<T*>(own + 2 * WN / NEAR);
+            int2 at = corner_of(tile);
+            __syncwarp();
+            for (int v = lane; v < WN / NEAR; v += 32) {
+                int pixel = at.y + wn + v * NEAR, n = pixel / image;
+                offsets[v] = pixel < pixels ? n * p.target[0] + (pixel - n * image) : -1;
+            }
 #pragma unroll
-        for (int j = 0; j < PARTS; ++j) {
-            if (j + 1 < PARTS) load((j + 1) % 2, stage, j + 1);
-            fetch(k + (STAGES - 1) * DEEP, j);
+            for (int i = 0; i < WM / ROWS; ++i) {
+                __syncwarp();
 #pragma unroll
-            for (int i = 0; i < DOWN; ++i)
+                for (int e = 0; e < 2 / HALVES; ++e) {
+                    int row = lane / 4 + e * 8, m = at.x + wm + i * ROWS + row;
+                    float add = bias && m < p.target_c ? to<float>(bias[m]) : 0;
 #pragma unroll
-                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j % 2][i], b[j % 2][c / 2] + c % 2 * 2);
-        }
-        now = now + 1 == STAGES ? 0 : now + 1;
-    }
-    asm volatile("cp.async.wait_all;");
-    if constexpr (SPLIT) {
-        if (!join_parts<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, number, split, p.splits)) return;
-    }
-    __syncthreads();
-    // A warp turns 16 channels at a time in shared memory, so that lanes store vectors of pixels.
-    constexpr int PITCH = WN + 8;
-    long long* offsets = reinterpret_cast<long long*>(memory);  // of the vectors of pixels in the target, or -1
-    for (int v = threadIdx.x; v < BN / NEAR; v += THREADS) {
-        int to_pixel = n0 + v * NEAR, to_n = to_pixel / image;
-        offsets[v] = to_pixel < pixels ? to_n * p.target[0] + (to_pixel - to_n * image) : -1;
-    }
-    __syncthreads();
-    T* mine = reinterpret_cast<T*>(memory + 2 * BN) + warp * 16 * PITCH;
+                    for (int c = 0; c < ACROSS; ++c) {
+                        const float* two = of[i / HALVES][c] + (i % HALVES + e) * 2;
+                        Vector<T, 2> pair = {{to<T>(two[0] + add), to<T>(two[1] + add)}};
+                        store(mine + row * PITCH + c * 8 + lane % 4 * 2, pair);
+                    }
+                }
+                __syncwarp();
 #pragma unroll
-    for (int i = 0; i < DOWN; ++i) {
-        __syncwarp();
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            int row = lane / 4 + e * 8, m = m0 + wm + i * 16 + row;
-            float add = bias && m < p.target_c ? to<float>(bias[m]) : 0;
-#pragma unroll
-            for (int c = 0; c < ACROSS; ++c) {
-                Vector<T, 2> pair = {{to<T>(of[i][c][e * 2] + add), to<T>(of[i][c][e * 2 + 1] + add)}};
-                store(mine + row * PITCH + c * 8 + lane % 4 * 2, pair);
+                for (int e = lane; e < ROWS * WN / NEAR; e += 32) {
+                    int row = e / (WN / NEAR), column = e % (WN / NEAR) * NEAR, m = at.x + wm + i * ROWS + row;
+                    long long to_vector = offsets[column / NEAR];
+                    if (m < p.target_c && to_vector >= 0)
+                        store(y + to_vector + m * p.target[1], ::load<NEAR>(mine + row * PITCH + column));
+                }
             }
         }
-        __syncwarp();
-#pragma unroll
-        for (int e = lane; e < 16 * WN / NEAR; e += 32) {
-            int row = e / (WN / NEAR), column = e % (WN / NEAR) * NEAR, m = m0 + wm + i * 16 + row;
-            long long to_vector = offsets[(wn + column) / NEAR];
-            if (m < p.target_c && to_vector >= 0) store(y + to_vector + m * p.target[1], ::load<NEAR>(mine + row * PITCH + column));
-        }
-    }
+        left -= count, from = 0, ++tile;
+    } while (SHARE && left > 0);
+    if (SHARE) asm volatile("cp.async.wait_all;");
 }
 
 // The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is all pixels, which are
@@ -145,11 +145,12 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int steps = p.batch * per_image, first = min(steps, split * p.each), last = min(steps, first + p.each);
     int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, n = first / per_image, o = first - n * per_image;
     dy += (m0 + row) * p.target[1], x += (n0 + row) * p.source[1];
-    unsigned base = shared_address(memory), into = base;
-    auto to_row = [&](int r) { return into + place<BYTES>(r, vector * COPY / 16) + vector * COPY % 16; };
-    auto fetch = [&](int step, int part) {
+    unsigned base = shared_address(memory);
+    int next = first;
+    auto fetch = [&](int stage, int part) {
+        auto to_row = [&](int r) { return base + stage * STAGE + place<BYTES>(r, vector * COPY / 16) + vector * COPY % 16; };
         int pixel = o * DEEP + vector * EACH;
-        bool there = step < last && pixel < image;
+        bool there = next < last && pixel < image;
 #pragma unroll
         for (int i = 0; i < BM / ROWS; ++i) {
             if (i * PARTS / (BM / ROWS) != part) continue;
@@ -163,46 +164,22 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
                    x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel, there && n0 + row + i * ROWS < p.source_c);
         }
         if (part < PARTS - 1) return;
-        asm volatile("cp.async.commit_group;");
-        into = into + STAGE == base + STAGES * STAGE ? base : into + STAGE;
+        ++next;
         if (++o == per_image) o = 0, ++n;
     };
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
     int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8, b_vector = lane / 8 % 2;
     float of[DOWN][ACROSS][4] = {};
-    unsigned a[2][DOWN][4], b[2][ACROSS][2];
-    auto load = [&](int to, unsigned stage, int k) {
+    auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
+        unsigned here = base + stage * STAGE;
 #pragma unroll
-        for (int i = 0; i < DOWN; ++i) load_matrices(a[to][i], stage + place<BYTES>(a_row + i * 16, k * 2 + a_vector));
+        for (int i = 0; i < DOWN; ++i) load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
 #pragma unroll
-        for (int c = 0; c < ACROSS; c += 2) load_matrices(b[to][c], stage + BM * BYTES + place<BYTES>(b_row + c * 8, k * 2 + b_vector));
-        if constexpr (sizeof(T) == 4) {
-#pragma unroll
-            for (int e = 0; e < DOWN * 4; ++e) a[to][e / 4][e % 4] = as_tf32(a[to][e / 4][e % 4]);
-#pragma unroll
-            for (int e = 0; e < ACROSS * 2; ++e) b[to][e / 2][e % 2] = as_tf32(b[to][e / 2][e % 2]);
-        }
+        for (int c = 0; c < ACROSS / 2; ++c) load_matrices(b[c], here + BM * BYTES + place<BYTES>(b_row + c * 16, part * 2 + b_vector));
     };
-    for (int s = 0; s < STAGES - 1; ++s)
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) fetch(first + s, part);
-    unsigned stage = base;
-#pragma unroll 1
-    for (int step = first; step < last; ++step) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
-        __syncthreads();
-        load(0, stage, 0);
-#pragma unroll
-        for (int j = 0; j < PARTS; ++j) {
-            if (j + 1 < PARTS) load((j + 1) % 2, stage, j + 1);
-            fetch(step + STAGES - 1, j);
-#pragma unroll
-            for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-                for (int c = 0; c < ACROSS; ++c) multiply<T>(of[i][c], a[j % 2][i], b[j % 2][c]);
-        }
-        stage = stage + STAGE == base + STAGES * STAGE ? base : stage + STAGE;
-    }
+    Ring<T, DOWN, ACROSS, PARTS, STAGES, sizeof(T) == 4, sizeof(T) == 4> ring;
+    ring.start(fetch, load);
+    ring.run(of, last - first, fetch, load);
     asm volatile("cp.async.wait_all;");
     parts += (long long)split * p.target_c * p.source_c;
 #pragma unroll

@@ -3,6 +3,7 @@
 // then tap s of row m of a tile lies in row m + s of shared memory, for every pixel whose results count. A third of the copies
 // remains for 3 x 3 taps; the L2 would limit tensor cores otherwise.
 #include "tensor.cuh"
+#include "../gemm.cuh"
 
 // The pixels of the wider image, in order. `before(m)` of them have results.
 struct Wider {
@@ -113,10 +114,12 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         h[i] = inside ? above : -(1 << 30);
         corner[i] = inside ? x + n * p.source[0] + above * p.source[2] + w * p.source[3] : x;
     }
-    unsigned base = shared_address(memory), into = base;
-    // One of PARTS parts of a stage: copies between products do not hold them up. The parts of the weights are the taps of the row.
-    auto fetch = [&](int step, int part) {
-        bool there = step < last && at < per_tap;
+    unsigned base = shared_address(memory);
+    int next = first;
+    // The parts of the weights are the taps of the row.
+    auto fetch = [&](int stage, int part) {
+        unsigned into = base + stage * STAGE;
+        bool there = next < last && at < per_tap;
         int dh = r * window.h.step;
         if (part < A_COPIES && (part + 1 < A_COPIES || A_ROWS % ROWS == 0 || row + part * ROWS < A_ROWS))
             copy16(into + place<BYTES>(row + part * ROWS, vector), corner[part] + dh * p.source[2] + at * EACH,
@@ -129,55 +132,30 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
                 copy16(into + (A_ROWS + s * BN) * BYTES + place<BYTES>(row + i * ROWS, vector),
                        from + (long long)i * ROWS * p.weight_target, there && n0 + row + i * ROWS < p.target_c);
         if (part < PARTS - 1) return;
-        asm volatile("cp.async.commit_group;");
-        into = into + STAGE == base + STAGES * STAGE ? base : into + STAGE;
-        at += VECTORS;
+        ++next, at += VECTORS;
         if (at - vector >= blocks * VECTORS) at = vector, ++r;
     };
 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
     float of[DOWN][ACROSS][4] = {};
-    unsigned a[2][DOWN][4], b[2][ACROSS][2];
     int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8, b_vector = lane / 8 % 2;
-    auto load = [&](int to, unsigned stage, int part) {
+    auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
+        unsigned here = base + stage * STAGE;
         int s = part / SLICES, k = part % SLICES;
 #pragma unroll
-        for (int i = 0; i < DOWN; ++i) {
-            load_matrices(a[to][i], stage + place<BYTES>(a_row + s + i * 16, k * 2 + a_vector));
-            if constexpr (ROUND)
+        for (int i = 0; i < DOWN; ++i) load_matrices(a[i], here + place<BYTES>(a_row + s + i * 16, k * 2 + a_vector));
 #pragma unroll
-                for (int e = 0; e < 4; ++e) a[to][i][e] = as_tf32(a[to][i][e]);
-        }
-#pragma unroll
-        for (int n = 0; n < ACROSS; n += 2)
-            load_matrices(b[to][n], stage + (A_ROWS + s * BN) * BYTES + place<BYTES>(b_row + n * 8, k * 2 + b_vector));
+        for (int n = 0; n < ACROSS / 2; ++n)
+            load_matrices(b[n], here + (A_ROWS + s * BN) * BYTES + place<BYTES>(b_row + n * 16, k * 2 + b_vector));
     };
-    for (int s = 0; s < STAGES - 1; ++s)
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) fetch(first + s, part);
-    unsigned stage = base;
-#pragma unroll 1
-    for (int step = first; step < last; ++step) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
-        __syncthreads();
-        load(0, stage, 0);
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            if (part + 1 < PARTS) load((part + 1) % 2, stage, part + 1);
-            fetch(step + STAGES - 1, part);
-#pragma unroll
-            for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-                for (int n = 0; n < ACROSS; ++n) multiply<T>(of[i][n], a[part % 2][i], b[part % 2][n]);
-        }
-        stage = stage + STAGE == base + STAGES * STAGE ? base : stage + STAGE;
-    }
-    asm volatile("cp.async.wait_all;");
+    Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false> ring;
+    ring.start(fetch, load);
+    ring.run(of, last - first, fetch, load);
+    ring.finish();
     if constexpr (SPLIT) {
         long long slot = (long long)group * tiles + number;
         if (!join_parts<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, slot, split, p.splits)) return;
     }
-    __syncthreads();
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
     constexpr int ROOM = 8 * (WM + 12) > 16 * (WN + 8) ? 8 * (WM + 12) : 16 * (WN + 8);

@@ -14,6 +14,7 @@ struct Conv {
     int wide;                            // 1 if the pixels of an image are whole 16-byte vectors of the target, or its channels
                                          // where these are innermost
     int target_group;                    // elements from the channels of a group to the next, of a packed target that is read
+    int flat;                            // 1 for one tap, if pixel i of the batch is computed from pixel i of a source without gaps
     long long source[4], target[4], weight_group;
 };
 

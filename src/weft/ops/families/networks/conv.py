@@ -19,6 +19,7 @@ from weft.ops.conv import (
     implicit,
     job,
     pointwise,
+    strips,
     taps,
     tensor,
     winograd,
@@ -56,11 +57,12 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
     if made.result.layout.numel == 0 or made.first.layout.numel == 0:
         return _empty(made)
     single, tensors = _kinds(made)
-    raw = make(request, rows=False)
+    made, raw = (make(request, rows=rows).cleared(back) for rows in (True, False))
     return [
         *direct.windows(made, back),
         *depthwise.windows(made, back),
         *few.windows(made, back),
+        *strips.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
         *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
