@@ -100,6 +100,16 @@ def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
 
 
+def test_few_queries_in_floats() -> None:
+    q, k, v = (drawn(1, 2, n, 20, seed=n, dtype=torch.float32) for n in (3, 500, 500))
+    chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v).choice.used.name
+    assert "keys in" in chosen
+    out, lse = weft.ops.attention_lse(q, k, v)
+    close(out, q, k, v)
+    scores = q.double() @ k.double().transpose(-1, -2) / 20**0.5
+    torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
+
+
 MASKS = {
     "rows": lambda: torch.rand(70, 80, generator=torch.Generator().manual_seed(4)) < 0.5,
     "keys": lambda: torch.arange(80) < torch.tensor([3, 80]).view(2, 1, 1, 1),

@@ -53,6 +53,8 @@ RESIDENT = 2
 """Blocks that an SM holds of most kernels."""
 QUERIES, KEYS = 64, 32
 """The tile of the kernel for floats."""
+TURN = 2e-6
+"""Seconds of such a tile for memory and barriers (H200)."""
 
 
 class Job(NamedTuple):
@@ -100,13 +102,12 @@ def candidates(
     job = Job(p, q, k, v, operands, Pointer(inputs), Pointer(inputs + 1) if lse else None)
     if 0 in (p.batch, p.heads, p.rows, p.width):
         return [Candidate("empty", 0.0, "no elements", lambda: job.plan(()))]
-    made = [_floats(job, request.target)] if p.dtype == torch.float32 else _tiles(job, request)
+    made = (_floats if p.dtype == torch.float32 else _tiles)(job, request.target)
     return [Candidate(c.name, c.cost + operands.cost, c.why, c.build) for c in made]
 
 
-def _tiles(job: Job, request: Request) -> list[Candidate]:
-    p, gpu = job.problem, request.target
-    made = []
+def _tiles(job: Job, gpu: Target) -> list[Candidate]:
+    p, made = job.problem, []
     for tile in TILES[p.head]:
         # Dropout counts queries by 16, which those of several heads are not.
         pack = p.group if p.rows < 64 and p.group > 1 and not p.drop else 1
@@ -135,11 +136,16 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     read = 2 * 2 * keys * p.head / SM_BANDWIDTH / at_once
     moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
     time = gpu.launch + 3e-6 + max(most * max(work, read), moved)
+    return time + _joining(p, tile.queries, blocks, parts)
+
+
+def _joining(p: Problem, queries: int, blocks: int, parts: int) -> float:
+    """Seconds for keys in parts: blocks write partial results, the last of a tile combines them."""
     if parts == 1:
-        return time
-    # Partial results are written and read in float; the last block of a tile combines its rows.
-    partial = 8 * blocks * min(p.rows, tile.queries) * p.head / PARTIAL
-    return time + 4e-6 + cdiv(min(p.rows, tile.queries), 4 * 8) * (1 + parts / 8) * 1e-6 + partial
+        return 0.0
+    rows = min(p.rows, queries)
+    partial = 8 * blocks * rows * p.head / PARTIAL
+    return 4e-6 + cdiv(rows, 4 * 8) * (1 + parts / 8) * 1e-6 + partial
 
 
 def together(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
@@ -162,11 +168,7 @@ def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     words = ", ".join(map(str, (source.ctype(p.dtype), p.head, *flags)))
     kernel = source.kernel("attention/forward.cu", f"attend<{words}>")
     tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
-    scratch: tuple[Buffer, ...] = ()
-    partial: tuple[Argument, ...] = (None, None)
-    if parts > 1:
-        scratch = (Buffer((tiles * parts * tile.queries * (p.head + 1),), torch.float32),)
-        partial = (Pointer(job.operands.first + len(job.operands.scratch)), Counters())
+    scratch, partial = _partial(job, tiles * parts * tile.queries, parts)
     heads = p.batch * p.heads // pack
     at_once = together(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once)
@@ -175,20 +177,41 @@ def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     return job.plan((step,), scratch)
 
 
-def _floats(job: Job, gpu: Target) -> Candidate:
-    p = job.problem
+def _partial(job: Job, rows: int, parts: int) -> tuple[tuple[Buffer, ...], tuple[Argument, ...]]:
+    """Scratch for partial results of so many rows, and the arguments for them."""
+    if parts == 1:
+        return (), (None, None)
+    made = Buffer((rows * (job.problem.head + 1),), torch.float32)
+    return (made,), (Pointer(job.operands.first + len(job.operands.scratch)), Counters())
+
+
+def _floats(job: Job, gpu: Target) -> list[Candidate]:
+    p, made = job.problem, []
     tiles = cdiv(p.rows, QUERIES) * p.heads * p.batch
-    work = 4 * QUERIES * p.keys * p.share * p.head / (gpu.fp32 / gpu.sms * 0.4)
-    cost = gpu.launch + 3e-6 + cdiv(tiles, gpu.sms) * work
-    why = f"{tiles} blocks for {gpu.sms} SMs"
-    return Candidate("floats", cost, why, functools.partial(_plan_floats, job, tiles, gpu))
+    for parts in SPLITS:
+        if parts > 1 and (tiles > COUNTERS or tiles >= gpu.sms or cdiv(p.keys, KEYS) < 2 * parts):
+            continue
+        keys = cdiv(p.keys, parts) * p.share
+        # A block that has an SM to itself waits for memory and barriers most of the time.
+        work = 4 * QUERIES * keys * p.head / (gpu.fp32 / gpu.sms * 0.4) + keys / KEYS * TURN
+        cost = gpu.launch + 3e-6 + cdiv(tiles * parts, gpu.sms) * work
+        cost += _joining(p, QUERIES, tiles * parts, parts)
+        why = f"{tiles * parts} blocks for {gpu.sms} SMs"
+        build = functools.partial(_plan_floats, job, tiles, parts, gpu)
+        name = "floats" + (f", keys in {parts}" if parts > 1 else "")
+        made.append(Candidate(name, cost, why, build))
+    return sorted(made, key=lambda c: c.cost)[:8]
 
 
-def _plan_floats(job: Job, tiles: int, gpu: Target) -> Plan:
+def _plan_floats(job: Job, tiles: int, parts: int, gpu: Target) -> Plan:
     p = job.problem
-    kernel = source.kernel("attention/single.cu", f"attend<{p.head}, {p.mask}, {p.drops}>")
+    words = f"{p.head}, {p.mask}, {p.drops}, {str(parts > 1).lower()}"
+    kernel = source.kernel("attention/single.cu", f"attend<{words}>")
     heads = p.batch * p.heads
-    problem = p.packed(job.strides, together=together(p, gpu, tiles // heads, heads))
+    scratch, partial = _partial(job, tiles * parts * QUERIES, parts)
+    problem = p.packed(
+        job.strides, parts=parts, together=together(p, gpu, tiles // heads, heads)
+    )  # fmt: skip
     shared = 4 * ((p.head + 4) * (QUERIES + 2 * KEYS) + QUERIES * (KEYS + 4))
-    step = Step(kernel, (tiles,), (256,), (*job.pointers, problem, *p.random), shared)
-    return job.plan((step,))
+    args = (*job.pointers, *partial, problem, *p.random)
+    return job.plan((Step(kernel, (tiles * parts,), (256,), args, shared),), scratch)

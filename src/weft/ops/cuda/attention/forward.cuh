@@ -1,64 +1,8 @@
 // Attention for f16 and bf16 on tensor cores, in the structure of FlashAttention-2 (Dao 2023): a block holds BM queries, and
 // streams tiles of BN keys and values through shared memory. Scores, weights and results stay in registers, in float.
 #pragma once
-#include "../last.cuh"
 #include "drop.cuh"
-
-// Partial results of a part of the keys: o[BM][HEAD], then the logarithms of the sums.
-template <int HEAD, int BM>
-struct Partial {
-    static constexpr int SIZE = BM * (HEAD + 1);
-    float* base;
-    __device__ float* row(int r) const { return base + r * HEAD; }
-    __device__ float* log(int r) const { return base + BM * HEAD + r; }
-};
-
-// A warp combines the parts of ROWS rows from `r` on. The loads of all rows are in flight together: one row after another
-// would wait for memory most of the time. Lane i has the weights of parts i and i + 32, the most there are. WRITE(row, column, result) stores a result,
-// LOG(row, sum) the logarithm of a sum to base 2.
-template <int HEAD, int BM, int ROWS, class Write, class Log>
-__device__ void combine(const float* parts, int count, int r, int rows, Write write, Log log) {
-    constexpr int EACH = HEAD / 32;
-    Partial<HEAD, BM> part{const_cast<float*>(parts)};
-    int lane = threadIdx.x % 32;
-    float weight[2][ROWS], base[ROWS], sum[ROWS], value[ROWS][EACH] = {};
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-#pragma unroll
-        for (int u = 0; u < ROWS; ++u) {
-            int i = h * 32 + lane;
-            weight[h][u] = i < count && r + u < rows ? __ldcg(part.log(r + u) + i * part.SIZE) : NONE;
-        }
-#pragma unroll
-    for (int u = 0; u < ROWS; ++u) {
-        base[u] = fmaxf(weight[0][u], weight[1][u]);
-        for (int step = 16; step; step /= 2) base[u] = fmaxf(base[u], __shfl_xor_sync(~0u, base[u], step));
-        if (base[u] == NONE) base[u] = 0;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) weight[h][u] = h * 32 + lane < count ? exp2_fast(weight[h][u] - base[u]) : 0;
-        sum[u] = weight[0][u] + weight[1][u];
-        for (int step = 16; step; step /= 2) sum[u] += __shfl_xor_sync(~0u, sum[u], step);
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-        for (int i = h * 32; i < min(count, h * 32 + 32); ++i)
-#pragma unroll
-            for (int u = 0; u < ROWS; ++u) {
-                float w = __shfl_sync(~0u, weight[h][u], i % 32);
-                if (r + u >= rows) break;
-#pragma unroll
-                for (int j = 0; j < EACH; ++j)
-                    value[u][j] += w * __ldcg(part.row(r + u) + i * part.SIZE + j * 32 + lane);
-            }
-#pragma unroll
-    for (int u = 0; u < ROWS; ++u) {
-        if (r + u >= rows) break;
-        float factor = sum[u] == 0 ? 0 : 1 / sum[u];
-#pragma unroll
-        for (int j = 0; j < EACH; ++j) write(r + u, j * 32 + lane, value[u][j] * factor);
-        if (lane == 0) log(r + u, sum[u] == 0 ? NONE : base[u] + log2f(sum[u]));
-    }
-}
+#include "parts.cuh"
 
 // STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
 // product of queries and keys, and the next keys during the product of weights and values.
@@ -176,13 +120,9 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
                 }
             }
         }
-        if (!is_last(counters + at.number, p.parts)) return;
-        const float* parts = partial + static_cast<long long>(at.number) * p.parts * Partial<HEAD, BM>::SIZE;
-        constexpr int ROWS = HEAD > 128 ? 4 : 8;
-        for (int r = warp * ROWS; r < BM && first + r < rows; r += WARPS * ROWS)
-            combine<HEAD, BM, ROWS>(
-                parts, p.parts, r, rows - first,
-                [&](int row, int c, float x) { if (c < p.width) row_of(o, p.o)(first + row)[c] = to<T>(x); },
-                [&](int row, float x) { if (lse) *row_of(lse, p.lse)(first + row) = LN2 * x; });
+        finish_parts<HEAD, BM, WARPS>(
+            partial, counters, at.number, p.parts, rows - first,
+            [&](int row, int c, float x) { if (c < p.width) row_of(o, p.o)(first + row)[c] = to<T>(x); },
+            [&](int row, float x) { if (lse) *row_of(lse, p.lse)(first + row) = LN2 * x; });
     }
 }

@@ -1,6 +1,7 @@
 // Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16 threads are halves of warps.
 #pragma once
 #include "drop.cuh"
+#include "parts.cuh"
 
 __device__ inline float half_warp_max(float x) {
 #pragma unroll
@@ -72,9 +73,10 @@ __device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, i
 enum { QUERIES = 64, KEYS = 32 };
 
 // A block holds 64 queries and streams tiles of 32 keys and values. A thread has 4 rows, 16 apart.
-template <class T, int HEAD, int MASK, bool DROP = false>
+template <class T, int HEAD, int MASK, bool DROP = false, bool SPLIT = false>
 __device__ void attend_floats(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                              const int* starts_k, const Problem& p, const Random& random = {}) {
+                              const int* starts_k, const Problem& p, const Random& random = {}, float* partial = nullptr,
+                              int* counters = nullptr) {
     constexpr int PITCH = HEAD + 4, OWN = HEAD / 16, DEEP = QUERIES / 16, BROAD = KEYS / 16;
     extern __shared__ __align__(16) unsigned char memory[];
     float *qs = reinterpret_cast<float*>(memory), *ks = qs + QUERIES * PITCH, *vs = ks + KEYS * PITCH;
@@ -89,8 +91,12 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     };
     const T* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
     const T* v0 = v + p.v.at(at.batch, at.head / p.group, span.key0);
-    int seen = span.keys;
-    if (p.causal) seen = min(seen, min(first + QUERIES, rows) + span.diagonal);
+    int begin = 0, seen = span.keys;
+    if (p.causal) seen = max(0, min(seen, min(first + QUERIES, rows) + span.diagonal));
+    if constexpr (SPLIT) {
+        int each = ((seen + KEYS - 1) / KEYS + p.parts - 1) / p.parts * KEYS;
+        begin = min(seen, at.part * each), seen = min(seen, begin + each);
+    }
 
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float scale = MASK == FREE ? p.scale : 1, most[DEEP], sum[DEEP] = {}, result[DEEP][OWN] = {};
@@ -102,7 +108,7 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         most[i] = NONE;
     }
     fetch_floats<QUERIES, HEAD>(qs, first, rows, p.depth, row_of(q, p.q));
-    for (int start = 0; start < seen; start += KEYS) {
+    for (int start = begin; start < seen; start += KEYS) {
         __syncthreads();
         fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
         fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
@@ -134,15 +140,27 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         __syncwarp();  // half a warp writes and reads its own rows of weights
         add_rows<HEAD, KEYS>(result, weights, KEYS + 4, 1, vs);
     }
+    auto write = [&](int r, int c, float x) { if (c < p.width) row_of(o, p.o)(first + r)[c] = to<T>(x); };
+    auto log = [&](int r, float x) { if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x; };
+    [[maybe_unused]] Partial<HEAD, QUERIES> part{
+        SPLIT ? partial + (static_cast<long long>(at.number) * p.parts + at.part) * Partial<HEAD, QUERIES>::SIZE : nullptr};
 #pragma unroll
     for (int i = 0; i < DEEP; ++i) {
-        int r = first + down + 16 * i;
+        int r = down + 16 * i;
         float total = half_warp_sum(sum[i]), factor = total == 0 ? 0 : 1 / total;
-        if (r >= rows) continue;
-        T* at_row = row_of(o, p.o)(r);
+        float logarithm = total == 0 ? NONE : most[i] * scale + log2f(total);
+        if (first + r >= rows) continue;
 #pragma unroll
-        for (int c = 0; c < OWN; ++c)
-            if (Columns<HEAD>::column(c) < p.width) at_row[Columns<HEAD>::column(c)] = to<T>(result[i][c] * factor);
-        if (lse && across == 0) *row_of(lse, p.lse)(r) = total == 0 ? NONE : LN2 * (most[i] * scale + log2f(total));
+        for (int c = 0; c < OWN; ++c) {
+            int column = Columns<HEAD>::column(c);
+            if constexpr (SPLIT) __stcg(part.row(r) + column, result[i][c] * factor);
+            else write(r, column, result[i][c] * factor);
+        }
+        if (across == 0) {
+            if constexpr (SPLIT) __stcg(part.log(r), logarithm);
+            else log(r, logarithm);
+        }
     }
+    if constexpr (SPLIT)
+        finish_parts<HEAD, QUERIES, 8>(partial, counters, at.number, p.parts, rows - first, write, log);
 }
