@@ -77,6 +77,9 @@ def _triton_helpers() -> None:
 
 
 def _device_interface() -> None:
+    from weft.frontends.pytorch import operations  # it imports torch, which the script does first
+
+    operations.skip_dynamo()
     interface: Any = sys.modules["torch._dynamo.device_interface"]
     interface.CpuInterface.raise_if_triton_unavailable = staticmethod(lambda device=None: None)
     interface.CudaInterface.get_raw_stream = staticmethod(lambda device=None: 0)

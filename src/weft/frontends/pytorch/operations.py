@@ -5,6 +5,7 @@ It computes some of them as a GPU does (wide.py) and counts their memory (memory
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.tracker = tracker
         self.observers: list[Observer] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: else torch imports TorchDynamo, which takes seconds, at the first operation.
+
+        `skip_dynamo` does the same once a script has imported it.
+        """
+        return False
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -48,3 +57,18 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                 if type(value) is torch.Tensor:
                     self.tracker.add(value)
         return out
+
+
+def skip_dynamo() -> None:
+    """TorchDynamo is being imported: from then on it does not trace into the mode."""
+    mode: Any = Operations
+    plain = mode.__torch_dispatch__
+
+    def dispatch(self: Operations, *args: Any, **options: Any) -> Any:
+        dynamo: Any = sys.modules["torch._dynamo"]
+        if not hasattr(dynamo, "disable"):  # an operation of the import itself
+            return plain(self, *args, **options)
+        mode.__torch_dispatch__ = dynamo.disable(plain, wrapping=False)
+        return mode.__torch_dispatch__(self, *args, **options)
+
+    mode.__torch_dispatch__ = dispatch
