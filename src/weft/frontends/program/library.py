@@ -64,7 +64,8 @@ def _compiled(toolkit: Toolkit, folder: Path) -> bytes:
     progress.say("compiling the runtime library for this toolkit (once)")
     (folder / "names.inc").write_text(_error_names(toolkit, folder))
     options = ["-x", "c++", "-std=c++17", "-O1", "-I", str(folder), *HEADERS]
-    options += ["-Xcompiler", "-fPIC,-fvisibility=hidden"]
+    # Textures are filtered by exact steps: no product may be fused with a sum.
+    options += ["-Xcompiler", "-fPIC,-fvisibility=hidden,-ffp-contract=off"]
     sources = sorted(_SHIM.rglob("*.cpp"))
     count = min(len(sources), cores())
     units = [folder / f"unit_{i}.cpp" for i in range(count)]

@@ -33,7 +33,7 @@ from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.interface import DIED, Ops
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh
-from weft.frontends.program.textures import texture_unit
+from weft.frontends.program.textures import with_textures
 from weft.frontends.program.unit import Unit
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class Runtime:
     """Kernels, variables and memory of one program."""
 
     def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str) -> None:
-        self.library, self._make_unit, self._source = library, make_unit, source
+        self.library, self._source = library, source
+        self._make_unit = with_textures(make_unit, library)
         library.weft_generation.restype = library.weft_freed.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t
         library.weft_say.argtypes = (ctypes.c_char_p,)
@@ -95,12 +96,7 @@ class Runtime:
         if relocatable:
             self._linked[handle] = "".join(texts)
         else:
-            self._units[handle] = [self._unit(text) for text in texts]
-
-    def _unit(self, text: str) -> Unit:
-        unit = self._make_unit(text)
-        unit.textures = texture_unit(self.library)
-        return unit
+            self._units[handle] = [self._make_unit(text) for text in texts]
 
     @answers(0)
     def function(self, handle: int, host: int, name: bytes) -> None:
@@ -116,7 +112,7 @@ class Runtime:
     def _units_of(self, handle: int) -> list[Unit]:
         """The units of a file; relocatable units are linked at first use."""
         if handle in self._linked:
-            whole = [self._unit(linked.link(list(self._linked.values())))]
+            whole = [self._make_unit(linked.link(list(self._linked.values())))]
             self._units |= dict.fromkeys(self._linked, whole)
             self._linked.clear()
         return self._units.get(handle, [])

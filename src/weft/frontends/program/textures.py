@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 from weft.device.sim.run.module import TextureUnit
+from weft.frontends.program.unit import Unit
 
 _MOST = 1024
 """Bytes of a message."""
 
 
-def texture_unit(library: ctypes.CDLL) -> TextureUnit:
-    """The unit of this runtime library."""
+def with_textures(make_unit: Callable[[str], Unit], library: ctypes.CDLL) -> Callable[[str], Unit]:
+    """Makes units whose kernels use the texture unit of this runtime library."""
 
     def error() -> str:
         text = ctypes.create_string_buffer(_MOST)
         library.weft_texture_error(text, _MOST)
         return text.value.decode(errors="replace")
 
-    return TextureUnit(ctypes.cast(library.weft_texture_unit, ctypes.c_void_p).value or 0, error)
+    address = ctypes.cast(library.weft_texture_unit, ctypes.c_void_p).value or 0
+
+    def make(text: str) -> Unit:
+        unit = make_unit(text)
+        unit.textures = TextureUnit(address, error)
+        return unit
+
+    return make

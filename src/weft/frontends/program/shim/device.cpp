@@ -6,7 +6,6 @@
 using namespace weft;
 
 namespace {
-constexpr size_t TEXTURE_ALIGN = 512;
 constexpr int64_t PERSISTING = 5;  // eighths of the L2 cache that data may be kept in
 constexpr int64_t POLICY_WINDOW = 128 << 20;
 int device_count = 1;
@@ -50,7 +49,7 @@ std::vector<Attribute> attributes() {
         {cudaDevAttrMemoryClockRate, m.memory_khz},
         {cudaDevAttrGlobalMemoryBusWidth, m.bus_bits},
         {cudaDevAttrTextureAlignment, TEXTURE_ALIGN},
-        {cudaDevAttrTexturePitchAlignment, 32},
+        {cudaDevAttrTexturePitchAlignment, TEXTURE_PITCH_ALIGN},
         {cudaDevAttrMultiProcessorCount, m.sms},
         {cudaDevAttrL2CacheSize, m.l2},
         {cudaDevAttrMaxThreadsPerMultiProcessor, m.max_threads_per_sm},
@@ -193,8 +192,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
     out->maxBlocksPerMultiProcessor = int(m.max_blocks_per_sm);
     out->memoryBusWidth = int(m.bus_bits);
     out->l2CacheSize = int(m.l2);
-    out->textureAlignment = TEXTURE_ALIGN;
-    out->texturePitchAlignment = 32;
+    texture_limits(out);
     out->asyncEngineCount = 3;
     out->pciBusID = device + 1;
     out->ECCEnabled = 1;

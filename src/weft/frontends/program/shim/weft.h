@@ -114,6 +114,8 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
 cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0);
 cudaError_t release(const char *call, void *memory, bool host, bool waits = true);
 void release_all();
+constexpr size_t TEXTURE_ALIGN = 512, TEXTURE_PITCH_ALIGN = 32;
+void texture_limits(cudaDeviceProp *out);
 void forget_arrays();  // those whose memory `release_all` has freed
 size_t device_memory_used();
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);

@@ -27,6 +27,7 @@ cudaError_t to_array(const char *call, cudaArray_t array, size_t x, size_t y, co
                      size_t pitch, const Size &size, cudaMemcpyKind kind, cudaStream_t stream,
                      bool waits) {
     if (!is_array(array)) return failed(cudaErrorInvalidResourceHandle);
+    if (pitch < size.width) return failed(cudaErrorInvalidPitchValue);
     if (!fits(array, x, y, 0, size)) return outside(call, array, size);
     return copy_box(call, box_of(array, x, y, 0), rows(from, pitch), size, kind, stream, waits);
 }
@@ -34,6 +35,7 @@ cudaError_t from_array(const char *call, void *to, size_t pitch, cudaArray_const
                        size_t y, const Size &size, cudaMemcpyKind kind, cudaStream_t stream,
                        bool waits) {
     if (!is_array(array)) return failed(cudaErrorInvalidResourceHandle);
+    if (pitch < size.width) return failed(cudaErrorInvalidPitchValue);
     if (!fits(array, x, y, 0, size)) return outside(call, array, size);
     return copy_box(call, rows(to, pitch), box_of(array, x, y, 0), size, kind, stream, waits);
 }

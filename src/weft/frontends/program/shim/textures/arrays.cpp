@@ -127,7 +127,8 @@ API cudaError_t cudaMalloc3DArray(cudaArray_t *out, const cudaChannelFormatDesc 
 API cudaError_t cudaFreeArray(cudaArray_t array) {
     WORKING;
     if (!array) return cudaSuccess;
-    if (!is_array(array) || array->of_mipmap) return failed(cudaErrorInvalidResourceHandle);
+    if (!is_array(array)) return failed(cudaErrorInvalidResourceHandle);
+    if (array->of_mipmap) return cudaSuccess;  // its memory goes with the mipmapped array
     if (auto error = release("cudaFreeArray", array->level.data, false)) return failed(error);
     std::lock_guard<std::mutex> guard(arrays_mutex);
     arrays.erase(array);

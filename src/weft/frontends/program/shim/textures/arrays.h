@@ -14,6 +14,8 @@ struct Format {
 // The format of a descriptor; false for one that no array can have.
 bool format_of(const cudaChannelFormatDesc &desc, Format *out);
 
+size_t most_linear_texels(const Format &format);
+
 // The texels of one array or of one level: planes are the slices of a volume, or layers and faces.
 struct Level {
     char *data = nullptr;
