@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from weft.ops.choose import Candidate
+from weft.ops.jobs import Job, Operand, Way
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
-from weft.ops.pointwise import Job, Operand, Way, ways
+from weft.ops.pointwise import ways
 from weft.ops.target import Target
 
 SIZES = (1, 2, 4, 8)

@@ -12,124 +12,52 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
-from weft.ops import source
-from weft.ops.layouts import dense, divisor, merged
-from weft.ops.plan import Argument, Pointer, Step
+from weft.ops.jobs import (
+    EACH,
+    IN_FLIGHT,
+    LINEAR,
+    OPERANDS,
+    ROW,
+    SAME,
+    TURNED,
+    WORD,
+    Job,
+    Operand,
+    Way,
+    apart_cost,
+    issued,
+    traffic,
+    unrolled,
+    vectors,
+)  # fmt: skip
+from weft.ops.layouts import dense, divisor
+from weft.ops.plan import Step
 from weft.ops.target import Target
 
 THREADS = 256
-OPERANDS = 3
-"""The number of operands of the kernels; missing ones repeat the first."""
 RANK = 6
 """The most dimensions that the kernels support."""
 NARROW = 2**31
 """Indices and offsets below this use 32-bit arithmetic."""
-LINEAR, ROW, SAME, EACH, TURNED = range(5)
-"""Access modes of an operand; see cuda/elementwise.cu."""
 SHARED = 48 * 1024
 """The most bytes of static shared memory."""
 
 # ---- the model; rates were estimated from the H200's figures ----------------------------------
-IN_FLIGHT = 32
-"""Bytes of an operand that a thread of `strided` has in flight."""
-SMALL = 16384
-"""Bytes of an operand that stay in L1 while the others stream through."""
 UNDER_WAY = 5.3
 """Bytes that each thread of `flat` must load for all of the bandwidth."""
-SECTOR = 32
-LINE = 128
-"""Bytes of an L1 cache line."""
-WORD = 4
-STREAMS = 400
-"""Lines of an operand that blocks read in turns and that stay in L1."""
-SCATTERED = 1.2
-"""The time of elements that are neighbours of others in the block, relative to a vector."""
-NEAR = 0.65
-"""The time of a sector that L2 has, relative to one in memory."""
 FILLED = 1.25
 """Elements of a tile for each one that exists, up to which empty ones cost nothing."""
-SHORT = 16
-"""Innermost sizes up to which each element position is a separate stream."""
 BLOCK_TIME, RESIDENT = 1.5e-6, 8
 """Seconds of a block that transposes a tile, and resident blocks per SM."""
 TURNING = 1.08
 """Cost of a transposed tile relative to a copy."""
 RAGGED = 1.12
 """The same without vector accesses, which cause partial sectors and more requests."""
-
-
-class Operand(NamedTuple):
-    """A tensor that is read: strides along the output's dimensions, and its address."""
-
-    ctype: str
-    itemsize: int
-    strides: tuple[int, ...]
-    aligned: int
-    pointer: Pointer
-
-
-@dataclass(frozen=True)
-class Job:
-    """An expression to evaluate for each element.
-
-    sizes    of the output, in the order of its memory: outermost first
-    compute  the C++ type of a, b, c, s and t
-    out      the C++ type and size of an element of the output, and where it is
-    numbers  the values of s and t; bytes for a struct
-    """
-
-    expression: str
-    compute: str
-    sizes: tuple[int, ...]
-    operands: tuple[Operand, ...]
-    out_ctype: str
-    out_itemsize: int
-    out: Pointer
-    numbers: tuple[float | bytes, ...] = (0, 0)
-
-    def merged(self) -> Job:
-        """The same job with the fewest dimensions."""
-        plain = dense(self.sizes)
-        walk = merged(self.sizes, [plain, *(o.strides for o in self.operands)])
-        operands = zip(self.operands, walk.strides[1:], strict=True)
-        return replace(
-            self, sizes=walk.sizes, operands=tuple(o._replace(strides=s) for o, s in operands)
-        )
-
-    @property
-    def n(self) -> int:
-        return math.prod(self.sizes)
-
-    @property
-    def moved(self) -> int:
-        """Compulsory bytes: each element read and written once."""
-        return self.n * self.out_itemsize + sum(_footprint(o, self.sizes) for o in self.operands)
-
-    def kernel(self, name: str, *more: object) -> Callable[..., Step]:
-        """Returns a function (grid, block, *arguments) -> the launch of a kernel."""
-        three = [*self.operands, *[self.operands[0]] * (OPERANDS - len(self.operands))]
-        types = [self.out_ctype, self.compute, *(o.ctype for o in three)]
-        made = source.kernel(
-            "elementwise.cu", f"{name}<{', '.join([*types, *map(str, more)])}>",
-            EXPRESSION=self.expression,
-        )  # fmt: skip
-        pointers: list[Argument] = [*(o.pointer for o in three), self.out, *self.numbers]
-        return lambda grid, block, *args: Step(made, (grid,), (block,), (*pointers, *args))
-
-
-class Way(NamedTuple):
-    """One strategy for a job; `build` compiles its kernel."""
-
-    name: str
-    cost: float
-    why: str
-    build: Callable[[], Step]
 
 
 def ways(job: Job, target: Target) -> list[Way]:
@@ -146,26 +74,12 @@ def ways(job: Job, target: Target) -> list[Way]:
     return [*_strided(job, target), *_turned(job, target)]
 
 
-def _footprint(operand: Operand, sizes: Sequence[int]) -> int:
-    """Bytes of an operand's elements, each counted once."""
-    steps = zip(sizes, operand.strides, strict=True)
-    return operand.itemsize * math.prod(size for size, stride in steps if stride)
-
-
-def _vectors(job: Job) -> Iterator[int]:
-    """Elements per vector, of up to 16 bytes of the widest type."""
-    vector = 16 // max(job.out_itemsize, *(o.itemsize for o in job.operands), 1)
-    while vector:
-        yield vector
-        vector //= 2
-
-
 # ---- flat --------------------------------------------------------------------------------------
 def _flat(job: Job, target: Target) -> list[Way]:
     steps = [o.strides[0] for o in job.operands]
     full = [o for o in job.operands if o.strides[0]]
     vector = next(
-        v for v in _vectors(job) if all(o.aligned % (v * o.itemsize) == 0 for o in full) or v == 1
+        v for v in vectors(job) if all(o.aligned % (v * o.itemsize) == 0 for o in full) or v == 1
     )
     why = f"all operands have one order; {vector} elements per load, {job.moved:,} bytes"
 
@@ -174,7 +88,7 @@ def _flat(job: Job, target: Target) -> list[Way]:
         make = job.kernel("flat", vector)
         return make(cdiv(job.n, THREADS * vector), THREADS, job.n, *steps, *missing)
 
-    whole = next(_vectors(job))
+    whole = next(vectors(job))
     widest = max(job.out_itemsize, *(o.itemsize for o in full), 1)
     slow = max(1.0, UNDER_WAY / (vector * widest))  # small loads leave memory idle
     flat = Way("flat", target.launch + slow * job.moved / target.bandwidth, why, build)
@@ -185,12 +99,12 @@ def _flat(job: Job, target: Target) -> list[Way]:
 # ---- strided -----------------------------------------------------------------------------------
 def _strided(job: Job, target: Target, least: int = 1) -> list[Way]:
     options = []
-    for vector in (v for v in _vectors(job) if v >= least):
+    for vector in (v for v in vectors(job) if v >= least):
         modes = [_mode(o, job.sizes, vector) for o in job.operands]
-        covered = THREADS * vector * _unrolled(job, vector)
-        bound = target.bandwidth * min(1.0, job.moved / _traffic(job, modes, covered))
-        issued = _issued(job, modes, vector) / (target.fp32 / 2)
-        time = target.launch + max(job.moved / bound, issued)
+        covered = THREADS * vector * unrolled(job, vector)
+        bound = target.bandwidth * min(1.0, job.moved / traffic(job, modes, covered))
+        slots = issued(job, modes, vector) / (target.fp32 / 2)
+        time = target.launch + max(job.moved / bound * apart_cost(job, modes, vector), slots)
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
         why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
         build = functools.partial(_strided_step, job, tuple(modes), vector)
@@ -211,66 +125,15 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     return ROW if operand.strides[-1] == 1 and rows else EACH
 
 
-def _traffic(job: Job, modes: Sequence[int], covered: int) -> float:
-    """Bytes moved in whole sectors; a block of `covered` elements fetches each of its sectors once.
-
-    Scattered elements fetch a sector each, unless the block has their neighbours in memory as well
-    and the L1 cache holds them so long.
-    """
-    total = float(job.n * job.out_itemsize)
-    for operand, mode in zip(job.operands, modes, strict=True):
-        bytes_read, step = _footprint(operand, job.sizes), operand.strides[-1]
-        streams = job.sizes[-1] <= SHORT and len(job.sizes) > 1 and operand.strides[-2] in (0, 1)
-        if mode == EACH and step > 1 and not streams and bytes_read > SMALL:
-            inside = _inside(operand, job.sizes)
-            near = max(1, covered // inside) if inside <= STREAMS else 1
-            total += bytes_read * max(
-                SCATTERED, NEAR * min(SECTOR // operand.itemsize, step) / near
-            )
-            continue
-        total += bytes_read
-    return total
-
-
-def _inside(operand: Operand, sizes: Sequence[int]) -> int:
-    """Elements of the output between two neighbours in an operand's memory."""
-    for dim in reversed(range(len(sizes))):
-        if operand.strides[dim] == 1:
-            return math.prod(sizes[dim + 1 :])
-    return math.prod(sizes)
-
-
-def _unrolled(job: Job, vector: int) -> int:
-    """How many vectors a thread of `strided` computes."""
-    widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
-    return max(1, min(4, IN_FLIGHT // (vector * widest)))
-
-
-def _issued(job: Job, modes: Sequence[int], vector: int) -> float:
-    """Issue slots of all threads; L1 lookups count as the slots that they block."""
-    count = 6.0 + 6 * len(job.sizes) / vector
-    for operand, mode in zip(job.operands, modes, strict=True):
-        if mode != EACH:
-            count += 3 / vector
-            continue
-        small = _footprint(operand, job.sizes) <= SMALL
-        if operand.strides[-1] > 1 and not small:  # a line for each lane, unless they meet
-            count += 6 + 1.1 * min(32, _inside(operand, job.sizes))
-            continue
-        lines = 1 if small else max(1, min(32, vector * operand.itemsize * 32 // LINE))
-        count += 6 + 4 * lines
-    return job.n * count
-
-
 def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
     last = [sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True))
             for o in job.operands]  # fmt: skip
     bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
-    unrolled = _unrolled(job, vector)
+    times = unrolled(job, vector)
     index = "int" if bits == 32 else "long long"
     three = [*modes, *[SAME] * (OPERANDS - len(modes))]
-    make = job.kernel("strided", index, len(job.sizes), vector, unrolled, *three)
-    grid = cdiv(job.n, THREADS * vector * unrolled)
+    make = job.kernel("strided", index, len(job.sizes), vector, times, *three)
+    grid = cdiv(job.n, THREADS * vector * times)
     return make(grid, THREADS, job.n, _walk(job, bits))
 
 
@@ -305,7 +168,9 @@ class _Tiles(NamedTuple):
     def slowness(self, job: Job) -> float:
         """The cost relative to a copy: accesses of less than a word are as slow as those of one."""
         widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
-        sides = [max(1.0, WORD / (v * widest)) for v in (self.vector_p, self.vector_q)]
+        # Bytes also meet in banks of shared memory.
+        parts = [WORD / (v * widest) for v in (self.vector_p, self.vector_q)]
+        sides = [p * (2 if widest == 1 else 1) if p > 1 else 1.0 for p in parts]
         ragged = min(self.vector_p, self.vector_q) == 1
         return (RAGGED if ragged else TURNING) * sum(sides) / 2
 
@@ -322,10 +187,10 @@ def _turned(job: Job, target: Target) -> list[Way]:
         sides = ((job.sizes[-1], tiles.side_q), (job.sizes[dim], tiles.side_p))
         lanes = math.prod(cdiv(size, side) * side / size for size, side in sides)
         each = [m if m == EACH else ROW for m in tiles.modes]
-        traffic = _traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / FILLED)
-        issued = 24 * job.n * lanes / (target.fp32 / 2)
+        moved = traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / FILLED)
+        slots = 24 * job.n * lanes / (target.fp32 / 2)
         blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
-        time = target.launch + max(traffic / target.bandwidth, issued, blocks)
+        time = target.launch + max(moved / target.bandwidth, slots, blocks)
         why = (f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
                f"{tiles.vector_q} per store")  # fmt: skip
         build = functools.partial(_turned_step, job, tiles)
@@ -357,7 +222,7 @@ def _tiles(job: Job, dim: int) -> _Tiles:
         room = (modes.count(TURNED) + 1) * tile <= SHARED
         modes.append(TURNED if turned and room else SAME if o.strides[-1] == 0 else EACH)
     turning = [o for o, m in zip(job.operands, modes, strict=True) if m == TURNED]
-    fit = [v for v in _vectors(job) if v * THREADS <= side_p * side_q]
+    fit = [v for v in vectors(job) if v * THREADS <= side_p * side_q]
     vector_p = next(
         v for v in fit
         if v == 1 or (v <= side_p and all(_rows_of(o, job.sizes, dim, v) for o in turning))

@@ -88,6 +88,7 @@ struct Tile {
     using A = SideA;
     using B = SideB;
     static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
+    static constexpr int ROWS = TM, COLUMNS = TN, ROOM = STAGES * (A::SIZE + B::SIZE);  // of a thread; words of memory
     static_assert(LM * LN == 32 && BK % 2 == 0, "a warp has 32 lanes; k by k in two sets of registers, in turns");
 
     int row, column;  // of the first result of this thread, in the tile

@@ -11,7 +11,7 @@ from weft.ops.gemm.product import Product
 from weft.ops.plan import Plan, Step
 from weft.ops.target import Target
 
-TILES = ((128, 128, 16, 64, 32, 3, 0.30), (64, 64, 16, 32, 16, 3, 0.20))
+TILES = ((64, 128, 16, 32, 32, 3, 0.25), (64, 64, 16, 32, 16, 3, 0.20))
 """BM, BN, BK, WM, WN and stages of a tile, and the share of the tensor cores' tf32 rate."""
 PAD = 8
 """Padding words per row in shared memory."""

@@ -10,9 +10,9 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
+from weft.ops.jobs import Job, Operand, Way
 from weft.ops.layouts import merged
 from weft.ops.plan import COUNTERS, Buffer, Layout, Plan, Pointer, Step
-from weft.ops.pointwise import Job, Operand, Way
 from weft.ops.pointwise import ways as ways_of
 from weft.ops.reduction import plans
 from weft.ops.reduction.plans import BLOCK

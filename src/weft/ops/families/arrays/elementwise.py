@@ -14,9 +14,10 @@ from weft.ops import expressions, library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.expressions import LETTERS, NUMBERS, NUMERALS, ROWS, Row
 from weft.ops.function import Definition
+from weft.ops.jobs import Job, Operand, Way
 from weft.ops.layouts import broadcast, dense_strides, memory_order
 from weft.ops.plan import Buffer, Layout, Plan, Pointer
-from weft.ops.pointwise import Job, Operand, Way, ways
+from weft.ops.pointwise import ways
 
 
 # ---- shapes ------------------------------------------------------------------------------------

@@ -37,12 +37,11 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         return tensor(made, request.target)
     # A column is a row of the transposed product, and its neighbours are so as well.
     candidates = shallow(made if made.n > 1 else made.turned(), request.target)
-    if out.dtype is not torch.float32:
-        return candidates + half(made, request.target) + padded(made, request.target)
-    candidates += tiled(made, request.target)
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
-    return candidates
+    if out.dtype is not torch.float32:
+        return candidates + half(made, request.target) + padded(made, request.target)
+    return candidates + tiled(made, request.target)
 
 
 def _shape(a: Any, b: Any) -> tuple[Any, ...]:

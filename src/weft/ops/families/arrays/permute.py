@@ -16,8 +16,8 @@ from weft.errors import ArgumentError
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import SIZES, copying
 from weft.ops.function import Definition
+from weft.ops.jobs import Way
 from weft.ops.plan import Buffer, Layout, Plan, Pointer
-from weft.ops.pointwise import Way
 
 Order = Callable[..., Sequence[int]]
 """(number of dimensions, *the op's options) -> the dimensions in their new order."""
