@@ -113,6 +113,22 @@ def test_gradients(x: Any) -> None:
         assert weft.ops.softmax(x).is_inference()
 
 
+@pytest.mark.parametrize("name", ["softmax", "cross_entropy"])
+def test_a_gradient_is_recorded_without_the_dispatcher(
+    x: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op, leaf = getattr(weft.ops, name), x.clone().requires_grad_()
+    rest = (torch.zeros(4, dtype=torch.int64, device=x.device),) if name == "cross_entropy" else ()
+
+    def dispatch(*args: Any) -> Any:
+        raise AssertionError("the call was dispatched by torch")
+
+    monkeypatch.setitem(op.__globals__, "dispatch", dispatch)
+    (slope,) = torch.autograd.grad(op(leaf, *rest).sum(), leaf)
+    same = leaf.softmax(-1) if name == "softmax" else torch.nn.functional.cross_entropy(leaf, *rest)
+    torch.testing.assert_close(slope, torch.autograd.grad(same.sum(), leaf)[0], atol=1e-6, rtol=0)
+
+
 def test_dispatch_modes(x: Any) -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -8,7 +8,7 @@ take half of the host's time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
@@ -17,14 +17,34 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Tensor types of the fast path; subclasses must be dispatched by torch."""
 
 
+class Redirect(NamedTuple):
+    """A redirect of calls that has a shorter way for eager ones.
+
+    every     for any call
+    recorded  for calls of plain tensors that need a gradient; either may return NotImplemented
+    """
+
+    every: Callable[..., Any]
+    recorded: Callable[..., Any]
+
+
 def differentiable(
-    name: str, compute: Callable[..., Any], setup: Callable[..., None], backward: Callable[..., Any]
+    name: str,
+    compute: Callable[..., Any],
+    setup: Callable[..., None],
+    backward: Callable[..., Any],
+    results: int = 0,
 ) -> Callable[..., Any]:
-    """The function that computes an op and records its gradient."""
+    """The function that computes an op and records its gradient.
+
+    results  how many results it returns, the first ones; 0: all. Others are only saved.
+    """
 
     def run(ctx: Any, *args: Any) -> Any:
         result = compute(*args)
         setup(ctx, args, result)
+        if results:
+            return result[0] if results == 1 else result[:results]
         return result
 
     members = {"forward": staticmethod(run), "backward": staticmethod(backward)}

@@ -79,7 +79,7 @@ class Definition:
     backward: Callable[..., Any] | None = None
     vmap: str | Callable[..., Any] = "loop"
     autocast: torch.dtype | str | None = torch.float32
-    redirect: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    redirect: Callable[[Callable[..., Any]], Callable[..., Any] | eager.Redirect] | None = None
     planless: str = "False"
     public: bool = True
     varying: tuple[str, ...] = ()
@@ -197,14 +197,12 @@ class Function:
     def _slow_paths(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """(any call without a plan, a call of plain tensors that needs a gradient)."""
         op: Callable[..., Any] = self.op._opoverload
-        redirect = self.definition.redirect and self.definition.redirect(op)
-        record = self._recorded()
-
-        def redirected(*args: Any) -> Any:
-            return NotImplemented if redirect is None else redirect(*args)
+        made = self.definition.redirect and self.definition.redirect(op)
+        every, shorter = made if isinstance(made, eager.Redirect) else (made, made)
+        record = self.recording()
 
         def dispatch(*args: Any) -> Any:
-            result = redirected(*args)
+            result = NotImplemented if every is None else every(*args)
             if result is not NotImplemented:
                 return result
             if record is not None and eager.wanted(args):
@@ -212,21 +210,24 @@ class Function:
             return op(*args)
 
         def recorded(*args: Any) -> Any:
-            result = redirected(*args)
+            result = NotImplemented if shorter is None else shorter(*args)
             return (record or op)(*args) if result is NotImplemented else result
 
-        return dispatch, record if record is not None and redirect is None else recorded
+        return dispatch, record if record is not None and shorter is None else recorded
 
-    def _recorded(self) -> Callable[..., Any] | None:
-        """The function for eager calls with a gradient; None if torch must record it."""
+    def recording(self, results: int = 0) -> Callable[..., Any] | None:
+        """The function for eager calls with a gradient; None if torch must record it.
+
+        results  how many results it returns; see `eager.differentiable`
+        """
         d = self.definition
         # torch tracks what is written, and looks into lists of tensors.
         tracked = any(a.alias_info or "List[Tensor" in str(a.type) for a in self.arguments)
         if d.backward is None or d.setup is None or tracked:
             return None
         return eager.differentiable(
-            d.name, lambda *args: self.compute(*args), d.setup, d.backward
-        )  # fmt: skip
+            d.name, lambda *args: self.compute(*args), d.setup, d.backward, results
+        )
 
     def _is_option(self, argument: Any) -> bool:
         """Whether a plan depends on this argument, which is no tensor."""

@@ -7,14 +7,16 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
+from weft.ops import eager, library
 
 
 def saving(name: str, results: int) -> Callable[..., Any]:
     """The `redirect` of an op: calls with gradients go to NAME_forward, for its first results."""
 
-    def redirect(op: Callable[..., Any]) -> Callable[..., Any]:
+    def redirect(op: Callable[..., Any]) -> eager.Redirect:
         forward = library.call(f"{name}_forward")
+        record = library.function(f"{name}_forward").recording(results)
+        assert record is not None
 
         def redirected(*args: Any) -> Any:
             tensors = (a for a in args if isinstance(a, torch.Tensor))
@@ -23,6 +25,6 @@ def saving(name: str, results: int) -> Callable[..., Any]:
             found = forward(*args)
             return found[0] if results == 1 else found[:results]
 
-        return redirected
+        return eager.Redirect(redirected, record)
 
     return redirect

@@ -259,16 +259,21 @@ def _refuse_others(wanted: Sequence[bool]) -> None:
             )  # fmt: skip
 
 
-def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
+def _redirect(op: Callable[..., Any]) -> eager.Redirect:
     """Eager calls that want a gradient of a number get it with the loss, from one read."""
+    record = library.function("cross_entropy_with_gradient").recording(results=1)
+    assert record is not None
 
-    def redirected(input: Any, target: Any, weight: Any, *options: Any) -> Any:
+    def recorded(input: Any, target: Any, weight: Any, *options: Any) -> Any:
         # float16 would lose small gradients before they are multiplied by a scaled loss's.
-        if not eager.wanted((input,)) or options[1] == "none" or input.dtype is torch.float16:
+        if options[1] == "none" or input.dtype is torch.float16 or not input.requires_grad:
             return NotImplemented
-        return library.call("cross_entropy_with_gradient")(input, target, weight, *options)[0]
+        return record(input, target, weight, *options)
 
-    return redirected
+    def every(*args: Any) -> Any:
+        return recorded(*args) if eager.wanted(args) else NotImplemented
+
+    return eager.Redirect(every, recorded)
 
 
 def _setup_fused(ctx: Any, inputs: Any, output: Any) -> None:
@@ -277,7 +282,7 @@ def _setup_fused(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.options = inputs[3:]
 
 
-def _backward_fused(ctx: Any, grad: Any, _: Any) -> Any:
+def _backward_fused(ctx: Any, grad: Any, *_: Any) -> Any:
     _refuse_others(ctx.needs_input_grad)
     *inputs, dx = ctx.saved_tensors
     keep: bool = torch._C._autograd._get_current_graph_task_keep_graph()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
+from weft.ops import eager, library
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
@@ -108,7 +108,7 @@ def _setup_places(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.mark_non_differentiable(output[1])
 
 
-def _backward_places(ctx: Any, grad: Any, _: Any) -> Any:
+def _backward_places(ctx: Any, grad: Any, *_: Any) -> Any:
     (where,) = ctx.saved_tensors
     call = library.call("max_pool_backward")
     return call(grad, where, ctx.shape, ctx.rank, ctx.numbers), None, None, None
@@ -141,11 +141,19 @@ def positions(where: Any, width: int, made: Windows) -> Any:
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _redirect(rank: int, made: Made, count: int, op: Any) -> Callable[..., Any]:
+def _redirect(rank: int, made: Made, count: int, op: Any) -> eager.Redirect:
     """Calls that need a gradient or indices; `count` options come before `return_indices`."""
     places = library.call("max_pool_places")
+    record = library.function("max_pool_places").recording(results=1)
+    assert record is not None
 
-    def redirected(x: Any, *options: Any) -> Any:
+    @functools.lru_cache(1024)
+    def numbers(shape: torch.Size, dtype: torch.dtype, options: tuple[Any, ...]) -> tuple[int, ...]:
+        chosen = made(*options)
+        check(f"max_pool{rank}d", torch.empty(shape, dtype=dtype, device="meta"), rank, chosen)
+        return tuple(chosen.encoded())
+
+    def every(x: Any, *options: Any) -> Any:
         indices = options[count]
         if not indices and not (torch.is_grad_enabled() and x.requires_grad):
             return NotImplemented
@@ -154,7 +162,13 @@ def _redirect(rank: int, made: Made, count: int, op: Any) -> Callable[..., Any]:
         result = places(x, rank, chosen.encoded(), indices)
         return result if indices else result[0]
 
-    return redirected
+    def recorded(x: Any, *options: Any) -> Any:
+        if options[count]:
+            return every(x, *options)
+        fixed = tuple(tuple(o) if isinstance(o, list) else o for o in options)
+        return record(x, rank, numbers(x.shape, x.dtype, fixed), False)
+
+    return eager.Redirect(every, recorded)
 
 
 def _backward_values(rank: int, made: Made, ctx: Any, grad: Any) -> Any:
