@@ -5,7 +5,7 @@ A puzzle is a folder `puzzles/pNN_name` with `puzzle.toml` and one solution for 
 between `begin` and `end`.
 
     goal = "Add 10 to each element."
-    idea = "A thread knows its number."
+    idea = "All threads execute the same function, each with its own number."
     signature = "x:f32[n] -> y:f32[n]"
     reference = "x + 10"
     cases = [{ n = 8 }]                # the first one is the one of the picture
