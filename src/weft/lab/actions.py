@@ -9,7 +9,8 @@ import inspect as python_inspect
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from weft.learn.grade import grade
 from weft.measure.check import buffers
 from weft.measure.check.check import Report, check
 from weft.measure.expressions import whole
-from weft.measure.op import Op
+from weft.measure.op import Case, Op
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
 from weft.ptx.model import Instruction
@@ -53,7 +54,7 @@ def inspect(job: Job, limit: float) -> Answer:
 
 def run(job: Job, limit: float) -> Answer:
     """Runs the launches once and shows the arrays."""
-    bound, arrays = _bound(job), job.make()
+    bound, arrays = _bound(job), _arrays(job)
     before = {name: np.array(buffers.bits(a)) for name, a in arrays.items()}
     started = time.monotonic()
     bound.run({**arrays, **job.sizes}, limit)
@@ -66,7 +67,7 @@ def run(job: Job, limit: float) -> Answer:
 
 def sanitize(job: Job, limit: float) -> Answer:
     """Runs under the sanitizer; findings become marks at their lines."""
-    bound, arrays = _bound(job), job.make()
+    bound, arrays = _bound(job), _arrays(job)
     failed: DeviceError | None = None
     with weft.sanitizer.sanitize(raises=False) as report:
         try:
@@ -118,9 +119,25 @@ ACTIONS: Mapping[str, Callable[[Job, float], Answer]] = {
 }
 
 
+def prepared(job: Job, include: Sequence[str]) -> Job:
+    """The job with folders of headers: those of the server, and that of its origin."""
+    folder = origins.folder(job.origin)
+    return replace(job, include=(*include, *([str(folder)] if folder else [])))
+
+
 def _bound(job: Job) -> Bound:
     on = origins.rung(job.origin)
     return bind(job, on[1] if on else None)
+
+
+def _arrays(job: Job) -> dict[str, Any]:
+    """The arrays of a job; the operation of its origin gives data that has structure."""
+    op = origins.operation(job.origin)
+    if op is None:
+        return job.make()
+    case, rng = Case.of({n: int(v) for n, v in job.sizes.items()}), np.random.default_rng(0)
+    own = {s.name: s for s in op.inputs if s.name in op.fill}
+    return job.make(lambda name: op.own_data(own[name], case, rng))
 
 
 # ---- check ---------------------------------------------------------------------------------------
@@ -138,7 +155,7 @@ def _checked(job: Job) -> Report:
     outputs = [a.name for a in job.arrays if a.out]
     if not outputs:
         raise ArgumentError("no array of the form is marked as a result", next="tick `out`")
-    arrays = job.make()
+    arrays = _arrays(job)
     used = formula.names(job.reference)
     unknown = [n for n in used if n not in arrays and n not in job.sizes]
     if unknown:
@@ -197,8 +214,8 @@ def _solution(job: Job, bound: Bound, clear: tuple[str, ...]) -> Callable[..., N
 
     def kernel(**values: Any) -> None:
         sizes = {n: v for n, v in values.items() if isinstance(v, int)}
-        resized = Job(**{**vars(job), "sizes": {**job.sizes, **sizes}})
-        scratch = {n: a for n, a in resized.make().items() if n not in values}
+        own = tuple(a for a in job.arrays if a.name not in values)
+        scratch = replace(job, sizes={**job.sizes, **sizes}, arrays=own).make()
         for name in clear:
             array = {**values, **scratch}[name]
             array[...] = 0
@@ -209,7 +226,7 @@ def _solution(job: Job, bound: Bound, clear: tuple[str, ...]) -> Callable[..., N
 
 # ---- profile -------------------------------------------------------------------------------------
 def _profiles(job: Job, limit: float) -> list[Any]:
-    bound, arrays = _bound(job), job.make()
+    bound, arrays = _bound(job), _arrays(job)
     values = {**arrays, **job.sizes}
     if isinstance(bound, BoundCuda):
         return [
@@ -251,7 +268,7 @@ def _code(job: Job, bound: BoundCuda) -> Answer:
 def _sass(job: Job) -> Answer:
     arch = select(job.device).model.machine
     try:
-        functions = sass.sass(job.source, job.file, arch, [])
+        functions = sass.sass(job.source, job.file, arch, job.include)
     except Error as error:
         return {"sass": [], "sass_note": str(error)}
     rows: list[list[Any]] = []

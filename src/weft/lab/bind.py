@@ -40,7 +40,9 @@ class BoundCuda(Bound):
 
     def __init__(self, job: Job, planned: Rung | None = None) -> None:
         super().__init__(job, planned)
-        self.module: Module = cuda(job.source, name=job.file, device=job.device)
+        self.module: Module = cuda(
+            job.source, name=job.file, device=job.device, include=job.include
+        )
 
     def run(self, values: Mapping[str, Any], limit: float | None = None) -> None:
         for launch, args in self.calls(values):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,11 @@ from weft.measure.expressions import evaluate, wholes
 
 KINDS = {"cuda": "kernel.cu", "triton": "kernel.py", "numba": "kernel.py"}
 """Languages, and the file name that messages show."""
-FILLS = ("random", "zeros", "ones", "index", "uninitialised")
-"""Fillings by name; `a..b` draws whole numbers or floats between two expressions."""
+FILLS = ("random", "zeros", "ones", "index", "uninitialised", "given")
+"""Fillings by name; `a..b` draws whole numbers or floats between two expressions.
+
+`given` is the data that the operation of the origin defines, e.g. sorted offsets.
+"""
 LONGEST, ROWS, MOST_BYTES = 1 << 20, 64, 1 << 30
 """Limits: characters of a source, rows of a table, bytes of all arrays."""
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
@@ -47,7 +50,11 @@ class Array:
 
 @dataclass(frozen=True)
 class Job:
-    """One request. `origin` names a rung or an exercise that the source was opened from."""
+    """One request.
+
+    origin    the rung or exercise that the source was opened from
+    include   folders of headers; the server sets them, never the page
+    """
 
     kind: str
     source: str
@@ -58,6 +65,7 @@ class Job:
     origin: str = ""
     device: str = "sim"
     block: int = 0
+    include: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -73,8 +81,8 @@ class Job:
         """The names that expressions may use."""
         return {**self.sizes, "sms": select(self.device).model.sms}
 
-    def make(self) -> dict[str, Any]:
-        """The arrays, filled; the same data in every run."""
+    def make(self, given: Callable[[str], Any] | None = None) -> dict[str, Any]:
+        """The arrays, filled; the same data in every run. `given` has the data of the origin."""
         scope = self.scope
         dims = {a.name: a.dims(scope) for a in self.arrays}
         total = sum(math.prod(dims[a.name]) * a.dtype.numpy.itemsize for a in self.arrays)
@@ -86,7 +94,12 @@ class Job:
                 next="choose smaller sizes",
             )
         rng = np.random.default_rng(0)
-        made = {a.name: filled(a, dims[a.name], scope, rng) for a in self.arrays}
+        made = {
+            a.name: given(a.name)
+            if given is not None and a.fill == "given"
+            else filled(a, dims[a.name], scope, rng)
+            for a in self.arrays
+        }
         # NumPy has no bfloat16, and Triton takes tensors.
         if self.kind != "triton" and not any(a.dtype.name == "bf16" for a in self.arrays):
             return made

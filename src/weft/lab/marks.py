@@ -8,11 +8,12 @@ from typing import Any
 
 from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.errors import CheckFailed, CompileError, DeviceError, Error
+from weft.lab.view import own
 
 Mark = dict[str, Any]
 _LOG = re.compile(r"kernel\.(?:cu|py)\((\d+)\): (error|warning)[^:]*: (.*)")
 _GRADED = re.compile(r"\bLine (\d+) has ")
-_PLACE = re.compile(r"kernel\.(?:cu|py)[:(](\d+)")
+_PLACE = re.compile(r"(?:kernel\.cu|\w+\.py)[:(](\d+)")
 
 
 def mark(line: int, text: str, severity: str = "error") -> Mark:
@@ -54,12 +55,8 @@ def of_finding(finding: Finding) -> list[Mark]:
     text = str(finding)
     return [
         mark(n, text)
-        for n in dict.fromkeys(a.number for a in finding.accesses if a.number and _own(a.file))
+        for n in dict.fromkeys(a.number for a in finding.accesses if a.number and own(a.file))
     ]
-
-
-def _own(file: str) -> bool:
-    return file.rpartition("/")[2] in ("kernel.cu", "kernel.py")
 
 
 def of_warning(text: str) -> list[Mark]:

@@ -104,6 +104,22 @@ def exercise(origin: str) -> KernelExercise | None:
     return None
 
 
+def operation(origin: str) -> Op | None:
+    """The operation that a source of this origin computes."""
+    if (on := rung(origin)) is not None:
+        return on[0].op
+    one = exercise(origin)
+    return None if one is None else one.op
+
+
+def folder(origin: str) -> Path | None:
+    """The folder of the headers that a source of this origin includes."""
+    if (on := rung(origin)) is not None:
+        return on[1].path.parent
+    one = exercise(origin)
+    return None if one is None else one.solution.parent
+
+
 def opened(origin: str) -> dict[str, Any]:
     """The job of an origin, as the page holds it, and texts to show beside it."""
     if (on := rung(origin)) is not None:
@@ -150,7 +166,8 @@ def _exercise(e: KernelExercise) -> dict[str, Any]:
 def _job(r: Rung, op: Op, source: str, kind: str) -> dict[str, Any]:
     """A job with the launches of a rung and the first sizes of an operation."""
     outputs = {s.name: "zeros" if s.name in r.clear else "uninitialised" for s in op.outputs}
-    rows = [_row(s, outputs.get(s.name, "random"), s.name in outputs)
+    data = {**dict.fromkeys(op.fill, "given"), **outputs}
+    rows = [_row(s, data.get(s.name, "random"), s.name in outputs)
             for s in (*op.inputs, *op.outputs)]  # fmt: skip
     rows += [_row(s, "zeros", False) for s in r.scratch]
     return {

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,12 @@ class Stopped(Exception):
 class Worker:
     """Runs jobs in a process of its own. Threads may call it; jobs queue."""
 
-    def __init__(self, *, limit: float, memory: int) -> None:
-        """`limit` is seconds for a launch, `memory` bytes for the process."""
-        self.limit, self.memory = limit, memory
+    def __init__(self, *, limit: float, memory: int, include: Sequence[str] = ()) -> None:
+        """`limit` is seconds for a launch, `memory` bytes for the process.
+
+        Sources may include headers of the folders in `include`.
+        """
+        self.limit, self.memory, self._include = limit, memory, list(include)
         self.started = 0
         self._folder = tempfile.TemporaryDirectory(prefix="weft-lab-")
         self._process: subprocess.Popen[bytes] | None = None
@@ -51,7 +54,8 @@ class Worker:
             self._why = ""
             connection = self._ready()
             try:
-                wire.send(connection, {"do": do, "job": job, "limit": self.limit})
+                asked = {"do": do, "job": job, "limit": self.limit, "include": self._include}
+                wire.send(connection, asked)
                 return self._receive(connection, self.limit + GRACE_S)
             except (OSError, EOFError, ValueError):  # closed, cut off, or no JSON
                 raise self._ended() from None

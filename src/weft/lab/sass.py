@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from weft.errors import Error, MissingDependency
@@ -27,10 +28,10 @@ Row = tuple[int, str]
 """(source line or 0, text)"""
 
 
-def sass(source: str, file: str, arch: str, names: list[str]) -> dict[str, list[Row]]:
+def sass(source: str, file: str, arch: str, include: Sequence[str]) -> dict[str, list[Row]]:
     """Function -> its instructions and labels."""
     tool = nvdisasm()
-    machine = compile_machine(source, arch=arch, name=file, name_expressions=names)
+    machine = compile_machine(source, arch=arch, name=file, include=include)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
         cubin.write(machine.cubin)
         cubin.flush()

@@ -54,8 +54,13 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
 
 
 def own(file: str) -> bool:
-    """Is it the file of the editor?"""
-    return file.rpartition("/")[2] in ("kernel.cu", "kernel.py")
+    """Is it the file of the editor?
+
+    Triton's cache knows a kernel by its text: the file may be another one with the same source.
+    """
+    return file.rpartition("/")[2] == "kernel.cu" or (
+        file.endswith(".py") and "site-packages" not in file
+    )
 
 
 def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:

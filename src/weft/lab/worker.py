@@ -41,13 +41,14 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILES, _FILES))
     wire.send(connection, {"ready": True})
     while (asked := wire.receive(connection, files=0)) is not None:
-        wire.send(connection, _answer(actions.ACTIONS, asked[0]))
+        wire.send(connection, _answer(actions, asked[0]))
 
 
 def _answer(actions: Any, asked: dict[str, Any]) -> dict[str, Any]:
     _clear()
     try:
-        answer = {"ok": True, **actions[asked["do"]](read(asked["job"]), asked["limit"])}
+        job = actions.prepared(read(asked["job"]), asked["include"])
+        answer = {"ok": True, **actions.ACTIONS[asked["do"]](job, asked["limit"])}
     except MemoryError:
         answer = {"ok": False, "error": {"kind": "MemoryError", "text": _NO_MEMORY, "marks": []}}
     except BaseException as error:  # the user's source may raise anything

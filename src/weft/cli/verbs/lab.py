@@ -46,7 +46,8 @@ def run(
     start = _job(Path(file)) if file and not fragment else None
     listening = bound(port)
     token = secrets.token_urlsafe(24)
-    worker = Worker(limit=time_limit, memory=int(memory * 2**30))
+    include = [str(Path(file).resolve().parent)] if file and start else []
+    worker = Worker(limit=time_limit, memory=int(memory * 2**30), include=include)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}{fragment}"
     if json:
         show.data({"url": url})

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 
 const DTYPES = ["f32", "f16", "bf16", "f64", "int32", "uint32", "int64", "uint64", "int16", "uint16", "int8", "uint8", "bool"];
-const FILLS = ["random", "zeros", "ones", "index", "uninitialised", "0..9", "0..n-1"];
+const FILLS = ["random", "zeros", "ones", "index", "uninitialised", "given", "0..9", "0..n-1"];
 
 export class Form {
   constructor(root, onChange) {
@@ -39,7 +39,7 @@ export class Form {
     const types = h("select", { "data-key": "dtype", "aria-label": "Type", onchange: this.onChange }, [...new Set([...DTYPES, dtype])].map((t) => h("option", { value: t, selected: t === dtype }, t)));
     const mark = h("input", { type: "checkbox", "data-key": "out", checked: Boolean(out), "aria-label": "Result", title: "The kernel writes it; Check compares it", onchange: this.onChange });
     const row = h("tr", {}, this.field("name", name, "Name of an array"), h("td", {}, types), this.field("shape", shape, "Shape", { title: "Sizes or expressions: n, 2 * n or rows, columns" }),
-      this.field("fill", fill, "Data", { list: "fills", title: "random, zeros, ones, index, uninitialised, or a range such as 0..n-1" }), h("td", { class: "mid" }, mark));
+      this.field("fill", fill, "Data", { list: "fills", title: "random, zeros, ones, index, uninitialised, given (by the operation), or a range such as 0..n-1" }), h("td", { class: "mid" }, mark));
     row.append(this.remover(row, "this array"));
     this.arrays.append(row);
     return row;
