@@ -28,11 +28,13 @@ class Proof:
 
 def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof]:
     """Grades every exercise twice: as given, and its solution."""
-    real = select(device).real
+    chosen = select(device)
+    chosen.require("verify on", next="--device sim proves the exercises without a GPU")
+    real = chosen.real
     for exercise in exercises:
         if real and not exercise.gpu:
             continue
-        error = "" if real else _given(exercise)
+        error = "" if real else _given(exercise, device)
         if not error:
             solution = grade(exercise, exercise.solution, device)
             if not solution.passed:
@@ -40,12 +42,12 @@ def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof
         yield Proof(exercise.title, error)
 
 
-def _given(exercise: Exercise) -> str:
+def _given(exercise: Exercise, device: str) -> str:
     """What is wrong with an exercise that does not fail as it says."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, exercise.file)
         path.write_text(exercise.text)
-        given = grade(exercise, path)
+        given = grade(exercise, path, device)
     if given.stage == exercise.fails:
         return ""
     failed = given.stage or "nothing"

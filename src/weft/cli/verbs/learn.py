@@ -13,6 +13,7 @@ import typer
 
 from weft.cli import show
 from weft.cli.course import PUZZLES, Asked, graded, tell
+from weft.device.selection import select
 from weft.errors import ArgumentError, Error
 from weft.learn.exercise import KernelExercise
 from weft.learn.export import notebooks, site
@@ -302,8 +303,11 @@ def _verify(asked: Asked) -> None:
     if asked.json:
         show.data([vars(p) for p in proofs])
     elif not wrong:
-        said = "fail as given, and their solutions pass" if asked.device == "sim" else "are right"
-        show.line(f"✓ {len(proofs)} exercises: they {said}", "green")
+        real = select(asked.device).real
+        said = (
+            "solutions are right" if real else "exercises fail as given, and their solutions pass"
+        )
+        show.line(f"✓ {len(proofs)} {said}", "green")
     if wrong:
         raise typer.Exit(1)
 

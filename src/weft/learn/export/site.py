@@ -8,6 +8,7 @@ puzzles/p01_map.html         a puzzle in all languages, with a picture of its ac
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from html import escape
@@ -27,6 +28,8 @@ from weft.learn.puzzle import LANGUAGES, Puzzle
 from weft.report.colour import colour_block
 
 Progress = Callable[[str], None]
+_COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE)
+"""The marks of generated tables."""
 _SUFFIXES = {"python": ".py", "cpp": ".cu", "c++": ".cu", "cuda": ".cu"}
 
 
@@ -134,7 +137,7 @@ def _highlighted(code: str, language: str, attributes: str) -> str:
 
 def _html(markdown: str) -> Markup:
     """A text without its title, which the page has already."""
-    _, _, rest = markdown.partition("\n")
+    _, _, rest = _COMMENT.sub("", markdown).partition("\n")
     # Wide tables and code scroll by themselves, so that a page fits a phone.
     html = _reader().render(rest).replace("<table>", '<div class="wide"><table>')
     return Markup(html.replace("</table>", "</table></div>"))
