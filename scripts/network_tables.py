@@ -100,6 +100,18 @@ def train_epochs(table: Table) -> str:
     return f"{_machine(record)}.\n\n{table(head, body)}"
 
 
+def train_climb(table: Table) -> str:
+    """The newest run of `weft climb mnist --device gpu --record`."""
+    record = last("climb_mnist.jsonl")
+    body = []
+    for one in record["versions"]:
+        us = {part: 1e6 * seconds for part, seconds in one["times"]["parts"].items()}
+        step = [us[part] for part in PARTS[1:]]
+        body.append((one["title"], *(f"{t:,.0f}" for t in step), f"{sum(step):,.0f}"))
+    head = ("version", *(f"{part}, µs#" for part in PARTS[1:]), "sum#")
+    return f"{_machine(record)}, batch {record['batch']}.\n\n{table(head, body)}"
+
+
 def convolution(table: Table) -> str:
     """The newest run of each pass and precision in the records of `benchmarks/conv_shapes.py`."""
     records = [json.loads(x) for x in (RECORDS / "conv_shapes.jsonl").read_text().splitlines()]
@@ -147,6 +159,6 @@ PEERS = {
 }  # fmt: skip
 TABLES: dict[str, Callable[[Table], str]] = {
     "fuse": fuse, "train": train, "train_parts": train_parts, "train_epochs": train_epochs,
-    "train_summary": train_summary,
+    "train_summary": train_summary, "train_climb": train_climb,
     "convolution": convolution,
 }  # fmt: skip

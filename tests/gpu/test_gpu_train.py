@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 
@@ -74,3 +75,24 @@ def test_contenders_agree(precision: str) -> None:
     within = {"fp32": 1e-3, "tf32": 2e-2}[precision]
     for name in ("weft", "PyTorch, CUDA graph"):  # later, roundings have grown
         assert losses[name][:5] == pytest.approx(losses["PyTorch"][:5], abs=within)
+
+
+@pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-2), ("tf32", 1e-1)])
+@pytest.mark.parametrize("batch", [100, 1000])
+def test_gradients_of_a_batch(batch: int, precision: str, within: float) -> None:
+    """One step on random images against float64. A pixel that is selected for another one by a
+    rounding changes the convolutions' gradients; every other number is far closer."""
+    device = torch.device("cuda")
+    torch.manual_seed(batch)
+    step = contenders.weft_step(Settings(batch=batch, precision=precision), device)
+    layers = step.parts.model.layers
+    want = copy.deepcopy(layers).double()
+    step.pixels.normal_()
+    step.classes.random_(0, 10)
+    step.eager()
+    loss = torch.nn.functional.cross_entropy(want(step.pixels.double()), step.classes)
+    loss.backward()
+    assert float(step.loss) == pytest.approx(float(loss), rel=within * 1e-2)
+    for (name, p), q in zip(layers.named_parameters(), want.parameters(), strict=True):
+        got = step.parts.optimiser.state[p]["momentum_buffer"].double()
+        assert float((got - q.grad).norm() / q.grad.norm()) < within, name

@@ -34,6 +34,8 @@ def climb(device: Selection, to: int | None, record: Path | None, json: bool) ->
     head = {"ladder": NAME, "batch": module.BATCH[place.type], "on": module.machine(place)}
     result = {**head, "versions": [one.to_dict() for one in reached]}
     if record is not None:
+        if place.type == "cuda":
+            result |= bind.with_torch("weft.ops.sweep.gpu").about()
         with record.open("a", encoding="utf-8") as file:
             file.write(text.dumps(result) + "\n")
     if json:

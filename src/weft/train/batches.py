@@ -70,6 +70,14 @@ class OnHost:
             [torch.empty(s, dtype=torch.uint8, pin_memory=fast) for s in shapes] for _ in range(2)
         ]
         self.there = [[torch.empty_like(t, device=device) for t in pair] for pair in self.staged]
+        # Made once: a step of a small batch takes little longer than a few slices of tensors.
+        self.fills: list[list[Fill]] = [
+            [
+                functools.partial(_launch, images, labels, None)
+                for images, labels in zip(*(t.split(batch) for t in pair), strict=True)
+            ]
+            for pair in self.there
+        ]
         self.stream: Any = torch.cuda.Stream(device) if fast else None
         self.copied: list[Any] = [torch.cuda.Event() if fast else None for _ in range(2)]
         self.used: list[Any] = [torch.cuda.Event() if fast else None for _ in range(2)]
@@ -88,9 +96,7 @@ class OnHost:
                 self._copy(1 - side, copies[number + 1])
             if self.stream is not None:
                 torch.cuda.current_stream(self.device).wait_event(self.copied[side])
-            for start in range(0, len(part), batch):
-                images, labels = (t[start : start + batch] for t in self.there[side])
-                yield functools.partial(_launch, images, labels, None)
+            yield from self.fills[side][: len(part) // batch]
             self._release(side)
 
     def _release(self, side: int) -> None:
