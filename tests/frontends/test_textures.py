@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import weft
 from folders import TESTS
 from weft.errors import MissingDependency
 from weft.frontends import program
@@ -20,7 +21,7 @@ def _missing() -> str:
     return ""
 
 
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+needs_nvcc = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
 
 # program, what it prints, parts of standard error
 ROWS = (
@@ -42,6 +43,7 @@ ROWS = (
 )
 
 
+@needs_nvcc
 @pytest.mark.parametrize(("file", "out", "err"), ROWS, ids=[row[0] for row in ROWS])
 def test_program(
     file: str, out: str, err: tuple[str, ...], capfd: pytest.CaptureFixture[str]
@@ -50,3 +52,38 @@ def test_program(
     printed, said = capfd.readouterr()
     assert (printed, code) == (out, 0), said
     assert [part for part in err if part not in said] == [], said
+
+
+PTX = """
+.version 8.0
+.target sm_90
+.address_size 64
+.entry k(.param .u64 x) {{
+    .reg .u64 %p;
+    .reg .f32 %f<4>;
+    .reg .u32 %r<4>;
+    ld.param.u64 %p, [x];
+    {}
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "what"),
+    [
+        (
+            "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%p, {%f0}];",
+            weft.PtxError,
+            "as many registers",
+        ),
+        ("tex.2d.v4.f32.f32 {%f0, %f1}, [%p, {%f0, %f1}];", weft.PtxError, "as many registers"),
+        ("suld.b.1d.v2.b32.trap {%r0}, [%p, {%r1}];", weft.PtxError, "as many registers"),
+        ("txq.width.b32 %r0, [%p+4];", weft.PtxError, "no offset"),
+        ("sust.p.1d.b32.trap [%p, {%r1}], {%r0};", weft.UnsupportedInstruction, "does not cover"),
+        ("sust.b.1d.b32.trap [%p, {%r1}], {%r0};", weft.DeviceError, "uses a texture or surface"),
+    ],
+)
+def test_refused(line: str, error: type[weft.Error], what: str) -> None:
+    with pytest.raises(error, match=what):
+        weft.load_ptx(PTX.format(line)).k[1, 32](0)

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.layout import Context, Fault, Worker
 from weft.device.sim.memory.accessing import Accessing
+from weft.errors import PtxError
 from weft.ir import Builder, Val
 from weft.ptx.isa import llvm_type
-from weft.ptx.model import Instruction, Mem, Operand, Pair, Vec
+from weft.ptx.model import Instruction, Mem, Operand, Pair
 
 ROWS = 16
 """A gradient of a cube map in an array has the most: 1 + 4 + 3 + 3."""
@@ -71,20 +72,23 @@ class Textures:
         values = self._run((OPERATIONS.index("ask"), 0, 0, QUERIES.index(query)), handle, [])
         self.e.write_vector(dest, self._results(values, "b32", 1))
 
-    def load(self, ins: Instruction, geometry: str, ptx_type: str, outside: str) -> None:
+    def load(
+        self, ins: Instruction, geometry: str, ptx_type: str, count: int, outside: str
+    ) -> None:
         dest, handle, place = ins.operands
-        count = len(dest.items) if isinstance(dest, Vec) else 1
         values = self._access("load", geometry, ptx_type, outside, count, handle, place, [])
         self.e.write_vector(dest, self._results(values, ptx_type, count))
 
-    def store(self, ins: Instruction, geometry: str, ptx_type: str, outside: str) -> None:
+    def store(
+        self, ins: Instruction, geometry: str, ptx_type: str, count: int, outside: str
+    ) -> None:
         handle, place, source = ins.operands
-        data = self.e.read_vector(source, ptx_type)
-        self._access("store", geometry, ptx_type, outside, len(data), handle, place, data)
+        data = self._elements(source, ptx_type, count, exact=True)
+        self._access("store", geometry, ptx_type, outside, count, handle, place, data)
 
     def reduce(self, ins: Instruction, op: str, geometry: str, ptx_type: str, outside: str) -> None:
         handle, place, source = ins.operands
-        data = self.e.read_vector(source, ptx_type)
+        data = self._elements(source, ptx_type, 1, exact=True)
         which = REDUCTIONS.index(op)
         self._access("reduce", geometry, ptx_type, outside, which, handle, place, data)
 
@@ -101,10 +105,12 @@ class Textures:
         coordinates = self._elements(place, "s32", COORDINATES[geometry])
         return self._run(request, handle, [*coordinates, *data])
 
-    def _elements(self, operand: Operand, ptx_type: str, count: int) -> list[Val]:
+    def _elements(
+        self, operand: Operand, ptx_type: str, count: int, *, exact: bool = False
+    ) -> list[Val]:
         values = self.e.read_vector(operand, ptx_type)
-        if len(values) < count:
-            raise ValueError(f"{len(values)} coordinates, {count} are needed")
+        if len(values) < count or (exact and len(values) > count):
+            raise ValueError(f"{len(values)} elements, {count} are needed")
         return values[:count]
 
     def _run(self, request: Sequence[int], handle: Operand, sources: Sequence[Val]) -> Val:
@@ -114,6 +120,8 @@ class Textures:
             self._values = b.array("i64", 32 * ROWS)
         values = self._values
         assert isinstance(handle, Mem)
+        if handle.offset:
+            raise PtxError("the handle of a texture or surface object takes no offset")
         for i, source in enumerate([e.read_lanes(handle.base, "u64"), *sources]):
             b.store(b.resize(b.bits(source), "i64"), b.at(values, 256 * i), 8)
         table = lane_table(b, "i32", (*map(int, request), *[0] * (8 - len(request))))

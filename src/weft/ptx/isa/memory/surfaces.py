@@ -23,8 +23,10 @@ _NOTE = "surface objects of whole programs"
     manual="surface-instructions-suld", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
     geometry=GEOMETRY, cop="ca cg cs cv", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
 )  # fmt: skip
-def suld(w: Warp, ins: Instruction, *, geometry: str, type: str, outside: str, **_: str) -> None:
-    w.textures.load(ins, geometry, type, outside)
+def suld(
+    w: Warp, ins: Instruction, *, geometry: str, vec: str, type: str, outside: str, cop: str
+) -> None:
+    w.textures.load(ins, geometry, type, int(vec[1:] or 1), outside)
 
 
 @instruction(
@@ -32,8 +34,10 @@ def suld(w: Warp, ins: Instruction, *, geometry: str, type: str, outside: str, *
     manual="surface-instructions-sust", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
     geometry=GEOMETRY, cop="wb cg cs wt", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
 )  # fmt: skip
-def sust(w: Warp, ins: Instruction, *, geometry: str, type: str, outside: str, **_: str) -> None:
-    w.textures.store(ins, geometry, type, outside)
+def sust(
+    w: Warp, ins: Instruction, *, geometry: str, vec: str, type: str, outside: str, cop: str
+) -> None:
+    w.textures.store(ins, geometry, type, int(vec[1:] or 1), outside)
 
 
 @instruction(
