@@ -4,14 +4,14 @@
 
 #include "vector.cuh"
 
-// Elements are copied as they are. A row has `chunks` vectors of V.
+// Elements are copied as they are. A row has `chunks` vectors of V; rows of the table are `pitch` elements apart.
 template <class T, class L, int V>
 __global__ void __launch_bounds__(256) gather(const L* indices, const T* table, T* y, long long count, long long rows,
-                                              int chunks) {
+                                              int chunks, long long pitch) {
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count * chunks; i += gridDim.x * 256ll) {
         long long index = indices[i / chunks], column = i % chunks * V;
         assert(index >= 0 && index < rows && "an index must be 0 to the rows of the weight - 1");
-        store(y + i * V, load<V>(table + index * chunks * V + column));
+        store(y + i * V, load<V>(table + index * pitch + column));
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from weft.ops import library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.loss.operands import Operands
-from weft.ops.plan import Buffer, Plan, Step
+from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 INDICES = (torch.int64, torch.int32)
@@ -43,14 +44,21 @@ def _gather(request: Request) -> list[Candidate]:
 
     def plan() -> Plan:
         tensors = Operands(request, (out,))
-        (indices, _), (weight, dense) = tensors.dense(0), tensors.dense(1)
-        assert dense is not None
-        vector = _vector(columns, table.itemsize, dense.aligned)
+        indices, _ = tensors.dense(0)
+        # Rows may have gaps between them: a copy of the table would take longer than the call.
+        adjacent = table.strides[1] == 1 or columns == 1
+        weight: Argument = Pointer(1)
+        read: Layout | None = table
+        if not adjacent:
+            weight, read = tensors.dense(1)
+        assert read is not None
+        pitch = read.strides[0]
+        vector = _vector(math.gcd(columns, pitch), table.itemsize, read.aligned)
         chunks = columns // vector
         blocks = min(cdiv(index.numel * chunks, BLOCK), 32 * request.target.sms)
         types = f"{source.ctype(table.dtype)}, {source.ctype(index.dtype)}, {vector}"
         kernel = source.kernel("embedding.cu", f"gather<{types}>")
-        args = (indices, weight, tensors.output(0), index.numel, rows, chunks)
+        args = (indices, weight, tensors.output(0), index.numel, rows, chunks, pitch)
         return tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
     return [Candidate("gather", time, f"{columns} columns", plan)]
