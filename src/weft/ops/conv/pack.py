@@ -97,11 +97,13 @@ def images(job: Job, x: Tensor, shape: tuple[int, int, int, int], place: Pointer
         return Packed(x.pointer, x.images, channels, x.pointer)
     padded = cdiv(channels, each) * each
     pixel = groups * padded
-    tiles = (cdiv(pixels, 64), cdiv(padded, 8 * each))
+    tiles = (cdiv(pixels, 256 if padded == each else 64), cdiv(padded, 8 * each))
     blocks = n * groups * tiles[0] * tiles[1]
     dense = (w == 1 or sw == 1) and (h == 1 or sh == w)
     lengths = (pixels, sn, sc) if dense and aligned else (1,)
     vectors = next(v for v in (each, each // 2, 1) if all(length % v == 0 for length in lengths))
+    if padded == each:  # a thread packs all channels of a pixel
+        vectors = 0
     made = struct.pack(
         "<9i4x4q", blocks, *tiles, groups, channels, padded, pixels, w, vectors, sn, sc, sh, sw
     )

@@ -13,7 +13,8 @@ __device__ inline float packed<float>(float x) {
 }
 
 // Images [batch][group][channel][pixel] become [batch][pixel][group][padded channel]. `row` and `column` are the strides of
-// a pixel of `width` to a row; pixels of an image are contiguous in whole vectors of `each`, 1 if there are none. A block packs 64 pixels.
+// a pixel of `width` to a row; pixels of an image are contiguous in whole vectors of `each`, 1 if there are none. A block packs 64 pixels, or
+// with `each` 0, for channels that are one vector, 256.
 struct Images {
     int blocks, pixel_tiles, channel_tiles, groups, channels, padded, pixels, width, each;
     long long batch, channel, row, column;
@@ -55,6 +56,16 @@ __device__ void pack_images(const T* from, T* to, const Images& p, int block, Ve
     int tile = block % p.pixel_tiles, rest = block / p.pixel_tiles, c0 = rest % p.channel_tiles * CHANNELS;
     int group = rest / p.channel_tiles % p.groups, n = rest / p.channel_tiles / p.groups, x0 = tile * 64;
     from += n * p.batch + (group * p.channels + c0) * p.channel;
+    if (p.each == 0) {
+        int x = tile * 256 + threadIdx.x, row = x / p.width;
+        if (x >= p.pixels) return;
+        from += row * p.row + (x - row * p.width) * p.column;
+        Vector<T, EACH> v;
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) v[j] = j < p.channels ? packed(from[j * p.channel]) : T(0.0f);
+        store(to + (((long long)n * p.pixels + x) * p.groups + group) * EACH, v);
+        return;
+    }
     if (p.each == EACH) read_pixels<EACH>(from, p, c0, x0, memory);
     else if (p.each == EACH / 2) read_pixels<EACH / 2>(from, p, c0, x0, memory);
     else read_pixels<1>(from, p, c0, x0, memory);
