@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,20 @@ def test_a_kernel_that_does_not_end_is_stopped(lab: Lab, worker: Worker) -> None
         assert do(lab, "run", **change)["error"]["kind"] == "TimeLimit"
     finally:
         worker.limit = limit
+
+
+def test_a_job_can_be_stopped(lab: Lab) -> None:
+    endless = "__global__ void f(int* y) { for (;;) atomicAdd(y, 2); }"
+    array = {"name": "y", "dtype": "int32", "shape": "1", "fill": "zeros"}
+    answers: list[dict[str, Any]] = []
+    change = {"source": endless, "launches": ["f<<<1, 1>>>"], "arrays": [array]}
+    job = threading.Thread(target=lambda: answers.append(do(lab, "run", **change)))
+    job.start()
+    while job.is_alive():  # a stop that comes before the job has begun does nothing
+        lab.post("stop")
+        job.join(0.2)
+    assert answers[0]["error"] == {"kind": "Stopped", "text": "stopped", "marks": []}
+    assert do(lab, "run")["ok"]
 
 
 def test_exercises_are_graded(lab: Lab) -> None:

@@ -147,6 +147,7 @@ def test_a_kernel_without_memory_or_source_has_a_page() -> None:
 
 def test_notebooks_get_a_frame(profile: weft.Profile) -> None:
     assert profile._repr_html_() == fragment(profile)
+    assert profile.compare(profile)._repr_html_().startswith("<iframe srcdoc=")
     attribute = '"[^"]*"'
     whole = f"<iframe srcdoc={attribute} style={attribute} title={attribute}></iframe>"
     assert re.fullmatch(whole, fragment(profile)), "the page is one attribute, quotes and all"

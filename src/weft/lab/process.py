@@ -45,13 +45,13 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
-        self._why = ""
+        self._stopped: tuple[subprocess.Popen[bytes] | None, str] = (None, "")
+        """The process that `stop` has ended, and why."""
         self._closed = False
 
     def ask(self, do: str, job: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a job; raises Stopped when the worker ended or was ended."""
         with self._lock:
-            self._why = ""
             connection = self._ready()
             try:
                 asked = {"do": do, "job": job, "limit": self.limit, "include": self._include}
@@ -60,10 +60,15 @@ class Worker:
             except (OSError, EOFError, ValueError):  # closed, cut off, or no JSON
                 raise self._ended() from None
 
+    def warm(self) -> None:
+        """Starts the process before the first job asks for it."""
+        with self._lock, contextlib.suppress(Stopped):  # the first job says what is wrong
+            self._ready()
+
     def stop(self, why: str = "stopped") -> None:
         """Ends the running job, from another thread."""
-        self._why = why
-        self._kill()
+        self._stopped = self._process, why
+        self._kill(wait=0)
 
     def close(self) -> None:
         """Ends the worker for good."""
@@ -77,10 +82,11 @@ class Worker:
     def _ready(self) -> socket.socket:
         if self._closed:
             raise Stopped("the lab has ended")
-        alive = self._process is not None and self._process.poll() is None
+        process = self._process
+        alive = process is not None and process.poll() is None and process is not self._stopped[0]
         if alive and self._connection is not None:
             return self._connection
-        self._kill()
+        self._kill(wait=0)
         if self._connection is not None:
             self._connection.close()
         self._connection, child = socket.socketpair()
@@ -120,9 +126,11 @@ class Worker:
 
     def _ended(self) -> Stopped:
         """Describes the end of the worker, and prepares a new one."""
-        code = self._kill()
-        if self._why:
-            return Stopped(self._why)
+        # It may be ending by itself: its own exit code says more than the signal's.
+        code = self._kill(wait=1)
+        process, why = self._stopped
+        if process is self._process:
+            return Stopped(why)
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         text = ""
         with contextlib.suppress(OSError):
@@ -132,14 +140,13 @@ class Worker:
             f"the worker process ended {how}; a new one has been started\n{text}".strip()
         )
 
-    def _kill(self) -> int:
-        """Kills the process and all that it started; returns its exit code."""
+    def _kill(self, *, wait: float) -> int:
+        """Kills the process, after some seconds, and all that it started; returns its exit code."""
         process = self._process
         if process is None:
             return 0
-        # It may be ending by itself: that exit code says more than the signal's.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0 if self._why else 1)
+            process.wait(wait)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.wait()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -153,6 +154,7 @@ def serve(api: Api, listening: socket.socket, token: str) -> None:
         ends(number, frame)
 
     server.handle_exit = handle_exit
+    threading.Thread(target=api.worker.warm, daemon=True).start()
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn raises it again after a clean end

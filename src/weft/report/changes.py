@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from weft.measure.profile.difference import Change, Changes, LineChange
-from weft.report import words
+from weft.report import cells, words
 from weft.report.colour import colour
 from weft.report.page import render
 
@@ -20,6 +20,11 @@ def page(changes: Sequence[Changes]) -> str:
     """The whole page, with one section per pair of kernels."""
     pairs = [_pair(c) for c in changes]
     return render("changes", title=", ".join(p["title"] for p in pairs), pairs=pairs)
+
+
+def framed(changes: Changes) -> str:
+    """The notebook's view: the page in an iframe."""
+    return cells.frame(page([changes]), "weft profile: comparison")
 
 
 def _pair(c: Changes) -> dict[str, Any]:

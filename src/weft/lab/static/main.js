@@ -210,15 +210,20 @@ byId("share").addEventListener("click", async () => {
   const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
   say(copied ? "The link is copied. It holds the source and the form." : "The address of this page now holds the source and the form.");
 });
+byId("all").addEventListener("click", () => {
+  const all = byId("code").classList.toggle("all");
+  byId("all").setAttribute("aria-pressed", all);
+  select(editor.line);
+});
 byId("theme").addEventListener("click", () => {
   const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
   try { localStorage.setItem("weft-lab-theme", root.dataset.theme); } catch { /* as above */ }
 });
 addEventListener("keydown", (event) => {
-  if (!(event.ctrlKey || event.metaKey)) return;
-  const action = event.key === "Enter" ? (event.shiftKey ? "profile" : "run") : event.shiftKey ? { S: "sanitize", C: "check" }[event.key] : null;
-  if (!action) return;
+  const held = event.ctrlKey || event.metaKey ? ["run", "profile"] : event.altKey ? ["check", "sanitize"] : null;
+  if (event.key !== "Enter" || !held) return;
+  const action = held[Number(event.shiftKey)];
   event.preventDefault();
   event.stopPropagation();
   act(action);

@@ -33,7 +33,7 @@ export class Listing {
     for (const row of this.root.querySelectorAll("tr.picked")) row.classList.remove("picked");
     const rows = this.rows.get(line) ?? [];
     rows.forEach((row) => row.classList.add("picked"));
-    if (rows[0] && !this.root.hidden) reveal(this.root, rows[0]);
+    if (rows[0] && this.root.offsetParent) reveal(this.root, rows[0]);
   }
 }
 

@@ -6,6 +6,7 @@ Lines are matched by text, in order, as `diff` does. Unmatched lines are added o
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,6 +56,11 @@ class Changes:
     names: tuple[str, str]
     sections: tuple[tuple[str, tuple[Change, ...]], ...]
     lines: tuple[LineChange, ...]
+
+    def _repr_html_(self) -> str:
+        """The notebook's view: the page of the comparison."""
+        changes = importlib.import_module("weft.report.changes")  # weft.report is a higher layer
+        return str(changes.framed(self))
 
 
 LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
