@@ -38,4 +38,5 @@ def test_kernels_decide_what_a_graph_runs(capfd: pytest.CaptureFixture[str]) -> 
         "if, switch: 1001 207 107\n"
         "changed: 1007 1050 50\n"
         "1 edge, 1 root, 1 node left\n"
+        "memory: 3 3\n"
     )

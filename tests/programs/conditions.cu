@@ -60,7 +60,7 @@ int main() {
                                        cudaStreamCaptureModeRelaxed));
     add<<<1, 1, 0, stream>>>(x, 7);
     decide<<<1, 1, 0, stream>>>(again, x, limit);
-    CALL(cudaStreamEndCapture(stream, &body));
+    CALL(cudaStreamEndCapture(stream, nullptr));
     cudaGraphExec_t looped;
     CALL(cudaGraphInstantiate(&looped, loop, 0));
     int first = run(looped, x, 0), second = run(looped, x, 98), third = run(looped, x, 200);
@@ -127,5 +127,19 @@ int main() {
     size_t nodes;
     CALL(cudaGraphGetNodes(chain, nullptr, &nodes));
     printf("%zu edge, %zu root, %zu node left\n", edges, roots, nodes);
+    // Memory that a capture allocates has its address in every launch.
+    cudaGraph_t captured;
+    cudaGraphExec_t with_memory;
+    int *memory, held[2];
+    CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CALL(cudaMallocAsync(&memory, sizeof(int), stream));
+    CALL(cudaMemsetAsync(memory, 0, sizeof(int), stream));
+    add<<<1, 1, 0, stream>>>(memory, 3);
+    CALL(cudaMemcpyAsync(x, memory, sizeof(int), cudaMemcpyDeviceToDevice, stream));
+    CALL(cudaFreeAsync(memory, stream));
+    CALL(cudaStreamEndCapture(stream, &captured));
+    CALL(cudaGraphInstantiate(&with_memory, captured, 0));
+    for (int &each : held) each = run(with_memory, x, 0);
+    printf("memory: %d %d\n", held[0], held[1]);
     CALL(cudaFree(x));
 }

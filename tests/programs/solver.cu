@@ -56,6 +56,22 @@ int main() {
     SOLVES(cusolverDnDgetrs(handle, CUBLAS_OP_T, n, 2, lu, n, pivots, again, n, info));
     HOLDS(distance(on_host(again, n * 2), x) < 1e-12);
 
+    // The same system by the factors: the lower one has ones on its diagonal.
+    cublasHandle_t blas;
+    HOLDS(cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS);
+    std::vector<int> order(n);
+    CALL(cudaMemcpy(order.data(), pivots, n * sizeof(int), cudaMemcpyDeviceToHost));
+    Matrix swapped = b;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < 2; j++) std::swap(swapped[i + j * n], swapped[order[i] - 1 + j * n]);
+    double *by_parts = on_device(swapped), one = 1;
+    HOLDS(cublasDtrsm(blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_UNIT, n,
+                      2, &one, lu, n, by_parts, n) == CUBLAS_STATUS_SUCCESS);
+    HOLDS(cublasDtrsm(blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N,
+                      CUBLAS_DIAG_NON_UNIT, n, 2, &one, lu, n, by_parts,
+                      n) == CUBLAS_STATUS_SUCCESS);
+    HOLDS(distance(on_host(by_parts, n * 2), x) < 1e-12);
+
     double *cholesky = on_device(symmetric), *spd = on_device(product(symmetric, x, n, n, 2));
     SOLVES(cusolverDnDpotrf(handle, CUBLAS_FILL_MODE_UPPER, n, cholesky, n, work, size, info));
     SOLVES(cusolverDnDpotrs(handle, CUBLAS_FILL_MODE_UPPER, n, 2, cholesky, n, spd, n, info));

@@ -79,6 +79,8 @@ typedef cudaDataType cublasDataType_t;
 #define cublasGetPointerMode cublasGetPointerMode_v2
 #define cublasSgemm cublasSgemm_v2
 #define cublasDgemm cublasDgemm_v2
+#define cublasStrsm cublasStrsm_v2
+#define cublasDtrsm cublasDtrsm_v2
 #define cublasSgemv cublasSgemv_v2
 #define cublasDgemv cublasDgemv_v2
 #define cublasSger cublasSger_v2
@@ -159,6 +161,9 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, i
         const T *alpha, const T *a, int lda, long long int stridea, const T *b, int ldb,         \
         long long int strideb, const T *beta, T *c, int ldc, long long int stridec, int batch);
 #define WEFT_FACTORS_OF(S, T)                                                                      \
+    cublasStatus_t cublas##S##trsm_v2(cublasHandle_t, cublasSideMode_t side, cublasFillMode_t fill, \
+                                      cublasOperation_t trans, cublasDiagType_t diag, int m,       \
+                                      int n, const T *alpha, const T *a, int lda, T *b, int ldb);  \
     cublasStatus_t cublas##S##getrfBatched(cublasHandle_t, int n, T *const a[], int lda,           \
                                            int *pivots, int *info, int batch);                     \
     cublasStatus_t cublas##S##getriBatched(cublasHandle_t, int n, const T *const a[], int lda,     \

@@ -1,4 +1,4 @@
-"""Batched LU factors of cuBLAS: getrfBatched, getrsBatched, getriBatched."""
+"""Triangular systems and batched LU factors of cuBLAS: trsm, getrfBatched and its like."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.frontends.program.libraries.arrays import INT_32, Array, matrix, vector
+from weft.frontends.program.libraries.arrays import INT_32, Array, matrix, scalar, vector
 
 
 def _addresses(table: int, count: int) -> list[int]:
@@ -79,4 +79,18 @@ def _getri(numbers: Sequence[int]) -> int:
     return 0
 
 
-OPERATIONS = {"getrf": _getrf, "getrs": _getrs, "getri": _getri}
+def _trsm(numbers: Sequence[int]) -> int:
+    """A triangular system with several right sides, in place."""
+    kind, right, upper, transpose, unit, m, n, alpha, a_at, lda, b_at, ldb = numbers
+    size = n if right else m
+    a, b = matrix(a_at, kind, size, size, lda), matrix(b_at, kind, m, n, ldb)
+    triangle = np.triu(a) if upper else np.tril(a)
+    if unit:
+        np.fill_diagonal(triangle, 1)
+    triangle = triangle.T if transpose else triangle
+    scaled = scalar(alpha, kind) * b
+    b[...] = np.linalg.solve(triangle.T, scaled.T).T if right else np.linalg.solve(triangle, scaled)
+    return 0
+
+
+OPERATIONS = {"getrf": _getrf, "getrs": _getrs, "getri": _getri, "trsm": _trsm}

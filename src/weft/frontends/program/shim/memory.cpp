@@ -100,6 +100,8 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     }
     auto found = allocations.find(uintptr_t(memory));
     auto allocation = found->second;
+    // It keeps its address, and is there again in the next launch of its graph.
+    if (allocation.call == GRAPH_MEMORY) return cudaSuccess;
     if (!host) used[allocation.device] -= allocation.size;
     allocations.erase(found);
     freed[uintptr_t(memory)] = allocation.size;
@@ -166,6 +168,14 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
         return cudaErrorInvalidValue;
     }
     return address ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+size_t graph_memory_bytes() {
+    std::lock_guard<std::mutex> guard(memory_mutex);
+    size_t out = 0;
+    for (auto &[start, allocation] : allocations)
+        if (allocation.call == GRAPH_MEMORY) out += allocation.size;
+    return out;
 }
 
 void release_all() {
@@ -251,6 +261,7 @@ API size_t weft_unfreed(uint64_t *out, const char **calls, size_t room) {
     size_t count = 0;
     for (auto &[start, allocation] : allocations) {
         if (!allocation.owned || allocation.kind == Kind::host) continue;
+        if (allocation.call == GRAPH_MEMORY) continue;
         if (count < room) {
             out[3 * count] = start;
             out[3 * count + 1] = allocation.size;
@@ -291,22 +302,6 @@ API cudaError_t cudaMalloc3D(cudaPitchedPtr *out, cudaExtent extent) {
 }
 API cudaError_t cudaFree(void *memory) { return release("cudaFree", memory, false); }
 API cudaError_t cudaFreeHost(void *memory) { return release("cudaFreeHost", memory, true); }
-
-// ---- allocation in the order of a stream --------------------------------------------------------
-
-API cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream) {
-    Running here(stream);
-    return allocate("cudaMallocAsync", out, bytes, Kind::device);
-}
-API cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t,
-                                         cudaStream_t stream) {
-    Running here(stream);
-    return allocate("cudaMallocFromPoolAsync", out, bytes, Kind::device);
-}
-API cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
-    return submit(stream, cudaGraphNodeTypeMemFree,
-                  [=] { return release("cudaFreeAsync", memory, false, false); });
-}
 
 // ---- memory of the host -------------------------------------------------------------------------
 

@@ -310,7 +310,8 @@ static cudaError_t begin_capture(cudaStream_t stream, std::shared_ptr<Capture> c
 }
 API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     WORKING;
-    return begin_capture(stream, std::make_shared<Capture>(stream));
+    auto *graph = reinterpret_cast<Graph *>(publish(std::make_unique<Graph>()));
+    return begin_capture(stream, std::make_shared<Capture>(stream, graph));
 }
 #if CUDART_VERSION >= 12030
 API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
@@ -327,7 +328,7 @@ API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t g
 #endif
 API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     WORKING;
-    *out = nullptr;
+    if (out) *out = nullptr;
     auto capture = capture_of(stream);
     if (!capture) return failed(cudaErrorIllegalState);
     if (capture->origin != stream) return failed(cudaErrorStreamCaptureUnmatched);
@@ -336,10 +337,55 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
         if (each->capture == capture) each->capture = nullptr;
     capture->open = false;
     captures--;
-    *out = capture->own ? publish(std::move(capture->own))
-                        : reinterpret_cast<cudaGraph_t>(capture->graph);
+    if (out) *out = reinterpret_cast<cudaGraph_t>(capture->graph);
     return cudaSuccess;
 }
+// The graph of a capture and what the next node of it will wait for, as arrays of the capture's.
+static cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                unsigned long long *id, cudaGraph_t *graph,
+                                const cudaGraphNode_t **after, size_t *count) {
+    if (auto error = valid(stream)) return failed(error);
+    auto capture = capture_of(stream);
+    *status = capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    if (!capture) return cudaSuccess;
+    if (id) *id = uintptr_t(capture.get());
+    if (graph) *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
+    if (after) *after = reinterpret_cast<const cudaGraphNode_t *>(capture->last.data());
+    if (count) *count = capture->last.size();
+    return cudaSuccess;
+}
+static cudaError_t update_capture(cudaStream_t stream, const cudaGraphNode_t *after, size_t count,
+                                  unsigned flags) {
+    auto capture = capture_of(stream);
+    if (!capture) return failed(cudaErrorIllegalState);
+    if (flags == cudaStreamSetCaptureDependencies) capture->last.clear();
+    for (size_t i = 0; i < count; i++)
+        capture->last.push_back(reinterpret_cast<Node *>(after[i]));
+    return cudaSuccess;
+}
+#if CUDART_VERSION >= 13000
+API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                         unsigned long long *id, cudaGraph_t *graph,
+                                         const cudaGraphNode_t **after, const cudaGraphEdgeData **,
+                                         size_t *count) {
+    return capture_info(stream, status, id, graph, after, count);
+}
+API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after,
+                                                    const cudaGraphEdgeData *, size_t count,
+                                                    unsigned flags) {
+    return update_capture(stream, after, count, flags);
+}
+#else
+API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus *status,
+                                            unsigned long long *id, cudaGraph_t *graph,
+                                            const cudaGraphNode_t **after, size_t *count) {
+    return capture_info(stream, status, id, graph, after, count);
+}
+API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after,
+                                                    size_t count, unsigned flags) {
+    return update_capture(stream, after, count, flags);
+}
+#endif
 API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
     if (auto error = valid(stream)) return failed(error);
     *status = capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;

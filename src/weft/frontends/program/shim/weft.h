@@ -112,12 +112,14 @@ bool find(const void *address, uintptr_t *start, Allocation *found);
 cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
 // What a call allocates and frees; `waits` for work that may still use the memory.
 cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0);
+extern const char *const GRAPH_MEMORY;  // the `call` of memory that belongs to a graph
 cudaError_t release(const char *call, void *memory, bool host, bool waits = true);
 void release_all();
 constexpr size_t TEXTURE_ALIGN = 512, TEXTURE_PITCH_ALIGN = 32;
 void texture_limits(cudaDeviceProp *out);
 void forget_arrays();  // those whose memory `release_all` has freed
 size_t device_memory_used();
+size_t graph_memory_bytes();  // of all graphs
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
 
 // ---- device code ---------------------------------------------------------------------------------

@@ -191,11 +191,12 @@ API cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *out, cudaGraph_t graph,
     if (!error) keep_kernel(reinterpret_cast<Node *>(*out), p);
     return error;
 }
-// The memory of a graph is allocated once, when its node is added, and is there for every launch.
+// The memory of a graph is allocated once, when its node is added, and has its address in every
+// launch; freeing it has no effect.
 API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                          const cudaGraphNode_t *after, size_t count,
                                          cudaMemAllocNodeParams *p) {
-    if (auto error = cudaMalloc(&p->dptr, p->bytesize)) return error;
+    if (auto error = allocate(GRAPH_MEMORY, &p->dptr, p->bytesize, Kind::device)) return error;
     return add_node(out, graph, after, count, cudaGraphNodeTypeMemAlloc, [] { return cudaSuccess; });
 }
 API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,

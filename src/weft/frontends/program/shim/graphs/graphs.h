@@ -46,10 +46,7 @@ struct Executable {
 
 // What is being recorded from a stream and those that have joined it.
 struct Capture {
-    explicit Capture(cudaStream_t stream) : origin(stream), own(std::make_unique<Graph>()) {
-        graph = own.get();
-    }
-    Capture(cudaStream_t stream, Graph *into, std::vector<Node *> after)
+    Capture(cudaStream_t stream, Graph *into, std::vector<Node *> after = {})
         : origin(stream), graph(into), last(std::move(after)) {}
     void add(cudaGraphNodeType type, Work work) {
         auto *node = graph->add(type, std::move(work));
@@ -57,7 +54,6 @@ struct Capture {
         last = {node};
     }
     cudaStream_t origin;
-    std::unique_ptr<Graph> own;  // unless it is recorded into a graph of the program's
     Graph *graph;
     std::vector<Node *> last;  // what the next node waits for
     bool open = true;

@@ -337,6 +337,13 @@ cublasStatus_t factors(cublasHandle_t handle, const char *name, std::vector<int6
 }  // namespace
 
 #define FACTORS(S, T)                                                                              \
+    API cublasStatus_t cublas##S##trsm_v2(cublasHandle_t h, cublasSideMode_t side,                 \
+                                          cublasFillMode_t fill, cublasOperation_t trans,          \
+                                          cublasDiagType_t diag, int m, int n, const T *alpha,     \
+                                          const T *a, int lda, T *b, int ldb) {                    \
+        return factors(h, "trsm", {TypeOf<T>::value, side, fill, trans, diag, m, n,                \
+                                   int64_t(alpha), int64_t(a), lda, int64_t(b), ldb});             \
+    }                                                                                              \
     API cublasStatus_t cublas##S##getrfBatched(cublasHandle_t h, int n, T *const a[], int lda,     \
                                                int *pivots, int *info, int batch) {                \
         return factors(h, "getrf", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \

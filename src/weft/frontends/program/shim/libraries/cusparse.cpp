@@ -25,6 +25,9 @@ struct cusparseDnMatDescr {
     int64_t type, order;
 };
 struct cusparseSpSVDescr {};
+struct cusparseMatDescr {  // of the legacy interface, whose operations are not served
+    int type = 0, base = 0, fill = 0, unit = 0;
+};
 
 namespace {
 using Numbers = std::vector<int64_t>;
@@ -121,6 +124,39 @@ API const char *cusparseGetErrorName(cusparseStatus_t status) {
 }
 API const char *cusparseGetErrorString(cusparseStatus_t status) {
     return cusparseGetErrorName(status);
+}
+API cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t *out) {
+    *out = new cusparseMatDescr;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+API cusparseStatus_t cusparseDestroyMatDescr(cusparseMatDescr_t descriptor) {
+    delete descriptor;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+API cusparseStatus_t cusparseSetMatType(cusparseMatDescr_t descriptor, cusparseMatrixType_t type) {
+    descriptor->type = type;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+API cusparseStatus_t cusparseSetMatIndexBase(cusparseMatDescr_t descriptor,
+                                             cusparseIndexBase_t base) {
+    descriptor->base = base;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+API cusparseMatrixType_t cusparseGetMatType(const cusparseMatDescr_t descriptor) {
+    return static_cast<cusparseMatrixType_t>(descriptor->type);
+}
+API cusparseIndexBase_t cusparseGetMatIndexBase(const cusparseMatDescr_t descriptor) {
+    return static_cast<cusparseIndexBase_t>(descriptor->base);
+}
+API cusparseStatus_t cusparseSetMatFillMode(cusparseMatDescr_t descriptor,
+                                            cusparseFillMode_t mode) {
+    descriptor->fill = mode;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+API cusparseStatus_t cusparseSetMatDiagType(cusparseMatDescr_t descriptor,
+                                            cusparseDiagType_t type) {
+    descriptor->unit = type;
+    return CUSPARSE_STATUS_SUCCESS;
 }
 API cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int64_t rows, int64_t cols,
                                        int64_t nnz, void *offsets, void *columns, void *values,
