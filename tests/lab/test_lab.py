@@ -83,6 +83,8 @@ def test_python_runs_only_after_it_was_allowed(worker: Worker, tmp_path: Path) -
         lab.post("allow-python")
         assert "ran" in do(lab, "run", kind="numba", source=source)["said"]
         assert proof.exists()
+        large = do(lab, "run", kind="numba", source="def run(x): bytearray(64 << 30)")
+        assert "no memory left" in large["error"]["text"]
         # A worker that ends is replaced.
         gone = do(lab, "run", kind="numba", source="import os\ndef run(x): os.abort()")
         assert "SIGABRT" in gone["error"]["text"]

@@ -230,7 +230,8 @@ def _profiles(job: Job, limit: float) -> list[Any]:
     values = {**arrays, **job.sizes}
     if isinstance(bound, BoundCuda):
         return [
-            profile(launch, *args, device=job.device, time_limit=limit, block=job.block,
+            profile(launch, *args, device=job.device, time_limit=limit,
+                    block=min(job.block, math.prod(launch.config.grid) - 1),  # not all have as many
                     executions=EXECUTIONS)
             for launch, args in bound.calls(values)
         ]  # fmt: skip

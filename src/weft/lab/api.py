@@ -191,7 +191,7 @@ def _answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
             text, kind = str(error), "Stopped"
         except Error as error:
             text, kind = str(error), "Error"
-        except (KeyError, ValueError, IndexError) as error:
+        except (KeyError, ValueError, IndexError, RecursionError) as error:
             return JSONResponse({"ok": False, "error": _said("BadRequest", repr(error))}, 400)
         return JSONResponse({"ok": False, "error": _said(kind, text)})
 

@@ -27,6 +27,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "grid": words.dims(s.grid),
         "block": words.dims(s.block),
         "blocks": s.blocks,
+        "recorded": p.samples[0].block if p.samples else 0,
         "warps": -(-s.threads // 32),
         "threads": s.threads,
         "registers": s.registers,

@@ -35,6 +35,7 @@ _OPTIONAL_PACKAGES = {
     "torch": ("its tensors can be passed to kernels", pip_install("torch")),
     "triton": ("its kernels run on CPU tensors", pip_install("triton")),
     "numba-cuda": ("its kernels run on NumPy arrays", pip_install("numba")),
+    "uvicorn": ("it serves the page of `weft lab`", pip_install("lab")),
 }
 
 

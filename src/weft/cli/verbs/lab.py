@@ -18,7 +18,8 @@ PORT = 8642
 
 def run(
     file: Annotated[
-        str | None, typer.Argument(help="A kernel (.cu, .py) to open, or a shared link.")
+        str | None,
+        typer.Argument(help="A kernel (.cu, .py), an exercise (learn:04/strip) or a shared link."),
     ] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = PORT,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -43,10 +44,10 @@ def run(
     from weft.lab.process import Worker
 
     fragment = f"#{file.partition('#')[2]}" if file and "#" in file else ""
-    start = _job(Path(file)) if file and not fragment else None
+    start = None if fragment or not file else _job(file)
     listening = bound(port)
     token = secrets.token_urlsafe(24)
-    include = [str(Path(file).resolve().parent)] if file and start else []
+    include = [str(Path(file).resolve().parent)] if file and Path(file).is_file() else []
     worker = Worker(limit=time_limit, memory=int(memory * 2**30), include=include)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}{fragment}"
     if json:
@@ -60,8 +61,13 @@ def run(
     serve(Api(worker, start=start, python=allow_python), listening, token)
 
 
-def _job(path: Path) -> dict[str, object]:
-    """The job of a file: the page fills the form from the kernel's parameters."""
+def _job(name: str) -> dict[str, object]:
+    """The job of an origin or of a file, for which the page fills the form from its kernels."""
+    from weft.lab import origins
+
+    path = Path(name)
+    if name.partition(":")[0] in ("learn", "puzzle", "ladder", "example") and not path.exists():
+        return origins.opened(name)
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -179,6 +179,7 @@ function showLaunch(number) {
   occupancy.show(launch);
   warp.reset(state.run, number, launch.threads);
   warp.block.max = launch.blocks - 1;
+  warp.block.value = launch.recorded;
   showCode("facts");
   // A line that the user has selected stays selected, if it has code.
   if (hottest && !launch.lines.some((f) => f.line === editor.line)) editor.goTo(hottest.line);

@@ -17,10 +17,12 @@ export async function openMenu(onOpen) {
   }
   const choose = (origin) => { dialog.close(); onOpen(origin); };
   byId("choices").replaceChildren(
-    group("Examples", [h("div", { class: "entry" }, h("div", { class: "chips" }, menu.examples.map((e) => chip(e, e.title, choose))))]),
+    group("Examples", [...menu.examples.map((e) => h("span", { class: "entry only" }, chip(e, e.title, choose)))]),
     group("Course", menu.chapters.map((c) => h("div", { class: "entry" }, h("b", {}, `${String(c.number).padStart(2, "0")} ${c.title}`), h("div", { class: "chips" }, c.exercises.map((e) => chip(e, e.title, choose, e.goal)))))),
     group("Puzzles", menu.puzzles.map((p) => h("div", { class: "entry" }, h("b", {}, p.name), ` ${p.goal}`, h("div", { class: "chips" }, p.answers.map((a) => chip(a, a.title, choose, p.goal)))))),
     group("Ladders", menu.ladders.map((l) => h("div", { class: "entry" }, h("b", {}, l.name), h("div", { class: "chips" }, l.rungs.map((r) => chip(r, r.title, choose, r.language)))))));
+  const none = h("p", { class: "empty", hidden: true }, "Nothing has this name.");
+  byId("choices").append(none);
   const filter = byId("filter");
   filter.value = "";
   filter.oninput = () => {
@@ -29,6 +31,8 @@ export async function openMenu(onOpen) {
       const all = words.every((word) => entry.textContent.toLowerCase().includes(word));
       entry.hidden = !all;
     }
+    for (const part of byId("choices").querySelectorAll("section")) part.hidden = !part.querySelector(".entry:not([hidden])");
+    none.hidden = Boolean(byId("choices").querySelector(".entry:not([hidden])"));
   };
   filter.focus();
 }

@@ -106,8 +106,9 @@ const rowsOf = (words) => [...new Set([...words.keys()].map((w) => Math.floor(w 
 function sectors(access, step, active) {
   const words = wordsOf(access, step), rows = rowsOf(words);
   const ranks = new Map([...new Set([...words.keys()].map((w) => Math.floor(w / 8)))].sort((a, b) => a - b).map((s, i) => [s, i]));
-  const asked = words.size * 4, part = Math.min(100, (100 * asked) / (32 * ranks.size)), good = part >= 80;
-  const says = [`${some(active, "lane")} of 32 touch ${some(ranks.size, "sector")} of 32 bytes in ${some(rows.length, "line")} of 128 bytes; `, h(good ? "span" : "b", {}, `${Number(part.toPrecision(3))} % of what is moved is used`), "."];
+  const part = Math.min(100, (100 * words.size * 4) / (32 * ranks.size)), ideal = Math.ceil(words.size / 8), bad = ranks.size > 1.25 * ideal;
+  const says = [`${some(active, "lane")} of 32 touch ${some(ranks.size, "sector")} of 32 bytes in ${some(rows.length, "line")} of 128 bytes; `,
+    h(bad ? "b" : "span", {}, `${Number(part.toPrecision(3))} % of what is moved is used${bad ? `, ${some(ideal, "sector")} would do` : ""}`), "."];
   const top = 16, drawing = svg("svg", { viewBox: `0 0 ${LEFT + 32 * CELL} ${top + rows.length * (HEIGHT + 3) + 2}`, role: "img", "aria-label": "Sectors that the warp touches" });
   for (let s = 0; s < 4; s++) drawing.append(svg("text", { x: LEFT + s * 8 * CELL + 2, y: 11, class: "tick" }, `sector ${s}`));
   rows.forEach((row, i) => {

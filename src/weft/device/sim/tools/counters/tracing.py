@@ -29,6 +29,11 @@ class Tracing(Sampling):
 
         return TraceWatcher(e)
 
+    def begin(self, observation: Observation) -> None:
+        # Launches of one program differ in size: the last block stands for those beyond it.
+        self.block = min(self.block or 0, math.prod(observation.config.grid) - 1)
+        super().begin(observation)
+
     def _room(self, observation: Observation, sites: int) -> tuple[int, int]:
         warps = -(-math.prod(observation.config.block) // 32)
         return warps, max(1, min(self.depth, RECORDS // max(1, sites * warps)))
