@@ -92,7 +92,7 @@ def test_profile_links_source_facts_ptx_and_warps(page: Page) -> None:
     assert "8 wavefronts where 1 would do; bank 2 has 8 words" in page.text(".says")
     assert page.of.locator(".strip .lane.off").count() == 24
     page.line("tile[i][t]")
-    page.of.wait_for_function("document.querySelector('.says').textContent.includes('4 sectors')")
+    page.of.wait_for_selector(".says >> text=4 sectors")
     page.of.click("[aria-label='Next execution']")
     assert "execution 2 of" in page.text(".steps")
     page.of.click("#code [data-tab=ptx]")
@@ -145,18 +145,16 @@ def test_sliders_menu_and_sanitizer(page: Page) -> None:
 
 def test_a_link_holds_the_source_and_python_asks_first(page: Page, context: Any, lab: Lab) -> None:
     page.of.click("#share")
-    page.of.wait_for_function("location.hash.startsWith('#z=')")
-    link = page.of.evaluate("location.hash")
-    other = Page(context, lab.url + link)
+    page.of.wait_for_url("**/#z=*")
+    link = page.of.url.partition("/#")[2]
+    other = Page(context, f"{lab.url}#{link}")
     assert "reversed_too_early" in other.text("#editor")
     other.of.select_option("#kind", "numba")
     other.of.click("#run")
     other.of.wait_for_selector("#consent[open]")
     assert "your rights on this computer" in other.text("#consent")
     other.of.click("#consent >> text=Cancel")
-    other.of.wait_for_function(
-        "document.getElementById('status').textContent.includes('nothing ran')"
-    )
+    other.of.wait_for_selector("#status >> text=nothing ran")
     other.of.set_viewport_size({"width": 390, "height": 800})
     assert other.of.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no side scroll"
     assert not other.errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.device.sim.tools.counters.layout import LANES
@@ -108,13 +108,16 @@ def traces(p: AnalysedProfile) -> dict[str, Any]:
     """Source line -> warp -> what it did there: accesses, or else which lanes were active."""
     by_index = {i.index: i for i in p.instructions}
     groups: dict[tuple[int, str, int], list[Sample]] = defaultdict(list)
+    accesses: dict[tuple[int, int], dict[tuple[Any, ...], list[Sample]]] = defaultdict(dict)
     for s in p.samples:
         groups[s.instruction, s.kind, s.warp].append(s)
-    lines: dict[int, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for (index, kind, warp), samples in sorted(groups.items()):
-        if kind != LANES:
-            ins = by_index[index]
-            lines[_source(ins)][warp].append(_access(ins, samples))
+        if s.kind != LANES:
+            line = _source(by_index[s.instruction])
+            alike = (s.kind, s.nbytes, s.place == "shared")
+            accesses[line, s.warp].setdefault(alike, []).append(s)
+    lines: dict[int, dict[int, list[dict[str, Any]]]] = defaultdict(dict)
+    for (line, warp), kinds in accesses.items():
+        lines[line][warp] = [_access(by_index, samples) for samples in kinds.values()]
     for line, warp, samples in _lanes(p, groups):
         if warp not in lines[line]:
             lines[line][warp] = [_active(samples)]
@@ -123,18 +126,23 @@ def traces(p: AnalysedProfile) -> dict[str, Any]:
     }
 
 
-def _access(ins: Instruction, samples: Sequence[Sample]) -> dict[str, Any]:
+def _access(by_index: Mapping[int, Instruction], samples: Sequence[Sample]) -> dict[str, Any]:
+    """Accesses of one kind in a line. The compiler may have unrolled a loop: then each turn is an
+    instruction of its own, and the turns are the first executions of all of them, and so on."""
     first = samples[0]
-    place = first.place or "memory"
+    times = {s.instruction: s.executions for s in samples}
+    ordered = sorted(samples, key=lambda s: (s.execution, s.instruction))
     return {
-        "text": f"{first.kind} of {first.nbytes} bytes, {place}",
-        "ptx": ins.ptx_line,
-        "space": "shared" if place == "shared" else "global",
+        "text": f"{first.kind} of {first.nbytes} bytes, {first.place or 'memory'}",
+        "space": "shared" if first.place == "shared" else "global",
         "nbytes": first.nbytes,
-        "place": place,
-        "executions": first.executions,
-        "steps": [{"offsets": list(s.offsets), **_cost(s)} for s in samples],
-    }
+        "executions": sum(times.values()),
+        "steps": [
+            {"offsets": list(s.offsets), "place": s.place or "memory",
+             "ptx": by_index[s.instruction].ptx_line, **_cost(s)}
+            for s in ordered
+        ],
+    }  # fmt: skip
 
 
 def _cost(s: Sample) -> dict[str, int]:
@@ -173,10 +181,8 @@ def _lanes(
 def _active(samples: Sequence[Sample]) -> dict[str, Any]:
     return {
         "text": "active lanes",
-        "ptx": 0,
         "space": "lanes",
         "nbytes": 0,
-        "place": "",
         "executions": samples[0].executions,
-        "steps": [{"offsets": list(s.offsets)} for s in samples],
+        "steps": [{"offsets": list(s.offsets), "place": ""} for s in samples],
     }

@@ -52,14 +52,15 @@ export class Warp {
     if (!access) return;
     this.at.access = accesses.indexOf(access);
     this.warp.value = this.at.warp;
-    this.access.replaceChildren(...accesses.map((a, i) => h("option", { value: i, selected: i === this.at.access }, `${a.text}${a.ptx ? ` (PTX ${a.ptx})` : ""}`)));
+    this.access.replaceChildren(...accesses.map((a, i) => h("option", { value: i, selected: i === this.at.access }, a.text)));
     this.at.step = Math.min(this.at.step, access.steps.length - 1);
     this.step.max = access.steps.length - 1;
     this.step.value = this.at.step;
     this.step.disabled = access.steps.length < 2;
     const kept = access.steps.length < access.executions ? `, ${access.steps.length} kept` : "";
-    this.count.textContent = `execution ${this.at.step + 1} of ${access.executions.toLocaleString("en")}${kept}`;
-    this.draw(access, access.steps[this.at.step]);
+    const step = access.steps[this.at.step];
+    this.count.textContent = `execution ${this.at.step + 1} of ${access.executions.toLocaleString("en")}${kept}${step.ptx ? `, PTX ${step.ptx}` : ""}`;
+    this.draw(access, step);
   }
   move(by) { this.choose({ step: Math.max(0, Math.min(Number(this.step.max), this.at.step + by)) }); }
 
@@ -77,7 +78,7 @@ function strip(step, colour, access, warp) {
   const cells = LANES.map((lane) => {
     const at = step.offsets[lane], x = LEFT + lane * CELL;
     const fill = at === null ? "var(--cell)" : colour(at, lane);
-    const title = at === null ? `lane ${lane}: inactive` : `lane ${lane}, thread ${Number(warp) * 32 + lane}${access.space === "lanes" ? "" : `: ${access.place} + ${at}`}`;
+    const title = at === null ? `lane ${lane}: inactive` : `lane ${lane}, thread ${Number(warp) * 32 + lane}${access.space === "lanes" ? "" : `: ${step.place} + ${at}`}`;
     return svg("g", { class: at === null ? "lane off" : "lane" }, svg("rect", { x, y: 2, width: CELL - 2, height: HEIGHT + 2, rx: 3, fill }), svg("text", { x: x + CELL / 2 - 1, y: 16, "text-anchor": "middle" }, String(lane)), svg("title", {}, title));
   });
   return svg("svg", { viewBox: `0 0 ${LEFT + 32 * CELL} 26`, class: "strip", role: "img", "aria-label": "Active lanes" }, svg("text", { x: LEFT - 8, y: 16, "text-anchor": "end", class: "tick" }, "lanes"), cells);
@@ -113,10 +114,10 @@ function sectors(access, step, active) {
   for (let s = 0; s < 4; s++) drawing.append(svg("text", { x: LEFT + s * 8 * CELL + 2, y: 11, class: "tick" }, `sector ${s}`));
   rows.forEach((row, i) => {
     const y = top + i * (HEIGHT + 3);
-    drawing.append(svg("text", { x: LEFT - 8, y: y + 13, "text-anchor": "end", class: "tick" }, `${access.place.slice(0, 9)} + ${hex(row * 128)}`));
+    drawing.append(svg("text", { x: LEFT - 8, y: y + 13, "text-anchor": "end", class: "tick" }, `${step.place.slice(0, 9)} + ${hex(row * 128)}`));
     for (let k = 0; k < 32; k++) {
       const rank = ranks.get(row * 4 + Math.floor(k / 8));
-      drawing.append(...cell(LEFT + k * CELL, y, words, row * 32 + k, sectorColour(rank ?? 0), access.place));
+      drawing.append(...cell(LEFT + k * CELL, y, words, row * 32 + k, sectorColour(rank ?? 0), step.place));
     }
     for (let s = 0; s < 4; s++) if (ranks.has(row * 4 + s)) drawing.append(svg("rect", { x: LEFT + s * 8 * CELL - 1, y, width: 8 * CELL - 1, height: HEIGHT, rx: 3, class: "sector" }));
   });
@@ -154,7 +155,7 @@ function addresses(access, step, warp) {
   const shared = access.space === "shared";
   const row = (lane) => {
     const at = step.offsets[lane];
-    return h("tr", { class: at === null ? "off" : null }, h("td", {}, lane), h("td", {}, Number(warp) * 32 + lane), h("td", {}, at === null ? "inactive" : `${access.place} + ${at}`), h("td", {}, at === null ? "" : shared ? `bank ${Math.floor(at / 4) % 32}` : `sector ${Math.floor(at / 32)}`));
+    return h("tr", { class: at === null ? "off" : null }, h("td", {}, lane), h("td", {}, Number(warp) * 32 + lane), h("td", {}, at === null ? "inactive" : `${step.place} + ${at}`), h("td", {}, at === null ? "" : shared ? `bank ${Math.floor(at / 4) % 32}` : `sector ${Math.floor(at / 32)}`));
   };
   return h("details", { class: "addresses" }, h("summary", {}, "Addresses of the 32 lanes"), h("table", { class: "plain" }, h("tr", {}, ["lane", "thread", "address", shared ? "bank" : "sector"].map((t) => h("th", {}, t))), LANES.map(row)));
 }
