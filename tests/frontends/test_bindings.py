@@ -1,4 +1,4 @@
-"""Scripts that use the driver API and NVRTC through `cuda.bindings`."""
+"""Scripts that use the driver API and NVRTC through `cuda.bindings` and `cuda.core`."""
 
 from __future__ import annotations
 
@@ -51,11 +51,50 @@ print(major, x.sum(), driver.cuMemFree(0)[0].name)
 '''
 
 
-def test_a_kernel_of_nvrtc_is_launched(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
+CORE = '''
+import numpy as np
+from cuda.core import Device, LaunchConfig, LegacyPinnedMemoryResource, Program, ProgramOptions
+from cuda.core import launch
+
+SOURCE = """template <typename T> __global__ void scale(T *x, T by, size_t n) {
+    size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= by;
+}"""
+device = Device()
+device.set_current()
+stream = device.create_stream()
+options = ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
+names = ("scale<float>", "scale<double>")
+module = Program(SOURCE, code_type="c++", options=options).compile("cubin", name_expressions=names)
+host = LegacyPinnedMemoryResource().allocate(400, stream=stream)
+numbers = np.from_dlpack(host).view(np.float32)
+numbers[:] = np.arange(100)
+memory = device.memory_resource.allocate(400, stream=stream)
+host.copy_to(memory, stream=stream)
+kernel = module.get_kernel("scale<float>")
+launch(stream, LaunchConfig(grid=4, block=32), kernel, memory, np.float32(2), np.uint64(100))
+memory.copy_to(host, stream=stream)
+stream.sync()
+print(device.compute_capability.major, numbers.sum(), kernel.num_arguments)
+'''
+
+
+def _run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "script.py").write_text(script)
+    return subprocess.run(
         [sys.executable, "-m", "weft", "run", "--device", "sim:rtx3090", "script.py"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=PROCESS_SECONDS,
+        cwd=folder, capture_output=True, text=True, timeout=PROCESS_SECONDS,
         env={**os.environ, "WEFT_DRAFTS": "1"},
     )  # fmt: skip
+
+
+def test_a_script_of_cuda_core(tmp_path: Path) -> None:
+    if not hasattr(pytest.importorskip("cuda.core"), "Device"):
+        pytest.skip("this version has it in cuda.core.experimental")
+    done = _run(CORE, tmp_path)
+    assert (done.stdout, done.returncode) == ("8 9900.0 3\n", 0), done.stderr
+
+
+def test_a_kernel_of_nvrtc_is_launched(tmp_path: Path) -> None:
+    done = _run(SCRIPT, tmp_path)
     assert (done.stdout, done.returncode) == ("8 9900.0 CUDA_SUCCESS\n", 0), done.stderr
