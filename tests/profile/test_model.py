@@ -37,6 +37,11 @@ optimizer = torch.optim.SGD(net.parameters(), 0.1)
 x = torch.randn(256, 64, device="cuda")
 net(x).square().mean().backward()
 optimizer.step()
+with torch.cuda.nvtx.range("evaluate"), torch.no_grad():
+    torch.cuda.nvtx.range_push("clip")
+    x.clamp_(0, 1)
+    torch.cuda.nvtx.range_pop()
+    net.first(x)
 """
 
 
@@ -60,6 +65,12 @@ def row(data: Any, name: str, module: str, node: str = "") -> Any:
         r for r in data["rows"] if r["name"] == name and wanted.items() <= r["place"].items()
     )
     return only
+
+
+def test_operations_by_nvtx_range(profiled: Any) -> None:
+    data, _ = profiled
+    assert row(data, "aten::clamp_", "evaluate > clip")["calls"] == 1
+    assert row(data, "aten::addmm", "evaluate > Net.first")["calls"] == 1
 
 
 def test_operations_by_module_line_and_node(profiled: Any) -> None:

@@ -1,7 +1,8 @@
 """Says where an operation of torch comes from: module, line of the script, autograd node.
 
-Modules report when their `forward` begins and ends. An autograd node has the sequence number of
-the forward operation that made it, so its operations belong to the same module and line.
+Modules report when their `forward` begins and ends, and scripts their NVTX ranges. An autograd node
+has the sequence number of the forward operation that made it, so its operations belong to the same
+module and line.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Attribution:
 
     def __init__(self) -> None:
         self._stack: list[str] = []
+        self._ranges: dict[int, str] = {}
+        self._next_range = 0
         self._names: dict[int, str] = {}
         self._forward: dict[int, Place] = {}
 
@@ -43,20 +46,41 @@ class Attribution:
         hooks.register_module_forward_hook(self._leave, always_call=True)
         register_optimizer_step_pre_hook(self._step)
         register_optimizer_step_post_hook(self._leave)
+        for name, function in (
+            ("range_push", self._begin), ("range_pop", self._pop),
+            ("range_start", self._begin), ("range_end", self._end),
+        ):  # fmt: skip
+            setattr(torch.cuda.nvtx, name, function)
 
     def place(self) -> Place:
         """Of the operation that runs now."""
         node = torch._C._current_autograd_node()
         if node is not None and self._stack:
             # A checkpoint computes its forward pass again.
-            return Place(self._stack[-1], _line(), f"{node.name()}, recomputed")
+            return Place(self._owner(), _line(), f"{node.name()}, recomputed")
         if node is not None:
             forward = self._forward.get(node._sequence_nr(), Place(line=_line()))
             return forward._replace(node=node.name())
-        place = Place(self._stack[-1] if self._stack else "", _line())
+        place = Place(self._owner(), _line())
         # The node of a forward operation is made just before the operation runs.
         self._forward.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
         return place
+
+    def _owner(self) -> str:
+        """The NVTX ranges that are open, outermost first, and the module."""
+        return " > ".join([*self._ranges.values(), *self._stack[-1:]])
+
+    def _begin(self, message: str) -> int:
+        self._next_range += 1
+        self._ranges[self._next_range] = message
+        return self._next_range
+
+    def _end(self, number: int) -> None:
+        self._ranges.pop(number, None)
+
+    def _pop(self) -> None:
+        if self._ranges:
+            self._ranges.popitem()
 
     def _enter(self, module: Any, _: Any) -> None:
         if id(module) not in self._names:
