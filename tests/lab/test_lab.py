@@ -167,6 +167,13 @@ def test_inspect_gives_code_marks_and_missing_rows(lab: Lab) -> None:
         assert "pip install nvidia-cuda-nvdisasm" in found["sass_note"]
     else:
         assert any(row[2] == 8 and row[1].startswith("LDS") for row in found["sass"])
+    template = "template <typename T> __global__ void f(T* x, T by) { x[threadIdx.x] += by; }"
+    one = do(lab, "inspect", source=template, arrays=[], launches=["f<double><<<1, 32>>>"])
+    assert [(row["name"], row["dtype"]) for row in one["suggest"]["arrays"]] == [("x", "f64")]
+    assert (
+        any(row[1].startswith("add.") and ".f64" in row[1] for row in one["ptx"])
+        and one["suggest"]["sizes"]
+    )
     broken = do(lab, "inspect", source="__global__ void f() {\n    x = 1;\n}")
     assert broken["error"]["marks"] == [
         {"line": 2, "severity": "error", "text": 'identifier "x" is undefined'}

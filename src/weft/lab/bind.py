@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.climbing.rung import Rung, step
 from weft.errors import ArgumentError, MissingDependency, pip_install
-from weft.kernels import Launch, Module, cuda
+from weft.kernels import Kernel, Launch, Module, cuda
 from weft.lab.job import Job
 from weft.measure.expressions import whole, wholes
 
@@ -43,6 +43,13 @@ class BoundCuda(Bound):
         self.module: Module = cuda(
             job.source, name=job.file, device=job.device, include=job.include
         )
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels of the source, and the instances of templates that launches name."""
+        launched = (line.partition("<<<")[0].strip() for line in self.job.launches)
+        names = [*self.module.names, *(name for name in launched if "<" in name)]
+        return [self.module.kernel(name) for name in dict.fromkeys(names)]
 
     def run(self, values: Mapping[str, Any], limit: float | None = None) -> None:
         for launch, args in self.calls(values):

@@ -28,10 +28,12 @@ Row = tuple[int, str]
 """(source line or 0, text)"""
 
 
-def sass(source: str, file: str, arch: str, include: Sequence[str]) -> dict[str, list[Row]]:
-    """Function -> its instructions and labels."""
+def sass(
+    source: str, file: str, arch: str, include: Sequence[str], names: Sequence[str]
+) -> dict[str, list[Row]]:
+    """Function -> its instructions and labels; `names` are instances of templates."""
     tool = nvdisasm()
-    machine = compile_machine(source, arch=arch, name=file, include=include)
+    machine = compile_machine(source, arch=arch, name=file, include=include, name_expressions=names)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
         cubin.write(machine.cubin)
         cubin.flush()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from weft.kernels import Kernel, Module
+from weft.kernels import Kernel
 from weft.lab.job import Job
 from weft.measure import dtypes
 
@@ -12,11 +13,10 @@ SIZE, BLOCK = 1024, 256
 _COUNTS = ("n", "N", "size", "count", "length")
 
 
-def rows(job: Job, module: Module) -> dict[str, Any]:
+def rows(job: Job, kernels: Sequence[Kernel]) -> dict[str, Any]:
     """Sizes, arrays and launches for parameters that have none; the user's rows stay."""
     have = {*job.sizes, *(a.name for a in job.arrays)}
     launched = {line.partition("<<<")[0].strip() for line in job.launches}
-    kernels = [module.kernel(name) for name in module.names]
     sizes: dict[str, Any] = {}
     arrays: list[dict[str, Any]] = []
     for kernel in kernels:

@@ -18,7 +18,6 @@ import time
 from typing import Any
 
 from weft.lab import marks
-from weft.lab.job import read
 from weft.measure.check.workers import wire
 
 OUTPUT = "output.txt"
@@ -47,8 +46,7 @@ def main() -> None:
 def _answer(actions: Any, asked: dict[str, Any]) -> dict[str, Any]:
     _clear()
     try:
-        job = actions.prepared(read(asked["job"]), asked["include"])
-        answer = {"ok": True, **actions.ACTIONS[asked["do"]](job, asked["limit"])}
+        answer = {"ok": True, **actions.perform(**asked)}
     except MemoryError:
         answer = {"ok": False, "error": {"kind": "MemoryError", "text": _NO_MEMORY, "marks": []}}
     except BaseException as error:  # the user's source may raise anything

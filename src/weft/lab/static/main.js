@@ -121,7 +121,7 @@ async function inspect() {
     return sass.note("The source does not compile.");
   }
   if (fresh) editor.setMarks(answer.marks);
-  ptx.show(answer.ptx);
+  if (answer.ptx.length) ptx.show(answer.ptx); else ptx.note(answer.sass_note);
   if (answer.sass.length) sass.show(answer.sass); else sass.note(answer.sass_note);
   if (form.add(answer.suggest)) keep();
   select(editor.line);
