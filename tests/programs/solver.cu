@@ -1,5 +1,6 @@
 // cuSOLVER's dense factors: residuals of systems, orthogonality, eigenvalues, singular values.
 #include "check.h"
+#include <cublasXt.h>
 #include <cusolverDn.h>
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,18 @@ int main() {
                       CUBLAS_DIAG_NON_UNIT, n, 2, &one, lu, n, by_parts,
                       n) == CUBLAS_STATUS_SUCCESS);
     HOLDS(distance(on_host(by_parts, n * 2), x) < 1e-12);
+
+    // cuBLASXt multiplies matrices of the host.
+    cublasXtHandle_t xt;
+    int device = 0;
+    double zero = 0;
+    Matrix c_host(n * 2);
+    HOLDS(cublasXtCreate(&xt) == CUBLAS_STATUS_SUCCESS);
+    HOLDS(cublasXtDeviceSelect(xt, 1, &device) == CUBLAS_STATUS_SUCCESS);
+    HOLDS(cublasXtDgemm(xt, CUBLAS_OP_T, CUBLAS_OP_N, n, 2, n, &one, a.data(), n, x.data(), n, &zero,
+                        c_host.data(), n) == CUBLAS_STATUS_SUCCESS);
+    HOLDS(distance(c_host, turned) < 1e-12);
+    HOLDS(cublasXtDestroy(xt) == CUBLAS_STATUS_SUCCESS);
 
     double *cholesky = on_device(symmetric), *spd = on_device(product(symmetric, x, n, n, 2));
     SOLVES(cusolverDnDpotrf(handle, CUBLAS_FILL_MODE_UPPER, n, cholesky, n, work, size, info));
