@@ -150,6 +150,10 @@ def test_findings_are_marks_at_both_lines_that_name_both_threads(lab: Lab) -> No
     assert {mark["line"] for mark in found["marks"]} == {6, 7}
     for mark in found["marks"]:
         assert mark["text"].count("thread (") == 2 and "data race" in mark["text"]
+    reads = {"source": TURN.replace("y[t] =", "y[t] +="), "arrays": [
+        JOB["arrays"][0], {**JOB["arrays"][1], "fill": "uninitialised"}]}  # fmt: skip
+    blank = do(lab, "sanitize", **reads)
+    assert blank["findings"][0]["kind"] == "uninitialised" and "leaves y" in blank["note"]
     beyond = do(lab, "run", **origins.opened("example:out_of_bounds"))["error"]
     assert beyond["kind"] == "IllegalAddress" and beyond["marks"][0]["line"] == 6
 

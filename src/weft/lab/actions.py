@@ -16,6 +16,7 @@ import numpy as np
 
 import weft.sanitizer
 from weft.device.selection import select
+from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.errors import ArgumentError, CompileWarning, DeviceError, Error
 from weft.lab import checks, code, marks, origins, results, setup, suggest, view
 from weft.lab.bind import BoundCuda
@@ -75,7 +76,19 @@ def sanitize(job: Job, limit: float) -> Answer:
         "summary": report.summary,
         "stopped": str(failed) if failed else "",
         "marks": found,
+        "note": _blank(job, report.findings),
     }
+
+
+def _blank(job: Job, findings: Sequence[Finding]) -> str:
+    """What to change in the form, if the kernel reads arrays that the form leaves uninitialised."""
+    read_first = " ".join(f.place for f in findings if f.kind == "uninitialised")
+    names = [a.name for a in job.arrays if a.fill == "uninitialised" and f"{a.name}[" in read_first]
+    if not names:
+        return ""
+    return (
+        f"The form leaves {', '.join(names)} uninitialised. If the kernel updates it, choose data."
+    )
 
 
 def check_(job: Job, limit: float) -> Answer:

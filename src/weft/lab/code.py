@@ -27,8 +27,7 @@ def code(job: Job, kernels: Sequence[Kernel]) -> dict[str, Any]:
             if isinstance(one, Instruction):
                 place = one.loc.own if one.loc is not None else None
                 line = place.line if place is not None and own(place.file) else 0
-                guard = f"@{'!' * one.guard_negated}{one.guard} " if one.guard else ""
-                rows.append([one.ptx_line, guard + " ".join(one.text.split()), line, -1])
+                rows.append([one.ptx_line, " ".join(one.text.split()), line, -1])
             else:
                 rows.append([0, f"{one.name}:", 0, -1])
     names = [k.name for k in kernels if "<" in k.name]

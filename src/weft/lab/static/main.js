@@ -71,6 +71,8 @@ async function openOrigin(origin) {
 /** An edit: what was measured belongs to the text before it. */
 function changed() {
   forget();
+  if (state.job.title) byId("title").textContent = `${state.job.title}, edited`;
+  byId("pane-output").classList.add("stale");
   keep();
   inspectSoon();
 }
@@ -196,6 +198,7 @@ function working(action) {
   if (action) say(`${action}…`);
 }
 
+new MutationObserver(() => byId("pane-output").classList.remove("stale")).observe(byId("pane-output"), { childList: true });
 const say = (text) => { byId("status").textContent = text; };
 
 // ---- page ----------------------------------------------------------------------------------------

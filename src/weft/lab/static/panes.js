@@ -123,7 +123,7 @@ export class Output {
   sanitized(answer) {
     const n = answer.findings.length;
     const found = answer.findings.map((f) => this.message(false, f.what, f.text.split("\n").slice(1).join("\n"), f.accesses.map((a) => ({ line: a.number })).filter((m) => m.line)));
-    this.root.replaceChildren(n ? h("p", { class: "sum" }, `${n} found in ${answer.summary}`) : this.message(true, "no race, no memory error", `checked: ${answer.summary}`), ...found, this.said(answer.said) ?? "");
+    this.root.replaceChildren(n ? h("p", { class: "sum" }, `${n} found in ${answer.summary}. ${answer.note}`) : this.message(true, "no race, no memory error", `checked: ${answer.summary}`), ...found, this.said(answer.said) ?? "");
   }
   profiled(launch, answer) {
     const advice = launch.advice.map((a) => h("li", {}, h("b", {}, a.rule), h("span", { class: "gain" }, `at most ${a.gain}x`),
