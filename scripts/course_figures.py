@@ -142,19 +142,20 @@ def resident() -> str:
     model, rows = models.get("h200"), []
     for registers in (32, 40, 64, 80, 128, 168, 255):
         found = occupancy(model, threads=256, registers=registers, shared_bytes=0)
-        text = f"{found.warps} of {found.max_warps} warps"
+        text = f"{found.warps} warps"
         label = f"{registers} registers"
         rows.append(Bar(label, found.warps, text, _best(found.warps == found.max_warps)))
     return charts.bars(
-        "Resident warps of an SM with blocks of 256 threads", rows,
+        "Resident warps of an SM, of 64, with blocks of 256 threads", rows,
         "Computed by weft's rules for an H200.",
     )  # fmt: skip
 
 
 def launches() -> str:
     """A training step in PyTorch, launched one by one and as a graph."""
-    lines = (RECORDS / "train_mnist.jsonl").read_text().splitlines()
-    rows = [row for row in json.loads(lines[-1])["train_mnist"] if "eager" in row["us"]]
+    steps = [json.loads(t) for t in (RECORDS / "train_mnist.jsonl").read_text().splitlines()]
+    both = [[r for r in s["train_mnist"] if {"eager", "graph"} <= r["us"].keys()] for s in steps]
+    rows = [r for r in next(filter(None, reversed(both))) if r["precision"] == "fp32"]
     out = []
     for row in rows:
         for key in ("eager", "graph"):
@@ -163,6 +164,24 @@ def launches() -> str:
     return charts.bars(
         "A training step of chapter 20 in PyTorch", out, "Measured on an NVIDIA H200."
     )
+
+
+def filters_table() -> str:
+    """Convolutions of a large image by the size of the filter, for chapter 11."""
+    lines = [json.loads(t) for t in (RECORDS / "network_ops.jsonl").read_text().splitlines()]
+    record = [r for r in lines if r["family"] == "large filters"][-1]
+    side = record["image"][-1]
+    out = [
+        f"{record['gpu']}, driver {record['driver']}, torch {record['torch']}, {record['date']}; "
+        f"an image of {side} x {side} in float32, microseconds as called.",
+        "",
+        "| filter | PyTorch (cuDNN) | weft |",
+        "| --- | --: | --: |",
+    ]
+    for row in record["measured"]:
+        size = f"{row['filter']} x {row['filter']}"
+        out.append(f"| {size} | {row['torch_us']:,.0f} | {row['weft_us']:,.0f} |")
+    return "\n".join(out)
 
 
 # ---- accesses ----------------------------------------------------------------------------------

@@ -222,6 +222,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
     "coverage": coverage_table,
     "devices": devices_table,
+    "large_filters": course_figures.filters_table,
     "speed": speed_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,

@@ -21,7 +21,7 @@ def numba_works() -> bool:
         from numba import cuda
 
         cuda.jit("void(float32[:])")(lambda x: None)
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, DeprecationWarning):
         return False
     return True
 
