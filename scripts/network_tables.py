@@ -118,7 +118,9 @@ def convolution(table: Table) -> str:
     newest: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for record in records:
         newest |= _passes(record)
-    body = [_ratios(*key, rows) for key, rows in newest.items()]
+    kinds = ("depthwise", "channels_last")
+    order = sorted(newest, key=lambda key: ([kind in key[0] for kind in kinds], key[1], key[0]))
+    body = [_ratios(*key, newest[key]) for key in order]
     head = ("pass", "precision", "shapes#", "candidate", "alone, mean#", "worst#", "below 0.7#",
             "as called, mean#", "worst#")  # fmt: skip
     return f"{_machine(records[-1])}, cuDNN {records[-1]['cudnn']}.\n\n{table(head, body)}"
