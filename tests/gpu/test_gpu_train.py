@@ -92,7 +92,7 @@ def test_gradients_of_a_batch(batch: int, precision: str, within: float) -> None
     step.eager()
     loss = torch.nn.functional.cross_entropy(want(step.pixels.double()), step.classes)
     loss.backward()
-    assert float(step.loss) == pytest.approx(float(loss), rel=within * 1e-2)
+    assert step.loss.item() == pytest.approx(loss.item(), rel=within * 1e-2)
     for (name, p), q in zip(layers.named_parameters(), want.parameters(), strict=True):
         got = step.parts.optimiser.state[p]["momentum_buffer"].double()
         assert float((got - q.grad).norm() / q.grad.norm()) < within, name
