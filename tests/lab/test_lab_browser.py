@@ -144,11 +144,12 @@ def test_sliders_menu_and_sanitizer(page: Page) -> None:
 
 
 def test_a_link_holds_the_source_and_python_asks_first(page: Page, context: Any, lab: Lab) -> None:
+    source = page.text("#editor .cm-content")  # what the tests before have left
     page.of.click("#share")
     page.of.wait_for_url("**/#z=*")
     link = page.of.url.partition("/#")[2]
     other = Page(context, f"{lab.url}#{link}")
-    assert "reversed_too_early" in other.text("#editor")
+    assert "__global__" in source and other.text("#editor .cm-content") == source
     other.of.select_option("#kind", "numba")
     other.of.click("#run")
     other.of.wait_for_selector("#consent[open]")
