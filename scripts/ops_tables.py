@@ -13,6 +13,8 @@ RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ops_
 MISSING = "There is no record yet: `weft bench ops --record {file}` makes one on a GPU."
 WORST = 10
 LOW = 0.8
+LISTED = 8
+"""The most ops that a row names."""
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
@@ -106,15 +108,22 @@ def family_table(table: Table) -> str:
     header = ("ops", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
               "host µs, torch#")  # fmt: skip
     rows = []
-    for cases in families().values():
-        names = [case.name for case in cases if case.name in found]
-        ratios = [ratio(result) for name in names for result in _compared(found[name])]
-        times = [row for name in names for row in host.get(name, [])]
-        if ratios:
-            ops = ", ".join(f"`{name}`" for name in names)
-            rows.append([ops, *_speeds(ratios),
-                         *(_host_cell(times, who) for who in ("weft_us", "torch_us"))])  # fmt: skip
+    for backward in (False, True):
+        for cases in families().values():
+            names = [c.name for c in cases if c.name in found and c.backward == backward]
+            ratios = [ratio(result) for name in names for result in _compared(found[name])]
+            times = [row for name in names for row in host.get(name, [])]
+            if ratios:
+                cells = (_host_cell(times, who) for who in ("weft_us", "torch_us"))
+                rows.append([_listed(names), *_speeds(ratios), *cells])
     return f"{_machine(found.values())}\n\n{table(header, rows)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many others there are."""
+    others = len(names) - LISTED
+    shown = ", ".join(f"`{name}`" for name in names[:LISTED])
+    return f"{shown} and {others} others" if others > 0 else shown
 
 
 def compile_table(table: Table) -> str:

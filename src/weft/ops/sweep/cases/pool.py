@@ -60,6 +60,11 @@ def _taps(call: Call) -> int:
     return (height // int(rows) + 2) * (width // int(columns) + 2)
 
 
+def _mean(x: Any, **options: Any) -> Any:
+    """On a GPU, PyTorch's gradient for channels-last tensors ignores the padding."""
+    return functional.avg_pool2d(x.contiguous(), **options)
+
+
 _MAX = Case("max_pool2d", _drawn("max_pool2d"), functional.max_pool2d, exact=True)
 _AVG = Case("avg_pool2d", _drawn("avg_pool2d"), functional.avg_pool2d, depth=_taps,
             scale=lambda x, call: 1.0)  # fmt: skip
@@ -68,7 +73,7 @@ _ADAPTIVE = Case("adaptive_avg_pool2d", _adaptive("adaptive_avg_pool2d"),
                  scale=lambda x, call: 1.0)  # fmt: skip
 CASES = (
     _MAX, dataclasses.replace(_MAX.with_backward(), exact=False, depth=_taps), _AVG,
-    _AVG.with_backward(), _ADAPTIVE, _ADAPTIVE.with_backward(),
+    _AVG.with_backward(reference=_mean), _ADAPTIVE, _ADAPTIVE.with_backward(),
     Case("adaptive_max_pool2d", _adaptive("adaptive_max_pool2d"), functional.adaptive_max_pool2d,
          exact=True, shared=True),
 )  # fmt: skip
