@@ -131,10 +131,10 @@ ROWS = (
     ),
     Row(
         "unserved.cu",
-        "cusparse gives 10\n",
+        "nvjpeg gives 10\n",
         err=(
             "cudaImportExternalMemory is not served by weft",
-            "cusparseCreate is not served by weft",
+            "nvjpegCreateSimple is not served by weft",
         ),
     ),
     Row("unsimulated.cu", "went on\n", code=70, err=("unsimulated.cu:5", "exit code 70")),

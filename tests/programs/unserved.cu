@@ -2,12 +2,12 @@
 // nothing.
 #include "check.h"
 
-extern "C" int cusparseCreate(void **handle);
+extern "C" int nvjpegCreateSimple(void **handle);
 
 int main() {
     cudaExternalMemory_t memory;
     GIVES(cudaImportExternalMemory(&memory, nullptr), cudaErrorNotSupported);
     GIVES(cudaGetLastError(), cudaErrorNotSupported);
     void *handle = nullptr;
-    printf("cusparse gives %d\n", cusparseCreate(&handle));
+    printf("nvjpeg gives %d\n", nvjpegCreateSimple(&handle));
 }
