@@ -97,15 +97,19 @@ def test_losses_are_those_of_pytorch(host: bool, steps: int, batch: int) -> None
     assert own == pytest.approx(torchs, abs=1e-3) and own[-1] != own[0]
 
 
-def test_the_next_batch_is_copied_ahead() -> None:
+def test_the_next_batch_is_copied_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch is a copy of its own, which a thread gathers; batches may be left unused."""
+    from weft.train import batches
     from weft.train.batches import OnDevice, OnHost
 
+    monkeypatch.setattr(batches, "COPIED", 6 * batches.PIXELS)
     digits = data.load(None).training
     chosen = np.arange(20, dtype=np.int32)[::-1].copy()
     found = []
     for source in (OnHost(digits, CPU, 6), OnDevice(digits, CPU)):
         pixels, classes = torch.zeros(6, 1, 28, 28), torch.zeros(6, dtype=torch.int64)
         seen = []
+        next(source.batches(chosen, 6))
         for fill in source.batches(chosen, 6):
             fill(pixels, classes)
             seen.append((pixels.clone(), classes.tolist()))

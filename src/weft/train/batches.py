@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +82,26 @@ class OnHost:
         self.stream: Any = torch.cuda.Stream(device) if fast else None
         self.copied: list[Any] = [torch.cuda.Event() if fast else None for _ in range(2)]
         self.used: list[Any] = [torch.cuda.Event() if fast else None for _ in range(2)]
+        self._thread = ThreadPoolExecutor(1, "weft-batches")
+        self._gathered: Future[None] = self._thread.submit(lambda: None)
 
     def batches(self, chosen: np.ndarray[Any, Any], batch: int) -> Iterator[Fill]:
         """One function for each whole batch; the next ones are copied before it is called."""
         whole = chosen[: len(chosen) // batch * batch]
         copies = [whole[i : i + self.together] for i in range(0, len(whole), self.together)]
-        for side in range(2):  # of batches before that were not used to the end
+        self._gathered.result()  # of batches before that were not used to the end
+        for side in range(2):
             self._release(side)
         for number, part in enumerate(copies):
             side = number % 2
             if number == 0:
-                self._copy(side, part)
+                self._gather(side, part)
+                self._copy(side, len(part))
+                self._gather_ahead(copies, 1)
             if number + 1 < len(copies):
-                self._copy(1 - side, copies[number + 1])
+                self._gathered.result()
+                self._copy(1 - side, len(copies[number + 1]))
+                self._gather_ahead(copies, number + 2)
             if self.stream is not None:
                 torch.cuda.current_stream(self.device).wait_event(self.copied[side])
             yield from self.fills[side][: len(part) // batch]
@@ -104,23 +112,28 @@ class OnHost:
         if self.stream is not None:
             self.used[side].record(torch.cuda.current_stream(self.device))
 
-    def _copy(self, side: int, chosen: np.ndarray[Any, Any]) -> None:
-        """Gathers images and labels, and starts to copy them."""
-        if self.stream is None:
-            self._gather(side, chosen)
-            self._start(side, len(chosen))
-            return
-        self.copied[side].synchronize()  # the copy before has read what was gathered
-        self._gather(side, chosen)
-        with torch.cuda.stream(self.stream):
-            self.stream.wait_event(self.used[side])
-            self._start(side, len(chosen))
-            self.copied[side].record(self.stream)
+    def _gather_ahead(self, copies: list[np.ndarray[Any, Any]], number: int) -> None:
+        """Gathers on another thread: rows of random images take as long as a step."""
+        if number < len(copies):
+            self._gathered = self._thread.submit(self._gather, number % 2, copies[number])
 
     def _gather(self, side: int, chosen: np.ndarray[Any, Any]) -> None:
+        """Gathers images and labels where the copy before has been read."""
+        if self.stream is not None:
+            self.copied[side].synchronize()
         images, labels = (t[: len(chosen)].numpy() for t in self.staged[side])
         np.take(self.digits.images.reshape(-1, PIXELS), chosen, axis=0, out=images, mode="clip")
         np.take(self.digits.labels, chosen, out=labels, mode="clip")
+
+    def _copy(self, side: int, count: int) -> None:
+        """Starts to copy what was gathered."""
+        if self.stream is None:
+            self._start(side, count)
+            return
+        with torch.cuda.stream(self.stream):
+            self.stream.wait_event(self.used[side])
+            self._start(side, count)
+            self.copied[side].record(self.stream)
 
     def _start(self, side: int, count: int) -> None:
         for to, staged in zip(self.there[side], self.staged[side], strict=True):
