@@ -59,18 +59,18 @@ def train(table: Table) -> str:
 
 
 def train_summary(table: Table) -> str:
-    """For each batch and precision: weft's step and PyTorch's best, with images on the GPU."""
+    """A line for each precision: steps with images on the GPU, and how often weft's fits into
+    PyTorch's best."""
     record = last("train_mnist.jsonl")
-    body = []
-    for row in record["train_mnist"]:
-        if row["images"] == "GPU":
-            best, name = min((us, n) for n, us in row["us"].items() if n != "weft")
-            ours = row["us"]["weft"]
-            body.append(
-                (row["precision"], f"{row['batch']:,}", f"{ours:,.0f} µs", f"{best:,.0f} µs",
-                 PEERS[name], f"{best / ours:.1f} x")
-            )  # fmt: skip
-    head = ("precision", "batch#", "weft#", "best of PyTorch#", "", "ratio#")
+    rows = [row for row in record["train_mnist"] if row["images"] == "GPU"]
+    batches = sorted({row["batch"] for row in rows})
+    cells: dict[str, dict[int, str]] = {}
+    for row in rows:
+        ours, best = row["us"]["weft"], min(us for n, us in row["us"].items() if n != "weft")
+        cell = f"{ours:,.0f} against {best:,.0f} µs, {best / ours:.1f} x"
+        cells.setdefault(row["precision"], {})[row["batch"]] = cell
+    head = ("precision", *(f"batch {batch:,}#" for batch in batches))
+    body = [(name, *(some.get(b, "") for b in batches)) for name, some in cells.items()]
     return f"{_machine(record)}.\n\n{table(head, body)}"
 
 
