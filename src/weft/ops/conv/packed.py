@@ -65,11 +65,11 @@ TABLES = 8192
 """Bytes of shared memory for the places of pixels in the gradients of weights, at most."""
 
 
-def work(job: Job, tile: Tile, blocks: int, depth: int) -> float:
-    """Seconds of the SM with the most blocks; `depth` in elements."""
+def work(job: Job, tile: Tile, blocks: int, depth: int, full: int = 256) -> float:
+    """Seconds of the SM with the most blocks; `depth` in elements, `full` threads keep it busy."""
     gpu = job.gpu
     most = cdiv(blocks, gpu.sms)
-    busy = min(1.0, min(most, tile.resident) * tile.threads / 256)
+    busy = min(1.0, min(most, tile.resident) * tile.threads / full)
     rate = gpu.tf32 * (2 if job.out.dtype.itemsize == 2 else 1) / gpu.sms * tile.reach * busy
     return most * 2 * tile.bm * tile.bn * depth / rate + cdiv(most, tile.resident) * 4e-6
 
@@ -113,6 +113,10 @@ def windows(
     rows = (g.c if back else g.k) // g.groups
     moved = size * (job.first.layout.numel + job.result.layout.numel)
 
+    # The part of the taps that the phase with the most has.
+    largest = cdiv(g.r, g.stride[0]) * cdiv(g.s, g.stride[1])
+    part = (largest, g.taps) if phases > 1 else (1, 1)
+
     def cuts(tile: Tile, steps: int) -> Iterator[Cut]:
         tiles, copies = (cdiv(rows, tile.bn), cdiv(pixels, tile.bm)), phases * g.groups
         if family.taps > 1:
@@ -128,7 +132,9 @@ def windows(
             step = tile.deep // size
             depth = g.r * cdiv(x.padded, step) if family.taps > 1 else cdiv(x.padded * g.taps, step)
             for cut in cuts(tile, depth):
-                sums = cdiv((cut.each or depth) * step * family.taps, phases)
+                sums = cdiv((cut.each or depth) * step * family.taps * part[0], part[1])
+                if phases > 1 and cut.blocks > job.gpu.sms:  # an SM has blocks of several phases
+                    sums = cdiv(depth * step, phases)
                 busy = max(work(job, tile.rated(cut), cut.blocks, sums), moved / job.gpu.bandwidth)
                 time = job.cost + packing.cost + job.gpu.launch + busy + joining(tile, cut)
                 build = functools.partial(_windows, family, packing, tile, cut, phases)

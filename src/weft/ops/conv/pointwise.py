@@ -17,16 +17,16 @@ from weft.ops.conv.packed import Tile, work
 from weft.ops.plan import Buffer, Plan, Step
 
 TILES = (
-    Tile(128, 256, 128, 64, 64, 3, 1, 0.33, 0.37),
-    Tile(128, 128, 64, 64, 64, 4, 2, 0.33, 0.33),
-    Tile(64, 128, 128, 32, 64, 3, 3, 0.26, 0.28),
+    Tile(128, 256, 128, 64, 64, 3, 1, 0.38, 0.37),
+    Tile(128, 128, 64, 64, 64, 4, 2, 0.38, 0.33),
+    Tile(64, 128, 128, 32, 64, 3, 3, 0.21, 0.23),
     Tile(64, 64, 128, 32, 32, 3, 4, 0.22, 0.22),
 )
 """Channels and pixels of the forward pass and of the backward pass to the data."""
 WEIGHT_TILES = (
     Tile(128, 64, 128, 64, 32, 3, 3, 0.36),
     Tile(64, 128, 128, 32, 64, 3, 3, 0.35),
-    Tile(64, 64, 128, 32, 32, 3, 4, 0.28),
+    Tile(64, 64, 128, 32, 32, 3, 4, 0.32),
 )
 """Filters and channels of the backward pass to the weight."""
 TURNED = 0.65
@@ -84,7 +84,10 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
             passed = tiles[0] * pixels * depth + tiles[0] * tiles[1] * tile.bm * depth
             passed = size * (passed + rows * pixels)
             for cut in (Cut(tiles, 1, 1, 0), *shared(tiles, 1, steps, resident, gpu.sms)):
-                busy = work(job, rated.rated(cut), cut.blocks, (cut.each or steps) * deep)
+                sums = (cut.each or steps) * deep
+                # Four warps of 64 x 64 keep an SM busy.
+                full = 128 if tile.wm * tile.wn == 64 * 64 else 256
+                busy = work(job, rated.rated(cut), cut.blocks, sums, full)
                 if cut.shares:
                     busy += STORE * cut.each / steps
                 busy = max(busy, moved / gpu.bandwidth, passed / (L2 * gpu.bandwidth))

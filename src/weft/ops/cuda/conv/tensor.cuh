@@ -200,7 +200,7 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     };
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
-    Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false, WM != 64 || WN != 32> ring;
+    Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false, SHARE || WM != 64 || WN != 32> ring;
     ring.start(fetch, load);
 #pragma unroll 1
     do {
