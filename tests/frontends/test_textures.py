@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import weft
@@ -52,6 +55,23 @@ def test_program(
     printed, said = capfd.readouterr()
     assert (printed, code) == (out, 0), said
     assert [part for part in err if part not in said] == [], said
+
+
+@needs_nvcc
+def test_fetches_are_those_of_an_h200(tmp_path: Path) -> None:
+    """The first fetches of each texture of `probe.cu`, bit for bit, but for those that differ.
+
+    `exact` names the textures for which the 64 fetches of two seeds were equal on an H200.
+    """
+    with np.load(TESTS / "golden" / "hardware" / "textures.npz") as recorded:
+        seed, expected, exact = int(recorded["seed"]), recorded["results"], recorded["exact"]
+    file = tmp_path / "results"
+    arguments = (str(seed), str(expected.shape[1]), str(file))
+    assert program.run(str(PROGRAMS / "probe.cu"), arguments) == 0
+    results = np.fromfile(file, np.uint32).reshape(expected.shape)
+    equal = (results == expected).all((1, 2))
+    assert np.flatnonzero(exact & ~equal).tolist() == []
+    assert exact.sum() >= 290
 
 
 PTX = """

@@ -137,11 +137,13 @@ void coordinates(const Case &c, Random &r, int n, std::vector<float> &in) {
             } else if (c.places == anywhere) {
                 v[k] = scaled((int64_t(r.next()) * 4 - (3ll << 31)) * bound, 32);
             } else if (c.places == far_away) {
-                v[k] = scaled(int64_t(r.next()) - (1ll << 31), 10 + r.below(22));
+                int shift = 10 + r.below(22);
+                v[k] = scaled(int64_t(r.next()) - (1ll << 31), shift);
             } else if (c.places == inside || c.places == one_way) {
                 v[k] = scaled(int64_t(r.next()) * bound, 32);
             } else if (c.places == tiny) {
-                v[k] = scaled((int64_t(r.next()) - (1ll << 31)), 31 + r.below(24));
+                int shift = 31 + r.below(24);
+                v[k] = scaled(int64_t(r.next()) - (1ll << 31), shift);
             } else if (c.places == sweep) {
                 v[k] = k ? scaled(int64_t(r.next()) * bound, 32) : scaled(i, c.normalized ? 16 : 11);
             } else if (c.places == edges) {
@@ -149,7 +151,9 @@ void coordinates(const Case &c, Random &r, int n, std::vector<float> &in) {
                 uint32_t b;
                 if (c.normalized) at = scaled(r.below(2 * size[k] + 1), 4);
                 memcpy(&b, &at, 4);
-                b += uint32_t(r.below(1 << r.below(20))) * (r.below(2) ? 1 : -1);
+                int bits = r.below(20);
+                uint32_t steps = r.below(1 << bits);
+                b += r.below(2) ? steps : -steps;
                 memcpy(&v[k], &b, 4);
             } else {
                 memcpy(&v[k], &odd[r.below(20)], 4);
@@ -158,8 +162,10 @@ void coordinates(const Case &c, Random &r, int n, std::vector<float> &in) {
         v[3] = float(r.below(6) - 1);
         v[4] = scaled(int64_t(r.next()) * (c.levels + 2) - (1ll << 32), 32);
         if (c.places == sweep && c.levels > 1) v[4] = scaled(i - 512, 10);
-        for (int k = 0; k < 6; k++)
-            v[5 + k] = scaled(int64_t(r.next()) - (1ll << 31), 30 + r.below(7));
+        for (int k = 0; k < 6; k++) {
+            int shift = 30 + r.below(7);
+            v[5 + k] = scaled(int64_t(r.next()) - (1ll << 31), shift);
+        }
         if (c.places == one_way) v[8] = v[9] = v[10] = 0;
         if (c.places == sweep)  // gradients along one axis
             for (int k = 0; k < 6; k++) v[5 + k] = k ? 0 : scaled(i + 1, 11);

@@ -1,5 +1,6 @@
 // Texture fetches: addressing, filtering and levels of detail, as the hardware rounds them.
 #include "request.h"
+#include "srgb.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,7 @@ float half_to_float(uint16_t h) {
 
 // ---- texels -------------------------------------------------------------------------------------
 
-uint32_t channel(const Object &o, const char *at) {
+uint32_t channel(const Object &o, const char *at, bool colour) {
     uint32_t raw = 0;
     memcpy(&raw, at, o.format.bits / 8);
     bool real = o.format.kind == cudaChannelFormatKindFloat;
@@ -36,6 +37,8 @@ uint32_t channel(const Object &o, const char *at) {
     int32_t value = is_signed ? int32_t(raw << (32 - o.format.bits)) >> (32 - o.format.bits)
                               : int32_t(raw);
     if (o.desc.readMode != cudaReadModeNormalizedFloat) return uint32_t(value);
+    if (colour && o.desc.sRGB && o.format.bits == 8 && !is_signed) 
+        return bits_of(float(SRGB[value]) / 65536);
     float most = float((1u << (o.format.bits - is_signed)) - 1);
     return bits_of(std::max(float(value) / most, -1.0f));
 }
@@ -46,16 +49,26 @@ struct Place {
     bool outside;
 };
 
+// The border's colour as a texel of the format would hold it.
+uint32_t border(const Object &o, float colour) {
+    if (o.format.kind == cudaChannelFormatKindFloat || o.format.bits == 32) return bits_of(colour);
+    if (!o.real()) return bits_of(colour) & ((1u << o.format.bits) - 1);
+    bool is_signed = o.format.kind == cudaChannelFormatKindSigned;
+    float most = float((1u << (o.format.bits - is_signed)) - 1);
+    float inside = std::clamp(colour, is_signed ? -1.0f : 0.0f, 1.0f);
+    return bits_of(std::rint(inside * most) / most);
+}
+
 Texel read(const Object &o, const Level &level, const Place &at) {
     Texel out = {{0, 0, 0, 0}};
     if (at.outside) {
-        for (int i = 0; i < 4; i++) out.bits[i] = bits_of(o.desc.borderColor[i]);
+        for (int i = 0; i < o.format.channels; i++) out.bits[i] = border(o, o.desc.borderColor[i]);
         return out;
     }
     const char *texel =
         level.data + at.z * level.plane + at.y * level.pitch + at.x * o.format.bytes();
     for (int i = 0; i < o.format.channels; i++)
-        out.bits[i] = channel(o, texel + i * o.format.bits / 8);
+        out.bits[i] = channel(o, texel + i * o.format.bits / 8, i < 3);
     return out;
 }
 
@@ -87,8 +100,11 @@ Axis axis(const Object &o, float x, int n, int which, bool filter) {
     if (!o.desc.normalizedCoords && (mode == cudaAddressModeWrap || mode == cudaAddressModeMirror))
         mode = cudaAddressModeClamp;
     double at = double(x);
-    if (std::isnan(at)) at = 0;
-    if (o.desc.normalizedCoords) at *= n;
+    bool repeats = mode == cudaAddressModeWrap || mode == cudaAddressModeMirror;
+    if (std::isnan(at) || (repeats && std::isinf(at))) at = 0;
+    if (repeats) at -= 2 * std::floor(at / 2);  // exact, and both repeat after 2
+    // Normalized coordinates have 21 fraction bits.
+    if (o.desc.normalizedCoords) at = std::floor(at * 0x1p21) * 0x1p-21 * n;
     at = std::clamp(at, -1e15, 1e15);
     if (!filter) {
         int64_t i = int64_t(std::floor(at));
@@ -96,6 +112,11 @@ Axis axis(const Object &o, float x, int n, int which, bool filter) {
     }
     int64_t fixed = int64_t(std::floor(at * (1 << FRACTION) + 0.5)) - (1 << (FRACTION - 1));
     int64_t i = fixed >> FRACTION;
+    // At an edge that is clamped to, one texel has all the weight.
+    if (mode == cudaAddressModeClamp && (i < 0 || i >= n - 1)) {
+        int64_t edge = i < 0 ? 0 : n - 1;
+        return {{edge, edge}, 0};
+    }
     return {{address(i, n, mode), address(i + 1, n, mode)}, int(fixed & ((1 << FRACTION) - 1))};
 }
 
@@ -111,28 +132,104 @@ int dimensions(Geometry g) {
     return counts[int(g)];
 }
 
-Texel sample(const Object &o, const Level &level, int dims, const Spot &spot, bool filter) {
+// The share of a weight that goes to the second texel of an axis, rounded to 1/256; `half` is 127
+// where a half is rounded down.
+int share(int whole, int weight, int half = 128) { return (whole * weight + half) >> FRACTION; }
+
+// Texels and their weights, which are multiples of 1/256.
+struct Mix {
+    Texel texels[16];
+    int weights[16], quads[16], count = 0, quad = 0;  // texels of one quad are summed together
+    void add(const Texel &texel, int weight) {
+        texels[count] = texel, quads[count] = quad, weights[count++] = weight;
+    }
+};
+
+// Adds the texels of one level, whose weights sum up to `whole`.
+void sample(const Object &o, const Level &level, int dims, const Spot &spot, bool filter, int whole,
+            Mix *mix) {
     const int sizes[] = {level.width, level.height, level.depth};
     Axis axes[3] = {{{0, 0}, 0}, {{0, 0}, 0}, {{0, 0}, 0}};
     for (int i = 0; i < dims; i++) axes[i] = axis(o, spot.x[i], sizes[i], i, filter);
+    // An array of one dimension has a second one, whose coordinate is 0: the border shows there.
+    if (dims == 1 && !o.layered) axes[1] = axis(o, 0, 1, 1, filter);
     if (spot.slice >= 0) axes[2] = {{spot.slice, spot.slice}, 0};
     auto texel = [&](int corner) {
         int64_t x = axes[0].index[corner & 1], y = axes[1].index[corner >> 1 & 1],
                 z = axes[2].index[corner >> 2];
         return read(o, level, {int(x), int(y), int(z), x < 0 || y < 0 || z < 0});
     };
-    if (!filter) return texel(0);
-    double sums[4] = {0, 0, 0, 0};
-    for (int corner = 0; corner < 1 << dims; corner++) {
-        double weight = 1;
-        for (int i = 0; i < dims; i++)
-            weight *= (corner >> i & 1 ? axes[i].weight : 256 - axes[i].weight) / 256.0;
-        if (!weight) continue;
-        auto t = texel(corner);
-        for (int i = 0; i < 4; i++) sums[i] += weight * double(float_of(t.bits[i]));
+    if (!filter) {
+        mix->add(texel(0), whole);
+        mix->quad++;
+        return;
     }
+    // The hardware rounds each product of weights, so that all of them sum up to the whole: first
+    // along z, then along x and y.
+    int far = share(whole, axes[2].weight), slices[] = {whole - far, far};
+    for (int z = 0; z < 2; z++) {
+        int all = slices[z], x = share(all, axes[0].weight), both = share(x, axes[1].weight);
+        int y = share(all - x, axes[1].weight, 127);
+        int weights[] = {all - x - y, x - both, y, both};
+        for (int i = 0; i < 4; i++)
+            if (weights[i]) mix->add(texel(4 * z + i), weights[i]);
+        mix->quad++;
+    }
+}
+
+// ---- sums ---------------------------------------------------------------------------------------
+
+// Rounds to so many bits, or to a multiple of 2 to the `lowest`; halves away from zero.
+double rounded_to(double x, int bits, int lowest) {
+    if (!std::isfinite(x) || x == 0) return x;
+    int exponent;
+    std::frexp(x, &exponent);
+    double unit = std::ldexp(1.0, std::max(exponent - bits, lowest));
+    return std::trunc(x / unit + (x < 0 ? -0.5 : 0.5)) * unit;
+}
+
+// Floats: the hardware aligns texels to the largest one and drops what is far below it.
+float sum_floats(const Mix &mix, int channel, bool half) {
+    const int bits = half ? 11 : 24, lowest = half ? -24 : -149, kept = bits + 3;
+    int largest[8], exponent;
+    std::fill(largest, largest + 8, -1000);
+    double plain = 0, sum = 0;
+    for (int i = 0; i < mix.count; i++) {
+        double t = float_of(mix.texels[i].bits[channel]);
+        int &most = largest[mix.quads[i]];
+        plain += t * mix.weights[i];
+        if (t != 0 && std::isfinite(t)) std::frexp(t, &exponent), most = std::max(most, exponent);
+    }
+    if (std::isnan(plain)) return float_of(half ? 0x7fffe000 : 0x7fffffff);
+    if (!std::isfinite(plain)) return float(plain);
+    for (int i = 0; i < mix.count; i++) {
+        double unit = std::ldexp(1.0, largest[mix.quads[i]] - 1 - kept);
+        sum += std::trunc(double(float_of(mix.texels[i].bits[channel])) / unit) * unit *
+               mix.weights[i];
+    }
+    return float(rounded_to(sum / 256, bits, lowest));
+}
+
+// Normalized integers: sums of 16 bits.
+float sum_integers(const Mix &mix, int channel, double most) {
+    double sum = 0;
+    for (int i = 0; i < mix.count; i++)
+        sum += std::rint(double(float_of(mix.texels[i].bits[channel])) * most) * mix.weights[i];
+    return float(std::floor(sum / 256 + 0.5) / most);
+}
+
+Texel sum_of(const Object &o, const Mix &mix) {
+    if (mix.count == 1) return mix.texels[0];
     Texel out;
-    for (int i = 0; i < 4; i++) out.bits[i] = bits_of(float(sums[i]));
+    for (int i = 0; i < 4; i++) {
+        float sum;
+        bool colours = o.desc.sRGB && i < 3;
+        if (o.format.kind == cudaChannelFormatKindFloat || colours)
+            sum = sum_floats(mix, i, o.format.bits < 32);
+        else
+            sum = sum_integers(mix, i, o.format.kind == cudaChannelFormatKindSigned ? 32767 : 65535);
+        out.bits[i] = bits_of(sum);
+    }
     return out;
 }
 
@@ -176,15 +273,6 @@ float detail(const Object &o, const Request &request, const Coordinates &at, int
     return float(std::log2(std::max(dx, dy)) / 2);
 }
 
-Texel mixed(const Texel &a, const Texel &b, int weight) {
-    Texel out;
-    for (int i = 0; i < 4; i++) {
-        double sum = (double(float_of(a.bits[i])) * (256 - weight) +
-                      double(float_of(b.bits[i])) * weight) / 256;
-        out.bits[i] = bits_of(float(sum));
-    }
-    return out;
-}
 }  // namespace
 
 Texel fetch(const Object &o, const Request &request, const Coordinates &at) {
@@ -197,7 +285,7 @@ Texel fetch(const Object &o, const Request &request, const Coordinates &at) {
     int dims = dimensions(request.shape());
     bool cube = request.shape() == Geometry::cube || request.shape() == Geometry::acube;
     int layers = o.layered ? first.depth / (cube ? 6 : 1) : 1;
-    int layer = std::clamp(at.layer, 0, layers - 1);
+    int layer = int(std::min(unsigned(at.layer), unsigned(layers - 1)));  // -1 is the last one
     Spot spot = {{at.x[0], at.x[1], at.x[2]}, o.layered ? layer : dims == 3 ? -1 : 0};
     if (cube) spot = on_face(at.x, layer);
     auto function = Function(request.function);
@@ -207,13 +295,18 @@ Texel fetch(const Object &o, const Request &request, const Coordinates &at) {
     float lod = detail(o, request, at, dims) + o.desc.mipmapLevelBias;
     lod = std::clamp(lod, o.desc.minMipmapLevelClamp, o.desc.maxMipmapLevelClamp);
     int last = int(o.levels.size()) - 1;
-    lod = std::clamp(lod, 0.0f, float(last));
-    if (o.desc.mipmapFilterMode == cudaFilterModePoint)
-        return sample(o, o.levels[std::min(int(lod + 0.5f), last)], dims, spot, filter);
-    int fixed = int(std::floor(lod * 256 + 0.5f)), below = std::min(fixed >> 8, last);
-    Texel a = sample(o, o.levels[below], dims, spot, filter);
-    if (below == last || !(fixed & 255)) return a;
-    return mixed(a, sample(o, o.levels[below + 1], dims, spot, filter), fixed & 255);
+    lod = lod > 0 ? std::min(lod, float(last)) : 0;  // also where it is no number
+    Mix mix;
+    if (o.desc.mipmapFilterMode == cudaFilterModePoint) {
+        auto &level = o.levels[std::min(int(lod + 0.5f), last)];
+        sample(o, level, dims, spot, filter, 256, &mix);
+    } else {
+        int fixed = int(lod * 256), below = std::min(fixed >> 8, last), weight = fixed & 255;
+        if (below == last) weight = 0;
+        sample(o, o.levels[below], dims, spot, filter, 256 - weight, &mix);
+        if (weight) sample(o, o.levels[below + 1], dims, spot, filter, weight, &mix);
+    }
+    return sum_of(o, mix);
 }
 
 }  // namespace weft
