@@ -13,8 +13,22 @@ RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ops_
 MISSING = "There is no record yet: `weft bench ops --record {file}` makes one on a GPU."
 WORST = 10
 LOW = 0.8
-LISTED = 8
+LISTED = 5
 """The most ops that a row names."""
+GROUPS = {
+    "elementwise": ("elementwise", "activations"),
+    "copies": ("copies",),
+    "reductions": ("reductions", "rows", "scans", "histogram"),
+    "products": ("matmul", "linear"),
+    "convolution": ("conv", "conv_block"),
+    "pooling": ("pool",),
+    "normalisation": ("norms",),
+    "losses": ("losses",),
+    "attention, embedding": ("attention", "embedding"),
+    "Fourier": ("fft",),
+    "random": ("random_numbers",),
+}
+"""The families of the sweep, for the table of README."""
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
@@ -99,23 +113,28 @@ def summary_table(table: Table) -> str:
 
 
 def family_table(table: Table) -> str:
-    """A row for each family of the newest sweep."""
-    from weft.ops.sweep.cases import families
+    """A row for each group of families of the newest sweep, and one for all backward passes."""
+    from weft.ops.sweep.cases import CASES, families
 
     found, host = newest(), _host()
     if not found:
         return MISSING.format(file=_shown())
     header = ("ops", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
               "host µs, torch#")  # fmt: skip
+    members = families()
+    groups = {
+        words: [c.name for name in names for c in members[name] if not c.backward]
+        for words, names in GROUPS.items()
+    }
+    groups["forward and backward"] = [c.name for c in CASES if c.backward]
     rows = []
-    for backward in (False, True):
-        for cases in families().values():
-            names = [c.name for c in cases if c.name in found and c.backward == backward]
-            ratios = [ratio(result) for name in names for result in _compared(found[name])]
-            times = [row for name in names for row in host.get(name, [])]
-            if ratios:
-                cells = (_host_cell(times, who) for who in ("weft_us", "torch_us"))
-                rows.append([_listed(names), *_speeds(ratios), *cells])
+    for words, names in groups.items():
+        names = [name for name in names if name in found]
+        ratios = [ratio(result) for name in names for result in _compared(found[name])]
+        times = [row for name in names for row in host.get(name, [])]
+        if ratios:
+            cells = (_host_cell(times, who) for who in ("weft_us", "torch_us"))
+            rows.append([f"{words}: {_listed(names)}", *_speeds(ratios), *cells])
     return f"{_machine(found.values())}\n\n{table(header, rows)}"
 
 
