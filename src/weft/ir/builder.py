@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Sequence
 
@@ -20,6 +21,21 @@ _RAW = {"fadd", "fsub", "fmul", "fdiv", "frem", "fma", "sqrt"}
 _NAN32 = 0x7FFFFFFF
 
 
+def _integer(ty: str, value: int) -> str:
+    """How IR spells an integer of this type: signed, or a truth value."""
+    if ty == "i1":
+        return "true" if value & 1 else "false"
+    width = BITS[ty]
+    value &= (1 << width) - 1
+    return str(value - (1 << width) if value >> (width - 1) else value)
+
+
+@functools.lru_cache(1024)
+def _items(ty: str, values: tuple[int, ...]) -> str:
+    """The elements of a constant vector; a kernel uses the same few again and again."""
+    return ", ".join(f"{ty} {_integer(ty, v)}" for v in values)
+
+
 class Builder(Flow):
     """Values: constants, shapes, arithmetic, bits, memory, functions, masks."""
 
@@ -29,11 +45,7 @@ class Builder(Flow):
     # ---- constants --------------------------------------------------------------------------
     def integer(self, ty: str, value: int) -> Val:
         """An integer constant; any Python int, taken modulo the width."""
-        if ty == "i1":
-            return Val(self, ty, 0, "true" if value & 1 else "false")
-        width = BITS[ty]
-        value &= (1 << width) - 1
-        return Val(self, ty, 0, str(value - (1 << width) if value >> (width - 1) else value))
+        return Val(self, ty, 0, _integer(ty, value))
 
     def const(self, ty: str, value: float) -> Val:
         """A float constant by value."""
@@ -55,12 +67,11 @@ class Builder(Flow):
 
     def lanes(self, ty: str, values: Sequence[int]) -> Val:
         """An integer vector constant."""
-        items = ", ".join(f"{ty} {self.integer(ty, v).ref}" for v in values)
-        return Val(self, ty, len(values), f"<{items}>")
+        return Val(self, ty, len(values), f"<{_items(ty, tuple(values))}>")
 
     def table(self, name: str, ty: str, values: Sequence[int]) -> Val:
         """A constant array in memory; returns its pointer."""
-        items = ", ".join(f"{ty} {self.integer(ty, v).ref}" for v in values)
+        items = _items(ty, tuple(values))
         self.module.globals[name] = (
             f"@{name} = internal unnamed_addr constant [{len(values)} x {ty}] [{items}], align 64"
         )

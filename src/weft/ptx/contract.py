@@ -37,6 +37,7 @@ def contract(function: Function) -> Function:
         return function
     out: list[Instruction | Label] = []
     products: dict[str, _Product] = {}
+    factor_of: dict[str, set[str]] = {}
     fresh: dict[str, str] = {}
     mentions = Counter(
         r
@@ -49,6 +50,7 @@ def contract(function: Function) -> Function:
         if isinstance(item, Label):
             # Another path may enter here, with other values in the same registers.
             products.clear()
+            factor_of.clear()
             out.append(item)
             continue
         done = [item]
@@ -63,10 +65,12 @@ def contract(function: Function) -> Function:
         elif item.guard is None and (_is(item, Result.SUM) or _is(item, Result.DIFFERENCE)):
             done = _fused(item, products, function, fresh) or done
         out += done
-        _forget(products, item)
+        _forget(products, factor_of, item)
         dest = item.operands[0] if item.operands else None
         if made is not None and isinstance(dest, Reg) and mentions[dest.name] == 2:
             products[dest.name] = made  # written here, read once
+            for factor in registers(made.a) + registers(made.b):
+                factor_of.setdefault(factor, set()).add(dest.name)
         if control_of(item.parts) is not Control.NEXT:
             products.clear()
     return replace(function, body=out, registers={**function.registers, **fresh})
@@ -87,16 +91,14 @@ def _negated(products: dict[str, _Product], ins: Instruction) -> _Product | None
     return replace(found, negated=not found.negated)
 
 
-def _names(p: _Product) -> list[str]:
-    return registers(p.a) + registers(p.b)
-
-
-def _forget(products: dict[str, _Product], ins: Instruction) -> None:
+def _forget(
+    products: dict[str, _Product], factor_of: dict[str, set[str]], ins: Instruction
+) -> None:
     """Products whose register or factors are written here are no longer known."""
     for name in registers(ins.operands[0]) if ins.operands else []:
         products.pop(name, None)
-        for other in [r for r, p in products.items() if name in _names(p)]:
-            del products[other]
+        for other in factor_of.pop(name, ()):
+            products.pop(other, None)
 
 
 def _fused(

@@ -36,13 +36,14 @@ def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
     # read before anything is written to them: the same in all lanes, so that what follows is known
     program.forms |= dict.fromkeys(graph.live_in[0], SOME_UNIFORM)
     users = _users(program)
+    overtaken = _overtaken(graph)
     # A stack: reversed, so that the first visits are in program order.
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
     queued = {ins.index for _, ins in work}
     # Splits and blends are only added and forms only go down the lattice, so this ends.
     while True:
         _propagate(program, work, queued, users)
-        again = _diverge(program)
+        again = _diverge(program, overtaken)
         if not again:
             break
         work = again
@@ -100,7 +101,7 @@ def _without_top(form: Form) -> Form:
     return Form(form.kind, form.off, form.align, form.const, None, form.scale, form.signed)
 
 
-def _diverge(program: Program) -> list[tuple[int, Instruction]]:
+def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instruction]]:
     """Finds branches that split a warp; returns what must be looked at again."""
     graph = program.graph
     split = False
@@ -113,7 +114,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
         if any(f is not None and f.kind != UNIFORM for f in forms) and len(b.successors) > 1:
             program.divergent.add(b.index)
             split = True
-            _note_split(program, b.index)
+            _note_split(program, b.index, overtaken)
     if not split:
         return []
     again = []
@@ -131,7 +132,7 @@ def _diverge(program: Program) -> list[tuple[int, Instruction]]:
     return again
 
 
-def _note_split(program: Program, source: int) -> None:
+def _note_split(program: Program, source: int, overtaken: set[int]) -> None:
     """Marks the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
     graph = program.graph
     stop = graph.post_dominator[source]
@@ -142,9 +143,7 @@ def _note_split(program: Program, source: int) -> None:
         stop = graph.post_dominator[stop]
         sides = [_reach(graph, [s], stop) for s in starts]
     end = {stop} if stop != EXIT else set()
-    if any(_may_be_overtaken(graph, side) for side in sides) or _may_leave_behind(
-        graph, sides, stop
-    ):
+    if any(side & overtaken for side in sides) or _may_leave_behind(graph, sides, stop):
         # lanes that wait at the end may have to run first: the lanes need not meet again
         end, sides = set(), [_reach(graph, [s], EXIT) for s in starts]
         program.scattered.update(*sides)
@@ -155,12 +154,10 @@ def _note_split(program: Program, source: int) -> None:
             program.waiting[x] |= others
 
 
-def _may_be_overtaken(graph: Graph, side: set[int]) -> bool:
-    """Does anything in there wait for other lanes: a block barrier, or a loop that may spin?"""
-    blocks = [graph.blocks[x] for x in side]
-    return bool(side & spin_heads(graph)) or any(
-        is_block_barrier(i) for b in blocks for i in b.code
-    )
+def _overtaken(graph: Graph) -> set[int]:
+    """Blocks that wait for other lanes: with a block barrier, or heads of a loop that may spin."""
+    barriers = {b.index for b in graph.blocks if any(is_block_barrier(i) for i in b.code)}
+    return barriers | spin_heads(graph)
 
 
 def _may_leave_behind(graph: Graph, sides: list[set[int]], stop: int) -> bool:

@@ -68,6 +68,8 @@ class Program:
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    _defs: dict[int, list[str]] = field(default_factory=dict)
+    _uses: dict[int, list[str]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -84,6 +86,19 @@ class Program:
     # ---- operands ---------------------------------------------------------------------------
     def defs(self, ins: Instruction) -> list[str]:
         """Registers an instruction writes."""
+        known = self._defs.get(ins.index)
+        if known is None:
+            known = self._defs[ins.index] = self._find_defs(ins)
+        return known
+
+    def uses(self, ins: Instruction) -> list[str]:
+        """Registers an instruction reads."""
+        known = self._uses.get(ins.index)
+        if known is None:
+            known = self._uses[ins.index] = self._find_uses(ins)
+        return known
+
+    def _find_defs(self, ins: Instruction) -> list[str]:
         d = self.decoded.get(ins.index)
         if d is None or not d.row.has_dest or not ins.operands:
             return []
@@ -92,8 +107,7 @@ class Program:
             out.append(CARRY)
         return out
 
-    def uses(self, ins: Instruction) -> list[str]:
-        """Registers an instruction reads."""
+    def _find_uses(self, ins: Instruction) -> list[str]:
         d = self.decoded.get(ins.index)
         sources = ins.operands[1:] if d is not None and d.row.has_dest else ins.operands
         out = [r for o in sources for r in cfg.registers(o)]

@@ -50,6 +50,7 @@ class Registers:
         self.resident: set[str] = set()
         self.resident_scalars: set[str] = set()
         self.crowded = False
+        self._live_somewhere: set[str] = set()
 
     def settle(self, header: int, points: list[int], waiting: set[str]) -> None:
         """Decides where registers live, once the frame's header is known.
@@ -63,6 +64,7 @@ class Registers:
         """
         self.header = header
         live_in = self.program.graph.live_in
+        self._live_somewhere = set[str]().union(*live_in)
         joined = waiting.union(*(live_in[x] for x in points))
         vectors = {r for r in joined if self.program.forms[r].kind in (VECTOR, SPARSE)}
         if len(points) * max(1, len(vectors - self._given_at_the_start())) > MANY_JOINS:
@@ -105,7 +107,9 @@ class Registers:
                 VECTOR: [(self.storage(name), 32)],
             }.get(form.kind, [(self.storage(name), 0)])
             self.parts[name] = [
-                self._in_frame(ty, n) if self._is_resident(name, n) else self._on_stack(ty, n)
+                self._in_frame(ty, n)
+                if self._is_resident(name, n)
+                else self._on_stack(ty, n, zero=name in self._live_somewhere)
                 for ty, n in shapes
             ]
         return self.parts[name]
@@ -113,11 +117,17 @@ class Registers:
     def _is_resident(self, name: str, lanes: int) -> bool:
         return name in (self.resident if lanes else self.resident_scalars)
 
-    def _on_stack(self, ty: str, lanes: int) -> Part:
-        """A slot that starts as zero: LLVM may do anything with what was never written."""
+    def _on_stack(self, ty: str, lanes: int, *, zero: bool) -> Part:
+        """A slot on the stack.
+
+        It starts as `zero` where a block may read it first: LLVM may do anything with what was
+        never written. A register that lives inside of one block is written there before it is
+        read. Without the zero LLVM sees that at once; with it, it looks at all blocks.
+        """
         slot = self.b.alloca(ty, lanes)
-        shape = f"<{lanes} x {ty}>" if lanes else ty
-        self.b.fn.entry.append(f"  store {shape} zeroinitializer, ptr {slot.ref}")
+        if zero:
+            shape = f"<{lanes} x {ty}>" if lanes else ty
+            self.b.fn.entry.append(f"  store {shape} zeroinitializer, ptr {slot.ref}")
         return Part(ty, lanes, slot)
 
     def _in_frame(self, ty: str, lanes: int) -> Part:

@@ -53,6 +53,7 @@ class Schedule:
         self.spin_heads = spin_heads(graph)
         self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
         self.header = (self.block_barriers.end + 63) // 64 * 64
+        self._queued: set[int] = set()
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
 
@@ -84,6 +85,7 @@ class Schedule:
         e, b = self.e, self.e.b
         self._emit_exit()
         if self.pending.points:
+            self._emit_queues()
             self._emit_dispatch()
         b.place("abort")
         b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
@@ -157,9 +159,8 @@ class Schedule:
         if not e.program.partial[block.index]:
             b.jump(f"B{target}")
             return
-        b.jump_if(self.pending.none_before(target), f"B{target}")
-        self.pending.add(target, e.mask())
-        b.jump("dispatch")
+        self._queued.add(target)
+        b.branch(self.pending.none_before(target), f"B{target}", f"queue{target}")
 
     def _turn(self, block: Block, target: int) -> None:
         """A backward branch: ends the launch on request; a loop that may be waiting yields."""
@@ -259,6 +260,17 @@ class Schedule:
         b.switch(index, dict(enumerate(arms)), beyond)
 
     # ---- pending lanes ----------------------------------------------------------------------
+    def _emit_queues(self) -> None:
+        """For each target of an edge: the running lanes wait there, for others are due first.
+
+        Many edges share a target, and few of them come here: one copy makes the code shorter.
+        """
+        e, b = self.e, self.e.b
+        for target in sorted(self._queued):
+            b.place(f"queue{target}")
+            self.pending.add(target, b.load("i32", 0, e.mask_slot))
+            b.jump("dispatch")
+
     def _emit_dispatch(self) -> None:
         """Runs the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
