@@ -1,0 +1,75 @@
+"""How the time to compile a kernel grows with its instructions, for drafts and for the full code.
+
+    python benchmarks/compile_time.py [--record] [SIZES...]
+
+The kernel has a store behind a branch for every eight instructions, after a barrier: the kind of
+code that costs LLVM most. Times are processor time of one process, the least of the runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from simspeed.machine import describe
+
+import weft
+from weft.device import jit
+from weft.device.sim.emit.generate import generate
+from weft.ptx.model import Instruction
+from weft.ptx.parse import parse
+
+RECORDS = Path(__file__).with_name("records") / "compile_time.jsonl"
+SIZES = (100, 300, 1000, 3000)
+
+
+def kernel(instructions: int) -> str:
+    """CUDA C++ of a kernel with about so many instructions of PTX."""
+    steps = "".join(
+        f"    if (n > {i} + t[threadIdx.x]) x[{i} * 256 + threadIdx.x] = "
+        f"t[(threadIdx.x + {i}) % 256];\n"
+        for i in range(instructions // 8)
+    )
+    return (
+        "__global__ void k(float* x, int n) {\n    __shared__ float t[256];\n"
+        "    t[threadIdx.x] = x[threadIdx.x];\n    __syncthreads();\n" + steps + "}\n"
+    )
+
+
+def measure(size: int, runs: int = 2) -> dict[str, Any]:
+    """Seconds for the IR, and for machine code of each kind."""
+    text = weft.cuda(kernel(size)).ptx.text
+    module = parse(text)
+    entry = module.entries[0]
+    code = [x for x in module.functions[entry].body if isinstance(x, Instruction)]
+    seconds: dict[str, list[float]] = {"generate": [], "draft": [], "full": []}
+    for _ in range(runs):
+        start = time.process_time()
+        ir, _info = generate(parse(text), entry, (256, 1, 1))
+        seconds["generate"].append(time.process_time() - start)
+        for kind in ("draft", "full"):
+            start = time.process_time()
+            jit.compile_object(ir, draft=kind == "draft")
+            seconds[kind].append(time.process_time() - start)
+    return {"instructions": len(code), **{k: round(min(v), 4) for k, v in seconds.items()}}
+
+
+def main() -> None:
+    """Prints a row for each size."""
+    sizes = [int(x) for x in sys.argv[1:] if x.isdigit()] or SIZES
+    rows = []
+    for size in sizes:
+        rows.append(measure(size))
+        print(rows[-1], flush=True)
+    if "--record" in sys.argv:
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        with RECORDS.open("a") as file:
+            file.write(json.dumps({"when": when, "machine": describe(), "rows": rows}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
