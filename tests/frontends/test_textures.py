@@ -33,14 +33,15 @@ ROWS = (
     ("driver.cu", "the driver agrees\n", ()),
     (
         "refused.cu",
-        "cudaErrorIllegalAddress\ncudaErrorIllegalAddress\n",
+        "cudaErrorIllegalAddress\ncudaErrorIllegalAddress\ncudaErrorMisalignedAddress\n",
         (
             "cudaMemcpy2DToArray: 32 bytes x 4 x 1 do not fit",
-            "refused.cu:8  `*out = tex2D<float>(texture, 0.5f, 0.5f);`",
+            "refused.cu:11  `*out = tex2D<float>(texture, 0.5f, 0.5f);`",
             "fetch uses object 1, which was destroyed or never made",
             "refused.cu:5  `surf2Dwrite(1.0f, surface, threadIdx.x * 4, row);`",
             "store accesses surface object 3 out of range: byte 32 of row 3",
             "block (0, 0, 0), thread (8, 0, 0)",
+            "store_at makes a misaligned access to surface object 4: byte 2",
         ),
     ),
 )

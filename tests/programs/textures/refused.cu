@@ -4,6 +4,9 @@
 __global__ void store(cudaSurfaceObject_t surface, int row) {
     surf2Dwrite(1.0f, surface, threadIdx.x * 4, row);
 }
+__global__ void store_at(cudaSurfaceObject_t surface, int byte) {
+    surf2Dwrite(1.0f, surface, byte, 0, cudaBoundaryModeClamp);
+}
 __global__ void fetch(cudaTextureObject_t texture, float *out) {
     *out = tex2D<float>(texture, 0.5f, 0.5f);
 }
@@ -32,5 +35,11 @@ int main() {
     resource.res.array.array = array;
     CALL(cudaCreateSurfaceObject(&surface, &resource));
     store<<<1, 16>>>(surface, 3);
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    CALL(cudaDeviceReset());
+    CALL(cudaMallocArray(&array, &format, 8, 4, cudaArraySurfaceLoadStore));
+    resource.res.array.array = array;
+    CALL(cudaCreateSurfaceObject(&surface, &resource));
+    store_at<<<1, 1>>>(surface, 2);
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }

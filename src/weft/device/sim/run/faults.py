@@ -210,7 +210,8 @@ class _Story:
                 next="write a program that makes the object, and run it: weft run prog.cu",
             )
         what, _, allowed = unit.error().partition("; ")
-        return IllegalAddress(
+        kind = MisalignedAddress if "misaligned" in what else IllegalAddress
+        return kind(
             f"{self.name} {what}",
             where=line_of(ins),
             got=at,

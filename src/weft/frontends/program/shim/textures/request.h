@@ -57,7 +57,7 @@ struct Texel {
 };
 
 Texel fetch(const Object &texture, const Request &request, const Coordinates &at);
-// Reads or writes elements of a surface; false where `.trap` ends the launch.
+// Reads or writes elements of a surface; false where it is misaligned or `.trap` ends the launch.
 bool access(const Object &surface, const Request &request, const Coordinates &at, int64_t *values,
             int stride);
 

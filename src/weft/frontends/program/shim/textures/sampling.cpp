@@ -211,15 +211,15 @@ float sum_floats(const Mix &mix, int channel, bool half) {
 }
 
 // Normalized integers: sums of 16 bits.
-float sum_integers(const Mix &mix, int channel, double most) {
-    double sum = 0;
+float sum_integers(const Mix &mix, int channel, int bits, bool is_signed) {
+    double sum = 0, most = (1 << (bits - is_signed)) - 1, result = is_signed ? 32767 : 65535;
     for (int i = 0; i < mix.count; i++)
         sum += std::rint(double(float_of(mix.texels[i].bits[channel])) * most) * mix.weights[i];
-    return float(std::floor(sum / 256 + 0.5) / most);
+    return float(std::floor(sum * result / (most * 256) + 0.5) / result);
 }
 
-Texel sum_of(const Object &o, const Mix &mix) {
-    if (mix.count == 1) return mix.texels[0];
+Texel sum_of(const Object &o, const Mix &mix, bool filter) {
+    if (mix.count == 1 && !filter) return mix.texels[0];
     Texel out;
     for (int i = 0; i < 4; i++) {
         float sum;
@@ -227,7 +227,8 @@ Texel sum_of(const Object &o, const Mix &mix) {
         if (o.format.kind == cudaChannelFormatKindFloat || colours)
             sum = sum_floats(mix, i, o.format.bits < 32);
         else
-            sum = sum_integers(mix, i, o.format.kind == cudaChannelFormatKindSigned ? 32767 : 65535);
+            sum = sum_integers(mix, i, o.format.bits,
+                               o.format.kind == cudaChannelFormatKindSigned);
         out.bits[i] = bits_of(sum);
     }
     return out;
@@ -292,21 +293,22 @@ Texel fetch(const Object &o, const Request &request, const Coordinates &at) {
     if (function >= Function::gather_r)
         return gather(o, first, spot, int(function) - int(Function::gather_r));
     bool filter = o.desc.filterMode == cudaFilterModeLinear && o.real();
-    float lod = detail(o, request, at, dims) + o.desc.mipmapLevelBias;
-    lod = std::clamp(lod, o.desc.minMipmapLevelClamp, o.desc.maxMipmapLevelClamp);
+    // In 1/256; a number that is none is level 0.
+    auto fixed_of = [](float x) { return std::isnan(x) ? 0 : int(std::clamp(x, -64.0f, 64.0f) * 256); };
+    int lod = fixed_of(detail(o, request, at, dims)) + fixed_of(o.desc.mipmapLevelBias);
     int last = int(o.levels.size()) - 1;
-    lod = lod > 0 ? std::min(lod, float(last)) : 0;  // also where it is no number
+    lod = std::min(std::max(lod, fixed_of(o.desc.minMipmapLevelClamp)),
+                   fixed_of(o.desc.maxMipmapLevelClamp));
+    lod = std::clamp(lod, 0, 256 * last);
     Mix mix;
     if (o.desc.mipmapFilterMode == cudaFilterModePoint) {
-        auto &level = o.levels[std::min(int(lod + 0.5f), last)];
-        sample(o, level, dims, spot, filter, 256, &mix);
+        sample(o, o.levels[(lod + 128) >> 8], dims, spot, filter, 256, &mix);
     } else {
-        int fixed = int(lod * 256), below = std::min(fixed >> 8, last), weight = fixed & 255;
-        if (below == last) weight = 0;
+        int below = lod >> 8, weight = lod & 255;
         sample(o, o.levels[below], dims, spot, filter, 256 - weight, &mix);
         if (weight) sample(o, o.levels[below + 1], dims, spot, filter, weight, &mix);
     }
-    return sum_of(o, mix);
+    return sum_of(o, mix, filter);
 }
 
 }  // namespace weft

@@ -53,7 +53,7 @@ char *place(const Object &o, const Request &request, const Coordinates &at, int6
         z = std::clamp<int64_t>(z, 0, level.depth - 1);
     }
     bool inside = x >= 0 && x + bytes <= width && y >= 0 && y < level.height && z >= 0 &&
-                  z < level.depth && x % bytes == 0;
+                  z < level.depth;
     return inside ? level.data + z * level.plane + y * level.pitch + x : nullptr;
 }
 }  // namespace
@@ -64,6 +64,7 @@ bool access(const Object &o, const Request &request, const Coordinates &at, int6
     auto operation = Operation(request.operation);
     auto type = Type(request.type);
     int size = bytes_of(type), count = operation == Operation::reduce ? 1 : request.function;
+    if (at.integer[0] % (size * count)) return false;
     char *memory = place(o, request, at, size * count);
     int64_t *data = values + stride * (1 + coordinates[request.geometry]);
     if (operation == Operation::load) {
