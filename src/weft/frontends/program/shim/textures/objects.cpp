@@ -237,8 +237,7 @@ bool execute(const Object &o, const Request &request, int64_t *lane) {
     uint64_t handle = uint64_t(lane[0]);
     if (access(o, request, at, lane, 32)) return true;
     auto &level = o.levels[0];
-    static const int sizes[] = {4, 4, 4, 1, 2, 4, 8, 8, 8};
-    int bytes = sizes[request.type] * (operation == Operation::reduce ? 1 : request.function);
+    int bytes = access_bytes(request);
     if (at.integer[0] % bytes) {
         note("makes a misaligned access to surface object %llu: byte %d; a multiple of %d",
              (unsigned long long)handle, at.integer[0], bytes);

@@ -56,6 +56,7 @@ struct Texel {
     uint32_t bits[4];
 };
 
+int access_bytes(const Request &request);  // of a surface, by one lane
 Texel fetch(const Object &texture, const Request &request, const Coordinates &at);
 // Reads or writes elements of a surface; false where it is misaligned or `.trap` ends the launch.
 bool access(const Object &surface, const Request &request, const Coordinates &at, int64_t *values,

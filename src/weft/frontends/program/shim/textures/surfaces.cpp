@@ -5,11 +5,6 @@
 
 namespace weft {
 namespace {
-int bytes_of(Type type) {
-    static const int sizes[] = {4, 4, 4, 1, 2, 4, 8, 8, 8};
-    return sizes[int(type)];
-}
-
 template <class T>
 T reduced(Reduction op, T a, T b) {
     switch (op) {
@@ -58,14 +53,21 @@ char *place(const Object &o, const Request &request, const Coordinates &at, int6
 }
 }  // namespace
 
+int access_bytes(const Request &request) {
+    static const int sizes[] = {4, 4, 4, 1, 2, 4, 8, 8, 8};
+    bool one = Operation(request.operation) == Operation::reduce;
+    return sizes[request.type] * (one ? 1 : request.function);
+}
+
 bool access(const Object &o, const Request &request, const Coordinates &at, int64_t *values,
             int stride) {
     static const int coordinates[] = {1, 2, 3, 2, 3};
     auto operation = Operation(request.operation);
     auto type = Type(request.type);
-    int size = bytes_of(type), count = operation == Operation::reduce ? 1 : request.function;
-    if (at.integer[0] % (size * count)) return false;
-    char *memory = place(o, request, at, size * count);
+    int count = operation == Operation::reduce ? 1 : request.function;
+    int bytes = access_bytes(request), size = bytes / count;
+    if (at.integer[0] % bytes) return false;
+    char *memory = place(o, request, at, bytes);
     int64_t *data = values + stride * (1 + coordinates[request.geometry]);
     if (operation == Operation::load) {
         for (int i = 0; i < count; i++) {
