@@ -31,13 +31,11 @@ OPTIONS = (
     "-disable-machine-sink",
     "-has-predecessor-max-steps=32",
     "-global-isel=0",
-    "-grow-region-complexity-budget=100",
 )
 """Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code. In
-the long blocks of unrolled loops instruction selection asks for each load what comes before it. In
-kernels of many branches the register allocator looks for the best place to split each pointer that
-all blocks use. On AArch64 a draft would go through another instruction selection first, which gives
-up at vectors of 32 lanes or puts all their constants at the function's start."""
+the long blocks of unrolled loops instruction selection asks for each load what comes before it. On
+AArch64 a draft would go through another instruction selection first, which gives up at vectors of
+32 lanes or puts all their constants at the function's start."""
 
 
 _ELF = struct.Struct("<16xH22xQ10xHH2x")
