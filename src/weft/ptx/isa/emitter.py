@@ -87,7 +87,7 @@ class Textures(Protocol):
         self, ins: Instruction, geometry: str, ptx_type: str, count: int, outside: str
     ) -> None: ...
     def reduce(
-        self, ins: Instruction, op: str, geometry: str, ptx_type: str, outside: str
+        self, ins: Instruction, which: int, geometry: str, ptx_type: str, outside: str
     ) -> None: ...
 
 

@@ -32,7 +32,6 @@ OUTSIDE = ("trap", "clamp", "zero")
 QUERIES = (
     "width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords",
 )  # fmt: skip
-REDUCTIONS = ("add", "min", "max", "and", "or")
 COORDINATES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 2, "a2d": 3, "cube": 3, "acube": 4}
 """Coordinates of a geometry, the layer included; PTX pads vectors of three to four."""
 GRADIENTS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2, "cube": 3, "acube": 3}
@@ -86,10 +85,11 @@ class Textures:
         data = self._elements(source, ptx_type, count, exact=True)
         self._access("store", geometry, ptx_type, outside, count, handle, place, data)
 
-    def reduce(self, ins: Instruction, op: str, geometry: str, ptx_type: str, outside: str) -> None:
+    def reduce(
+        self, ins: Instruction, which: int, geometry: str, ptx_type: str, outside: str
+    ) -> None:
         handle, place, source = ins.operands
         data = self._elements(source, ptx_type, 1, exact=True)
-        which = REDUCTIONS.index(op)
         self._access("reduce", geometry, ptx_type, outside, which, handle, place, data)
 
     # ---- the call ---------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from weft.ptx.model import Instruction
 
 GEOMETRY = "1d 2d 3d a1d a2d"
 OUTSIDE = "trap clamp zero"
+REDUCTIONS = "add min max and or"
+"""The texture unit knows a reduction by its place in this list."""
 _ACCEPTS = Accepts.FRAGMENT | Accepts.WIDER
 _NOTE = "surface objects of whole programs"
 
@@ -43,10 +45,10 @@ def sust(
 @instruction(
     "sured.b.op.geometry.type.outside  [a], c:s32, b:type",
     manual="surface-instructions-sured", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    op="add min max and or", geometry=GEOMETRY, type="u32 s32 b32 u64 s64", outside=OUTSIDE,
+    op=REDUCTIONS, geometry=GEOMETRY, type="u32 s32 b32 u64 s64", outside=OUTSIDE,
 )  # fmt: skip
 def sured(w: Warp, ins: Instruction, *, op: str, geometry: str, type: str, outside: str) -> None:
-    w.textures.reduce(ins, op, geometry, type, outside)
+    w.textures.reduce(ins, REDUCTIONS.split().index(op), geometry, type, outside)
 
 
 @instruction(
