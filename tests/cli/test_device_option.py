@@ -26,7 +26,7 @@ op = weft.Op("same", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=8)], benc
 def copied(x, y):
     y[...] = x
 """
-WITH_DEVICE = ["bench", "check", "climb", "profile", "ptx", "run", "tune", "train"]
+WITH_DEVICE = ["bench", "check", "climb", "learn", "profile", "ptx", "run", "tune", "train"]
 WITH_GPU = ["bench", "climb", "profile", "run"]
 
 
@@ -47,7 +47,13 @@ def test_an_unknown_device_is_refused_by_all(verb: str, tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(OP)
     (tmp_path / "x.cu").write_text("__global__ void k() {}")
     ptx = str(tmp_path / "x.cu")
-    subject = {"climb": "vecadd", "ptx": ptx, "tune": "softmax", "train": "mnist"}
+    subject = {
+        "climb": "vecadd",
+        "learn": "verify",
+        "ptx": ptx,
+        "tune": "softmax",
+        "train": "mnist",
+    }
     more = ["--list", "--shapes", "4x4"] if verb == "tune" else []
     name = subject.get(verb, str(tmp_path / "x.py"))
     done = CliRunner().invoke(app, [verb, "--device", "sim:rtx307", *more, name])

@@ -86,7 +86,8 @@ OPERANDS: dict[str, tuple[Operand, ...]] = {
     ),
     "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [tile, {%f5,%f6}];": (
         Vec(tuple(Reg(f"%f{i}") for i in range(1, 5))),
-        Mem(Vec((Sym("tile"), Vec((Reg("%f5"), Reg("%f6")))))),
+        Mem(Sym("tile")),
+        Vec((Reg("%f5"), Reg("%f6"))),
     ),
     "mov.f32 %f1, %v.y;": (Reg("%f1"), Reg("%v.y")),
     "st.v4.f32 [%rd1], %v;": (Mem(Reg("%rd1")), Vec(tuple(Reg(f"%v.{e}") for e in "xyzw"))),
