@@ -70,7 +70,7 @@ def _job(name: str) -> dict[str, object]:
         return origins.opened(name)
     try:
         source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # names may be no text, or have a null
         raise Error("cannot read the file", where=str(path), got=str(error)) from None
     if path.suffix not in (".cu", ".cuh", ".py"):
         raise ArgumentError("the lab opens kernels", got=path.name, allowed=".cu, .cuh or .py")
