@@ -28,6 +28,13 @@ class Worker:
     SIZE = 192
 
 
+class Site:
+    """A memory instruction: the window of its last allocation, and the address of its last load."""
+
+    LOW, STARTS, LAST = 0, 8, 16
+    SIZE = 32
+
+
 class Slot:
     """A resident block."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from weft.device.sim.access import Access
 from weft.device.sim.analyse.form import SPAN
 from weft.device.sim.lane_sets import each_lane, lane_table
-from weft.device.sim.layout import Context, Fault, Slot, Space, Worker
+from weft.device.sim.layout import Context, Fault, Site, Slot, Space, Worker
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
 
@@ -213,7 +213,7 @@ def checked_lanes(
     )
 
     def call(addresses: Val, lanes: Val, site: int, *more: Val) -> Val:
-        window = e.b.at(e.sites, 16 * site)
+        window = e.b.at(e.sites, Site.SIZE * site)
         number = e.b.integer("i64", e.ins.index)
         return fn(e.context, e.worker, e.slot, e.local, window, addresses, lanes, number, *more)
 
@@ -260,7 +260,7 @@ def check_one(e: Located, access: Access, lanes: Val, site: int) -> Val:
     assert a.first is not None
     b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
     lane = b.intrinsic("cttz", [lanes], extra="false") & 31
-    window = b.at(e.sites, 16 * site)
+    window = b.at(e.sites, Site.SIZE * site)
     size, flags = b.integer("i64", access.nbytes), b.integer("i64", int(access.writes))
     check = _check(b, a.space, e.program.local_bytes)
     return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
@@ -280,7 +280,7 @@ def check_members(
         with x.loop(count) as i:
             row = x.at(table, i.zext("i64") * 32)
             offset, nbytes, site, index = (x.load("i64", 0, x.at(row, 8 * k), 8) for k in range(4))
-            window = x.at(sites, site << 4)
+            window = x.at(sites, site * Site.SIZE)
             zero = x.integer("i64", 0)
             ok = check(context, worker, slot, local, window, base + offset, nbytes, zero, lane)
             with x.when(ok ^ 1, rare=True):

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from weft.device.sim.access import Access
 from weft.device.sim.address import Address, Wide
-from weft.device.sim.layout import Worker
-from weft.device.sim.memory import checks
+from weft.device.sim.layout import Site, Space, Worker
+from weft.device.sim.memory import checks, prefetch
 from weft.device.sim.protocols import Emission, Errors, Located
 from weft.ir import BITS, Builder, Val
 
@@ -40,6 +40,9 @@ def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
     def body(b: Builder, args: list[Val]) -> Val:
         def grouped(pointers: list[Val], apart: int) -> Val:
             width = 32 // len(pointers)
+            if access.space == Space.GLOBAL:
+                starts = [b.val("i64", 0, f"ptrtoint {p.typed} to i64") for p in pointers]
+                prefetch.ahead(b, args[4], starts, width * size if apart else size)
             if apart:
                 return b.concat([b.load(ty, width, p, size) for p in pointers])
             return b.concat([b.splat(b.load(ty, 0, p, size), width) for p in pointers])
@@ -97,7 +100,7 @@ def _kind(w: Wide) -> str:
 
 def _head(e: Located, w: Wide, lanes: Val, site: int) -> list[Val]:
     b = e.b
-    window = b.at(e.sites, 16 * site)
+    window = b.at(e.sites, Site.SIZE * site)
     return [
         e.context, e.worker, e.slot, e.local, window, w.base, b.integer("i64", w.scale), lanes,
         b.integer("i64", e.ins.index),

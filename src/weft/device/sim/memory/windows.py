@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.address import Address
-from weft.device.sim.layout import Space
+from weft.device.sim.layout import Site, Space
 from weft.device.sim.protocols import Located
 from weft.ir import Val
 
@@ -57,7 +57,7 @@ class Windows:
             size = [e.shared_bytes.zext("i64"), b.integer("i64", nbytes - 1)]
             starts = b.intrinsic("usub.sat", size)
         else:
-            site = b.at(e.sites, 16 * self.site())
+            site = b.at(e.sites, Site.SIZE * self.site())
             low, starts = b.load("i64", 0, site, 8), b.load("i64", 0, b.at(site, 8), 8)
         return (first - low).ult(starts) & (last - low).ult(starts)
 
@@ -70,7 +70,7 @@ class Windows:
         if a.inside is not None:
             ok = self._in_own_memory(a, nbytes)
         else:
-            site = b.at(e.sites, 16 * self.site())
+            site = b.at(e.sites, Site.SIZE * self.site())
             low = b.load("i64", 0, site, 8)
             starts = b.load("i64", 0, b.at(site, 8), 8)
             # One unsigned comparison tests both bounds: an address below the window wraps.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.code_info import CodeInfo
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.layout import Context, Site, Slot, Worker
 
 PAGE = 4096
 WORKSPACE = 128
@@ -75,7 +75,7 @@ class Arena:
         shared = -(-max(self.shared_bytes, 1) // 256) * 256
         local = -(-max(info.local_bytes * 32 * info.warps, 1) // 256) * 256
         block, base = _aligned(n * (info.slot_bytes + shared + local))
-        memory = np.zeros(Worker.SIZE // 8 + 2 * max(1, info.sites), np.int64)
+        memory = np.zeros(Worker.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
         fields, sites = memory[: Worker.SIZE // 8], memory[Worker.SIZE // 8 :]
         address = int(memory.ctypes.data)
         fields[Worker.SITES // 8] = address + Worker.SIZE
@@ -121,7 +121,7 @@ class Arena:
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
         # The windows of the sites too: they are allocations of the last launch.
-        size = Worker.SIZE - Worker.ERROR + 16 * max(1, self.info.sites)
+        size = Worker.SIZE - Worker.ERROR + Site.SIZE * max(1, self.info.sites)
         for worker in self.workers:
             ctypes.memset(worker.address + Worker.ERROR, 0, size)
 

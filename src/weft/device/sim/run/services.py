@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.layout import Context, Fault, Slot, Worker
+from weft.device.sim.layout import Context, Fault, Site, Slot, Worker
 from weft.device.sim.run.device_runtime import Descendants, DeviceRuntime, Item, Owner
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.printf import Arguments, render
@@ -80,8 +80,8 @@ class Running:
         self.table[row, 1] = 0
         self.unused.append(row)
         for worker in self.arena.workers:
-            # Every second word is the size of a window: with 0 no address is inside.
-            worker.sites[1::2] = 0
+            # In a window of size 0 no address is inside.
+            worker.sites[Site.STARTS // 8 :: Site.SIZE // 8] = 0
 
 
 @dataclass(frozen=True, slots=True)

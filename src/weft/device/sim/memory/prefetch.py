@@ -1,0 +1,32 @@
+"""Prefetches what an instruction is likely to load next, for the next warp or iteration.
+
+A GPU hides the latency of memory by running other warps meanwhile. Here a warp waits for its loads,
+and the host prefetches only within a page. A load therefore notes its address, takes the distance
+from its last one, and prefetches what is as far ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.device.sim.layout import Site
+from weft.ir import Builder, Val
+
+LINE = 64
+"""Bytes that a prefetch brings, at least."""
+MOST = 4
+"""Prefetches of one instruction: with more lines, lanes are far apart and take long anyway."""
+
+
+def ahead(b: Builder, site: Val, starts: Sequence[Val], nbytes: int) -> None:
+    """Ranges of `nbytes` are loaded at `starts`; `site` is the instruction's row."""
+    if len(starts) * -(-nbytes // LINE) > MOST:
+        return
+    last = b.at(site, Site.LAST)
+    step = starts[0] - b.load("i64", 0, last, 8)
+    b.store(starts[0], last, 8)
+    for start in starts:
+        there = start + step
+        for at in range(0, nbytes, LINE):
+            place = there + at if at else there
+            b.prefetch(b.val("ptr", 0, f"inttoptr {place.typed} to ptr"))
