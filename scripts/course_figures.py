@@ -87,6 +87,39 @@ def _best(is_best: bool) -> str:
     return "best" if is_best else "plain"
 
 
+# ---- levels of memory --------------------------------------------------------------------------
+def _levels() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        (RECORDS / "memory_levels.jsonl").read_text().splitlines()[-1]
+    )
+    return found
+
+
+def levels() -> str:
+    """How long one thread waits for each level of memory."""
+    record = _levels()
+    rows = [
+        Bar(level, row["cycles"], f"{row['cycles']:.0f} cycles")
+        for level, row in record["latency"].items()
+    ]
+    return charts.bars(
+        "Until the next instruction can use a result", rows,
+        f"Measured on an {record['gpu']}, {record['when'][:10]}.",
+    )  # fmt: skip
+
+
+def levels_table() -> str:
+    """Latencies and throughputs, for chapter 1."""
+    record = _levels()
+    lines = ["| | cycles | ns | all SMs together |", "| --- | --: | --: | --: |"]
+    for level, row in record["latency"].items():
+        rate = record["throughput"].get(level)
+        delivered = f"{rate / 1e12:.1f} TB/s" if rate else ""
+        lines.append(f"| {level} | {row['cycles']:.0f} | {row['ns']:.0f} | {delivered} |")
+    about = f"{record['gpu']}, driver {record['driver']}, {record['when'][:10]}."
+    return "\n".join([about, "", *lines])
+
+
 # ---- ladders -----------------------------------------------------------------------------------
 def _climb(name: str) -> Climb:
     return records.climb(RECORDS / "ladders.jsonl", name)
@@ -194,6 +227,7 @@ def _accesses(name: str) -> Callable[[], str]:
 
 
 FIGURES: Mapping[str, Callable[[], str]] = {
+    "ch01_gpu/figure_levels.svg": levels,
     "ch02_first_kernel/figure_blocks.svg": _accesses("blocks"),
     "ch04_memory/figure_strides.svg": strides,
     "ch04_memory/figure_transpose.svg": lambda: _rates("transpose", "bytes", 1e12, "TB/s"),

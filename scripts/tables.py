@@ -223,6 +223,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "coverage": coverage_table,
     "devices": devices_table,
     "large_filters": course_figures.filters_table,
+    "memory_levels": course_figures.levels_table,
     "speed": speed_table,
     "ncu": ncu_table,
     "profile_cost": profile_cost_table,

@@ -170,6 +170,14 @@ def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatc
     assert "nothing to time again" in invoke("--again", str(record), "--ops", "mul").stderr
 
 
+def test_complex_gradients_stay_complex_in_the_reference() -> None:
+    transform = case("rfft backward")
+    made = arguments(transform, next(run.calls(transform, 1, 1, 50)), "cpu")
+    (gradient,) = made.double().gradients or ()
+    assert gradient.dtype == torch.complex128
+    assert torch.equal(gradient.to(torch.complex64), (made.gradients or ())[0])
+
+
 # ---- turns and processes -----------------------------------------------------------------------
 def free(path: Path) -> bool:
     """True if no turn is held: another process could take one at once."""

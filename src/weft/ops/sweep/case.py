@@ -97,7 +97,7 @@ class Arguments:
 
     def double(self) -> Arguments:
         """The same in float64, in memory of its own."""
-        gradients = None if self.gradients is None else tuple(g.double() for g in self.gradients)
+        gradients = None if self.gradients is None else tuple(map(_double, self.gradients))
         return Arguments(tuple(map(_double, self.tensors)), self.options, gradients)
 
 
@@ -125,7 +125,7 @@ def _gradient(result: torch.Tensor, generator: torch.Generator | None) -> torch.
     return torch.randn(result.shape, device=result.device, generator=generator).to(result.dtype)
 
 
-def _double(tensor: torch.Tensor | None) -> torch.Tensor | None:
+def _double(tensor: Any) -> Any:
     if tensor is None:
         return None
     wide = torch.complex128 if tensor.is_complex() else torch.float64
