@@ -99,6 +99,9 @@ LONG: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "a prime": ("ifft", complex_(2, 97), {}),
     "real with a prime": ("rfft", drawn(2, 194), {}),
     "spectrum with a prime": ("irfft", complex_(2, 98), {"n": 194}),
+    "a factor with a prime": ("fft", complex_(2, 102), {"norm": "ortho"}),
+    "pairs of a factor with a prime": ("rfft", drawn(2, 204), {}),
+    "a prime without a matrix": ("fft", complex_(1, 487), {}),
 }
 
 
@@ -108,7 +111,7 @@ def test_several_passes(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, x, options = LONG[subject]
     op = getattr(weft.ops, name)
     monkeypatch.setattr(lengths, "MOST", 60)
-    monkeypatch.setattr(lengths, "PASS", 16)
+    monkeypatch.setattr(lengths, "PASS", 36 if "factor" in subject else 16)
     lengths.bluestein.cache_clear()
     op.op.forget()
     reference = getattr(torch.fft, name)(double(x), **options)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from weft.ops.choose import Candidate, Request
-from weft.ops.fourier.lengths import good, of_one_block, smooth, split
+from weft.ops.fourier.factors import Matrix, factors
+from weft.ops.fourier.lengths import good, of_one_block
 from weft.ops.fourier.lines import Line, single, walk
 from weft.ops.fourier.long import several_passes
 from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
@@ -108,9 +109,10 @@ def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
         return Plan(tuple(composer.steps), (out,), tuple(composer.scratch))
 
     gpu = request.target
-    lines = [_described(n) for n in _lengths(transform)]
+    elements = math.prod(transform.shape)
+    lines = [_described(n, max(1, elements // n)) for n in _lengths(transform)]
     # A pass reads and writes about as many bytes as the first one reads and the last one writes.
-    moved = start.bytes + math.prod(transform.shape) * transform.dtype.itemsize
+    moved = start.bytes + elements * transform.dtype.itemsize
     cost = sum(passes for passes, _ in lines) * (gpu.launch + moved / gpu.bandwidth)
     return [Candidate("fourier", cost, "; ".join(text for _, text in lines), build)]
 
@@ -124,14 +126,16 @@ def _lengths(transform: Transform) -> list[int]:
     return lengths
 
 
-def _described(n: int) -> tuple[int, str]:
-    """(launches, the kernels in words) of a complex transform."""
+def _described(n: int, count: int) -> tuple[int, str]:
+    """(launches, the kernels in words) of `count` complex transforms."""
     one = of_one_block(n)
     if one is not None:
         words = f"radices {one}, {one.threads} threads each"
         return 1, words if one.n == n else f"{n} by Bluestein's algorithm over {one.n}: {words}"
-    if smooth(n):
-        factors = split(n)
-        return len(factors), f"passes of {' x '.join(map(str, factors))}"
-    passes, words = _described(good(2 * n - 1))
+    made = factors(n, count)
+    if isinstance(made, Matrix):
+        return 3, f"{n} by Bluestein's algorithm over a matrix of {made.rows} x {made.columns}"
+    if made:
+        return len(made), f"passes of {' x '.join(map(str, made))}"
+    passes, words = _described(good(2 * n - 1), count)
     return 2 * passes + 3, f"{n} by Bluestein's algorithm over {words}"

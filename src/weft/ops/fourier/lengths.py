@@ -86,24 +86,25 @@ def bluestein(n: int) -> Stages | None:
     while len(lengths) < 8 and (length := good(length)) <= MOST:
         lengths.append(stages(length)[0])
         length += 1
-    return min(lengths, key=lambda s: s.n * _instructions(s), default=None)
+    return min(lengths, key=lambda s: s.n * instructions(s), default=None)
 
 
 def split(n: int) -> tuple[int, ...]:
     """Two lengths, or three, whose product is n, for passes that keep accesses coalesced."""
-    pairs = [(a, n // a) for a in _divisors(n) if max(a, n // a) <= PASS]
+    pairs = [(a, n // a) for a in divisors(n) if max(a, n // a) <= PASS]
     if pairs:
         return min(pairs, key=lambda p: (max(p), p))
     triples = [
         (a, b, n // (a * b))
-        for a in _divisors(n)
-        for b in _divisors(n // a)
+        for a in divisors(n)
+        for b in divisors(n // a)
         if max(a, b, n // (a * b)) <= PASS
     ]
     return min(triples, key=lambda t: (max(t), t), default=())
 
 
-def _divisors(n: int) -> list[int]:
+def divisors(n: int) -> list[int]:
+    """The divisors of n in rising order."""
     low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
     return sorted({*low, *(n // d for d in low)})
 
@@ -120,7 +121,7 @@ def convenient(least: int) -> int:
     if not fitting:
         return lengths[0]
     # Elements cost instructions and, whatever their length, memory accesses.
-    return min(fitting, key=lambda n: n * (40 + _instructions(stages(n)[0])))
+    return min(fitting, key=lambda n: n * (40 + instructions(stages(n)[0])))
 
 
 def _powers(p: int, most: int) -> Iterator[int]:
@@ -141,10 +142,10 @@ def stages(n: int) -> tuple[Stages, ...]:
     if shorter and len(shorter[0]) < min(map(len, longer)):
         made = [s for s in _threaded(n, shorter) if s.held <= max(s.radices)]
         if made:  # else it would take more threads than a block has
-            return tuple(sorted(made, key=lambda s: (_instructions(s) * sum(s.radices), s)))
+            return tuple(sorted(made, key=lambda s: (instructions(s) * sum(s.radices), s)))
     made = _threaded(n, longer)
     fitting = [s for s in made if s.held <= HELD] or made
-    return tuple(sorted(fitting, key=lambda s: (_instructions(s), s)))
+    return tuple(sorted(fitting, key=lambda s: (instructions(s), s)))
 
 
 def _threaded(n: int, products: Sequence[tuple[int, ...]]) -> list[Stages]:
@@ -178,7 +179,7 @@ def _products(n: int, largest: int) -> Iterator[tuple[int, ...]]:
                 yield (*rest, r)
 
 
-def _instructions(s: Stages) -> float:
+def instructions(s: Stages) -> float:
     """Modelled instructions of a block for each element."""
     threads = cdiv(s.threads, 32) * 32 if s.threads >= 32 else s.threads
     total = 0.0

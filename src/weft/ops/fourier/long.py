@@ -3,21 +3,27 @@
 A transform of N = A B elements is A-point transforms down the columns of an A x B matrix, a
 multiplication by roots of unity, and B-point transforms along its rows, whose results are written
 transposed. Each pass reads and writes runs of adjacent elements.
+
+Bluestein's algorithm multiplies by a chirp, convolves with the opposite chirp and multiplies again.
+The convolution needs no spectrum in natural order: after the columns, one pass transforms each row,
+multiplies it by the spectrum of the chirp and transforms it back, and the last one is down columns.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.fourier import tables
-from weft.ops.fourier.lengths import good, smooth, split, stages
+from weft.ops.fourier.banks import room
+from weft.ops.fourier.factors import Matrix, factors
+from weft.ops.fourier.lengths import good, of_one_block, smooth, stages
 from weft.ops.fourier.lines import Line
-from weft.ops.fourier.passes import Input, Output, Pass, Side
+from weft.ops.fourier.passes import Input, Output, Pass, Side, room_word, stages_word
 from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
 from weft.ops.layouts import merged
 from weft.ops.plan import Argument, Constant, Step
@@ -69,7 +75,7 @@ def _rows(x: Tensor, dim: int, work: Workspace) -> Tensor:
 # ---- real transforms ---------------------------------------------------------------------------
 def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
     n, rows = line.n, y.shape[0]
-    if line.folds and smooth(n // 2):
+    if line.folds:
         z = work.buffer((rows, n // 2))
         _transform(Rows(x, z, n // 2, pairs=True), work)
         _row_by_row(work, "unfold", n // 4 + 1, z, y, (n, line.scale, line.weight))
@@ -81,12 +87,11 @@ def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
 
 def _from_half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
     n, rows = line.n, y.shape[0]
-    folds = line.folds and smooth(n // 2)
-    length = n // 2 if folds else n
+    length = line.length
     z = work.buffer((rows, length))
-    name, numbers = "fold" if folds else "both_halves", (n, line.weight, x.shape[1], x.strides[0])
-    _row_by_row(work, name, length, x, z, numbers)
-    _transform(Rows(z, y, length, True, line.scale, folds), work)
+    name = "fold" if line.folds else "both_halves"
+    _row_by_row(work, name, length, x, z, (n, line.weight, x.shape[1], x.strides[0]))
+    _transform(Rows(z, y, length, True, line.scale, line.folds), work)
 
 
 def _row_by_row(
@@ -114,17 +119,23 @@ class Rows:
 
 
 def _transform(rows: Rows, work: Workspace) -> None:
-    (_steps if smooth(rows.n) else _bluestein)(rows, work)
-
-
-def _steps(rows: Rows, work: Workspace) -> None:
-    """Two passes, or three: the passes but the last are down columns."""
-    n, factors = rows.n, split(rows.n)
-    if not factors:
+    made = factors(rows.n, rows.y.shape[0])
+    if isinstance(made, Matrix):
+        _convolved(rows, made, work)
+    elif made:
+        _steps(rows, made, work)
+    elif smooth(rows.n):
         raise ArgumentError(
-            "weft.ops: a Fourier transform is too long", got=f"{n} elements",
+            "weft.ops: a Fourier transform is too long", got=f"{rows.n} elements",
             allowed="products of three lengths up to 4096",
         )  # fmt: skip
+    else:
+        _bluestein(rows, work)
+
+
+def _steps(rows: Rows, factors: Sequence[int], work: Workspace) -> None:
+    """Two passes, or three: the passes but the last are down columns."""
+    n = rows.n
     first, *middle, last = factors
     rest = n // first
     count = rows.y.shape[0]
@@ -152,7 +163,9 @@ def _steps(rows: Rows, work: Workspace) -> None:
 def _pass(
     length: int, counts: tuple[int, int, int], x: Side, y: Side, reads: Input, writes: Output
 ) -> Pass:
-    return Pass(length, stages(length)[0], *counts, x, y, reads, writes)
+    chosen = of_one_block(length)
+    assert chosen is not None  # factors() gives such lengths
+    return Pass(length, chosen, *counts, x, y, reads, writes)
 
 
 def _source(rows: Rows, rest: int) -> Side:
@@ -184,8 +197,37 @@ def _output(rows: Rows) -> Output:
     return Output(kind, rows.inverse, rows.scale)
 
 
+def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
+    """Bluestein's algorithm: columns, rows there and back, columns."""
+    count, (a, b), length = rows.y.shape[0], matrix, matrix.elements
+    z, chirp = work.buffer((count, length)), tables.chirp(rows.n)
+    columns = Side(z.pointer, b, 1, 0, length, True)
+    into, out = Output("TURNED", whole=length), replace(_output(rows), whole=rows.n)
+    given = Input("COMPLEX", length, step=b, shift=1)
+    first = _pass(a, (b, 1, count), _source(rows, b), columns, _input(rows, b), into)
+    last = _pass(a, (b, 1, count), columns, _result(rows, 0, b), given, out)
+    work.steps += [
+        replace(first, chirp=chirp).step(work.target),
+        _filtered(z, rows.n, matrix, work),
+        replace(last, chirp=chirp).step(work.target),
+    ]  # fmt: skip
+
+
+def _filtered(z: Tensor, n: int, matrix: Matrix, work: Workspace) -> Step:
+    """Transforms rows, multiplies them by the spectrum of the chirp and transforms them back."""
+    made = stages(matrix.columns)[0]
+    back = made.reversed()
+    place = room(made, 1, False, False)
+    words = (stages_word(made), stages_word(back), room_word(place))
+    args = (z.pointer, matrix.rows, tables.stage_roots(made), tables.stage_roots(back),
+            tables.chirp_spectrum(n, matrix.elements, matrix.rows))  # fmt: skip
+    kernel = source.kernel("fft/transform.cu", f"filtered<{', '.join(words)}>")
+    grid = (matrix.rows * z.shape[0],)
+    return Step(kernel, grid, (made.threads,), args, place.bytes)
+
+
 def _bluestein(rows: Rows, work: Workspace) -> None:
-    """A convolution with a chirp, by transforms of a smooth length; see transform.cu."""
+    """The same for lengths whose matrix has rows that no block holds, by whole transforms."""
     x, y, n = rows.x, rows.y, rows.n
     length = good(2 * n - 1)
     a, b = work.buffer((y.shape[0], length)), work.buffer((y.shape[0], length))

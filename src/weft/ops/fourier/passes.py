@@ -62,7 +62,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """What a pass writes; access.cuh explains the kinds. `whole` is the length for TURNED."""
+    """What a pass writes; access.cuh explains the kinds.
+
+    whole  the length for TURNED; with a chirp, the elements of the whole transform
+    """
 
     kind: str
     swap: bool = False
@@ -75,6 +78,8 @@ class Pass:
     """One launch: `count` x `middle` x `outer` transforms of `length` elements.
 
     Stages of a longer transform compute them by Bluestein's algorithm.
+
+    chirp  multiplies the input of the first pass of a convolution, or the output of the last one
     """
 
     length: int
@@ -87,6 +92,7 @@ class Pass:
     input: Input
     output: Output
     weight: float = 1.0
+    chirp: Constant | None = None
 
     def columns(self, target: Target) -> int:
         """Transforms of a block."""
@@ -154,18 +160,22 @@ class Pass:
         return len(self.stages.radices) > 1 or self.output.kind == "UNFOLDED" or self.staged
 
     def turns(self) -> Constant | None:
+        if self.chirp is not None:
+            return self.chirp
         folds = self.input.kind == "FOLDED" or self.output.kind == "UNFOLDED"
         return tables.turns(self.length) if folds else None
 
     def load(self) -> str:
         x, s = self.input, self.source
         unit = s.n == (2 if x.kind == "PAIRS" else 1)
-        flags = (unit, x.whole(self.length), s.paired, x.swap)
+        chirped = self.chirp is not None and self.output.kind == "TURNED"
+        flags = (unit, x.whole(self.length), s.paired, x.swap, chirped)
         return f"Load<{x.kind}, {x.ctype}, {', '.join(map(_bool, flags))}>"
 
     def store(self) -> str:
         y, s = self.output, self.result
-        flags = (s.n == (2 if y.kind == "SPLIT" else 1), s.paired, y.swap)
+        chirped = self.chirp is not None and y.kind != "TURNED"
+        flags = (s.n == (2 if y.kind == "SPLIT" else 1), s.paired, y.swap, chirped)
         return f"Store<{y.kind}, {', '.join(map(_bool, flags))}>"
 
     def problem(self, tiles: int, kept: int = 0) -> bytes:

@@ -28,9 +28,13 @@ def chirp(n: int) -> Constant:
     return Constant(f"chirp {n}", lambda: _tensor(_chirp(n)))
 
 
-def chirp_spectrum(n: int, length: int) -> Constant:
-    """The transform of the opposite chirp for -n < k < n, over its length."""
-    return Constant(f"chirp spectrum {n} {length}", lambda: _tensor(_chirp_spectrum(n, length)))
+def chirp_spectrum(n: int, length: int, rows: int = 1) -> Constant:
+    """The transform of the opposite chirp for -n < k < n, over its length.
+
+    Element k is at [k % rows][k / rows].
+    """
+    name = f"chirp spectrum {n} {length} {rows}"
+    return Constant(name, lambda: _tensor(_chirp_spectrum(n, length).reshape(-1, rows).T.ravel()))
 
 
 def _chirp(n: int) -> np.ndarray:

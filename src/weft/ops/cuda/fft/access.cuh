@@ -67,7 +67,8 @@ enum Input { COMPLEX, REAL, PAIRS, SPECTRUM, FOLDED };
 // UNIT: elements are adjacent. WHOLE: all elements exist. PAIR: both numbers of a pair are one
 // aligned vector.
 // SWAP: exchange real and imaginary parts; a forward transform between two swaps is an inverse one.
-template <Input KIND, class T, bool UNIT, bool WHOLE, bool PAIR, bool SWAP>
+// CHIRP: multiply by a table of the elements that exist.
+template <Input KIND, class T, bool UNIT, bool WHOLE, bool PAIR, bool SWAP, bool CHIRP = false>
 struct Load {
     using Element = T;
 
@@ -87,7 +88,7 @@ struct Load {
                 WHOLE || number + 1 < p.valid ? to<float>(at[p.in_next]) : 0};
     }
 
-    // turns: exp(-2 pi i k / 2N), for FOLDED.
+    // turns: exp(-2 pi i k / 2N), for FOLDED; for CHIRP its table.
     template <int N>
     __device__ static float2 at(const T* x, const Problem& p, const float2* turns, int c, int i) {
         float2 v;
@@ -104,7 +105,12 @@ struct Load {
         } else {
             v = given(x, p, c, i);
         }
-        return SWAP ? swapped(v) : v;
+        if (SWAP) v = swapped(v);
+        if constexpr (CHIRP) {
+            long long number = (long long)i * p.step + c * p.shift;
+            v = number * (KIND == PAIRS ? 2 : 1) < p.valid ? v * __ldg(turns + number) : float2{0, 0};
+        }
+        return v;
     }
 };
 
@@ -126,15 +132,22 @@ struct Chosen<false, A, B> {
     using Type = B;
 };
 
-// PAIR: as for Load.
-template <Output KIND_, bool UNIT, bool PAIR, bool SWAP>
+// PAIR: as for Load. CHIRP: the last pass of a convolution, whose results have real and imaginary
+// parts exchanged. They are multiplied by a table, and those that exist are written.
+template <Output KIND_, bool UNIT, bool PAIR, bool SWAP, bool CHIRP = false>
 struct Store {
     static constexpr Output KIND = KIND_;
     using Element = typename Chosen<KIND == PART || KIND == SPLIT, float, float2>::Type;
 
     template <int N>
-    __device__ static void at(Element* y, const Problem& p, int c, int i, float2 v) {
+    __device__ static void at(Element* y, const Problem& p, const float2* turns, int c, int i,
+                              float2 v) {
         if (i >= (KIND == HALF ? N / 2 + 1 : p.kept)) return;
+        if constexpr (CHIRP) {
+            long long number = (long long)i * p.step + c * p.shift;
+            if (number >= p.whole) return;
+            v = swapped(v) * __ldg(turns + number);
+        }
         if constexpr (KIND == TURNED) v = v * root((long long)c * i, p.whole);
         v = p.scale * (SWAP ? swapped(v) : v);
         if constexpr (KIND == HALF)
@@ -183,7 +196,7 @@ __device__ __forceinline__ void finish(float2* v, float2* shared, typename W::El
             }
     } else if (there) {
         elements<S, S::COUNT - 1>(to.t, [&](int e, int i) {
-            W::template at<N>(y, p, c + to.c, i, v[e]);
+            W::template at<N>(y, p, turns, c + to.c, i, v[e]);
         });
     }
 }
@@ -205,6 +218,6 @@ __device__ __forceinline__ void finish_staged(float2* v, float2* shared, typenam
         if constexpr (W::KIND == UNFOLDED)
             W::template pair<N>(end, p, turns, k, a, shared[M::at(k ? N - k : 0, row)]);
         else
-            W::template at<N>(end, p, c + row, k, a);
+            W::template at<N>(end, p, turns, c + row, k, a);
     }
 }

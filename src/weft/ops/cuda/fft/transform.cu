@@ -63,3 +63,23 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     });
     finish<N, B, M, OUT, W, true>(v, shared, y + o.out, p, turns, o.c);
 }
+
+// The middle pass of a convolution in a matrix z, in place: each block transforms one of `rows` rows,
+// multiplies it by that of the filter, and transforms it back with real and imaginary parts
+// exchanged. Images of so many rows follow each other. B: as above.
+template <class S, class B, class M>
+__global__ void __launch_bounds__(S::T, S::resident(S::T))
+    filtered(float2* z, int rows, const float2* roots, const float2* back, const float2* filter) {
+    extern __shared__ float2 shared[];
+    int row = blockIdx.x % rows, t = threadIdx.x;
+    z += (long long)blockIdx.x * S::N;
+    filter += (long long)row * S::N;
+    float2 v[S::HELD];
+    elements<S, 0>(t, [&](int e, int i) { v[e] = z[i]; });
+    stages<S, M, false, false, false>(v, shared, roots);
+    elements<S, S::COUNT - 1>(t, [&](int e, int i) { v[e] = swapped(v[e] * __ldg(filter + i)); });
+    stages<B, M, false, false, true>(v, shared, back);
+    elements<B, B::COUNT - 1>(t, [&](int e, int i) {
+        z[i] = v[e] * root((long long)row * i, (long long)rows * S::N);
+    });
+}
