@@ -12,8 +12,14 @@ from weft.ops.target import Target
 
 REGISTERS = 65536
 """Of an SM."""
-COLUMNS, STRIPS, IMAGES = (4, 5, 6, 7, 8), (4, 5, 6, 7, 8), (1, 2)
-"""Pooled columns of a strip, strips of an image in a block, and images of a block."""
+SIDES = (4, 5, 6, 7, 8)
+"""Pooled columns of a strip, and strips of an image in a block; of smaller images, all of them."""
+IMAGES = (1, 2, 4, 8)
+"""Images of a block: more than two if they have few strips."""
+STRIPS = 16
+"""The most strips of all images of a block."""
+DEPTHS = (8, 4, 3, 2, 1)
+"""Channels that are loaded at once."""
 FILTERS = ((8, 2), (8, 4), (16, 2), (32, 1), (16, 4), (32, 2))
 """Lanes of a strip, and filters of a lane."""
 LIMIT = 232
@@ -21,6 +27,8 @@ LIMIT = 232
 PIXELS, WEIGHTS, OVERLAP, BEGIN = 8.0, 2.0, 0.4, 6000.0
 """Cycles of shared memory for a vector of pixels and for a weight of a warp, the part of them that
 is not hidden, and cycles of a block's begin and end; from times on an H200."""
+STALL = 400.0
+"""Cycles in which a block waits for its next channels; other blocks of the SM use them."""
 RESERVED = 1024
 """Bytes of shared memory that a block takes besides its own."""
 
@@ -88,9 +96,12 @@ class Tile(NamedTuple):
         pixels = (p.filter_rows + 1) * _across(self, p) // 4
         issued = 4 * self.pooled_columns * self.per_lane * taps + 1.4 * (pixels + taps)
         # Four schedulers share the warps; shared memory serves one after the other.
-        schedulers = math.ceil(warps / 4) * issued
+        busy = min(4, self.threads // 32 * resident)
+        schedulers = math.ceil(warps / busy) * issued
         memory = warps * (PIXELS * pixels + WEIGHTS * self.per_lane * taps)
-        cycles = p.channels * max(schedulers + OVERLAP * memory, memory) + BEGIN * waves
+        chunks = cdiv(p.channels, self.channels)
+        cycles = chunks * self.channels * max(schedulers + OVERLAP * memory, memory)
+        cycles += (BEGIN + chunks * STALL / resident) * waves
         return cycles / (target.fp32 / (target.sms * 256))
 
 
@@ -101,21 +112,24 @@ def _across(tile: Tile, p: Shape) -> int:
 
 def tiles(p: Shape, training: bool, target: Target) -> list[Tile]:
     """Tiles that an SM has room for."""
-    # Channels that are loaded at once: few left over at the end, else many.
-    depths = sorted((8, 4, 3, 2, 1), key=lambda n: (cdiv(p.channels, n) * n, -n))
-    sides = itertools.product(FILTERS, COLUMNS, STRIPS, IMAGES)
-    options = (
-        next(
-            (
-                t
-                for t in (Tile(*lanes, columns, strips, images, n, 3) for n in depths)
-                if _fits(t, p, training, target)
-            ),
-            None,
-        )
-        for lanes, columns, strips, images in sides
+    rows, columns = (cdiv(n, 2) for n in (p.rows, p.columns)) if training else p.pooled
+    sides = itertools.product(FILTERS, _sides(columns), _sides(rows), IMAGES, _depths(p.channels))
+    made = (
+        Tile(*lanes, columns, strips, images, depth, 3)
+        for lanes, columns, strips, images, depth in sides
+        if images * strips <= STRIPS
     )
-    return [t for t in options if t is not None]
+    return [t for t in made if _fits(t, p, training, target)]
+
+
+def _depths(channels: int) -> list[int]:
+    """Channels that are loaded at once: few left over at the end, and few barriers."""
+    return sorted(DEPTHS, key=lambda n: cdiv(channels, n) * (n + 0.5))[:2]
+
+
+def _sides(most: int) -> tuple[int, ...]:
+    """Sides of a tile for images that are `most` long."""
+    return SIDES if most >= SIDES[0] else (most,)
 
 
 def _fits(tile: Tile, p: Shape, training: bool, target: Target) -> bool:

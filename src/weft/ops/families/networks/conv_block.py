@@ -79,7 +79,7 @@ def _ranked(p: Shape, training: bool, target: Target) -> list[tuple[float, Tile]
 def _named(tile: Tile) -> str:
     area = f"{2 * tile.strips} x {2 * tile.pooled_columns}"
     images = f", {tile.images} images" if tile.images > 1 else ""
-    return f"{tile.lanes} x {tile.per_lane} filters, {area}{images}"
+    return f"{tile.lanes} x {tile.per_lane} filters, {area}{images}, channels by {tile.channels}"
 
 
 def _template(p: Shape, tile: Tile, training: bool, target: Target) -> str:
