@@ -1,7 +1,12 @@
 """`weft`, and `python -m weft`."""
 
+import functools
 import os
 import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import weft
 
@@ -15,6 +20,8 @@ def main() -> None:
         if sys.argv[1:] == ["--version"]:  # the command line itself takes longer to import
             print(f"weft {weft.__version__}", flush=True)
             return
+        if sys.argv[1:2] == ["run"] and not (sys.argv[2:] or ["-"])[0].startswith("-"):
+            sys.exit(_run(sys.argv[2], sys.argv[3:]))
         from weft.cli import app, ascii
 
         # what a script prints under `weft run` is its own
@@ -27,6 +34,39 @@ def main() -> None:
         print(f"error: the output cannot be written\n  got: {error.strerror}", file=sys.stderr)
         _silence()
         sys.exit(1)
+
+
+def _run(file: str, arguments: list[str]) -> int:
+    """`weft run FILE ...` without options: what parses options takes longer to import.
+
+    Options come before the file. The words behind it are the program's.
+    """
+    from weft import progress
+    from weft.frontends.files import runner
+
+    progress.enabled = True
+    plain = warnings.showwarning
+    warnings.showwarning = functools.partial(_warn, plain)
+    try:
+        return int(runner(Path(file)).run(file, arguments))
+    except (weft.Error, OSError, MemoryError, KeyboardInterrupt) as error:
+        from weft.cli import ascii, report
+
+        ascii.settle("stderr")
+        return report(error)
+    finally:
+        warnings.showwarning = plain
+
+
+def _warn(
+    plain: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any
+) -> None:
+    if issubclass(category, weft.CompileWarning | weft.CacheWarning):
+        from weft.cli import show
+
+        show.warning(str(message))
+    else:
+        plain(message, category, *place)
 
 
 def _silence() -> None:

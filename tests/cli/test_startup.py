@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ HEAVY = (
     "click", "jinja2", "llvmlite", "markdown_it", "numba", "numpy", "pygments", "rich", "torch",
     "triton", "typer",
 )  # fmt: skip
+SCRIPT = sysconfig.get_path("stdlib") + "/this.py"
+"""A script that imports no package with a front end."""
 COMMAND = "import sys, weft.__main__ as m; sys.argv[1:] = {!r}\ntry: m.main()\nexcept SystemExit: 0"
 
 
@@ -27,8 +30,11 @@ COMMAND = "import sys, weft.__main__ as m; sys.argv[1:] = {!r}\ntry: m.main()\ne
         (COMMAND.format(["--version"]), ()),
         ("import weft; weft.cuda", ("llvmlite", "numpy")),
         ("import weft; weft.check, weft.bench, weft.profile", ("llvmlite", "numpy")),
+        (COMMAND.format(["run", SCRIPT]), ()),
+        ("import weft.frontends.program.running", ()),
+        ("import weft.frontends.program.serve", ("llvmlite", "numpy")),
     ],
-    ids=["import", "errors", "version", "compile", "measure"],
+    ids=["import", "errors", "version", "compile", "measure", "script", "program", "process"],
 )
 def test_heavy_modules_are_imported_when_they_are_needed(
     code: str, allowed: tuple[str, ...]

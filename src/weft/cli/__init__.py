@@ -51,24 +51,26 @@ class _Verbs(TyperGroup):
         try:
             with show.warned():
                 return super().invoke(ctx)
-        except Error as error:
-            show.failure(error)
-            raise typer.Exit(1) from None
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader has closed the pipe; click ends quietly
-                raise
-            what = "a file cannot be used" if error.filename else "the output cannot be written"
-            show.failure(
-                Error(what, where=_shown(error.filename), got=error.strerror or str(error))
-            )
-            raise typer.Exit(1) from None
-        except MemoryError:
-            show.failure(OutOfMemory("there is not enough memory"))
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            # 130 is 128 + SIGINT, which shells report for a program that Ctrl-C has ended.
-            print("weft: interrupted", file=sys.stderr)
-            raise typer.Exit(130) from None
+        except (Error, OSError, MemoryError, KeyboardInterrupt) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader has closed the pipe; click ends quietly
+            raise typer.Exit(report(error)) from None
+
+
+def report(error: BaseException) -> int:
+    """Prints an error that ends the command; returns the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        print("weft: interrupted", file=sys.stderr)
+        return 130  # 128 + SIGINT, which shells report for a program that Ctrl-C has ended
+    if isinstance(error, MemoryError):
+        error = OutOfMemory("there is not enough memory")
+    elif isinstance(error, OSError):
+        what = "a file cannot be used" if error.filename else "the output cannot be written"
+        got = error.strerror or str(error)
+        error = Error(what, where=_shown(error.filename), got=got)
+    assert isinstance(error, Error)
+    show.failure(error)
+    return 1
 
 
 def _shown(name: object) -> str:

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from weft.errors import Error
+from weft.frontends.files import PROGRAMS
 
 PANEL = "CUDA programs"
-SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", "")
-"""Of files that are CUDA programs; a program of `weft nvcc` has none."""
 
 _Words = list[str] | None
 Sources = Annotated[
@@ -79,7 +78,7 @@ class Build:
             "flags": self._flags(),
             "poison": self.poison,
         }
-        if file.suffix in SUFFIXES:
+        if file.suffix in PROGRAMS:
             return {**values, "gpus": self.gpus}
         if any(values.values()) or self.gpus != 1:
             raise Error(

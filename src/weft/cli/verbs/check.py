@@ -14,11 +14,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 import weft
 import weft.progress
 from weft.cli import options, program_options, show
-from weft.cli.verbs.run import runner
 from weft.device.selection import Selection
 from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import CheckFailed, Error
 from weft.frontends import compute_sanitizer
+from weft.frontends.files import runner
 from weft.measure.check.workers import LIMIT, Outcome, check_file
 
 

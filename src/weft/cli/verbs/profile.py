@@ -18,10 +18,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from weft.cli import options, program_options, show
 from weft.cli.real_gpu import Launched, dump, launched
-from weft.cli.verbs.run import is_script, runner
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.errors import Error
+from weft.frontends.files import is_script, runner
 from weft.frontends.pytorch import calls
 from weft.measure.profile import record
 from weft.measure.profile.difference import Changes, diff

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,16 +13,10 @@ from weft.cli import options, program_options
 from weft.device.selection import Selection
 from weft.device.sim.run import settings
 from weft.errors import Error
-from weft.measure.check import user_file
+from weft.frontends.files import is_script, runner
 
 SETTINGS = {"allow_interspersed_args": False}
 """Everything after the file, options included, is passed to the file."""
-
-_RUNNERS = {
-    ".py": "weft.frontends.script",
-    **dict.fromkeys(program_options.SUFFIXES, "weft.frontends.program"),
-}
-"""Suffix -> the module whose `run(path, args, device=)` returns the exit code."""
 
 
 def run(
@@ -103,25 +96,3 @@ def _sanitize(device: Selection) -> None:
     # Children read the variable when they start; this process has done so already.
     os.environ[settings.VARIABLE] = "1"
     settings.turn_on()
-
-
-def is_script(file: Path) -> bool:
-    """True for .py files and for commands that Python runs, such as `torchrun` and `pytest`."""
-    if file.suffix or not file.is_file():
-        return file.suffix == ".py"
-    with file.open("rb") as opened:
-        first = opened.readline(200)
-    return first.startswith(b"#!") and b"python" in first
-
-
-def runner(file: Path) -> Any:
-    """The module that runs files of this kind."""
-    name = _RUNNERS.get(".py" if is_script(file) else file.suffix)
-    if name is None:
-        raise Error(
-            "weft cannot run a file of this type",
-            got=str(file),
-            allowed=f"files that end in {', '.join(filter(None, _RUNNERS))}",
-        )
-    user_file.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
-    return importlib.import_module(name)

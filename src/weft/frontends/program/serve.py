@@ -13,8 +13,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from weft import progress
 from weft.device import models
@@ -26,7 +27,6 @@ from weft.frontends.program.job import Job
 from weft.frontends.program.output import Output
 from weft.frontends.program.runtime import Runtime
 from weft.frontends.program.unit import SourceFiles, Unit
-from weft.measure.profile.session import Recording
 from weft.source import toolkit
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
@@ -53,7 +53,7 @@ def main(job: Job) -> None:
     source = next((os.path.basename(f) for f in job.files if Path(f).stem == name), name)
     runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools), source)
     if job.record is not None:
-        _record(libc, job.record, Recording(**job.wanted))
+        _record(libc, job.record, job.wanted)
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     library.weft_curand(os.fsencode(toolkit.shared_library("libcurand.so") or ""))
     library.weft_gpus(job.gpus)
@@ -79,9 +79,11 @@ def main(job: Job) -> None:
     libc.exit(status)  # destructors of the program may call CUDA
 
 
-def _record(libc: ctypes.CDLL, descriptor: int, recording: Recording) -> None:
+def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> None:
     """Profiles all launches and writes the profiles at exit."""
-    settings.current = recording
+    from weft.measure.profile.session import Recording  # plain runs do without its code
+
+    settings.current = recording = Recording(**wanted)
 
     def write() -> None:
         with open(descriptor, "w", closefd=False) as file:

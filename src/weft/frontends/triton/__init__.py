@@ -21,7 +21,6 @@ from typing import Any
 
 from weft.device.selection import select, selected
 from weft.errors import LaunchError, MissingDependency, pip_install
-from weft.kernels.module import is_fast
 
 TAKES = ("triton",)
 AFTER = "triton"
@@ -39,6 +38,7 @@ def kernel(fn: Any, *, device: str = "sim", math: str = "exact") -> Any:
             next="leave it out of the environment: the simulated GPU does without",
         )
     from weft.frontends.triton.jit_kernel import TritonKernel
+    from weft.kernels.module import is_fast  # not before: scripts without kernels do without it
 
     return TritonKernel(fn, select(device).to_simulate("weft.kernel"), fast=is_fast(math))
 
@@ -70,5 +70,6 @@ def install(
                 f"weft.triton needs {name}", got="not installed", next=pip_install("triton")
             )
     from weft.frontends.triton.driver import activate
+    from weft.kernels.module import is_fast
 
     activate(model, fast=is_fast(math), alone=alone, autotune=autotune)

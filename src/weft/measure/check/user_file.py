@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from weft import user_paths
 from weft.errors import ArgumentError, Error
 from weft.measure.op import Op
 
@@ -46,22 +47,9 @@ def chosen(
     )
 
 
-def must_exist(path: Path, suffixes: Sequence[str] = (".py",), what: str = "a Python file") -> None:
-    """Raises ArgumentError if the file does not exist, and suggests a similar name."""
-    if not path.is_file():
-        names = [p.name for p in path.parent.glob("*") if p.suffix in suffixes]
-        near = difflib.get_close_matches(path.name, names, 1)
-        raise ArgumentError(
-            "this is a folder" if path.is_dir() else "no such file",
-            got=str(path),
-            allowed=what,
-            next=f"did you mean '{path.with_name(near[0])}'?" if near else "",
-        )
-
-
 def operations(path: Path) -> list[Op]:
     """The operations that a Python file defines or imports by name."""
-    must_exist(path)
+    user_paths.must_exist(path)
     name = f"weft_checked_{path.stem}"
     if name not in sys.modules or getattr(sys.modules[name], "__file__", "") != str(path):
         spec = importlib.util.spec_from_file_location(name, path)

@@ -14,20 +14,24 @@ cuDNN begin with `dnn.`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
-from weft.frontends.program.libraries import dnn, factors, fft, matmul, solver, sparse
 
-_OPERATIONS: dict[str, Callable[[Sequence[int]], int]] = {
-    **matmul.OPERATIONS,
-    **factors.OPERATIONS,
-    **fft.OPERATIONS,
-    **solver.OPERATIONS,
-    **sparse.OPERATIONS,
-}
+@functools.cache
+def _operations() -> dict[str, Callable[[Sequence[int]], int]]:
+    """All operations but cuDNN's; most programs call none."""
+    from weft.frontends.program.libraries import factors, fft, matmul, solver, sparse
+
+    tables = (each.OPERATIONS for each in (matmul, factors, fft, solver, sparse))
+    return {name: operation for table in tables for name, operation in table.items()}
 
 
 def compute(name: str, numbers: Sequence[int]) -> int:
     """Executes one call; returns the status of its library."""
     library, _, operation = name.rpartition(".")
-    return dnn.compute(operation, numbers) if library else _OPERATIONS[name](numbers)
+    if not library:
+        return _operations()[name](numbers)
+    from weft.frontends.program.libraries import dnn
+
+    return dnn.compute(operation, numbers)

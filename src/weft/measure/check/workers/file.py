@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft import user_paths
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error, MissingDependency
 from weft.measure.check import input_data, subjects, user_file
@@ -55,7 +56,7 @@ def check_file(
     progress  called with a description of each step
     """
     for file_path in (path, trusted or path):
-        user_file.must_exist(file_path)
+        user_paths.must_exist(file_path)
     if not limit > 0:
         raise ArgumentError("a time limit is above 0", got=f"{limit:g}", allowed="seconds")
     # Sealed memory files exist on Linux only.

@@ -1,0 +1,40 @@
+"""Finds the module that runs a user's file, by the kind of file."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from weft import user_paths
+from weft.errors import Error
+
+PROGRAMS = (".cu", ".cpp", ".cc", ".cxx", "")
+"""Suffixes of CUDA programs; a program of `weft nvcc` has none."""
+_RUNNERS = {
+    ".py": "weft.frontends.script",
+    **dict.fromkeys(PROGRAMS, "weft.frontends.program"),
+}
+"""Suffix -> the module whose `run(path, args, device=)` returns the exit code."""
+
+
+def is_script(file: Path) -> bool:
+    """True for .py files and for commands that Python runs, such as `torchrun` and `pytest`."""
+    if file.suffix or not file.is_file():
+        return file.suffix == ".py"
+    with file.open("rb") as opened:
+        first = opened.readline(200)
+    return first.startswith(b"#!") and b"python" in first
+
+
+def runner(file: Path) -> Any:
+    """The module that runs files of this kind."""
+    name = _RUNNERS.get(".py" if is_script(file) else file.suffix)
+    if name is None:
+        raise Error(
+            "weft cannot run a file of this type",
+            got=str(file),
+            allowed=f"files that end in {', '.join(filter(None, _RUNNERS))}",
+        )
+    user_paths.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
+    return importlib.import_module(name)

@@ -1,0 +1,162 @@
+"""Builds a program and runs it in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from weft import progress
+from weft.device.selection import Selection, select
+from weft.device.sim.run import settings
+from weft.errors import LaunchError
+from weft.frontends.program import executable
+from weft.frontends.program.build import Program, build
+from weft.frontends.program.job import Job
+from weft.frontends.program.library import runtime_library
+from weft.source import toolkit
+
+if TYPE_CHECKING:
+    from weft.measure.profile.session import Recording
+
+MOST_GPUS = 64
+"""As many as the runtime library has room for."""
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run(
+    path: str,
+    args: Sequence[str],
+    *,
+    device: str | Selection = "sim",
+    sources: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    poison: bool = False,
+    gpus: int = 1,
+    stdout: int | None = None,
+) -> int:
+    """Builds and runs the program; returns its exit code, 128 + n for signal n.
+
+    path     a source, or a program of `weft nvcc`
+    sources  more files of the program
+    flags    for nvcc, e.g. ["-Iinclude", "-DN=4", "-std=c++20"]
+    poison   fill new device memory with a pattern instead of zeros
+    gpus     the number of GPUs that the program sees
+    stdout   a file descriptor for the program's output, instead of the standard output
+    """
+    chosen = select(device)
+    if chosen.real:
+        raise LaunchError(
+            "a whole program runs on the simulated GPU alone",
+            got=f"--device {chosen.word}",
+            next=f"nvcc {path} builds it for the GPU that is there",
+        )
+    model = chosen.simulated
+    tools = toolkit.find()
+    if not os.path.splitext(path)[1] and (built := executable.unwrapped(path)) is not None:
+        program = Program(built[0], runtime_library(tools), built[1])
+    else:
+        program = build([path, *sources], flags, model.compile_for, tools)
+    if not 1 <= gpus <= MOST_GPUS:
+        raise LaunchError(
+            "this number of GPUs cannot be simulated", got=str(gpus), allowed=f"1 to {MOST_GPUS}"
+        )
+    return _run(program, model.key, (os.path.splitext(path)[0], *args), poison, gpus, stdout)
+
+
+def _run(
+    program: Program,
+    gpu: str,
+    arguments: tuple[str, ...],
+    poison: bool,
+    gpus: int,
+    stdout: int | None,
+) -> int:
+    session = settings.current
+    recording = _recording(session)
+    with (
+        _file("program", program.code) as code,
+        _file("library", program.library) as served,
+        _file("report", b"") as report,
+    ):
+        job = Job(code, served, program.files, gpu, arguments, progress.enabled)
+        job = replace(job, poison=poison, gpus=gpus)
+        if recording is not None:
+            job = replace(job, record=report, wanted=recording.wanted)
+        elif session is not None:
+            job = replace(job, report=report)
+        command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
+        status = _ended(command, (code, served, report), stdout)
+        if recording is not None:
+            recording.add_record(f"/proc/self/fd/{report}")
+        elif session is not None:
+            from weft.frontends.program.sanitizer.report import (
+                merge_findings,  # plain runs do without its code
+            )
+
+            merge_findings(session, report)
+    if status >= 0:
+        return status
+    name = signal.Signals(-status).name
+    if name == "SIGINT":
+        print("weft: interrupted", file=sys.stderr)
+    hint = ": host code that touched what is not its own?" if name == "SIGSEGV" else ""
+    if name not in ("SIGINT", "SIGPIPE", "SIGTERM"):
+        print(f"weft: the program was ended by {name}{hint}", file=sys.stderr)
+    return 128 - status
+
+
+def _recording(session: settings.Session | None) -> Recording | None:
+    """The session, if it is a profiler's."""
+    if session is None:
+        return None
+    from weft.measure.profile.session import Recording  # plain runs do without its code
+
+    return session if isinstance(session, Recording) else None
+
+
+def _ended(command: Sequence[str], files: Sequence[int], stdout: int | None) -> int:
+    """Waits for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
+
+    SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
+    Python's own handler, which prints a traceback, is removed.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before: dict[int, Any] = {}
+    try:
+        process = subprocess.Popen(command, pass_fds=files, stdout=stdout)
+
+        def forward(number: int, frame: FrameType | None) -> None:
+            process.send_signal(number)
+
+        if (
+            threading.current_thread() is threading.main_thread()
+        ):  # only the main thread may set handlers
+            before |= {number: signal.signal(number, forward) for number in _FORWARDED}
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    try:
+        return process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _file(name: str, data: bytes) -> Iterator[int]:
+    """An anonymous file, freed with the last process that has it open."""
+    descriptor = os.memfd_create(f"weft-{name}")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        yield descriptor
+    finally:
+        os.close(descriptor)
