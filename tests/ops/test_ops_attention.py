@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -293,19 +295,46 @@ SLOW_KEPT = {
 def test_kept_scores(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of scores that are kept, and computed again, give the same results."""
     query, key, options = SLOW_KEPT[subject[5:]] if subject.startswith("slow") else KEPT[subject]
+    monkeypatch.setattr(backward, "_turns", lambda job, gpu: [(0, 1), (1, 1)])
+    kept_as_again(query, key, options)
+
+
+def kept_as_again(query: Any, key: Any, options: dict[str, Any]) -> None:
     q, k, v = (drawn(*n, seed=s) for s, n in enumerate((query, key, key)))
     out, lse = weft.ops.attention_lse(q, k, v, **options)
-    monkeypatch.setattr(backward, "_turns", lambda job, gpu: [(0, 1), (1, 1)])
-    op = library.function("attention_backward")
-    causal, shared = (options.get(n, False) for n in ("is_causal", "enable_gqa"))
-    tensors = (drawn(*query, seed=4), None, q, k, v, out, lse, *(None,) * 4)
-    request = op.request(*tensors, 0, 0, causal, None, shared, 0.0, 0, 0)
     again, kept = (
-        runner(made.build(), len(tensors), q.device, 2)(*tensors, 0, 0)
-        for made in backward.candidates(request)
+        made() for made in backward_runs(drawn(*query, seed=4), (q, k, v), out, lse, options)
     )
     assert torch.equal(again[1], kept[1]) and torch.equal(again[2], kept[2])
     torch.testing.assert_close(again[0], kept[0], rtol=2e-3, atol=2e-3)
+
+
+def backward_runs(
+    grad: Any, qkv: Any, out: Any, lse: Any, options: dict[str, Any]
+) -> list[Callable[[], Any]]:
+    """Runs of the candidates of a backward call, that keeps scores the last."""
+    op = library.function("attention_backward")
+    causal, shared = (options.get(n, False) for n in ("is_causal", "enable_gqa"))
+    tensors = (grad, None, *qkv, out, lse, *(None,) * 4)
+    request = op.request(*tensors, 0, 0, causal, None, shared, 0.0, 0, 0)
+    return [
+        functools.partial(runner(c.build(), len(tensors), grad.device, 2), *tensors, 0, 0)
+        for c in backward.candidates(request)
+    ]
+
+
+def test_kept_scores_of_two_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair of warps has 32 keys: the last one has 10 here, and the next head's scores follow."""
+    monkeypatch.setenv("WEFT_DRAFTS", "1")
+    monkeypatch.setitem(backward.TILES, 32, backward.TILES[32]._replace(paired=True))
+    q, grad = drawn(1, 2, 20, 32), drawn(1, 2, 20, 32, seed=4)
+    k, v = (drawn(1, 2, 74, 32, seed=s) for s in (2, 3))
+    scores = (q.double() @ k.double().mT) / 32**0.5
+    out, lse = (scores.softmax(-1) @ v.double()).to(HALF), scores.logsumexp(-1).float()
+    ours = backward_runs(grad, (q, k, v), out, lse, {})[-1]()
+    theirs = gradients(by_torch, [x.double() for x in (q, k, v)], grad.double())
+    for one, two in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.double(), two, rtol=2e-3, atol=2e-3)
 
 
 def test_gradients_of_lse() -> None:

@@ -246,13 +246,15 @@ struct KeyGradients {
         }
     }
 
-    // Writes gradients of scores to memory. GUARDED: some tiles may be hidden by a causal mask, and have no place.
+    // Writes gradients of scores to memory. GUARDED: some tiles may be hidden by a causal mask, or be past the last key, and
+    // have no place: the next head's first tiles are there.
     template <bool GUARDED>
     __device__ __forceinline__ void keep(const float (&dw)[M][N][4], int head, int tile) const {
         int index = at.index * p.group + head - head0, row16 = tile * (BM / 16);
 #pragma unroll
         for (int m = 0; m < M; ++m) {
             int key16 = mine / 16 + m;
+            if (GUARDED && key16 * 16 >= span.keys) continue;
             unsigned* to = reinterpret_cast<unsigned*>(kept + (g.row(index, key16) + row16) * KEPT) + lane;
 #pragma unroll
             for (int n = 0; n < N / 2; ++n) {
