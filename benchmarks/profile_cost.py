@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-os.environ["WEFT_THREADS"] = "1"
+os.environ.update(WEFT_THREADS="1", WEFT_DRAFTS="0")
 
 import typer
 from rich.console import Console

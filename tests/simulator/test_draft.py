@@ -57,14 +57,15 @@ def test_a_draft_gives_the_same_bits(made: list[bool]) -> None:
 def test_drafts_are_for_the_thread_that_asks() -> None:
     seen = []
     with draft.drafts():
-        other = threading.Thread(target=lambda: seen.append(draft.wanted()))
+        other = threading.Thread(target=lambda: seen.append(draft.chosen()))
         other.start()
         other.join()
-        assert draft.wanted()
-    assert seen == [False] and not draft.wanted()
+        assert draft.chosen() is draft.Tier.DRAFT
+    assert seen == [draft.Tier.FULL] and draft.chosen() is draft.Tier.FULL
 
 
 def test_the_environment_asks_for_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for value, wanted in {"1": True, "0": False, "": False}.items():
+    tiers = {"1": draft.Tier.DRAFT, "0": draft.Tier.FULL, "": draft.Tier.BOTH}
+    for value, tier in tiers.items():
         monkeypatch.setenv("WEFT_DRAFTS", value)
-        assert draft.wanted() is wanted
+        assert draft.chosen() is tier

@@ -24,7 +24,7 @@ class Worker:
     SITES, SLOTS, SLOT_COUNT, ID = 0, 8, 16, 24
     ERROR, ERROR_SITE, ERROR_LANE, ERROR_ADDRESS, ERROR_SLOT, ERROR_WARP = 32, 40, 48, 56, 64, 72
     PROGRESS, CHANGES, BATCH_NEXT, BATCH_END, OBSERVER, CHANGED = 80, 88, 96, 104, 112, 120
-    ERROR_SPACE, ERROR_BYTES, ERROR_WRITES = 128, 136, 144
+    ERROR_SPACE, ERROR_BYTES, ERROR_WRITES, REPLACE = 128, 136, 144, 152
     SIZE = 192
 
 
@@ -68,7 +68,8 @@ class Status:
 class Run:
     """What `run` returns."""
 
-    FINISHED, FAULT, STOPPED, DEADLOCK = 0, 1, 2, 3
+    FINISHED, FAULT, STOPPED, DEADLOCK, REPLACED = 0, 1, 2, 3, 4
+    """REPLACED: it was asked, by `Worker.REPLACE`, to let other code of the same IR go on."""
 
 
 class Fault:

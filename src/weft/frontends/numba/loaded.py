@@ -58,8 +58,8 @@ class Loaded(Kernel):
         """The number of resident blocks per SM."""
         sim = module(self.program, self.simulator)
         grid = LaunchConfig((1, 1, 1), (threads, 1, 1), shared)
-        compiled = sim.compiled(self.entry, grid.block)
-        return sim.resident_blocks(compiled, grid, sim.registers(self.entry)) // sim.model.sms
+        info = sim.code(self.entry, grid.block).info
+        return sim.resident_blocks(info, grid, sim.registers(self.entry)) // sim.model.sms
 
 
 class Attributes(NamedTuple):

@@ -83,6 +83,8 @@ class _Worker:
         b.store(self.zero, self.idle)
         with b.forever() as again:
             b.jump_if(_stopped(b, self.context), "stopped", rare=True)
+            replaced = b.val("i32", 0, f"load volatile i32, {b.at(worker, Worker.REPLACE).typed}")
+            b.jump_if(replaced.ne(0), "replaced", rare=True)
             slots = b.load("ptr", 0, b.at(worker, Worker.SLOTS))
             slot = b.at(slots, b.load("i32", 0, self.current).zext("i64") * slot_bytes)
             occupied = b.load("i32", 0, b.at(slot, Slot.STATE)).ne(0)
@@ -95,6 +97,9 @@ class _Worker:
                 b.ret(b.integer("i32", Run.FINISHED))
         b.place("stopped")
         b.ret(b.integer("i32", Run.STOPPED))
+        b.place("replaced")
+        b.store(self.zero, b.at(worker, Worker.REPLACE))
+        b.ret(b.integer("i32", Run.REPLACED))
 
     def _call(self, kind: str, name: str, slot: Val) -> str:
         args = ", ".join(v.typed for v in (self.context, self.worker, slot))

@@ -20,8 +20,8 @@ from weft.device.sim.run.launch import thread_count
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
-    from weft.device.sim.run.compile import Compiled
     from weft.device.sim.run.module import SimModule
+    from weft.device.sim.run.tiers.kernel_code import KernelCode
 
 
 class _Ahead:
@@ -29,14 +29,14 @@ class _Ahead:
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
-        self.compiled: dict[tuple[SimModule, str, Dim3], Future[Compiled]] = {}
+        self.compiled: dict[tuple[SimModule, str, Dim3], Future[KernelCode]] = {}
 
     def run(self, asked: settings.Request) -> None:
         plan = asked.plan
         place = plan.sim, plan.entry, plan.config.block
         if place not in self.compiled:
-            work = partial(plan.sim.compiled, plan.entry, plan.config.block)
-            # `draft.wanted` is a context variable of the caller.
+            work = partial(plan.sim.code, plan.entry, plan.config.block)
+            # `draft.chosen` asks a context variable of the caller.
             self.compiled[place] = self._pool.submit(copy_context().run, work)
 
 

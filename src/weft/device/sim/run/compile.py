@@ -1,11 +1,14 @@
-"""A kernel of a PTX module, compiled for one block shape."""
+"""Machine code of a kernel for one block shape: from the cache, or made by LLVM."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import time
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft import cache, progress
 from weft.device import jit
@@ -20,44 +23,86 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Machine code for one kernel and block shape."""
+    """Machine code for one kernel and block shape.
+
+    ir       a digest of its IR: codes of the same IR have the same frames, so that one can go on
+             with blocks that another has begun
+    seconds  processor time that LLVM took
+    """
 
     info: CodeInfo
     code: jit.Code
+    ir: str
+    seconds: float
 
 
-def compile_kernel(
-    parsed: Callable[[], Module],
-    text: str,
-    entry: str,
-    shape: Dim3,
-    *,
-    fast: bool = False,
-    observer: Observer | None = None,
-    draft: bool = False,
-) -> Compiled:
-    """Takes the code from the cache, or makes it; only then `parsed` is asked for the module."""
-    seen = observer.key if observer is not None else ""
-    how = (fast, seen, *(("draft",) if draft else ()))
-    # `jit.identity` names the CPU: code for another one may not run here.
-    key = cache.key("sim", generator(), jit.identity(), text, entry, repr(shape), *how)
-    if (data := cache.get("sim", key)) and (found := _load(data)):
-        return found
-    from weft.device.sim.emit.generate import generate  # cached code needs no generator
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The IR of a kernel, packed: it may be kept for long."""
 
-    with progress.compiling(f"{entry} for the simulated GPU"):
-        ir, info = generate(parsed(), entry, shape, fast=fast, observer=observer)
-        head = json.dumps(asdict(info)).encode()
-        code = jit.compile_object(ir, draft=draft)
-    cache.put("sim", key, len(head).to_bytes(4, "little") + head + code)
-    return Compiled(info, jit.load_object(code))
+    packed: bytes
+    info: CodeInfo
+    digest: str
+
+    @property
+    def text(self) -> str:
+        return zlib.decompress(self.packed).decode()
 
 
-def _load(data: bytes) -> Compiled | None:
-    """What an entry of the cache holds; None for one that cannot be loaded."""
-    size = int.from_bytes(data[:4], "little")
-    try:
-        info = CodeInfo(**json.loads(data[4 : 4 + size]))
-        return Compiled(info, jit.load_object(data[4 + size :]))
-    except (ValueError, TypeError, jit.BadObject):
-        return None
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What is to be compiled; `parsed` is only asked for the module if its code is not cached."""
+
+    parsed: Callable[[], Module]
+    text: str
+    entry: str
+    shape: Dim3
+    fast: bool = False
+    observer: Observer | None = None
+
+    def cached(self, *, draft: bool) -> Compiled | None:
+        """The code in the cache; None if there is none that can be loaded."""
+        data = cache.get("sim", self._key(draft))
+        if not data:
+            return None
+        size = int.from_bytes(data[:4], "little")
+        try:
+            head: dict[str, Any] = json.loads(data[4 : 4 + size])
+            code = jit.load_object(data[4 + size :])
+            return Compiled(CodeInfo(**head["info"]), code, head["ir"], head["seconds"])
+        except (ValueError, TypeError, KeyError, jit.BadObject):
+            return None
+
+    def generate(self) -> Source:
+        """The IR; raises what is wrong with the kernel."""
+        from weft.device.sim.emit.generate import generate  # cached code needs no generator
+
+        text, info = generate(
+            self.parsed(), self.entry, self.shape, fast=self.fast, observer=self.observer
+        )
+        data = text.encode()
+        return Source(zlib.compress(data, 1), info, hashlib.sha256(data).hexdigest())
+
+    def compile(self, *, draft: bool) -> tuple[Compiled, Source]:
+        """Generates the IR and compiles it in this process."""
+        with progress.compiling(f"{self.entry} for the simulated GPU"):
+            source = self.generate()
+            begin = time.thread_time()
+            data = jit.compile_object(source.text, draft=draft)
+            seconds = time.thread_time() - begin
+        return self.keep(source, data, seconds, draft=draft), source
+
+    def keep(self, source: Source, data: bytes, seconds: float, *, draft: bool) -> Compiled:
+        """Loads the object file made from `source`, and puts it into the cache."""
+        about = {"info": asdict(source.info), "ir": source.digest, "seconds": seconds}
+        head = json.dumps(about).encode()
+        cache.put("sim", self._key(draft), len(head).to_bytes(4, "little") + head + data)
+        return Compiled(source.info, jit.load_object(data), source.digest, seconds)
+
+    def _key(self, draft: bool) -> str:
+        seen = self.observer.key if self.observer is not None else ""
+        how = (self.fast, seen, *(("draft",) if draft else ()))
+        # `jit.identity` names the CPU: code for another one may not run here.
+        return cache.key(
+            "sim", generator(), jit.identity(), self.text, self.entry, repr(self.shape), *how
+        )

@@ -1,10 +1,11 @@
-"""Drafts: machine code that LLVM makes quickly and that runs slowly.
+"""Which code a launch gets: drafts, full code, or one after the other.
 
-A kernel that runs a few times on small arrays is compiled longer than it runs; unrolled ones by
-far, whose registers LLVM takes most of a minute to join. Inside of `drafts()` launches of this
-thread get code without these passes: the same instructions of the same IR, so the same bits.
-`WEFT_DRAFTS=1` in the environment does this for all launches. A launch `kernel[grid, block]` keeps
-the code it was first given.
+A draft is machine code that LLVM makes quickly and that runs slowly: the same instructions of the
+same IR as in the full code, so the same bits. By default a kernel starts as a draft, and its full
+code is made in the background once that pays (`tiers`). Inside of `drafts()` launches of this
+thread get drafts only. `WEFT_DRAFTS` in the environment decides for all launches: `1` drafts only,
+`0` full code only, compiled before the launch runs. A launch `kernel[grid, block]` keeps the choice
+of its first time.
 """
 
 from __future__ import annotations
@@ -13,14 +14,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 
 VARIABLE = "WEFT_DRAFTS"
 _wanted: ContextVar[bool] = ContextVar("weft_drafts", default=False)
 
 
-def wanted() -> bool:
-    """Do launches of this thread get drafts?"""
-    return _wanted.get() or os.environ.get(VARIABLE, "0") not in ("", "0")
+class Tier(Enum):
+    """The code that launches get."""
+
+    DRAFT, FULL, BOTH = "draft", "full", "both"
+
+
+def chosen() -> Tier:
+    """What launches of this thread get."""
+    value = os.environ.get(VARIABLE, "")
+    if _wanted.get() or value not in ("", "0"):
+        return Tier.DRAFT
+    return Tier.FULL if value == "0" else Tier.BOTH
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from weft.device.base import Allocation, LaunchConfig, Packed
 from weft.device.sim.layout import Context, Run
 from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.compile import Compiled
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.device_runtime import Grid
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
+from weft.device.sim.run.tiers.kernel_code import KernelCode
 from weft.device.time_limit import limited, within
 from weft.memory_errors import memory_for
 
@@ -73,15 +73,15 @@ class Plan:
     def prepare(self) -> None:
         """Compiles the kernel, and settles what depends on its code."""
         sim, config = self.sim, self.config
-        self.compiled = sim.compiled(self.entry, config.block, self.observer)
-        info = self.compiled.info
+        self.code = sim.code(self.entry, config.block, self.observer)
+        info = self.code.info
         if info.grid_barrier and self.cooperative:
             sim.check_cooperative(self.entry, config)
         self._small = not info.loops and self.total * info.warps <= QUICK_WARPS
         # A block that never waits runs to its end before the next one starts.
         self._slots = 1
         if info.waits:  # in steps, so that grids of about a size share their memory
-            resident = sim.resident_blocks(self.compiled, config)
+            resident = sim.resident_blocks(info, config)
             self._slots = min(1 << (self.total - 1).bit_length(), resident)
         self._idle_one = self._idle(1)
         self._prepared = True
@@ -147,7 +147,7 @@ class Plan:
         quick = self._small and time_limit is None
         idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
         sim = self.sim
-        served = self.compiled.info.calls_host or sim.root.allocates
+        served = self.code.info.calls_host or sim.root.allocates
         rows = [number for a in memory for number in (a.address, a.nbytes, a.writable, 0)]
         rows += sim.image.rows
         arena = self._take(idle, len(rows) // 4 + 1, quick)
@@ -168,7 +168,7 @@ class Plan:
         seen = self._observe(arena, memory) if self.observer is not None else None
         try:
             if quick:
-                results = [self.compiled.code.run(arena.address, arena.workers[0].address)]
+                results = [self._run_here(arena)]
             else:
                 results = self._run_threads(arena, keep, time_limit)
             if results.count(Run.FINISHED) < len(results) or (
@@ -194,7 +194,7 @@ class Plan:
 
         assert self.observer is not None
         every = [*memory, *self.sim.owned()]
-        seen = Observation(self.compiled.info, self.config, every, arena)
+        seen = Observation(self.code.info, self.config, every, arena)
         if self.sim.root.allocates:
             seen.heap = self.sim.services.heap
         with memory_for(f"what is observed of {self.entry}"):
@@ -207,7 +207,7 @@ class Plan:
         return self.sim.idle(self.entry, block, shared, workers, self._slots, key)
 
     def _take(self, idle: list[Arena], rows: int, quick: bool) -> Arena:
-        sim, info = self.sim, self.compiled.info
+        sim, info = self.sim, self.code.info
         # Kernels may allocate while they run, and the table cannot move then.
         need = rows + (sim.services.heap.most if sim.root.allocates else 0)
         with contextlib.suppress(IndexError):
@@ -224,16 +224,26 @@ class Plan:
                 rows=need + SPARE_ROWS,
             )
 
+    def _run_here(self, arena: Arena) -> int:
+        code = self.code
+        if code.settled:
+            return code.run(arena, 0)
+        begin = time.perf_counter()
+        result = code.run(arena, 0)
+        code.spend(time.perf_counter() - begin)
+        return result
+
     def _run_threads(self, arena: Arena, keep: object, time_limit: float | None) -> list[int]:
         workers = range(len(arena.workers))
         limit = limited(time_limit)
         deadline = math.inf if limit is None else limit.end
-        with Watch(arena) as watch:
-            tasks = ThreadTasks(
-                [functools.partial(_work, self.compiled, arena, i, keep) for i in workers]
-            )
+        code, clock = self.code, _Stopwatch(len(workers))
+        with Watch(arena) as watch, code.serving(arena):
+            tasks = ThreadTasks([functools.partial(_work, code, arena, i, keep) for i in workers])
             try:
                 while not tasks.wait(max(0.0, min(PAUSE, deadline - time.monotonic()))):
+                    if not code.settled:
+                        code.spend(clock.lap(), arena, self.total)
                     watch.expired = time.monotonic() >= deadline
                     if watch.expired or watch.stuck():
                         arena.context[Context.STOP // 8] = 1
@@ -242,10 +252,24 @@ class Plan:
                 arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, let it through
                 tasks.wait()
                 raise
+        if not code.settled:
+            code.spend(clock.lap())
         arena.verdict = watch.verdict
         return tasks.results()
 
 
-def _work(compiled: Compiled, arena: Arena, worker: int, keep: object) -> int:
+class _Stopwatch:
+    """Running time of a launch since it was last asked, of all its threads."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads, self._last = threads, time.perf_counter()
+
+    def lap(self) -> float:
+        now = time.perf_counter()
+        seconds, self._last = (now - self._last) * self._threads, now
+        return seconds
+
+
+def _work(code: KernelCode, arena: Arena, worker: int, keep: object) -> int:
     """One thread's part; it holds all that the code touches, should its caller not wait for it."""
-    return compiled.code.run(arena.address, arena.workers[worker].address)
+    return code.run(arena, worker)

@@ -15,10 +15,12 @@ from numpy.typing import DTypeLike, NDArray
 from weft.device.base import Allocation, Dim3, LaunchConfig, Program
 from weft.device.models import GpuModel
 from weft.device.occupancy import occupancy
+from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import draft
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.compile import Compiled, compile_kernel
+from weft.device.sim.run.compile import Job
 from weft.device.sim.run.image import Image
+from weft.device.sim.run.tiers.kernel_code import KernelCode
 from weft.device.summary import Entry, ModuleSummary, choose, matching
 from weft.errors import Error, LaunchError
 from weft.memory_errors import memory_for
@@ -58,7 +60,7 @@ class SimModule:
         self._summary: ModuleSummary | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
-        self._compiled: dict[tuple[str, Dim3, str, bool], Compiled] = {}
+        self._code: dict[tuple[str, Dim3, str, draft.Tier], KernelCode] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
         # Reentrant: `Plan.under` holds it while its plan compiles.
         self._lock = threading.RLock()
@@ -140,30 +142,29 @@ class SimModule:
             for name, x in self.image.placed.items()
         ]
 
-    def compiled(self, entry: str, block: Dim3, observer: Observer | None = None) -> Compiled:
+    def code(self, entry: str, block: Dim3, observer: Observer | None = None) -> KernelCode:
         """Machine code of a kernel for one block size, with an observer's beside it."""
-        place = entry, block, "" if observer is None else observer.key, draft.wanted()
+        tier = draft.chosen()
+        place = entry, block, "" if observer is None else observer.key, tier
         with self._lock:
-            compiled = self._compiled.get(place)
-            if compiled is None:
-                how: dict[str, Any] = {"fast": self.fast, "observer": observer, "draft": place[3]}
-                compiled = compile_kernel(lambda: self.module, self.ptx.text, entry, block, **how)
-                self._compiled[place] = compiled
-        return compiled
+            if place not in self._code:
+                job = Job(lambda: self.module, self.ptx.text, entry, block, self.fast, observer)
+                self._code[place] = KernelCode(job, tier)
+        return self._code[place]
 
     def idle(self, *place: object) -> list[Arena]:
         """Arenas that wait for a launch of their kind; taking and giving back are atomic."""
         return self._idle.setdefault(place, [])
 
     def resident_blocks(
-        self, compiled: Compiled, config: LaunchConfig, registers: int | None = None
+        self, info: CodeInfo, config: LaunchConfig, registers: int | None = None
     ) -> int:
         """Blocks the simulated GPU holds at once; registers that are not given limit nothing."""
         fits = occupancy(
             self.model,
-            threads=compiled.info.threads,
+            threads=info.threads,
             registers=registers,
-            shared_bytes=compiled.info.shared_bytes + config.shared_bytes,
+            shared_bytes=info.shared_bytes + config.shared_bytes,
         )
         return max(1, fits.blocks) * self.model.sms
 
@@ -175,9 +176,9 @@ class SimModule:
 
     def check_cooperative(self, entry: str, config: LaunchConfig) -> None:
         """Refuses a grid whose blocks wait for each other and do not all run at once."""
-        compiled = self.compiled(entry, config.block)
+        info = self.code(entry, config.block).info
         registers, total = self.registers(entry), math.prod(config.grid)
-        most = self.resident_blocks(compiled, config, registers)
+        most = self.resident_blocks(info, config, registers)
         if total > most:
             raise LaunchError(
                 f"{self.name(entry)}: too many blocks for a cooperative launch",

@@ -1,0 +1,143 @@
+"""Compiles full code in processes of its own, while launches run on drafts.
+
+LLVM cannot be stopped, and a thread inside of it would delay the exit of the process. A process can
+be ended at any time, and its memory is free afterwards. It is started for the first job and ends
+when there has been none for a while. Where it cannot be started, jobs fail, and drafts go on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import weft
+
+Done = Callable[[bytes, float], None]
+"""Is given the object file and the seconds it took; no bytes: it could not be made."""
+
+LINGER = 2.0
+"""Seconds that a process without jobs waits for the next one."""
+MOST = max(1, (os.cpu_count() or 1) // 2)
+"""Processes at a time: launches want the other cores."""
+
+_START = "from weft.device.sim.run.tiers.server import serve; serve()"
+_ANSWER = struct.Struct("<Qd")
+_changed = threading.Condition()
+_jobs: deque[tuple[Callable[[], str], Done]] = deque()
+_threads: list[threading.Thread] = []
+_processes: set[subprocess.Popen[bytes]] = set()
+_exiting = False
+
+
+def submit(text: Callable[[], str], done: Done) -> None:
+    """Compiles the IR that `text` returns; `done` is called in another thread."""
+    with _changed:
+        _jobs.append((text, done))
+        _threads[:] = [t for t in _threads if t.is_alive()]
+        if len(_threads) < MOST:
+            # A daemon: deadlock detection does not count it as a thread that may write.
+            _threads.append(threading.Thread(target=_work, name="weft compiles", daemon=True))
+            _threads[-1].start()
+        _changed.notify()
+
+
+def _work() -> None:
+    """One thread and its process, until there are no more jobs."""
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        while True:
+            with _changed:
+                if not _changed.wait_for(lambda: _jobs or _exiting, LINGER) or _exiting:
+                    _threads.remove(threading.current_thread())  # the next job starts another
+                    return
+                text, done = _jobs.popleft()
+            process = process or _start()
+            done(*_compiled(process, text()))
+            if process is not None and process.poll() is not None:
+                _end(process)
+                process = None
+    finally:
+        _end(process)
+
+
+def _start() -> subprocess.Popen[bytes] | None:
+    """None where no process can be started."""
+    places = [*sys.path, *(str(Path(x).parent) for x in weft.__path__)]
+    command = f"import sys; sys.path[:] = {places!r}; {_START}"
+    # Without the site's hooks it starts in half the time. What is preloaded is for the program.
+    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", command],
+            stdin=pipe, stdout=pipe, stderr=none, env=environment,
+        )  # fmt: skip
+    except OSError:
+        return None
+    with _changed:
+        _processes.add(process)
+    return process
+
+
+def _compiled(process: subprocess.Popen[bytes] | None, text: str) -> tuple[bytes, float]:
+    if process is None:
+        return b"", 0.0
+    assert process.stdin is not None and process.stdout is not None
+    data = text.encode()
+    with contextlib.suppress(OSError):  # a process that was ended answers nothing
+        process.stdin.write(len(data).to_bytes(8, "little") + data)
+        process.stdin.flush()
+        head = process.stdout.read(_ANSWER.size)
+        if len(head) == _ANSWER.size:
+            size, seconds = _ANSWER.unpack(head)
+            return process.stdout.read(size), seconds
+    return b"", 0.0
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
+    if process is None:
+        return
+    process.kill()  # it has no work, or its work is not wanted any more
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    with _changed:
+        _processes.discard(process)
+
+
+@atexit.register
+def _exit() -> None:
+    global _exiting
+    with _changed:
+        _exiting = True
+        _jobs.clear()
+        _changed.notify_all()
+        left = list(_processes)
+    for process in left:
+        process.kill()
+        process.wait()
+
+
+def _forget() -> None:
+    """In a child of `fork`, which has none of these threads; the processes are its parent's."""
+    global _changed
+    _changed = threading.Condition()
+    _jobs.clear()
+    _threads.clear()
+    for process in _processes:
+        process.returncode = 0  # not to be waited for here
+    _processes.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

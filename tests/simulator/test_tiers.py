@@ -1,0 +1,165 @@
+"""Two tiers: a draft runs first, full code is made meanwhile and takes over between blocks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import weft
+from weft.device import jit
+from weft.device.sim.layout import Run
+from weft.device.sim.run.compile import Compiled
+from weft.device.sim.run.tiers import background, kernel_code
+
+pytestmark = pytest.mark.sim
+
+SOURCE = r"""
+__global__ void mix(const float* x, float* y, const volatile int* flag, int n) {
+    __shared__ float tile[64];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    tile[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    float sum = 0.0f;
+    for (int k = 0; k <= threadIdx.x % 7; ++k) sum = fmaf(tile[(threadIdx.x + k) % 64], 1.7f, sum);
+    if (blockIdx.x == 5 && threadIdx.x % 3 == 0) while (*flag == 0);  // other lanes wait below
+    __syncthreads();
+    sum += __shfl_xor_sync(0xffffffffu, sum, 3) + tile[63 - threadIdx.x];
+    if (i < n) y[i] = expf(sum) / (1.0f + sum * sum);
+}
+"""
+N = 1000
+X = np.random.default_rng(1).standard_normal(N).astype(np.float32)
+
+
+LEAVES = """
+import time
+import numpy as np
+import weft
+from weft.device.sim.run.tiers import background, kernel_code
+
+kernel_code.FULL_COST = 0.0
+background._START = "import time; time.sleep(1000)"
+x, flag = np.ones(100, np.float32), np.ones(1, np.int32)
+weft.cuda({source!r}).mix[2, 64](x, x.copy(), flag, 100)
+while not background._processes:
+    time.sleep(0.01)
+print(*(p.pid for p in background._processes))
+"""
+"""A program that ends while its full code is made."""
+
+
+class Seen:
+    """What happens to the code of kernels."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[int, int]] = []
+        """Which code a worker ran, in the order of loading, and what it returned."""
+        self.replaced = threading.Event()
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """Full code is asked for as soon as a draft has run for any time at all."""
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("WEFT_DRAFTS", raising=False)
+    monkeypatch.setattr(kernel_code, "FULL_COST", 0.0)
+    monkeypatch.setattr(background, "LINGER", 0.0)  # no process is left to the next test
+    seen, loaded = Seen(), itertools.count()
+    load, replace = jit.load_object, kernel_code.KernelCode._replace
+
+    def load_object(data: bytes) -> jit.Code:
+        code, number = load(data), next(loaded)
+        run = code.run
+
+        def recorded(context: int, worker: int) -> int:
+            result = run(context, worker)
+            seen.runs.append((number, result))
+            return result
+
+        code.run = recorded
+        return code
+
+    def _replace(code: kernel_code.KernelCode, full: Compiled | None) -> None:
+        replace(code, full)
+        seen.replaced.set()
+
+    monkeypatch.setattr(jit, "load_object", load_object)
+    monkeypatch.setattr(kernel_code.KernelCode, "_replace", _replace)
+    return seen
+
+
+def launch(flag: int = 1) -> NDArray[np.float32]:
+    """One launch in which no block waits; `flag` 0: block 5 waits for ever."""
+    y = np.zeros_like(X)
+    weft.cuda(SOURCE).mix[16, 64](X, y, np.array([flag], np.int32), N)
+    return y
+
+
+def launch_until(event: threading.Event) -> NDArray[np.float32]:
+    """One launch, in which block 5 waits for the event."""
+    y, flag = np.zeros_like(X), np.zeros(1, np.int32)
+    thread = threading.Thread(target=lambda: weft.cuda(SOURCE).mix[16, 64](X, y, flag, N))
+    thread.start()
+    assert event.wait(60)
+    flag[0] = 1
+    thread.join()
+    return y
+
+
+def test_full_code_goes_on_with_blocks_that_a_draft_has_begun(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_over = launch_until(seen.replaced)
+    assert (0, Run.REPLACED) in seen.runs and (1, Run.FINISHED) in seen.runs
+    seen.runs.clear()
+    again = launch()
+    assert {number for number, _ in seen.runs} == {2}, "the cache has the full code"
+    monkeypatch.setenv("WEFT_DRAFTS", "1")
+    draft = launch()
+    assert taken_over.any()
+    assert taken_over.tobytes() == again.tobytes() == draft.tobytes()
+
+
+def test_a_draft_of_the_cache_is_replaced_as_well(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_DRAFTS", "1")
+    draft = launch()
+    assert seen.runs and not seen.replaced.is_set()
+    monkeypatch.delenv("WEFT_DRAFTS")
+    taken_over = launch_until(seen.replaced)
+    assert (1, Run.REPLACED) in seen.runs and (2, Run.FINISHED) in seen.runs
+    assert taken_over.tobytes() == draft.tobytes()
+
+
+def test_short_launches_stay_drafts(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_code, "FULL_COST", 1e9)
+    monkeypatch.setattr(background, "submit", lambda *_: pytest.fail("full code does not pay"))
+    launch()
+    assert {number for number, _ in seen.runs} == {0}
+
+
+def test_the_draft_stays_where_no_process_can_start(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
+    y = launch_until(seen.replaced)
+    assert y.any() and {number for number, _ in seen.runs} == {0}
+
+
+def test_an_exit_waits_for_no_compiler(seen: Seen, tmp_path: Path) -> None:
+    script = tmp_path / "leave.py"
+    script.write_text(LEAVES.format(source=SOURCE))
+    done = subprocess.run(
+        [sys.executable, script], stdout=subprocess.PIPE, check=True, text=True, timeout=60
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
