@@ -18,8 +18,6 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-import weft
-
 Done = Callable[[bytes, float], None]
 """Is given the object file and the seconds it took; no bytes: it could not be made."""
 
@@ -70,7 +68,7 @@ def _work() -> None:
 
 def _start() -> subprocess.Popen[bytes] | None:
     """None where no process can be started."""
-    places = [*sys.path, *(str(Path(x).parent) for x in weft.__path__)]
+    places = [*sys.path, str(Path(__file__).parents[5])]  # an import hook may have found weft
     command = f"import sys; sys.path[:] = {places!r}; {_START}"
     # Without the site's hooks it starts in half the time. What is preloaded is for the program.
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
