@@ -268,6 +268,16 @@ def test_the_pool_survives_its_processes() -> None:
     assert values == ["did 1", None, "did 2", None, "broke", "did it again", "did 3"]
 
 
+def test_the_pool_stops_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a task that is not finished nor those that are not begun keep it."""
+    monkeypatch.setattr(pool, "GRACE", 0.1)
+    seen: list[Any] = []
+    for _, answer in pool.run(["1", "hang", "2"], 1, pool_tasks.start, stop=lambda: bool(seen)):
+        seen.append(answer and answer.value)
+    assert seen == ["did 1"]
+    assert not list(pool.run(["1"], 1, pool_tasks.start, limit=0.0))
+
+
 def test_a_process_that_cannot_start() -> None:
     with pytest.raises(weft.Error, match="ended while it started"):
         next(pool.run(["1"], 1, pool_tasks.fail))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from weft.ops.sweep.host import HostTime
     from weft.ops.sweep.run import Result
     from weft.ops.sweep.whole import Batch, Swept
+
+
+HOST = 15.0
+"""Seconds that are kept of the limit for the host's times, which are taken last."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,11 @@ def run(options: Options) -> None:
     batches = _batches(cases, options)
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
     gpu.need("weft bench ops", instead)
-    swept = _swept(batches, options)
-    times: list[HostTime] = host.times([case.name for case in cases])
-    if options.record is not None:
+    begin = time.monotonic()
+    swept, ended = _swept(batches, options)
+    late = ended or time.monotonic() - begin > options.limit - HOST / 2
+    times: list[HostTime] = [] if late else host.times([case.name for case in cases])
+    if options.record is not None and times:
         bind.with_torch("weft.ops.sweep.whole").append(options.record, [], times)
     if options.json:
         facts = {"ops": [s.to_dict() for s in swept], "host": [t.to_dict() for t in times]}
@@ -86,9 +93,13 @@ def _batches(cases: Sequence[Case], options: Options) -> list[Batch]:
     return batches
 
 
-def _swept(batches: Sequence[Batch], options: Options) -> list[Swept]:
+def _swept(batches: Sequence[Batch], options: Options) -> tuple[list[Swept], bool]:
+    """The results, and whether a signal ended the sweep."""
     whole, worker = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("whole", "worker"))
     swept: list[Swept] = []
+    ended: list[int] = []
+    # A batch system ends a job by this signal; what has been measured is still shown.
+    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     with (
         tempfile.TemporaryDirectory() as folder,
         show.ends_at_once(),
@@ -101,11 +112,13 @@ def _swept(batches: Sequence[Batch], options: Options) -> list[Swept]:
 
         job = worker.Job(Path(folder), until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
-        for one in whole.sweep(batches, job, options.jobs, options.limit, tell):
+        limit = max(0.0, options.limit - HOST)
+        for one in whole.sweep(batches, job, options.jobs, limit, tell, lambda: bool(ended)):
             swept.append(one)
             if options.record is not None:  # now, because a later op may fail
                 whole.append(options.record, [one], [])
-    return swept
+    signal.signal(signal.SIGTERM, before)
+    return swept, bool(ended)
 
 
 # ---- what is printed ---------------------------------------------------------------------------

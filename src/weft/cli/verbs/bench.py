@@ -67,9 +67,7 @@ def run(
     ] = 1800.0,
     limit: Annotated[
         float,
-        typer.Option(
-            help="Seconds after which no more calls are made.", min=0, rich_help_panel=SWEEP
-        ),
+        typer.Option(help="Seconds after which the sweep ends.", min=0, rich_help_panel=SWEEP),
     ] = math.inf,
     jobs: Annotated[
         int,

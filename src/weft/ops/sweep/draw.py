@@ -66,14 +66,14 @@ class Tensor:
         """The tensor, with random contents."""
         contents = self.contents
         fill = contents if isinstance(contents, Between) else CONTENTS[contents]
-        return self._cut(fill(self._size, self._dtype, device, generator))
+        return self._cut(fill(self.elements, self._dtype, device, generator))
 
     def empty(self, device: str) -> torch.Tensor:
         """The tensor, with no contents: enough to choose a kernel, and cheap at any size."""
         if isinstance(self.contents, Between):  # numbers outside of the range may be refused
             low = self.contents.low
-            return self._cut(torch.full((self._size,), low, dtype=self._dtype, device=device))
-        return self._cut(torch.empty(self._size, dtype=self._dtype, device=device))
+            return self._cut(torch.full((self.elements,), low, dtype=self._dtype, device=device))
+        return self._cut(torch.empty(self.elements, dtype=self._dtype, device=device))
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -86,7 +86,8 @@ class Tensor:
         return [*sizes[:-1], sizes[-1] + self.gap] if sizes else []
 
     @property
-    def _size(self) -> int:
+    def elements(self) -> int:
+        """The elements in memory."""
         return math.prod(self._in_memory) + self.offset
 
     def _cut(self, flat: torch.Tensor) -> torch.Tensor:
@@ -108,6 +109,11 @@ class Call:
     def __str__(self) -> str:
         options = "".join(f" {k}={v}" for k, v in self.options.items())
         return f"{', '.join(map(_shown, self.tensors))}{options}"
+
+    @property
+    def elements(self) -> int:
+        """The elements of all tensors, with those that they leave out."""
+        return sum(t.elements for t in self.tensors if t is not None)
 
     def shape(self, number: int = 0) -> tuple[int, ...]:
         """The shape of a tensor that is there."""

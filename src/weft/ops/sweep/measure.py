@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from weft.ops.sweep import run, time
-from weft.ops.sweep.case import Case
+from weft.ops.sweep.case import Case, arguments
 from weft.ops.sweep.compiled import Compiler
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.run import Failed, Result
 from weft.ops.sweep.turn import Turn
 
+SMALL = 2**22
+"""Elements of a call that is also made before its turn: those of all processes fit in memory."""
 KEPT = 2**31
 """Bytes that PyTorch's allocator may keep between calls: other processes need memory as well."""
 
@@ -45,11 +47,24 @@ class Meter:
 
         Raises Broken if a contender fails with an error that no later call survives.
         """
+        if self.device == "cuda" and call.elements <= SMALL and "weft" not in (failed or {}):
+            self._prepare(case, call, seed)
         with self.turn:
             result = self._measured(case, call, seed, dict(failed or {}))
             if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT:
                 torch.cuda.empty_cache()
         return result
+
+    def _prepare(self, case: Case, call: Call, seed: int) -> None:
+        """Makes the call once, while another process has its turn: kernels are chosen and loaded.
+
+        A small call disturbs no other one: it is over when this process is stopped.
+        """
+        generator = torch.Generator(self.device).manual_seed(seed)
+        try:
+            run.attempt("weft", lambda: arguments(case, call, self.device, generator).of(case.call))
+        except Failed:  # as it will in its turn, where it is recorded
+            return
 
     def _measured(self, case: Case, call: Call, seed: int, failed: dict[str, str]) -> Result:
         result = Result(case.name, str(call), "", math.nan, False, failed=failed)
@@ -87,6 +102,8 @@ class Meter:
 
     def _timed(self, result: Result, contenders: Mapping[str, time.Function]) -> Result:
         with self.turn.alone():
+            if self.device == "cuda":
+                time.settle()
             return run.timed(result, contenders, self.clock)
 
 

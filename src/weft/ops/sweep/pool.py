@@ -22,6 +22,10 @@ from weft.errors import Error
 
 PATIENCE = 240.0
 """Seconds that a task may take before its process is ended."""
+GRACE = 3.0
+"""Seconds after the end in which begun tasks may still be finished."""
+TICK = 0.5
+"""Seconds after which `stop` is called again."""
 READY = "ready"
 """The first message of a process."""
 
@@ -67,21 +71,30 @@ def run(
     start: Start,
     limit: float = math.inf,
     patience: float = PATIENCE,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[int, Answer | None]]:
     """The number of each task with its answer, as they are finished.
 
     The answer is None for a task whose process died or took longer than `patience`. No task is
-    begun before all processes have started, nor `limit` seconds after that.
+    begun before all processes have started. After `limit` seconds, or once `stop` returns True, no
+    task is begun, and those that are not finished GRACE seconds later are dropped.
     """
     todo = deque(enumerate(tasks))
+    end = time.monotonic() + limit
     workers = [_hire(start) for _ in range(min(jobs, len(tasks)))]
     try:
         for worker in workers:  # starting takes all cores, and nothing is timed meanwhile
+            while not worker.pipe.poll(TICK):
+                if stop() or time.monotonic() >= end:
+                    return
             _started(worker)
-        end = time.monotonic() + limit
         while workers:
+            if stop():
+                end = min(end, time.monotonic())
             if time.monotonic() >= end:
                 todo.clear()
+            if time.monotonic() >= end + GRACE:
+                return
             for worker in [w for w in workers if w.state is _State.IDLE]:
                 if todo:
                     _give(worker, *todo.popleft(), patience)
@@ -92,7 +105,9 @@ def run(
                     _started(worker)
                     continue
                 answer = _answer(worker)
-                if answer is not None and answer.again is not None:
+                if answer is None and stop():  # the signal that ends this process has reached it
+                    pass
+                elif answer is not None and answer.again is not None:
                     todo.appendleft((worker.number, answer.again))
                 else:
                     yield worker.number, answer
@@ -133,12 +148,12 @@ def _give(worker: _Worker, number: int, task: Any, patience: float) -> None:
 
 
 def _heard(workers: Sequence[_Worker]) -> list[_Worker]:
-    """The processes that have sent something, have died, or take too long."""
+    """The processes that have sent something, have died, or take too long; waits for a TICK."""
     if not workers:
         return []
     busy = [w.until for w in workers if w.state is _State.BUSY]
-    rest = max(0.0, min(busy) - time.monotonic()) if busy else None
-    ready = wait([w.pipe for w in workers], rest)
+    rest = max(0.0, min([*busy, math.inf]) - time.monotonic())
+    ready = wait([w.pipe for w in workers], min(rest, TICK))
     now = time.monotonic()
     return [w for w in workers if w.pipe in ready or (w.state is _State.BUSY and now >= w.until)]
 

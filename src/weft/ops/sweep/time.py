@@ -13,6 +13,8 @@ ROUNDS = 5
 """Samples of each contender; they take turns, so that a slow moment meets all of them."""
 LEAST = 0.5e-3
 """Seconds that a sample should last."""
+LONG = 0.05
+"""Seconds that all samples of a contender may last; one sample is taken in any case."""
 MOST = 400
 """Calls in a sample at the most."""
 
@@ -23,11 +25,11 @@ Clock = Callable[[Sequence[Function]], list[float]]
 
 def as_called(contenders: Sequence[Function]) -> list[float]:
     """Seconds per call of each contender, as the GPU sees a row of eager calls: medians."""
-    repeats = [_repeats(f) for f in contenders]
+    once = [_once(f) for f in contenders]
     samples: list[list[float]] = [[] for _ in contenders]
-    for _ in range(ROUNDS):
-        for f, n, kept in zip(contenders, repeats, samples, strict=True):
-            kept.append(_sample(f, n))
+    for _ in range(max(1, min(ROUNDS, int(LONG / max(once))))):
+        for f, seconds, kept in zip(contenders, once, samples, strict=True):
+            kept.append(_sample(f, max(1, min(MOST, round(LEAST / seconds)))))
     return [statistics.median(kept) for kept in samples]
 
 
@@ -41,13 +43,29 @@ def _sample(f: Function, n: int) -> float:
     return float(start.elapsed_time(end)) / 1e3 / n
 
 
-def _repeats(f: Function) -> int:
+def _once(f: Function) -> float:
+    """About the seconds of a call."""
     f()
     torch.cuda.synchronize()
     once = _sample(f, 1)
     if once < LEAST:  # one call is too short to be timed alone
         once = _sample(f, 3)
-    return max(1, min(MOST, round(LEAST / max(once, 1e-7))))
+    return max(once, 1e-7)
+
+
+def settle(most: float = 0.5) -> None:
+    """Waits until no kernels of other, stopped processes are left on the GPU.
+
+    While there are, a small copy waits for their time slice. Gives up after `most` seconds.
+    """
+    x = torch.zeros(1, device="cuda")
+    end = time.perf_counter() + most
+    quick = 0
+    while quick < 2 and time.perf_counter() < end:
+        begin = time.perf_counter()
+        x.add_(1)
+        torch.cuda.synchronize()
+        quick = quick + 1 if time.perf_counter() - begin < 2e-4 else 0
 
 
 def host(contenders: Sequence[Function], calls: int = 1000) -> list[float]:

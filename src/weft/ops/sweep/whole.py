@@ -127,10 +127,12 @@ def sweep(
     jobs: int,
     limit: float = math.inf,
     tell: Callable[[str], None] = lambda text: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Swept]:
     """Measures the calls of ops in `jobs` processes; each op is there as soon as it is finished.
 
-    An op that is not finished after `limit` seconds has the results that there are.
+    An op that is not finished after `limit` seconds, or once `stop` returns True, has the results
+    that there are.
     """
     tasks = [Task(batch.op, call, batch.seed) for batch in batches for call in batch.calls]
     left = {batch.op: len(batch.calls) for batch in batches}
@@ -141,7 +143,7 @@ def sweep(
         return Swept(batch.op, batch, tuple(results[i] for i in numbers))
 
     by_op = {batch.op: batch for batch in batches}
-    for number, answer in pool.run(tasks, jobs, job.start, limit):
+    for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
         task = tasks[number]
         tell(f"{task.case} {task.call}")
         results[number] = answer.value if answer is not None else _lost(task)
