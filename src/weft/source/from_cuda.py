@@ -117,6 +117,24 @@ def compile_machine(
     return Machine(made.cubin, made.log)
 
 
+def compile_lto(
+    source_or_path: str | Path, name: str, *, arch: str, include: Sequence[str | Path] = ()
+) -> bytes:
+    """Compiles CUDA C++ to LTO-IR, which nvJitLink links with other LTO-IR."""
+    flags = [*_flags(_architecture(arch, "compute"), "c++17", {}, False), "-rdc=true", "-dlto"]
+    unit = _unit(source_or_path, name, include, flags, ())
+    stored = unit.stored("lto")
+    if stored is not None:
+        return stored
+    main = unit.files[0]
+    try:
+        code = nvrtc.compile(main.text, main.name, unit.options).lto
+    except nvrtc.Refused as refusal:
+        raise diagnose.error(str(refusal), main.name, main.text) from None
+    unit.store("lto", code)
+    return code
+
+
 @dataclass(frozen=True)
 class _Unit:
     """A translation unit and everything that determines its output."""

@@ -21,12 +21,14 @@ class Compiled:
     """NVRTC's output: PTX, the mangled name of each name expression, and the log.
 
     cubin  machine code, for real architectures (sm_90a, not compute_90a)
+    lto    code for link-time optimisation, with the option -dlto; there is no PTX then
     """
 
     ptx: str
     lowered: dict[str, str]
     log: str
     cubin: bytes = b""
+    lto: bytes = b""
 
 
 class Refused(Exception):
@@ -71,7 +73,10 @@ def _compile(
             ).decode()
             for expression in expressions
         }
-        ptx, log = (_text(nvrtc, program, what) for what in ("PTX", "ProgramLog"))
+        log = _text(nvrtc, program, "ProgramLog")
+        if "-dlto" in options:
+            return Compiled("", lowered, log, lto=_data(nvrtc, program, "LTOIR"))
+        ptx = _text(nvrtc, program, "PTX")
         return Compiled(ptx, lowered, log, _data(nvrtc, program, "CUBIN"))
     # NVRTC programs are not freed by Python.
     finally:

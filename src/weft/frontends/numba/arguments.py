@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.cuda import types
 from numba.cuda.args import ArgHint, In
+from numba.cuda.cudadrv.devicearray import DeviceNDArrayBase
 
 from weft.device import arrays
 from weft.device.arguments import Packed
@@ -56,10 +57,14 @@ class Packer:
         params: Sequence[Argument],
         size: int,
         captured: Sequence[Any],
+        reachable: Callable[[], list[Allocation]],
     ) -> None:
-        """`captured`: arrays whose addresses are embedded in the code."""
+        """`captured`: arrays whose addresses are embedded in the code.
+
+        `reachable`: memory that the kernel may know by address only.
+        """
         self.kernel, self.names, self.argument_types = kernel, names, argument_types
-        self._params, self._size = params, size
+        self._params, self._size, self._reachable = params, size, reachable
         self._captured = [_extent(a.__cuda_array_interface__, "captured array") for a in captured]
         self._parts = [part(ty, name) for ty, name in zip(argument_types, names, strict=True)]
         self._block = self._whole_block("".join(p.format for p in self._parts))
@@ -69,7 +74,8 @@ class Packer:
         packed = PackedValues([], list(self._captured), [args])
         for value, (_, put) in zip(args, self._parts, strict=True):
             put(value, packed)
-        return self._block.pack(*packed.values), packed.memory, packed.keep, None
+        memory = [*packed.memory, *self._reachable()]
+        return self._block.pack(*packed.values), memory, packed.keep, None
 
     def signature(self) -> str:
         """The parameters with Numba's type names."""
@@ -134,7 +140,7 @@ def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
 
 def _put_device(a: Any, name: str, packed: PackedValues) -> None:
     """An array of the simulated device, or any object with __cuda_array_interface__."""
-    interface = a.__cuda_array_interface__
+    interface = _interface(a)
     memory = _extent(interface, name)
     shape, dtype = interface["shape"], np.dtype(interface["typestr"])
     strides = a.strides if hasattr(a, "strides") else _strides(interface)
@@ -143,6 +149,16 @@ def _put_device(a: Any, name: str, packed: PackedValues) -> None:
     packed.values.extend((0, 0, size, item, interface["data"][0], *shape, *strides))
     if memory.nbytes:
         packed.memory.append(memory)
+
+
+def _interface(a: Any) -> dict[str, Any]:
+    """What the kernel must know of an array; Numba's own attributes say it without a warning."""
+    if not isinstance(a, DeviceNDArrayBase):
+        facts: dict[str, Any] = a.__cuda_array_interface__
+        return facts
+    dense = {"strides": None if a.is_c_contiguous() else a.strides}
+    data = a.device_ctypes_pointer.value or 0, False
+    return {"shape": a.shape, "typestr": a.dtype.str, "data": data, **dense}
 
 
 def _extent(interface: dict[str, Any], name: str) -> Allocation:

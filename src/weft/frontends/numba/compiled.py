@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.cuda import dispatcher
+from numba.cuda import dispatcher, types
 
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.frontends.numba import link
 from weft.frontends.numba.context import capability, compiling_for
-from weft.frontends.numba.loaded import Function, Loaded
+from weft.frontends.numba.driver import reachable
+from weft.frontends.numba.image import Image
+from weft.frontends.numba.loaded import Loaded
 from weft.values import Ptx
 
 _LIBRARIES = tuple(str(Path(m.__file__).parent) + os.sep for m in (numba, dispatcher))
@@ -51,8 +53,12 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return kernel
 
     def bind(self) -> None:
-        """Replaces loading into a CUDA context by a stand-in function object."""
-        self.library.get_cufunc = lambda: Function(self.load())
+        """Numba's own, with PTX in the place of machine code: it also calls what is to be called
+        when code is loaded, and reports errors of linking."""
+        library = self.library
+        machine = library.get_cubin
+        library.get_cubin = lambda cc=None: machine(cc) if cc is not None else self.image
+        super().bind()
 
     def launch(
         self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
@@ -93,27 +99,36 @@ class SimKernel(_Kernel):  # type: ignore[misc]
     def load(self, types: Sequence[Any] | None = None) -> Loaded:
         """Loads the kernel on the simulated GPU; `types` are argument types after extensions."""
         if self._loaded is None:
-            text, entry = self._text()
-            entries = {self.function_name: entry}
-            ptx = Ptx(text, self.model.compile_for, self._origin, entries, {}, _sources(text))
             types = types or self.argument_types
             names = self.argument_names or [f"arg{i}" for i in range(len(types))]
             captured = list(self.library.referenced_objects.values())
-            self._loaded = Loaded(ptx, self.model, names, types, captured)
+            # Pointers, and whatever linked code keeps, are addresses without an array.
+            raw = bool(self.library._linking_files) or any(map(_has_pointer, types))
+            reach = reachable if raw else list
+            self._loaded = Loaded(self.image, names, types, captured, reach)
         return self._loaded
 
-    def _text(self) -> tuple[str, str]:
-        """The PTX and the name of its entry.
+    @functools.cached_property
+    def image(self) -> Image:
+        """The linked code.
 
-        Numba's name contains a counter of compilations. A plain name makes the cache key of
-        compiled code stable.
+        Numba's name of the entry contains a counter of compilations. A plain name makes the cache
+        key of compiled code stable.
         """
-        modules: Sequence[str] = self.library.get_asm_strs(cc=(*capability(self.model), ""))
-        text = link.link(modules, self.library._linking_files, self.model.compile_for)
+        text = link.link(self.library, self.model)
         mangled, plain = self.entry_name, self.function_name
         if not plain.isidentifier() or re.search(rf"(?<![\w$%.]){plain}\b", text):
-            return text, mangled
-        return text.replace(mangled, plain), plain
+            plain = mangled
+        text = text.replace(mangled, plain)
+        ptx = Ptx(
+            text, self.model.compile_for, self._origin, {self.function_name: plain}, {},
+            _sources(text),
+        )  # fmt: skip
+        return Image(ptx, self.model, {mangled: plain}, self._machine)
+
+    def _machine(self) -> bytes:
+        cubin = self.library.get_cubin((*capability(self.model), ""))
+        return bytes(cubin.code)
 
     # ---- what Numba says of the function; of one from its cache less is known ----------------
     @property
@@ -147,6 +162,12 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         where = f"{line[1]}:{line[2]}" if line else kernel.name
         message = f": {arguments[0]}" if arguments else ""
         raise kind(f"{where}: block {block}, thread {thread}{message}", *(arguments or ())[1:])
+
+
+def _has_pointer(ty: Any) -> bool:
+    if isinstance(ty, types.BaseTuple):
+        return any(map(_has_pointer, ty))
+    return isinstance(ty, types.CPointer | types.RawPointer)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 import time
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 from numba.cuda.cudadrv import driver as numba_driver
 
+from weft.device.base import Allocation
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.attributes import attribute
-from weft.frontends.numba.loaded import Function
+from weft.frontends.numba.image import Entry, of_handle
 
 _binding = numba_driver.binding
 _Result = _binding.CUresult
@@ -27,6 +29,9 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.py_obje
 ALIGN = 256
 FRESH = 0xCD
 """Fill byte of new memory, which makes reads of uninitialised memory visible."""
+
+_PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+"""Bytes of memory of this machine."""
 
 CONTEXT = 1
 """The handle of the only context."""
@@ -51,6 +56,7 @@ class SimDriver:
         self._threads = threading.local()
         self._handles = itertools.count(0x1000)
         self._events: dict[int, float] = {}
+        self._variables: dict[int, int] = {}
 
     # ---- devices and contexts ---------------------------------------------------------------
     def cuInit(self, flags: int) -> None:
@@ -105,11 +111,20 @@ class SimDriver:
         return self.model.memory - self._used, self.model.memory
 
     def cuMemAlloc(self, size: int) -> int:
+        if self._used + size > self.model.memory:
+            raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes of memory")
+        # The pattern takes memory at once, and Linux ends a process that takes too much.
+        if size > _PHYSICAL:
+            raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes on this machine")
+        address = self._allocate(size)
+        ctypes.memset(address, FRESH, size)
+        return address
+
+    def _allocate(self, size: int) -> int:
+        """Zeros, which take no memory until they are written."""
         with self._lock:
-            if self._used + size > self.model.memory:
-                raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes of memory")
             try:
-                buffer = np.full(size + ALIGN, FRESH, np.uint8)
+                buffer = np.zeros(size + ALIGN, np.uint8)
             except MemoryError:
                 raise _error(_Result.CUDA_ERROR_OUT_OF_MEMORY, f"{size} bytes here") from None
             # cudaMalloc guarantees this alignment.
@@ -118,8 +133,14 @@ class SimDriver:
             self._used += size
         return address
 
+    def allocations(self) -> list[Allocation]:
+        """The memory that kernels may access."""
+        with self._lock:
+            return [Allocation(at, n, True, "device memory") for at, (n, _) in self._memory.items()]
+
     def cuMemAllocManaged(self, size: int, flags: int) -> int:
-        return self.cuMemAlloc(size)
+        """It may be larger than the GPU's memory, and is zero as on a GPU."""
+        return self._allocate(size)
 
     def cuMemHostAlloc(self, size: int, flags: int) -> int:
         return self.cuMemAlloc(size)
@@ -145,7 +166,8 @@ class SimDriver:
 
     def cuMemGetAddressRange(self, pointer: Any) -> tuple[int, int]:
         at = int(pointer)
-        for start, (size, _) in self._memory.items():
+        sizes = ((start, size) for start, (size, _) in self._memory.items())
+        for start, size in itertools.chain(sizes, self._variables.items()):
             if start <= at < start + size:
                 return start, size
         raise _error(_Result.CUDA_ERROR_INVALID_VALUE, f"{at:#x} is not device memory")
@@ -217,14 +239,25 @@ class SimDriver:
 
     # ---- kernels ----------------------------------------------------------------------------
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        self, function: Function, threads: int, shared: int
+        self, function: Entry, threads: int, shared: int
     ) -> int:
-        return function.loaded.blocks_per_sm(threads, shared)
+        return function.blocks_per_sm(threads, shared)
 
-    def cuKernelSetCacheConfig(self, function: Function, config: Any, device: int) -> None:
+    def cuKernelSetCacheConfig(self, function: Entry, config: Any, device: int) -> None:
         pass
 
-    def cuKernelSetAttribute(self, what: Any, value: int, function: Function, device: int) -> None:
+    def cuKernelSetAttribute(self, what: Any, value: int, function: Entry, device: int) -> None:
+        pass
+
+    # ---- modules ----------------------------------------------------------------------------
+    def cuLibraryGetGlobal(self, handle: Any, name: bytes) -> tuple[Any, int]:
+        """The address and the size of a variable, which copies then accept."""
+        variable = of_handle(handle).variable(name.decode())
+        address = int(variable.ctypes.data)
+        self._variables[address] = variable.nbytes
+        return _binding.CUdeviceptr(address), variable.nbytes
+
+    def cuLibraryUnload(self, handle: Any) -> None:
         pass
 
     # ---- profilers: there is none to start ---------------------------------------------------
@@ -235,9 +268,18 @@ class SimDriver:
         pass
 
 
+_current: list[SimDriver] = []
+
+
+def reachable() -> list[Allocation]:
+    """All device memory, for kernels that know some by address only."""
+    return [a for sim in _current for a in sim.allocations()]
+
+
 def functions(model: GpuModel) -> dict[str, Any]:
     """Driver function -> replacement."""
     sim = SimDriver(model)
+    _current[:] = [sim]
     return {name: getattr(sim, name) for name in dir(sim) if name.startswith("cu")}
 
 

@@ -1,26 +1,32 @@
 """Installs a simulated GPU under Numba, so that unedited programs run without a GPU.
 
-Four names inside Numba are replaced. Everything above them is Numba's own code: device arrays,
+Six names inside Numba are replaced. Everything above them is Numba's own code: device arrays,
 streams, events, contexts, overloads, ufuncs, reductions.
 
     driver.driver.cu*            functions of the CUDA driver       driver.py
     driver.ExperimentalDevice    the device and its name            `_Device`, below
     driver._to_core_stream       streams as launches take them      as they are
+    driver.Function              functions of loaded code           image.py
+    nrt.launch                   launches of Numba's own kernels    image.py
     dispatcher._Kernel           compiled kernels                   compiled.py
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from numba.cuda import dispatcher
 from numba.cuda.cudadrv import driver
+from numba.cuda.memory_management import nrt
 
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.compiled import kernel_class
-from weft.frontends.numba.driver import CONTEXT, functions, unserved
+from weft.frontends.numba.driver import CONTEXT, functions, reachable, unserved
+from weft.frontends.numba.image import Function, launcher
 
 _installed: list[GpuModel] = []
 
@@ -41,13 +47,16 @@ def install(model: GpuModel, *, force: bool) -> bool:
                 next="choose the GPU once, before the first launch",
             )
         return True
-    if driver.driver.is_available and not force:
+    real = driver.driver.is_available
+    if real and not force:
         return False
     # Numba caches device objects, so the choice is final for the process.
     _installed.append(model)
-    _replace_driver(model)
+    _replace_driver(model, bindings=not real)
     driver.ExperimentalDevice = lambda number: _Device(number, model)
     driver._to_core_stream = _stream
+    driver.Function = Function
+    nrt.launch = launcher(reachable)
     dispatcher._Kernel = kernel_class(model.key)
     dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = (
         0  # the warning concerns the speed of a real GPU
@@ -55,13 +64,31 @@ def install(model: GpuModel, *, force: bool) -> bool:
     return True
 
 
-def _replace_driver(model: GpuModel) -> None:
+def _replace_driver(model: GpuModel, *, bindings: bool) -> None:
+    """`bindings`: scripts that call `cuda.bindings` themselves get the same functions."""
     numba_driver = driver.driver
     numba_driver.is_initialized, numba_driver.initialization_error = False, None
     for name, function in functions(model).items():
         setattr(numba_driver, name, function)
+        if bindings:
+            setattr(driver.binding, name, _as_binding(function))
     numba_driver._cuda_python_wrap_fn = unserved
     numba_driver.ensure_initialized()
+
+
+def _as_binding(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """The function as `cuda.bindings` has it, which returns the error code first."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> tuple[Any, ...]:
+        try:
+            result = function(*args)
+        except driver.CudaAPIError as error:
+            return (driver.binding.CUresult(error.code),)
+        results = result if isinstance(result, tuple) else () if result is None else (result,)
+        return (driver.binding.CUresult.CUDA_SUCCESS, *results)
+
+    return call
 
 
 def _stream(stream: Any) -> Any:
