@@ -16,6 +16,15 @@ from torch.autograd import forward_ad
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Tensor types of the fast path; subclasses must be dispatched by torch."""
 
+# Bound once: to find them through torch's modules takes longer than to call them.
+_compiling = torch.compiler.is_compiling
+_interpreter: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+_autocast = torch._C._is_any_autocast_enabled
+_profiled = torch.autograd._profiler_enabled
+_traced = torch._C._get_tracing_state
+
 
 class Redirect(NamedTuple):
     """A redirect of calls that has a shorter way for eager ones.
@@ -67,14 +76,13 @@ def wanted(args: tuple[Any, ...]) -> bool:
 
 def plain() -> bool:
     """Whether no mode, transform, tracer or profiler of torch is active."""
-    functorch: Any = torch._C._functorch.peek_interpreter_stack()
     return not (
-        torch.compiler.is_compiling()
-        or functorch is not None
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._is_any_autocast_enabled()
-        or torch.autograd._profiler_enabled()
-        or torch._C._get_tracing_state() is not None
+        _compiling()
+        or _interpreter() is not None
+        or _dispatch_modes()
+        or _function_modes()
+        or _autocast()
+        or _profiled()
+        or _traced() is not None
         or forward_ad._current_level >= 0
     )

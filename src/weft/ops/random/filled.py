@@ -18,6 +18,10 @@ from weft.ops.runner import Run
 REMEMBERED = 8192
 """The most plans that an op keeps; when exceeded, all are dropped."""
 
+# Bound once, as in eager.py.
+_compiling = torch.compiler.is_compiling
+_capturing = torch.cuda.is_current_stream_capturing
+
 
 class _Ready(NamedTuple):
     """A plan, the generator that it draws from, and how far it moves that one."""
@@ -38,13 +42,13 @@ class Filled:
         self, size: Any, numbers: Sequence[float], generator: Any, dtype: Any, device: Any
     ) -> Any:
         """A new tensor; `numbers` are the options of the distribution."""
-        if generator is not None or device is None or torch.compiler.is_compiling():
+        if generator is not None or device is None or _compiling():
             return self._drawn(size, numbers, generator, dtype, device)
-        key = (tuple(size), numbers, dtype, device)
+        key = (tuple(size) if type(size) is list else size, numbers, dtype, device)
         ready = self._ready.get(key)
         if ready is None:
             self._keep(key)
-        elif eager.plain() and not torch.cuda.is_current_stream_capturing():
+        elif eager.plain() and not _capturing():
             return ready.run(None, None, *taken(ready.generator, ready.moved))
         return self._drawn(size, numbers, generator, dtype, device)
 

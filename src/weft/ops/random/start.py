@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,12 @@ from weft.ops.target import target
 
 _LOCK = threading.Lock()
 """Reading an offset and moving it must be one operation."""
+
+# Bound once, as in eager.py.
+_compiling = torch.compiler.is_compiling
+_capturing = torch.cuda.is_current_stream_capturing
+_interpreter: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
+_dispatch_modes = torch._C._len_torch_dispatch_stack
 
 
 class Start(NamedTuple):
@@ -89,8 +96,8 @@ def _drawn(device: torch.device, generator: Any) -> torch.Tensor:
 def _recorded(device: torch.device) -> bool:
     """Whether this call of Python may stand for other executions than the present one."""
     return (
-        torch.compiler.is_compiling()
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-        or (device.type == "cuda" and torch.cuda.is_current_stream_capturing())
+        _compiling()
+        or _interpreter() is not None
+        or _dispatch_modes() > 0
+        or (device.type == "cuda" and _capturing())
     )

@@ -97,12 +97,12 @@ def _case(
 
 CASES = (
     _case(
-        "rand", torch.rand_like,
+        "rand", lambda x: torch.rand(x.shape, dtype=x.dtype, device=x.device),
         lambda x: library.call("rand")(x.shape, dtype=x.dtype, device=x.device),
         _uniform(0.0, 1.0),
     ),
     _case(
-        "randn", torch.randn_like,
+        "randn", lambda x: torch.randn(x.shape, dtype=x.dtype, device=x.device),
         lambda x: library.call("randn")(x.shape, dtype=x.dtype, device=x.device),
         _normal(0.0, 1.0),
     ),
