@@ -22,7 +22,7 @@ from weft.ops.fourier import tables
 from weft.ops.fourier.banks import room
 from weft.ops.fourier.factors import Matrix, factors
 from weft.ops.fourier.lengths import good, of_one_block, smooth, stages
-from weft.ops.fourier.lines import Line
+from weft.ops.fourier.lines import Line, given, walk, wanted
 from weft.ops.fourier.passes import Input, Output, Pass, Side, room_word, stages_word
 from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
 from weft.ops.layouts import merged
@@ -33,20 +33,28 @@ ROW_BLOCKS = 1024
 """The most blocks of a row in kernels that handle one element after another."""
 
 
+NEAR = 16
+"""The largest stride of elements that are accessed where they are: rows share their sectors."""
+ADJACENT = 4
+"""Transforms side by side that fill a sector."""
+
+
 def several_passes(line: Line, work: Workspace) -> None:
     """Adds the launches of a line."""
-    x, y = _rows(line.x, line.dim, work), line.y
+    y, whole = line.y, not line.half
+    if whole and _side_by_side(line, work):
+        return
+    x = _rows(line.x, line.dim, work, whole or line.y.dtype is COMPLEX)
     last = y.with_last(line.dim)
-    dense = math.prod(last.shape[:-1])
-    adjacent = line.dim == len(y.shape) - 1
-    end = _flat(last if adjacent else work.buffer(last.shape, y.dtype), dense)
-    if not line.half:
+    there = _in_place(last, work, whole)
+    end = there or _flat(work.buffer(last.shape, y.dtype), math.prod(last.shape[:-1]))
+    if whole:
         _transform(Rows(x, end, line.n, line.inverse, line.scale), work)
     elif y.dtype is COMPLEX:
         _half_spectrum(x, end, line, work)
     else:
         _from_half_spectrum(x, end, line, work)
-    if not adjacent:
+    if there is None:
         # Back to the order of y's dimensions.
         made = Tensor(end.pointer, y.dtype, last.shape, _dense(last.shape))
         order = [*range(line.dim), len(y.shape) - 1, *range(line.dim, len(y.shape) - 1)]
@@ -62,14 +70,53 @@ def _flat(x: Tensor, rows: int) -> Tensor:
     return Tensor(x.pointer, x.dtype, (rows, x.shape[-1]), (x.shape[-1], 1))
 
 
-def _rows(x: Tensor, dim: int, work: Workspace) -> Tensor:
-    """x as rows of adjacent elements; copied if its strides do not allow it."""
+def _rows(x: Tensor, dim: int, work: Workspace, strided: bool) -> Tensor:
+    """x as rows; copied if its strides do not allow it."""
     last = x.with_last(dim)
-    walk = merged(last.shape[:-1], [last.strides[:-1]])
-    if len(walk.sizes) > 1 or last.strides[-1] != 1:
-        return _flat(work.copied(last), math.prod(last.shape[:-1]))
-    shape, strides = (walk.sizes[0], last.shape[-1]), (walk.strides[0][0], 1)
-    return Tensor(x.pointer, x.dtype, shape, strides, x.aligned)
+    made = _in_place(last, work, strided)
+    return made or _flat(work.copied(last), math.prod(last.shape[:-1]))
+
+
+def _in_place(last: Tensor, work: Workspace, strided: bool) -> Tensor | None:
+    """A tensor as rows along its last dimension, where it is; None if it has to be copied.
+
+    strided  elements of a row may be some elements apart, if the cache has room for all
+    """
+    batch, step = merged(last.shape[:-1], [last.strides[:-1]]), last.strides[-1]
+    near = step == 1 or (strided and 1 < step <= NEAR and last.bytes <= work.target.l2 // 2)
+    if len(batch.sizes) > 1 or not near:
+        return None
+    shape, strides = (batch.sizes[0], last.shape[-1]), (batch.strides[0][0], step)
+    return replace(last, shape=shape, strides=strides)
+
+
+def _side_by_side(line: Line, work: Workspace) -> bool:
+    """Adds two passes down columns, if elements of adjacent transforms are adjacent."""
+    batch, n = walk(line), line.n
+    if batch is None:
+        return False
+    (first, outer, count), strides = batch
+    (_, x_outer, x_one), (_, y_outer, y_one) = strides
+    made = factors(n, outer * count)
+    pair = isinstance(made, tuple) and not isinstance(made, Matrix) and len(made) == 2
+    if first > 1 or count < ADJACENT or not x_one == y_one == 1 or not pair:
+        return False
+    if line.x.shape[line.dim] < n:
+        return False
+    assert made is not None
+    a, b = made
+    z, size = work.buffer((outer, n, count)), n * count
+    x_n, y_n = line.x.strides[line.dim], line.y.strides[line.dim]
+    passes = (
+        _pass(a, (count, b, outer), Side(line.x.pointer, b * x_n, 1, x_n, x_outer, True),
+              Side(z.pointer, b * count, 1, count, size, True), given(line),
+              Output("TURNED_BY_MIDDLE", whole=n)),
+        _pass(b, (count, a, outer), Side(z.pointer, count, 1, b * count, size, True),
+              Side(line.y.pointer, a * y_n, 1, y_n, y_outer, True), Input("COMPLEX", b),
+              wanted(line)),
+    )  # fmt: skip
+    work.steps += [one.step(work.target) for one in passes]
+    return True
 
 
 # ---- real transforms ---------------------------------------------------------------------------
@@ -171,10 +218,11 @@ def _pass(
 def _source(rows: Rows, rest: int) -> Side:
     """The columns of x's rows as matrices with `rest` columns."""
     x = rows.x
+    outer, one = x.strides
     pairs = rows.pairs and x.dtype is not COMPLEX
-    vector = pairs and x.ctype == "float" and x.aligned >= 8 and x.strides[0] % 2 == 0
-    step = 2 if pairs else 1
-    return Side(x.pointer, rest * step, step, 0, x.strides[0], True, 1, vector)
+    vector = pairs and one == 1 and x.ctype == "float" and x.aligned >= 8 and outer % 2 == 0
+    step = 2 * one if pairs else one
+    return Side(x.pointer, rest * step, step, 0, outer, True, one, vector)
 
 
 def _input(rows: Rows, rest: int) -> Input:
@@ -185,10 +233,10 @@ def _input(rows: Rows, rest: int) -> Input:
 
 def _result(rows: Rows, middle: int, step: int) -> Side:
     """Element k of transform (c, m) is c + m middle + k step of y's row."""
+    outer, one = rows.y.strides
     pairs = rows.pairs and rows.y.dtype is not COMPLEX
-    two = 2 if pairs else 1
-    outer = rows.y.strides[0]
-    return Side(rows.y.pointer, step * two, two, middle * two, outer, True, 1, pairs)
+    by = 2 * one if pairs else one
+    return Side(rows.y.pointer, step * by, by, middle * by, outer, True, one, pairs and one == 1)
 
 
 def _output(rows: Rows) -> Output:
@@ -229,6 +277,7 @@ def _filtered(z: Tensor, n: int, matrix: Matrix, work: Workspace) -> Step:
 def _bluestein(rows: Rows, work: Workspace) -> None:
     """The same for lengths whose matrix has rows that no block holds, by whole transforms."""
     x, y, n = rows.x, rows.y, rows.n
+    assert x.strides[1] == y.strides[1] == 1  # so long rows fill more than the cache
     length = good(2 * n - 1)
     a, b = work.buffer((y.shape[0], length)), work.buffer((y.shape[0], length))
     chirp, spectrum = tables.chirp(n), tables.chirp_spectrum(n, length)

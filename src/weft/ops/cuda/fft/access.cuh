@@ -121,7 +121,8 @@ struct Load {
 //   SPLIT      real and imaginary parts as 2 N real numbers
 //   UNFOLDED   the first N + 1 numbers of the spectrum of the 2 N real numbers read as PAIRS
 //   TURNED     all, times exp(-2 pi i k c / whole): the pass of a longer transform
-enum Output { ALL, HALF, PART, SPLIT, UNFOLDED, TURNED };
+//   TURNED_BY_MIDDLE  the same with the middle index of the transform instead of c
+enum Output { ALL, HALF, PART, SPLIT, UNFOLDED, TURNED, TURNED_BY_MIDDLE };
 
 template <bool FIRST, class A, class B>
 struct Chosen {
@@ -149,6 +150,8 @@ struct Store {
             v = swapped(v) * __ldg(turns + number);
         }
         if constexpr (KIND == TURNED) v = v * root((long long)c * i, p.whole);
+        if constexpr (KIND == TURNED_BY_MIDDLE)
+            v = v * root((long long)(blockIdx.x / p.tiles % p.middle) * i, p.whole);
         v = p.scale * (SWAP ? swapped(v) : v);
         if constexpr (KIND == HALF)
             if (i != 0 && 2 * i != N) v = p.weight * v;
