@@ -136,9 +136,22 @@ with torch.autograd.profiler.emit_nvtx(), torch.cuda.nvtx.range("part"):
 """
 
 
+LIBRARIES = """
+half = torch.randn(8, 16, device="cuda", dtype=torch.bfloat16)
+wide = torch.mm(half, half.T, out_dtype=torch.float32)  # a product of 16 bits kept in 32
+assert torch.allclose(wide, half.float() @ half.float().T) and wide.dtype == torch.float32
+into = torch.zeros(8, 8, device="cuda")
+torch.addmm(into, half, half.T, out_dtype=torch.float32, out=into)
+assert torch.equal(into, wide)
+parameters = [nn.Parameter(torch.ones(3, device="cuda")) for _ in range(2)]
+from torch.optim.optimizer import _default_to_fused_or_foreach
+assert _default_to_fused_or_foreach(parameters, False) == (False, True)  # one call for all
+"""
+
+
 def test_what_training_scripts_use(tmp_path: Path) -> None:
     """One process for all: importing torch takes longer than the parts."""
-    parts = [AMP, GRAPHS, MEMORY, STREAMS, PROFILER]
+    parts = [AMP, GRAPHS, MEMORY, STREAMS, PROFILER, LIBRARIES]
     text = "\n".join(["import threading, torch", "from torch import nn", *parts, "print('all')"])
     done = weft_run("FILE", folder=tmp_path, text=text)
     assert (done.returncode, done.stdout) == (0, "all\n"), done.stderr
@@ -171,6 +184,15 @@ for run in (model, compiled):
     model.zero_grad()
     run(x).square().mean().backward()
     print(f"{model[0].weight.grad.norm().item():.4f}")
+
+from torch.nn.attention import flex_attention as flex
+q, k, v = (torch.randn(1, 2, 128, 16, device="cuda", requires_grad=True) for _ in range(3))
+mask = flex.create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 128, 128, device="cuda")
+out = flex.flex_attention(q, k, v, block_mask=mask)
+out.sum().backward()
+expected = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+torch.testing.assert_close(out, expected)
+assert q.grad.abs().sum() > 0
 """
 
 

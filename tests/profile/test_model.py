@@ -14,11 +14,14 @@ import pytest
 
 import weft
 from limits import PROCESS_SECONDS
-from weft.frontends.pytorch.calls import Call, Place, grouped
+from weft.device import models
+from weft.frontends.pytorch import gpu_times
+from weft.frontends.pytorch.calls import Call, Kernel, Place, grouped
 from weft.report import model
 
 SCRIPT = """\
 import torch
+import weft
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -32,6 +35,25 @@ class Net(nn.Module):
         x = self.first(x).relu()
         return checkpoint(self.parts, x, use_reentrant=False)
 
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x, image):
+        q, k, v = x.chunk(3, -1)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return Double.apply(self.conv(image)).sum() + y.sum()
+
 net = Net().cuda()
 optimizer = torch.optim.SGD(net.parameters(), 0.1)
 x = torch.randn(256, 64, device="cuda")
@@ -42,6 +64,12 @@ with torch.cuda.nvtx.range("evaluate"), torch.no_grad():
     x.clamp_(0, 1)
     torch.cuda.nvtx.range_pop()
     net.first(x)
+heads = Heads().cuda()
+x = torch.randn(2, 4, 32, 48, device="cuda", requires_grad=True)
+torch.backends.cuda.matmul.fp32_precision = "ieee"
+heads(x, torch.randn(2, 3, 8, 8, device="cuda", requires_grad=True)).backward()
+twice = weft.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }").twice
+twice[1, 32](torch.ones(32, device="cuda"))
 """
 
 
@@ -67,6 +95,10 @@ def row(data: Any, name: str, module: str, node: str = "") -> Any:
     return only
 
 
+def line(text: str) -> str:
+    return f"net.py:{SCRIPT[: SCRIPT.index(text)].count(chr(10)) + 1}"
+
+
 def test_operations_by_nvtx_range(profiled: Any) -> None:
     data, _ = profiled
     assert row(data, "aten::clamp_", "evaluate > clip")["calls"] == 1
@@ -79,14 +111,44 @@ def test_operations_by_module_line_and_node(profiled: Any) -> None:
     assert forward["flops"] == 2 * 256 * 64 * 128 and forward["library"]
     assert forward["bytes"] == 4 * (256 * 64 + 64 * 128 + 128 + 256 * 128)
     assert forward["allocated"] == 4 * 256 * 128
-    assert forward["place"]["line"] == "net.py:12"
+    assert forward["place"]["line"] == line("self.first(x)")
     backward = row(data, "aten::mm", "Net.first", "AddmmBackward0")
-    assert backward["flops"] == forward["flops"] and backward["place"]["line"] == "net.py:12"
+    assert backward["flops"] == forward["flops"] and backward["place"]["line"] == line(
+        "self.first(x)"
+    )
     again = [r for r in data["rows"] if "recomputed" in r["place"]["node"]]
     assert {r["place"]["module"] for r in again} == {"Net.parts.0", "Net.parts.1"}
     assert any(r["place"]["module"] == "SGD.step" for r in data["rows"])
     assert data["peak"] > 4 * 256 * 128 * 3
     assert data["next"].startswith("compile.")
+
+
+def test_flops_of_attention_and_convolution(profiled: Any) -> None:
+    data, _ = profiled
+    forward = row(data, "aten::_scaled_dot_product_flash_attention", "Heads")
+    assert forward["flops"] == 2 * (2 * 4) * (32 * 33 / 2) * (16 + 16)  # below the diagonal
+    node = "ScaledDotProductFlashAttentionForCpuBackward0"
+    backward = row(data, "aten::_scaled_dot_product_flash_attention_backward", "Heads", node)
+    assert backward["flops"] == 2.5 * forward["flops"]
+    convolution = row(data, "aten::convolution", "Heads.conv")
+    assert convolution["flops"] == 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3)
+    gradients = row(data, "aten::convolution_backward", "Heads.conv", "ConvolutionBackward0")
+    assert gradients["flops"] == 2 * convolution["flops"]
+
+
+def test_gradients_of_views_and_of_functions_by_their_line(profiled: Any) -> None:
+    data, _ = profiled
+    split = row(data, "aten::cat", "Heads", "SplitBackward0")
+    assert split["place"]["line"] == line("x.chunk")
+    double = row(data, "aten::mul", "Heads", "DoubleBackward")
+    assert double["place"]["line"] == line("x * 2")
+
+
+def test_kernels_of_weft(profiled: Any) -> None:
+    data, _ = profiled
+    kernel = row(data, "twice", "")
+    assert kernel["kernel"] and kernel["flops"] == 32
+    assert kernel["place"]["line"] == line("twice[1, 32]")
 
 
 def test_trace_has_every_operation_in_order(profiled: Any) -> None:
@@ -95,6 +157,64 @@ def test_trace_has_every_operation_in_order(profiled: Any) -> None:
     assert len(events) == sum(r["calls"] for r in data["rows"])
     assert all(a["ts"] <= b["ts"] for a, b in itertools.pairwise(events))
     assert any(e["ph"] == "C" and e["args"]["bytes"] > 0 for e in trace["traceEvents"])
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    thread = args.pop("tid", 1)
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": thread, "ts": ts, "dur": dur,
+            "args": args}  # fmt: skip
+
+
+def test_kernels_of_a_gpu_by_their_marks() -> None:
+    """A trace of torch.profiler: a kernel may run long after the call that launched it."""
+    mark = gpu_times.PREFIX
+    trace = [
+        event("cpu_op", f"{mark}1", 10, 10),
+        event("cpu_op", f"{mark}2", 30, 40),
+        event("cpu_op", f"{mark}3", 35, 10),  # a kernel of its own inside of operation 2
+        event("cpu_op", f"{mark}{gpu_times.TUNING}", 80, 10),
+        event("cpu_op", f"{mark}4", 82, 2),  # what an autotuner launches
+        event("cpu_op", f"{mark}5", 10, 10, tid=2),  # at the time of operation 1
+        event("cpu_op", "aten::mm", 11, 8),
+        {"ph": "M", "name": "process_name"},
+    ]
+    launched = [(12, 1), (40, 1), (60, 1), (83, 1), (75, 1), (15, 2), (13, 1)]
+    for n, (at, thread) in enumerate(launched):
+        trace.append(event("cuda_runtime", "cudaLaunchKernel", at, 1, correlation=n, tid=thread))
+        trace.append(event("kernel", f"k{n}", 1000 + 10 * n, 2, correlation=n, tid=7, stream=7))
+    trace[-1]["cat"] = "gpu_memcpy"
+    times = gpu_times.read({"traceEvents": trace})
+    names = {number: [k.name for k in of] for number, of in times.marked.items()}
+    assert names == {1: ["k0", "k6"], 3: ["k1"], 2: ["k2"], 5: ["k5"]}
+    assert [k.name for k in times.others] == ["k4"]
+    assert times.tuning == pytest.approx(2e-6) and times.marked[3][0].stream == 7
+
+
+MEASURED = [
+    Call("aten::mm", Place("Net", "net.py:1"), 2e9, 1e6, 0, 0, 1e-4, library=True,
+         kernels=(Kernel("gemm", 5.0, 3e-4), Kernel("reduce", 5.0004, 1e-4))),
+    Call("aten::add", Place("Net", "net.py:2"), 1e6, 1e6, 0, 0, 1e-5,
+         kernels=(Kernel("add", 5.0006, 2e-5, 3),)),
+]  # fmt: skip
+
+
+def test_view_of_measured_times() -> None:
+    first = grouped(MEASURED)[0]
+    assert first.measured == pytest.approx(4e-4) and first.kernels == ("gemm", "reduce")
+    lines = [text for text, _ in model.view("net.py", models.get("h200"), MEASURED, 0, 1e-3)]
+    assert lines[1] == (
+        "420 µs of kernels by CUPTI, floor 110 µs; 1 ms of autotuning not included; peak memory 0 B"
+    )
+    assert lines[2].split()[:3] == ["share", "time", "floor"]
+    assert lines[3].split()[:5] == ["95.2%", "400", "µs", "100", "µs"]
+    assert "at 25% of its peak rate" in lines[-1]
+
+
+def test_trace_of_measured_times() -> None:
+    events = model.trace(MEASURED)["traceEvents"]
+    on = {e["name"]: (e["ts"], e["dur"]) for e in events if e.get("tid") == "operations"}
+    assert on["aten::mm"] == pytest.approx((0, 500)) and on["aten::add"] == pytest.approx((600, 20))
+    assert [e["name"] for e in events if e.get("tid") == "stream 3"] == ["add"]
 
 
 def call(name: str, seconds: float, **kind: bool) -> Call:

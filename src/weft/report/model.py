@@ -6,52 +6,75 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.device.models import GpuModel
-from weft.frontends.pytorch.calls import Call, Group
+from weft.frontends.pytorch.calls import Call, Group, grouped
 from weft.report import words
 
 ROWS = 25
-"""The number of rows shown, those with the largest least time."""
+"""The number of rows shown, those with the most time."""
 LAUNCH_SECONDS = 5e-6
 """What PyTorch takes to launch an operation, about."""
 
 Styled = tuple[str, str]
 """A line and its style."""
 
-_HEADER = ("share", "floor", "FLOPs", "bytes", "allocates", "calls", "operation", "module", "line",
-           "autograd node")  # fmt: skip
-_NUMBERS = 6
+_HEADER = ("share", "time", "floor", "FLOPs", "bytes", "allocates", "calls", "operation", "module",
+           "line", "autograd node")  # fmt: skip
+_TIME = 1
+"""The column that only a real GPU has."""
+_NUMBERS = 7
 """The columns that are aligned to the right."""
 
 
-def view(name: str, gpu: GpuModel, groups: Sequence[Group], peak: int) -> Iterator[Styled]:
-    """The table, the groups with the largest least time first, and the next step."""
-    total = sum(g.seconds for g in groups)
-    calls = sum(g.calls for g in groups)
-    yield f"{name} on {gpu.name}: {calls} operations and kernels", "bold"
-    yield (
-        (
-            f"floor {words.duration(total)}: each at the rate of DRAM or of its arithmetic; "
-            f"peak memory {words.size(peak)}"
-        ),
-        "dim",
-    )
+def view(
+    name: str, gpu: GpuModel, calls: Sequence[Call], peak: int, tuning: float = 0.0
+) -> Iterator[Styled]:
+    """The table, the groups with the most time first, and the next step.
+
+    tuning  seconds that autotuners took on a real GPU
+    """
+    groups = grouped(calls)
+    yield f"{name} on {gpu.name}: {len(calls)} operations and kernels", "bold"
+    yield _summary(groups, peak, tuning), "dim"
+    total = sum(g.time for g in groups)
     rows = [_HEADER, *(_row(g, total) for g in groups[:ROWS])]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
-    for row in rows:
+    if all(g.measured is None for g in groups):
+        rows = [(*row[:_TIME], *row[_TIME + 1 :]) for row in rows]
+    numbers = _NUMBERS - len(_HEADER) + len(rows[0])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for number, row in enumerate(rows):
         cells = (
-            cell.rjust(width) if i < _NUMBERS else cell.ljust(width)
+            cell.rjust(width) if i < numbers else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        yield "  ".join(cells).rstrip(), "bold" if row is _HEADER else ""
+        yield "  ".join(cells).rstrip(), "" if number else "bold"
     if len(groups) > ROWS:
-        rest = sum(g.seconds for g in groups[ROWS:])
+        rest = sum(g.time for g in groups[ROWS:])
         yield f"{len(groups) - ROWS} more rows with {_share(rest, total)} together", "dim"
     yield f"Next step: {next_step(groups)}", "bold"
 
 
+def data(calls: Sequence[Call], peak: int) -> dict[str, Any]:
+    """The same table as JSON."""
+    rows = grouped(calls)
+    found = [{**vars(row), "place": row.place._asdict()} for row in rows]
+    return {"peak": peak, "next": next_step(rows), "rows": found}
+
+
+def _summary(groups: Sequence[Group], peak: int, tuning: float) -> str:
+    floor = words.duration(sum(g.seconds for g in groups))
+    parts = [f"floor {floor}: each at the rate of DRAM or of its arithmetic"]
+    if any(g.measured is not None for g in groups):
+        parts = [
+            f"{words.duration(sum(g.time for g in groups))} of kernels by CUPTI, floor {floor}"
+        ]
+    if tuning:
+        parts.append(f"{words.duration(tuning)} of autotuning not included")
+    return "; ".join([*parts, f"peak memory {words.size(peak)}"])
+
+
 def next_step(groups: Sequence[Group]) -> str:
     """The one change that promises most."""
-    total = sum(g.seconds for g in groups)
+    total = sum(g.time for g in groups)
     calls = sum(g.calls for g in groups)
     if calls * LAUNCH_SECONDS > 2 * total:
         return (
@@ -60,53 +83,78 @@ def next_step(groups: Sequence[Group]) -> str:
         )
     top = groups[0]
     where = f"in {top.place.module}" if top.place.module else f"at {top.place.line}"
+    share = f"{_share(top.time, total)} of the {'floor' if top.measured is None else 'time'}"
     if top.kernel:
         return (
-            f"Triton. {top.name} {where} has {_share(top.seconds, total)} of the floor: "
-            f"weft profile --kernel {top.name} shows its lines"
+            f"Triton. {top.name} {where} has {share}: weft profile --kernel {top.name} shows its "
+            "lines"
         )
     moved = [g for g in groups if not g.library and not g.kernel]
-    share = sum(g.seconds for g in moved) / total
-    if share >= 0.3:
-        most = max(moved, key=lambda g: g.seconds)
+    part = sum(g.time for g in moved) / total
+    if part >= 0.3:
+        most = max(moved, key=lambda g: g.time)
         return (
-            f"fuse. {share:.0%} of the floor are operations that only move memory, first "
-            f"{most.name} at {most.place.line or most.place.module}: torch.compile or weft.fuse; "
+            f"fuse. {part:.0%} of the {'floor' if top.measured is None else 'time'} are operations "
+            f"that only move memory, first {most.name} at {most.place.line or most.place.module}: "
+            "torch.compile or weft.fuse; "
             "weft run --show-kernels prints Inductor's kernels as a start"
         )
     return (
-        f"CUDA. {top.name} {where} has {_share(top.seconds, total)} of the floor: "
+        f"CUDA. {top.name} {where} has {share}{_of_peak(top)}: "
         "use torch.autocast if it is float32, then write its kernel: weft climb matmul"
     )
 
 
+def _of_peak(group: Group) -> str:
+    """How near the measured time is to the least time."""
+    return f" at {group.seconds / group.measured:.0%} of its peak rate" if group.measured else ""
+
+
 def trace(calls: Sequence[Call]) -> dict[str, Any]:
-    """Chrome's trace format, which Perfetto opens: operations back to back at their least time."""
+    """Chrome's trace format, which Perfetto opens.
+
+    Operations of a simulated GPU follow each other at their least time. Those of a real GPU have
+    the times of their kernels, and each stream a row.
+    """
+    real = any(c.kernels for c in calls)
+    title = "GPU" if real else "floor on the GPU"
     events: list[dict[str, Any]] = [
-        {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": "floor on the GPU"}}
+        {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": title}}
     ]
     at = 0.0
+    first = min((k.start for c in calls for k in c.kernels or ()), default=0.0)
     for call in calls:
-        took = call.seconds * 1e6
-        place = call.place
-        common = {"pid": 0, "ts": at}
-        arguments = {**place._asdict(), "flops": call.flops, "bytes": call.bytes}
-        events.append({**common, "ph": "X", "tid": "operations", "name": call.name, "dur": took,
-                       "args": arguments})  # fmt: skip
-        owner = place.module or place.line
-        if owner:
-            phase = "backward" if place.node else "forward"
-            events.append({**common, "ph": "X", "tid": f"modules, {phase}", "name": owner,
-                           "dur": took})  # fmt: skip
-        memory = {"bytes": call.memory}
-        events.append({**common, "ph": "C", "name": "memory of tensors", "args": memory})
-        at += took
+        begin, took = at, call.seconds
+        if call.kernels:
+            begin = call.kernels[0].start - first
+            took = max(k.start + k.seconds for k in call.kernels) - first - begin
+        events += _events(call, begin * 1e6, took * 1e6)
+        events += [
+            {"pid": 0, "ph": "X", "tid": f"stream {k.stream}", "name": k.name,
+             "ts": (k.start - first) * 1e6, "dur": k.seconds * 1e6}
+            for k in call.kernels or ()
+        ]  # fmt: skip
+        at = begin + took
     return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _events(call: Call, ts: float, took: float) -> Iterator[dict[str, Any]]:
+    """The operation, its module and the memory after it; in microseconds."""
+    place, common = call.place, {"pid": 0, "ts": ts}
+    arguments = {**place._asdict(), "flops": call.flops, "bytes": call.bytes}
+    yield {**common, "ph": "X", "tid": "operations", "name": call.name, "dur": took,
+           "args": arguments}  # fmt: skip
+    owner = place.module or place.line
+    if owner:
+        phase = "backward" if place.node else "forward"
+        yield {**common, "ph": "X", "tid": f"modules, {phase}", "name": owner, "dur": took}
+    yield {**common, "ph": "C", "name": "memory of tensors", "args": {"bytes": call.memory}}
 
 
 def _row(group: Group, total: float) -> tuple[str, ...]:
     return (
-        _share(group.seconds, total),
+        _share(group.time, total),
+        "" if group.measured is None else words.duration(group.measured),
         words.duration(group.seconds),
         words.amount(round(group.flops)),
         words.size(group.bytes),

@@ -11,18 +11,16 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from weft.cli import options, program_options, show
+from weft.cli import model_of, options, program_options, show
 from weft.cli.real_gpu import Launched, dump, launched
-from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.errors import Error
 from weft.frontends.files import is_script, runner
-from weft.frontends.pytorch import calls
 from weft.measure.profile import record
 from weft.measure.profile.difference import Changes, diff
 from weft.measure.profile.session import Recording, recording
@@ -78,6 +76,13 @@ def run(
                 allowed="a script (.py), a program (.cu) or what nvcc has built",
                 next="to compare files or show a record, leave out --device gpu",
             )
+        # Counters of ncu are for selected kernels; a model is shown as a whole, by times.
+        whole = kernel is None and launch is None and html is None and is_script(file)
+        output = _to_standard_error() if json else contextlib.nullcontext()
+        profiled = model_of.on_gpu(file, args, chosen, output) if whole else None
+        if profiled is not None:
+            _model(file, profiled, [], trace, json)
+            return
         _on_gpu(*launched(file, args, kernel, launch, chosen), html, json)
         return
     if other is not None:
@@ -88,16 +93,16 @@ def run(
         sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus
     )
     wanted = Recording(chosen.model.key, kernel, launch)
-    models: list[Any] = []
+    models: list[model_of.Found] = []
     profiles = _profiles(file, wanted, args, build, chosen, json, models)
-    if json:
-        show.data({**record.dump(list(profiles)), **_model_data(models, profiles)})
-    for profile in [] if json else profiles:
-        _print(text.view(profile))
     if models:
-        _model(str(file), models[0], profiles, trace, quiet=json)
+        _model(file, models[0], profiles, trace, json)
     elif trace is not None:
         raise Error("there is nothing for a trace", got=f"{file}, which does not use PyTorch")
+    elif json:
+        show.data(record.dump(list(profiles)))
+    else:
+        _print_profiles(profiles)
     if html is not None:
         _page(html, profiles, quiet=json)
 
@@ -130,33 +135,22 @@ def _shown(launches: list[Launched], note: str, *, whole: bool) -> Iterator[text
 
 
 def _model(
-    name: str, found: Any, profiles: list[Profile], trace: Path | None, *, quiet: bool
+    file: Path, found: model_of.Found, profiles: list[Profile], trace: Path | None, json: bool
 ) -> None:
-    """Prints the operations of a PyTorch script by module and line, and writes the trace."""
-    done = calls.with_profiles(found.calls, profiles, found.gpu)
-    if not quiet:
-        _print(model.view(name, found.gpu, calls.grouped(done), found.peak()))
+    """Shows the kernels and the operations of a PyTorch script, and writes the trace."""
+    calls = found.calls(profiles)
+    if json:
+        show.data({**record.dump(list(profiles)), "model": model.data(calls, found.peak())})
+    else:
+        _print_profiles(profiles)
+        _print(model.view(str(file), found.gpu, calls, found.peak(), found.tuning))
     if trace is not None:
-        _write(trace, json_module.dumps(model.trace(done)), quiet=quiet)
+        _write(trace, json_module.dumps(model.trace(calls)), quiet=json)
 
 
-def _model_data(models: list[Any], profiles: list[Profile]) -> dict[str, Any]:
-    """The same table as JSON; nothing if the script does not use PyTorch."""
-    if not models:
-        return {}
-    found = models[0]
-    rows = calls.grouped(calls.with_profiles(found.calls, profiles, found.gpu))
-    data = [{**vars(row), "place": row.place._asdict()} for row in rows]
-    return {"model": {"peak": found.peak(), "next": model.next_step(rows), "rows": data}}
-
-
-def _watch(gpu: GpuModel, models: list[Any], mode: Any) -> None:
-    """Profiles the operations of torch, which the script has just imported."""
-    from weft.frontends.pytorch.model_profile import ModelProfile
-
-    found = ModelProfile(gpu)
-    found.watch(mode)
-    models.append(found)
+def _print_profiles(profiles: Iterable[Profile]) -> None:
+    for profile in profiles:
+        _print(text.view(profile))
 
 
 def _page(html: Path, profiles: list[Profile], *, quiet: bool) -> None:
@@ -186,7 +180,7 @@ def _profiles(
     build: program_options.Build,
     device: Selection,
     json: bool,
-    models: list[Any],
+    models: list[model_of.Found],
 ) -> list[Profile]:
     """The profiles of kernels; `models` gets the profile of a PyTorch script."""
     if file.suffix == _RECORD:
@@ -196,13 +190,13 @@ def _profiles(
         words = program_options.words((), args)
         settings = build.keywords(file)
         if is_script(file):
-            settings = {"on_torch": functools.partial(_watch, device.model, models)}
+            settings = {"on_torch": functools.partial(model_of.watch, device.model, models)}
         code = runner(file).run(str(file), words, device=device, **settings)
     if code:
         raise typer.Exit(code)  # the program has printed why it failed
     if recorded.fault:  # results after a failed kernel are not meaningful
         raise Error("a kernel failed, so there is no report", got=recorded.fault)
-    models[:] = [found for found in models if found.calls]
+    models[:] = [found for found in models if found.calls([])]
     if not recorded.profiles and not models:
         raise _nothing(file, recorded)
     return [with_views(p) for p in recorded.profiles]

@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 import types
+import warnings
 from typing import Any
 
 import torch
@@ -42,6 +43,8 @@ class Attribution:
     def install(self) -> None:
         """Follows all modules and optimizers from now on."""
         hooks = torch.nn.modules.module
+        # Of the hooks below; that the wrapper of a compiled module calls them too is intended.
+        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global")
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave, always_call=True)
         register_optimizer_step_pre_hook(self._step)

@@ -11,6 +11,15 @@ from weft.measure.profile import floor
 from weft.measure.profile.values import Profile
 
 
+class Kernel(NamedTuple):
+    """One kernel or copy that a GPU ran; times are in seconds."""
+
+    name: str
+    start: float
+    seconds: float
+    stream: int = 0
+
+
 class Place(NamedTuple):
     """Where an operation comes from; empty where there is nothing to say."""
 
@@ -28,7 +37,9 @@ class Call:
     memory     bytes of all tensors after it
     seconds    its least time on the GPU
     library    True for products, convolutions and attention
-    kernel     True for a simulated kernel
+    kernel     True for a launch of a kernel that is not torch's own
+    number     by which a real GPU's times find the call
+    kernels    that a real GPU ran for it; None on the simulated GPU
     """
 
     name: str
@@ -40,11 +51,17 @@ class Call:
     seconds: float
     library: bool = False
     kernel: bool = False
+    number: int = 0
+    kernels: tuple[Kernel, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Group:
-    """Calls of the same name and place, added up."""
+    """Calls of the same name and place, added up.
+
+    measured  seconds on a real GPU; None on the simulated GPU
+    kernels   names of the kernels that a real GPU ran
+    """
 
     name: str
     place: Place
@@ -55,6 +72,13 @@ class Group:
     seconds: float
     library: bool
     kernel: bool
+    measured: float | None = None
+    kernels: tuple[str, ...] = ()
+
+    @property
+    def time(self) -> float:
+        """The measured time, or the least time."""
+        return self.seconds if self.measured is None else self.measured
 
 
 def with_profiles(calls: Iterable[Call], profiles: Sequence[Profile], gpu: GpuModel) -> list[Call]:
@@ -67,7 +91,7 @@ def with_profiles(calls: Iterable[Call], profiles: Sequence[Profile], gpu: GpuMo
 
 
 def grouped(calls: Iterable[Call]) -> list[Group]:
-    """The groups, the one with the largest least time first."""
+    """The groups, the one with the most time first."""
     members: dict[tuple[str, Place], list[Call]] = {}
     for call in calls:
         members.setdefault((call.name, call.place), []).append(call)
@@ -75,10 +99,19 @@ def grouped(calls: Iterable[Call]) -> list[Group]:
         Group(
             name, place, len(of), sum(c.flops for c in of), sum(c.bytes for c in of),
             sum(c.allocated for c in of), sum(c.seconds for c in of), of[0].library, of[0].kernel,
+            *_measured(of),
         )
         for (name, place), of in members.items()
     ]  # fmt: skip
-    return sorted(groups, key=lambda g: -g.seconds)
+    return sorted(groups, key=lambda g: -g.time)
+
+
+def _measured(calls: Sequence[Call]) -> tuple[float | None, tuple[str, ...]]:
+    """The time of all kernels of calls, and their names."""
+    if any(c.kernels is None for c in calls):
+        return None, ()
+    kernels = [k for c in calls for k in c.kernels or ()]
+    return sum(k.seconds for k in kernels), tuple(dict.fromkeys(k.name for k in kernels))
 
 
 def _known(call: Call, work: tuple[float, float, float] | None) -> Call:

@@ -29,6 +29,7 @@ def hooks(model: GpuModel, *, autotune: bool, show: bool) -> dict[str, Hook]:
         "torch._inductor.runtime.benchmarking": _benchmarking,
         "torch._dynamo.device_interface": _device_interface,
     }
+    found["torch.nn.attention.flex_attention"] = _flex_attention
     if not autotune:
         found["torch._inductor.runtime.triton_heuristics"] = _first_configuration
     if show:
@@ -67,6 +68,12 @@ def _hints(model: GpuModel) -> None:
         warp_size=model.warp_size,
     )
     properties.create = staticmethod(lambda device: simulated)
+
+
+def _flex_attention() -> None:
+    """Allows gradients, which torch's own code for the CPU lacks."""
+    flex: Any = sys.modules["torch.nn.attention.flex_attention"]
+    flex._validate_device = lambda query, key, value: None
 
 
 def _triton_helpers() -> None:

@@ -98,13 +98,16 @@ def _accelerator(functions: dict[str, Any]) -> dict[str, Any]:
     return {"current_accelerator": cuda.always(torch.device(streams.DEVICE.type)), **found}
 
 
+_ON_CUDA = ("_get_capturable_supported_devices", "_get_foreach_kernels_supported_devices")
+"""What optimizers ask for `capturable=True`, and for their default: one call for all parameters."""
+
+
 def _optimizers() -> Replaced:
-    """Lets `capturable=True` pass, which torch allows on CUDA only."""
-    name = "_get_capturable_supported_devices"
+    """Lets optimizers treat the CPU as a GPU."""
     modules = [m for n, m in list(sys.modules.items()) if n.startswith("torch.optim.")]
-    return {
-        module: {name: cuda.always(["cpu", "cuda"])} for module in modules if hasattr(module, name)
-    }
+    devices = cuda.always(["cpu", "cuda"])
+    tables = ((m, {name: devices for name in _ON_CUDA if hasattr(m, name)}) for m in modules)
+    return {module: table for module, table in tables if table}
 
 
 def _distributed() -> dict[str, Any]:

@@ -21,10 +21,16 @@ Observer = Callable[[Any, Sequence[Any], Mapping[str, Any], Any], None]
 class Operations(TorchDispatchMode):  # type: ignore[misc]
     """Runs operations and adds their results to a tracker."""
 
+    supports_higher_order_operators = True
+    """Such as flex_attention, whose arguments are functions."""
+
     def __init__(self, tracker: memory.Tracker) -> None:
         super().__init__()
         self.tracker = tracker
         self.observers: list[Observer] = []
+        self.number = 0
+        """Of the operation that ran last; a mode that times operations numbers them."""
+        self.running = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -46,8 +52,13 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        out = wide.run(func, args, kwargs or {})
-        for observe in self.observers:
+        self.running = True
+        try:
+            out = self.run(func, args, kwargs or {})
+        finally:
+            self.running = False
+        # Higher-order operators have no schema.
+        for observe in self.observers if isinstance(func, torch._ops.OpOverload) else ():
             observe(func, args, kwargs or {}, out)
         # Subclasses, such as those of a trace, have no memory of their own.
         if type(out) is torch.Tensor:
@@ -57,6 +68,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
                 if type(value) is torch.Tensor:
                     self.tracker.add(value)
         return out
+
+    def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Runs one operation."""
+        return wide.run(func, args, kwargs)
+
+    def is_there(self, args: Sequence[Any], out: Any) -> bool:
+        """Whether an operation runs on the GPU: all tensors of a simulated GPU do."""
+        return True
 
 
 def skip_dynamo() -> None:

@@ -37,12 +37,23 @@ _INTO = {
 }
 """Operations that write to `out`, and those that return the same."""
 
+_PRODUCTS = (_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm)
+_OF_DTYPE = {
+    getattr(product, name): product.default
+    for product in _PRODUCTS
+    for name in ("dtype", "dtype_out")
+    if name in product.overloads()  # torch 2.8
+}
+"""Products whose result has a dtype of its own, by the argument `out_dtype`: for CUDA only."""
+
 _STATISTICS = (_aten.native_layer_norm.default, _aten.native_group_norm.default)
 """Operations whose further results stay in float32."""
 
 
 def run(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Calls an operation of torch, in float32 if it is one of the table."""
+    if func in _OF_DTYPE:
+        return _of_dtype(func, args, kwargs)
     if func not in _WIDE:
         return func(*args, **kwargs)
     dtype = _half(args)
@@ -57,6 +68,15 @@ def run(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
         return result.to(dtype)
     first, *rest = (r if r is None else r.to(dtype) for r in result)
     return (first, *(result[1:] if func in _STATISTICS else rest))
+
+
+def _of_dtype(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A product with the argument `out_dtype`, in float32."""
+    names = [a.name for a in func._schema.arguments]
+    values = {**dict(zip(names, args, strict=False)), **kwargs}
+    dtype, out = values.pop("out_dtype"), values.pop("out", None)
+    result = _OF_DTYPE[func](**{name: _float(value) for name, value in values.items()})
+    return result.to(dtype) if out is None else out.copy_(result)
 
 
 _WIDE = frozenset((*_FUNCTIONAL, *_INTO))

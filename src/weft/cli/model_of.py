@@ -1,0 +1,78 @@
+"""The model of a PyTorch script that `weft profile` runs, on the simulated or on a real GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+import typer
+
+from weft.cli import program_options
+from weft.device import driver
+from weft.device.models import GpuModel
+from weft.device.selection import Selection
+from weft.frontends import launches
+from weft.frontends.pytorch import calls
+from weft.frontends.pytorch.gpu_profile import GpuProfile
+from weft.measure.check import user_file
+from weft.report.profile import Profile
+
+
+class Found(Protocol):
+    """A profiled model; `tuning` are seconds that autotuners took on a real GPU."""
+
+    gpu: GpuModel
+    tuning: float
+
+    def calls(self, profiles: Sequence[Profile]) -> list[calls.Call]:
+        """The calls; kernels with the work of their profiles."""
+
+    def peak(self) -> int:
+        """The peak of allocated memory in bytes."""
+
+
+class _Simulated:
+    tuning = 0.0
+
+    def __init__(self, gpu: GpuModel, profile: Any) -> None:
+        self.gpu, self._profile = gpu, profile
+
+    def calls(self, profiles: Sequence[Profile]) -> list[calls.Call]:
+        return calls.with_profiles(self._profile.calls, profiles, self.gpu)
+
+    def peak(self) -> int:
+        return int(self._profile.peak())
+
+
+def watch(gpu: GpuModel, models: list[Found], mode: Any) -> None:
+    """Profiles the operations of torch, which the script has just imported."""
+    from weft.frontends.pytorch import model_profile
+
+    found = model_profile.ModelProfile(gpu)
+    kernel = found.watch(mode)
+    launches.recorders.append(lambda name, launch, arguments: kernel(name, arguments))
+
+    def run(name: str, arguments: Any, launch: Callable[[], None]) -> None:
+        kernel(name, arguments)
+        launch()
+
+    model_profile.follow_weft(mode, run)
+    models.append(_Simulated(gpu, found))
+
+
+def on_gpu(
+    file: Path, args: str, device: Selection, output: AbstractContextManager[None]
+) -> Found | None:
+    """Runs a script on a real GPU; None if there is none, or no operation of PyTorch on it."""
+    if not driver.count():
+        return None
+    user_file.must_exist(file, (".py",), "a Python script")
+    device.first("a script chooses its GPU itself")
+    found = GpuProfile(device.model)
+    with output:
+        code = found.run(str(file), program_options.words((), args))
+    if code:
+        raise typer.Exit(code)  # the script has printed why it failed
+    return found if found.calls([]) else None

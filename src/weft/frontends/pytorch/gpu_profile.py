@@ -1,0 +1,172 @@
+"""Profiles a PyTorch script on a real GPU: runs it as it is and times what it launches.
+
+Operations are seen and attributed as on the simulated GPU. Kernels of Triton, of `torch.compile`
+and of weft are marked at their launch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from weft.device.models import GpuModel
+from weft.errors import Error
+from weft.frontends import script
+from weft.frontends.pytorch import gpu_times
+from weft.frontends.pytorch.calls import Call, Place
+from weft.measure.profile.values import Profile
+
+Hook = Callable[[], None]
+
+
+class GpuProfile:
+    """The profile of a script that runs in this process."""
+
+    def __init__(self, gpu: GpuModel) -> None:
+        self.gpu = gpu
+        self.tuning = 0.0
+        """Seconds that autotuners took on the GPU; their launches are in no row."""
+        self._model: Any = None
+        self._profiler: Any = None
+        self._record: Callable[..., None] | None = None
+        self._count = 0
+
+    def run(self, path: str, args: Sequence[str]) -> int:
+        """Runs a script and returns its exit code."""
+        script.after_import(
+            {
+                "torch": self._torch,
+                "triton": self._triton,
+                "torch._dynamo.device_interface": _dynamo,
+                "torch._inductor.runtime.triton_heuristics": self._inductor,
+            }
+        )
+        return script.run(path, args, device="gpu")
+
+    def calls(self, profiles: Sequence[Profile] = ()) -> list[Call]:
+        """The calls of the script with the kernels that the GPU ran; none without PyTorch."""
+        return self._calls
+
+    @functools.cached_property
+    def _calls(self) -> list[Call]:
+        if self._model is None or not self._model.calls:
+            return []
+        times = self._times()
+        self.tuning = times.tuning
+        calls = [replace(c, kernels=times.marked.get(c.number, ())) for c in self._model.calls]
+        others = [
+            Call(k.name, Place(), 0, 0, 0, 0, 0, kernel=True, kernels=(k,)) for k in times.others
+        ]
+        # An operation that launched nothing is no row.
+        return [*(c for c in calls if c.kernels), *others]
+
+    def peak(self) -> int:
+        """The peak of allocated memory."""
+        torch: Any = sys.modules["torch"]
+        return int(torch.cuda.max_memory_allocated())
+
+    def _times(self) -> gpu_times.Times:
+        torch: Any = sys.modules["torch"]
+        torch.cuda.synchronize()
+        self._profiler.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self._profiler.export_chrome_trace(path)
+            with open(path, encoding="utf-8", errors="replace") as file:
+                times = gpu_times.read(json.load(file))
+        if not times.marked:
+            raise Error(
+                "CUPTI reported no kernel",
+                got=f"{len(self._model.calls)} operations on CUDA tensors",
+                next="end other profilers of this process and of the GPU; CUPTI allows one",
+            )
+        return times
+
+    @contextlib.contextmanager
+    def mark(self, number: int | None = None) -> Iterator[int]:
+        """Marks launches with a number, by default the next one."""
+        torch: Any = sys.modules["torch"]
+        if number is None:
+            self._count += 1
+            number = self._count
+        with torch._C._profiler._RecordFunctionFast(f"{gpu_times.PREFIX}{number}"):
+            yield number
+
+    # ---- after imports ---------------------------------------------------------------------------
+    def _torch(self) -> None:
+        import torch
+
+        from weft.frontends.pytorch import model_profile
+        from weft.frontends.pytorch.gpu_operations import GpuOperations
+
+        if not torch.cuda.is_available():
+            return
+        activities = torch.profiler.ProfilerActivity
+        self._profiler = torch.profiler.profile(
+            activities=[activities.CPU, activities.CUDA], acc_events=True
+        )
+        self._profiler.start()
+        self._model = model_profile.ModelProfile(self.gpu)
+        mode = GpuOperations(self.mark)
+        self._record = self._model.watch(mode)
+        mode.__enter__()  # until the end of the script
+        model_profile.follow_weft(mode, self._launch)
+
+    def _launch(self, name: str, arguments: Sequence[Any], launch: Callable[[], Any]) -> Any:
+        """Runs a launch of a kernel and records it with its mark."""
+        if self._record is None:
+            return launch()
+        with self.mark() as number:
+            out = launch()
+        self._record(name, arguments, number)
+        return out
+
+    def _triton(self) -> None:
+        jit: Any = sys.modules["triton.runtime.jit"].JITFunction
+        plain = jit.run
+
+        @functools.wraps(plain)
+        def run(kernel: Any, *args: Any, **options: Any) -> Any:
+            if options.get("warmup"):
+                return plain(kernel, *args, **options)
+            return self._launch(kernel.__name__, args, lambda: plain(kernel, *args, **options))
+
+        jit.run = run
+        self._ignore(sys.modules["triton.runtime.autotuner"].Autotuner, "_bench")
+
+    def _inductor(self) -> None:
+        tuner: Any = sys.modules["torch._inductor.runtime.triton_heuristics"].CachingAutotuner
+        plain = tuner.run
+
+        @functools.wraps(plain)
+        def run(kernel: Any, *args: Any, **options: Any) -> Any:
+            name = kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__
+            return self._launch(name, args, lambda: plain(kernel, *args, **options))
+
+        tuner.run = run
+        for name in ("benchmark_all_configs", "coordinate_descent_tuning"):
+            self._ignore(tuner, name)
+
+    def _ignore(self, owner: Any, name: str) -> None:
+        """Marks what a method launches as the work of an autotuner."""
+        plain = getattr(owner, name)
+
+        @functools.wraps(plain)
+        def ignored(*args: Any, **options: Any) -> Any:
+            with self.mark(gpu_times.TUNING):
+                return plain(*args, **options)
+
+        setattr(owner, name, ignored)
+
+
+def _dynamo() -> None:
+    from weft.frontends.pytorch import operations  # it imports torch, which the script does first
+
+    operations.skip_dynamo()
