@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import typer
 
+from weft import user_paths
 from weft.cli import program_options
 from weft.device import driver
 from weft.device.models import GpuModel
@@ -16,7 +17,6 @@ from weft.device.selection import Selection
 from weft.frontends import launches
 from weft.frontends.pytorch import calls
 from weft.frontends.pytorch.gpu_profile import GpuProfile
-from weft.measure.check import user_file
 from weft.report.profile import Profile
 
 
@@ -68,7 +68,7 @@ def on_gpu(
     """Runs a script on a real GPU; None if there is none, or no operation of PyTorch on it."""
     if not driver.count():
         return None
-    user_file.must_exist(file, (".py",), "a Python script")
+    user_paths.must_exist(file, what="a Python script")
     device.first("a script chooses its GPU itself")
     found = GpuProfile(device.model)
     with output:
