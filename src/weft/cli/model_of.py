@@ -14,7 +14,7 @@ from weft.cli import program_options
 from weft.device import driver
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
-from weft.frontends import launches
+from weft.frontends import launches, script
 from weft.frontends.pytorch import calls
 from weft.frontends.pytorch.gpu_profile import GpuProfile
 from weft.report.profile import Profile
@@ -71,8 +71,9 @@ def on_gpu(
     user_paths.must_exist(file, what="a Python script")
     device.first("a script chooses its GPU itself")
     found = GpuProfile(device.model)
+    script.after_import(found.hooks())
     with output:
-        code = found.run(str(file), program_options.words((), args))
+        code = script.run(str(file), program_options.words((), args), device="gpu")
     if code:
         raise typer.Exit(code)  # the script has printed why it failed
     return found if found.calls([]) else None

@@ -18,7 +18,6 @@ from typing import Any
 
 from weft.device.models import GpuModel
 from weft.errors import Error
-from weft.frontends import script
 from weft.frontends.pytorch import gpu_times
 from weft.frontends.pytorch.calls import Call, Place
 from weft.measure.profile.values import Profile
@@ -38,17 +37,14 @@ class GpuProfile:
         self._record: Callable[..., None] | None = None
         self._count = 0
 
-    def run(self, path: str, args: Sequence[str]) -> int:
-        """Runs a script and returns its exit code."""
-        script.after_import(
-            {
-                "torch": self._torch,
-                "triton": self._triton,
-                "torch._dynamo.device_interface": _dynamo,
-                "torch._inductor.runtime.triton_heuristics": self._inductor,
-            }
-        )
-        return script.run(path, args, device="gpu")
+    def hooks(self) -> dict[str, Hook]:
+        """Module -> what to run after the script imports it."""
+        return {
+            "torch": self._torch,
+            "triton": self._triton,
+            "torch._dynamo.device_interface": _dynamo,
+            "torch._inductor.runtime.triton_heuristics": self._inductor,
+        }
 
     def calls(self, profiles: Sequence[Profile] = ()) -> list[Call]:
         """The calls of the script with the kernels that the GPU ran; none without PyTorch."""
