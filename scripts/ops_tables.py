@@ -104,12 +104,16 @@ def summary_table(table: Table) -> str:
     found = newest()
     if not found:
         return MISSING.format(file=_shown())
-    header = ("op", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "peak memory#",
-              "host µs#", "host µs, torch#")  # fmt: skip
-    host = _host()
-    rows = [_summary(record, host.get(op, [])) for op, record in found.items()]
-    memory = "Peak memory is what all calls allocate, relative to PyTorch."
-    return f"{_machine(found.values())} {memory}\n\n{table(header, rows)}"
+    header = ("op", "seed#", "kernels", "calls#", "geometric mean#", "worst#", f"below {LOW} x#",
+              "again#", "peak memory#", "host µs#", "host µs, torch#")  # fmt: skip
+    host, again = _host(), _again()
+    rows = [_summary(r, again.get((op, r["seed"])), host.get(op, [])) for op, r in found.items()]
+    words = (
+        "The seed and the digest of the kernels' sources say what was timed; older records have no "
+        f"digest. Again: of the calls below {LOW} x that were timed again, those that were below "
+        "it again. Peak memory is what all calls allocate, relative to PyTorch."
+    )
+    return f"{_machine(found.values())} {words}\n\n{table(header, rows)}"
 
 
 def family_table(table: Table) -> str:
@@ -179,8 +183,14 @@ def newest() -> dict[str, dict[str, Any]]:
 
 
 def _sweeps() -> list[dict[str, Any]]:
-    """The sweeps of all ops; calls that were timed again are none."""
-    return [record for record in _lines() if "op" in record and "again" not in record]
+    """The sweeps of all ops that were compared; calls that were timed again are none."""
+    records = [record for record in _lines() if "op" in record and "again" not in record]
+    return [record for record in records if _compared(record)]
+
+
+def _again() -> dict[tuple[str, int], dict[str, Any]]:
+    """The newest records of calls that were timed again, by op and seed."""
+    return {(record["op"], record["seed"]): record for record in _lines() if "again" in record}
 
 
 def _host() -> dict[str, list[dict[str, Any]]]:
@@ -233,10 +243,13 @@ def _compared(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [r for r in record["results"] if len(r["us"]) > 1]
 
 
-def _summary(record: dict[str, Any], host: Sequence[dict[str, Any]]) -> list[object]:
+def _summary(
+    record: dict[str, Any], again: dict[str, Any] | None, host: Sequence[dict[str, Any]]
+) -> list[object]:
     ratios = [ratio(r) for r in _compared(record)]
     return [
-        f"`{record['op']}`", *_speeds(ratios), _memory(record),
+        f"`{record['op']}`", record["seed"], record.get("kernels", ""), *_speeds(ratios),
+        _still_low(again), _memory(record),
         *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
     ]  # fmt: skip
 
@@ -246,6 +259,12 @@ def _speeds(ratios: Sequence[float]) -> list[object]:
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     low = sum(r < LOW for r in ratios)
     return [len(ratios), f"{mean:.2f} x", f"{min(ratios):.2f} x", low]
+
+
+def _still_low(again: dict[str, Any] | None) -> str:
+    """How many of the calls that were timed again are low again."""
+    ratios = [ratio(r) for r in _compared(again)] if again else []
+    return f"{sum(r < LOW for r in ratios)} of {len(ratios)}" if ratios else ""
 
 
 def _memory(record: dict[str, Any]) -> str:
@@ -268,4 +287,5 @@ def _worst(record: dict[str, Any], table: Table) -> str:
         (f"{ratio(r):.2f} x", r["call"], r["plan"], *(r["us"].get(n, "") for n in names))
         for r in results
     ]
-    return f"### {record['op']}\n\n{table(header, rows)}"
+    kernels = f", kernels {record['kernels']}" if "kernels" in record else ""
+    return f"### {record['op']}\n\nSeed {record['seed']}{kernels}.\n\n{table(header, rows)}"

@@ -64,7 +64,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 MACHINE = {"date": "2026-01-02", "gpu": "NVIDIA H200", "driver": "1", "torch": "2.13",
-           "python": "3.12"}  # fmt: skip
+           "python": "3.12", "kernels": "1a2b"}  # fmt: skip
 
 
 # ---- the sweep ---------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
     assert second["results"][0]["us"] == {"weft": 2, "torch": 3, "compile": 1}
     assert [row["op"] for row in host_line["host"]] == ["add", "add"]
     text = tables.TABLES["ops"]()
-    assert "| `add` | 3 | 0.50 x | 0.50 x | 3 |  | 2.0 | 3.0 |" in text
+    assert "| `add` | 3 | 1a2b | 3 | 0.50 x | 0.50 x | 3 |  |  | 2.0 | 3.0 |" in text
     assert "NVIDIA H200, driver 1, torch 2.13, 2026-01-02, seed 3;" in text
 
 
@@ -167,6 +167,7 @@ def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatc
     whole.append(record, [whole.Swept("add", batch, tuple(results[:1]))], [])
     assert whole.slow(record, [case("add")], 0.8) == [batch]
     assert len(ops_tables.newest()["add"]["results"]) == 3
+    assert "| `add` | 3 | 1a2b | 3 | 1.14 x | 0.50 x | 1 | 1 of 1 |" in tables.TABLES["ops"]()
     assert "nothing to time again" in invoke("--again", str(record), "--ops", "mul").stderr
 
 
@@ -355,10 +356,9 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     record.write_text("\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0),
                                  line("sum", 2, *many)]))  # fmt: skip
     summary = tables.TABLES["ops"]()
-    assert "| `sum` | 14 | 1.00 x | 0.50 x | 1 | 1.50 x | 4.0 | 5.0 |" in summary
-    assert (
-        "| `add` | 2 | 2.00 x | 1.00 x | 0 | 1.50 x |  |  |" in summary and "seed 1, 2;" in summary
-    )
+    assert "| `sum` | 2 | 1a2b | 14 | 1.00 x | 0.50 x | 1 |  | 1.50 x | 4.0 | 5.0 |" in summary
+    assert "| `add` | 1 | 1a2b | 2 | 2.00 x | 1.00 x | 0 |  | 1.50 x |  |  |" in summary
+    assert "seed 1, 2;" in summary
     compared = tables.TABLES["ops_compile"]()
     assert "| `sum` | 2 | 13 | 1.90 x | 1.00 x | 0 |" in compared
     assert "| `add` | 1 | 1 | 2.00 x | 2.00 x | 0 |" in compared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from pathlib import Path
 
 import torch
@@ -28,6 +29,15 @@ def ctype(dtype: torch.dtype) -> str:
             got=str(dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in CTYPES),
         )  # fmt: skip
     return CTYPES[dtype]
+
+
+@functools.cache
+def digest() -> str:
+    """Eight digits that stand for all sources, so that a record says which kernels it is of."""
+    made = hashlib.sha256()
+    for path in sorted(p for p in HOME.rglob("*") if p.suffix in (".cu", ".cuh")):
+        made.update(f"{path.relative_to(HOME).as_posix()}\0".encode() + path.read_bytes())
+    return made.hexdigest()[:8]
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import torch
 from weft.device import driver
 from weft.errors import MissingDependency
 from weft.measure.bench import clocks
+from weft.ops import source
 
 
 def need(what: str, instead: str) -> None:
@@ -26,13 +27,14 @@ def need(what: str, instead: str) -> None:
 
 
 def about() -> dict[str, str]:
-    """The machine that figures were measured on."""
+    """The machine that figures were measured on, and the kernels."""
     return {
         "date": date.today().isoformat(),
         "gpu": torch.cuda.get_device_name(),
         "driver": clocks.driver_version(),
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "kernels": source.digest(),
     }
 
 
