@@ -153,3 +153,38 @@ def test_a_new_process_needs_only_the_cache(tmp_path: Path) -> None:
         ["weft.ptx.parse", "weft.ptx.isa", "weft.device.sim.emit.warp", "cuda.bindings"],
         [],
     ]
+
+
+LAST_BLOCK = """
+template <int ALIGN> __global__ void split(const float* x, float* parts, float* out,
+                                           unsigned* ticket, unsigned* base) {
+    extern __shared__ __align__(ALIGN) unsigned char tile[];
+    __shared__ bool last;
+    // Written at swizzled addresses, as bulk copies do, and read at swizzled offsets.
+    unsigned start = __cvta_generic_to_shared(tile), at = start + threadIdx.x * 4;
+    at ^= (at >> 3) & (ALIGN / 8 - 1) & ~3u;
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(x[blockIdx.x * 64 + threadIdx.x]));
+    __syncthreads();
+    unsigned offset = (threadIdx.x ^ 1) * 4;
+    offset ^= (offset >> 3) & (ALIGN / 8 - 1) & ~3u;
+    parts[blockIdx.x * 64 + threadIdx.x] = *reinterpret_cast<float*>(tile + offset);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(ticket, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    float sum = 0;
+    for (int i = 0; i < gridDim.x; ++i) sum += parts[i * 64 + threadIdx.x];
+    out[threadIdx.x] = sum;
+    base[threadIdx.x] = start | unsigned(reinterpret_cast<size_t>(tile));
+}
+"""
+
+
+@pytest.mark.parametrize("align", [128, 1024])
+def test_dynamic_shared_memory_is_aligned_behind_static(align: int) -> None:
+    x = np.arange(3 * 64, dtype=np.float32)
+    parts, out, ticket, base = (np.zeros(n, t) for n, t in zip((192, 64, 1, 64), "ffII"))
+    weft.cuda(LAST_BLOCK).kernel(f"split<{align}>")[3, 64, 512](x, parts, out, ticket, base)
+    assert np.array_equal(out, x.reshape(3, 32, 2)[..., ::-1].reshape(3, 64).sum(0))
+    assert not (base % align).any()

@@ -39,17 +39,20 @@ def _place_variables(program: Program) -> None:
         program.symbols[name] = (module.variables[name].space, 8 * i)
     ends = {"shared": 0, "local": 0}
     dynamic = []
+    align = 16  # the widest access of a lane
     for name, v in [*module.variables.items(), *function.variables.items()]:
         if v.space not in ends:
             continue
         if v.unsized and v.space == "shared":
             dynamic.append(name)
+            align = max(align, v.align)
             continue
         start = -(-ends[v.space] // v.align) * v.align
         program.symbols[name] = (v.space, start)
         ends[v.space] = start + v.size
-    # Dynamic shared memory follows, aligned for the widest access of a lane.
-    program.shared_bytes = -(-ends["shared"] // 16) * 16
+    # Dynamic shared memory follows. Compilers use the alignment that its arrays declare: they
+    # compute `base + 16` as `base | 16`.
+    program.shared_bytes = -(-ends["shared"] // align) * align
     program.local_bytes = -(-ends["local"] // 16) * 16
     # All `extern __shared__` arrays start at the same place, as in CUDA.
     for name in dynamic:

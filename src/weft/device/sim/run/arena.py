@@ -24,11 +24,19 @@ _CONTEXT = struct.Struct(f"<20q{Context.SIZE - 160 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
+SHARED_ALIGN = 1024
+"""Of a block's shared memory; the largest alignment that layouts of bulk copies ask for."""
+
+
+def _up(nbytes: int, align: int) -> int:
+    return -(-nbytes // align) * align
+
+
 def _aligned(nbytes: int) -> tuple[NDArray[np.uint8], int]:
     """Memory that starts on a page; pages that are never touched cost nothing."""
     array = np.empty(nbytes + PAGE, np.uint8)
     start = int(array.ctypes.data)
-    base = -(-start // PAGE) * PAGE
+    base = _up(start, PAGE)
     return array[base - start : base - start + nbytes], base
 
 
@@ -72,9 +80,10 @@ class Arena:
 
     def _worker(self, number: int) -> WorkerMemory:
         info, n = self.info, self.slots
-        shared = -(-max(self.shared_bytes, 1) // 256) * 256
-        local = -(-max(info.local_bytes * 32 * info.warps, 1) // 256) * 256
-        block, base = _aligned(n * (info.slot_bytes + shared + local))
+        shared = _up(max(self.shared_bytes, 1), SHARED_ALIGN)
+        local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
+        heads = _up(n * info.slot_bytes, SHARED_ALIGN)
+        block, base = _aligned(heads + n * (shared + local))
         memory = np.zeros(Worker.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
         fields, sites = memory[: Worker.SIZE // 8], memory[Worker.SIZE // 8 :]
         address = int(memory.ctypes.data)
@@ -82,7 +91,7 @@ class Arena:
         fields[Worker.SLOTS // 8] = base
         fields[Worker.SLOT_COUNT // 8] = n
         fields[Worker.ID // 8] = number
-        after = base + n * info.slot_bytes
+        after = base + heads
         view = block.view(np.int64)
         for i in range(n):
             head = i * info.slot_bytes // 8
