@@ -184,7 +184,9 @@ template <int ALIGN> __global__ void split(const float* x, float* parts, float* 
 @pytest.mark.parametrize("align", [128, 1024])
 def test_dynamic_shared_memory_is_aligned_behind_static(align: int) -> None:
     x = np.arange(3 * 64, dtype=np.float32)
-    parts, out, ticket, base = (np.zeros(n, t) for n, t in zip((192, 64, 1, 64), "ffII"))
+    parts, out, ticket, base = (
+        np.zeros(n, t) for n, t in zip((192, 64, 1, 64), "ffII", strict=True)
+    )
     weft.cuda(LAST_BLOCK).kernel(f"split<{align}>")[3, 64, 512](x, parts, out, ticket, base)
     assert np.array_equal(out, x.reshape(3, 32, 2)[..., ::-1].reshape(3, 64).sum(0))
     assert not (base % align).any()
