@@ -26,7 +26,9 @@ another [model](devices.md), `"gpu"` the first real GPU, `"gpu:1"` or `"cuda:1"`
 
 SECTIONS = {
     "Write and run kernels": (
-        "weft", "cuda load_ptx kernel Module Kernel Launch cdiv synchronize"
+        "weft",
+        "cuda load_ptx kernel Module Kernel Launch cdiv synchronize"
+        " texture Texture surface Surface",
     ),
     "Check results": ("weft", "check Report Verdict Op Case"),
     "Sanitize": ("weft", "sanitize"),

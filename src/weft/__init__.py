@@ -35,6 +35,7 @@ if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the sa
     from weft.climbing.climb import Climb, RungResult
     from weft.climbing.entry import climb
     from weft.frontends import kernel
+    from weft.frontends.textures.objects import Surface, Texture, surface, texture
     from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
     from weft.measure import Bench, Case, Contender, Op, Report
     from weft.measure.bench.bench import Timing, bench
@@ -53,6 +54,7 @@ _LAZY = {
     "weft.climbing.climb": ("Climb", "RungResult"),
     "weft.climbing.entry": ("climb",),
     "weft.frontends": ("kernel",),
+    "weft.frontends.textures.objects": ("Surface", "Texture", "surface", "texture"),
     "weft.kernels": ("Kernel", "Launch", "Module", "cdiv", "cuda", "load_ptx", "synchronize"),
     "weft.measure": ("Bench", "Case", "Contender", "Op", "Report"),
     "weft.measure.bench.bench": ("Timing", "bench"),
@@ -148,6 +150,8 @@ __all__ = [
     "RungResult",
     "SanitizerError",
     "Section",
+    "Surface",
+    "Texture",
     "TimeLimit",
     "Timing",
     "Trapped",
@@ -169,5 +173,7 @@ __all__ = [
     "profile",
     "sanitize",
     "sanitizer",
+    "surface",
     "synchronize",
+    "texture",
 ]

@@ -147,5 +147,16 @@ def launcher(reachable: Callable[[], list[Allocation]]) -> Callable[..., None]:
     return launch
 
 
+def linker(model: GpuModel) -> type:
+    """Stands in for Numba's linker, where Numba links kernels of its own runtime."""
+
+    class Linker(driver._Linker):  # type: ignore[misc]
+        def complete(self) -> Image:
+            text = self.get_linked_ptx().decode().rstrip("\0 \n")
+            return Image(Ptx(text, model.compile_for, "<numba>", {}, {}, {}), model)
+
+    return Linker
+
+
 def _number(value: Any) -> Any:
     return getattr(value, "value", value) if not isinstance(value, Sequence) else value

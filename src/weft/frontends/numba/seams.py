@@ -1,13 +1,13 @@
 """Installs a simulated GPU under Numba, so that unedited programs run without a GPU.
 
-Six names inside Numba are replaced. Everything above them is Numba's own code: device arrays,
+Seven names inside Numba are replaced. Everything above them is Numba's own code: device arrays,
 streams, events, contexts, overloads, ufuncs, reductions.
 
     driver.driver.cu*            functions of the CUDA driver       driver.py
     driver.ExperimentalDevice    the device and its name            `_Device`, below
     driver._to_core_stream       streams as launches take them      as they are
     driver.Function              functions of loaded code           image.py
-    nrt.launch                   launches of Numba's own kernels    image.py
+    nrt.launch, nrt._Linker      Numba's own kernels                image.py
     dispatcher._Kernel           compiled kernels                   compiled.py
 """
 
@@ -26,7 +26,7 @@ from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.compiled import kernel_class
 from weft.frontends.numba.driver import CONTEXT, functions, reachable, unserved
-from weft.frontends.numba.image import Function, launcher
+from weft.frontends.numba.image import Function, launcher, linker
 
 _installed: list[GpuModel] = []
 
@@ -56,7 +56,7 @@ def install(model: GpuModel, *, force: bool) -> bool:
     driver.ExperimentalDevice = lambda number: _Device(number, model)
     driver._to_core_stream = _stream
     driver.Function = Function
-    nrt.launch = launcher(reachable)
+    nrt.launch, nrt._Linker = launcher(reachable), linker(model)
     dispatcher._Kernel = kernel_class(model.key)
     dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = (
         0  # the warning concerns the speed of a real GPU

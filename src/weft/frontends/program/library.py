@@ -15,7 +15,7 @@ from weft import cache, progress
 from weft.frontends.program.parallel import cores, parallel
 from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit
 
-FORMAT = 3
+FORMAT = 4
 """Increment this when the build changes: it is part of the cache keys."""
 
 NAME = "libweftcudart.so"
@@ -79,6 +79,8 @@ def _compiled(toolkit: Toolkit, folder: Path) -> bytes:
     parallel([functools.partial(compile, unit) for unit in units])
     out = folder / NAME
     named = ["-Xlinker", f"-soname={NAME}"]
+    # A Python process may have loaded NVIDIA's libcudart, whose functions have the same names.
+    named += ["-Xlinker", "-Bsymbolic-functions"]
     objects = [str(unit.with_suffix(".o")) for unit in units]
     toolkit.run([*SHARED, *named, *objects, "-o", str(out)], what="link weft's own library")
     return out.read_bytes()

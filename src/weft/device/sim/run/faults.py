@@ -206,8 +206,8 @@ class _Story:
                 f"{self.name} uses a texture or surface object",
                 where=line_of(ins),
                 got=at,
-                allowed="texture and surface objects of whole programs",
-                next="write a program that makes the object, and run it: weft run prog.cu",
+                allowed="objects of weft.texture and weft.surface, or of a whole program",
+                next="pass weft.texture(array), or run the program: weft run prog.cu",
             )
         what, _, allowed = unit.error().partition("; ")
         kind = MisalignedAddress if "misaligned" in what else IllegalAddress

@@ -132,6 +132,13 @@ class Plan:
             return
         self.run_plain(params, memory, keep, time_limit)
 
+    def _texture_unit(self) -> int:
+        """The address of the function for textures; 0 where there are none."""
+        unit = self.sim.root.textures
+        if unit is None:
+            return 0
+        return unit.strict if getattr(self.observer, "strict_textures", False) else unit.address
+
     def bind(self, args: Sequence[Any], packed: Packed) -> Callable[[], None]:
         """A function that launches with these arguments."""
         return functools.partial(self.run, args, packed, None)
@@ -161,7 +168,7 @@ class Plan:
             sim.image.const,
             sim.services.address if served else 0,
             self.cooperative,
-            sim.root.textures.address if sim.root.textures is not None else 0,
+            self._texture_unit(),
         )
         if served:
             sim.services.begin(arena, self.config.block, len(rows) // 4)

@@ -36,15 +36,20 @@ class TextureUnit:
     """What executes texture and surface instructions: a function of a program's runtime library.
 
     address  of the function; `memory.textures` calls it
+    strict   the same for launches under the sanitizer: it refuses what a GPU reads as zero
     error    says what was wrong with the access that failed
     """
 
     address: int
+    strict: int
     error: Callable[[], str]
 
 
 class SimModule:
     """A program that is loaded on a simulated GPU."""
+
+    textures: TextureUnit | None = None
+    """Of the class: what all kernels of a process use; a unit of a whole program has its own."""
 
     def __init__(
         self,
@@ -67,7 +72,6 @@ class SimModule:
         self.root: SimModule = within.root if within else self
         self.image: Image = within.image if within else Image()
         self.allocates = False
-        self.textures: TextureUnit | None = None
 
     @property
     def exclusive(self) -> contextlib.AbstractContextManager[object]:

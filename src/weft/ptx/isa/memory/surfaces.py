@@ -17,7 +17,7 @@ OUTSIDE = "trap clamp zero"
 REDUCTIONS = "add min max and or"
 """The texture unit knows a reduction by its place in this list."""
 _ACCEPTS = Accepts.FRAGMENT | Accepts.WIDER
-_NOTE = "surface objects of whole programs"
+_NOTE = "surface objects of whole programs and of `weft.surface`"
 
 
 @instruction(

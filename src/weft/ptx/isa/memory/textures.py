@@ -14,7 +14,7 @@ from weft.ptx.model import Instruction
 GEOMETRY = "1d 2d 3d a1d a2d cube acube"
 RESULT = "f32 s32 u32"
 _ACCEPTS = Accepts.FRAGMENT | Accepts.BITS
-_NOTE = "texture objects of whole programs"
+_NOTE = "texture objects of whole programs and of `weft.texture`"
 
 
 @instruction(

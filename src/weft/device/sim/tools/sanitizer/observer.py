@@ -63,6 +63,7 @@ class Sanitizer:
 
     key = "sanitizer"
     watcher = Sanitizing
+    strict_textures = True
 
     def __init__(self) -> None:
         self._mine = threading.local()

@@ -222,7 +222,13 @@ void note(const char *form, ...) {
     error_text = text;
 }
 
-bool execute(const Object &o, const Request &request, int64_t *lane) {
+// Whether a fetch is outside of linear memory, where a GPU reads zero.
+bool beyond_linear(const Object &o, const Request &request, const Coordinates &at) {
+    return o.resource.resType == cudaResourceTypeLinear && !request.more &&
+           unsigned(at.integer[0]) >= unsigned(o.levels[0].width);
+}
+
+bool execute(const Object &o, const Request &request, int64_t *lane, bool strict) {
     auto operation = Operation(request.operation);
     if (operation == Operation::ask) {
         lane[0] = answer(o, Query(request.function));
@@ -230,6 +236,12 @@ bool execute(const Object &o, const Request &request, int64_t *lane) {
     }
     auto at = read_coordinates(request, lane + 32);
     if (operation == Operation::fetch) {
+        if (strict && beyond_linear(o, request, at)) {
+            note("fetches out of range from texture object %llu of linear memory: texel %d; texels "
+                 "0 to %d",
+                 (unsigned long long)lane[0], at.integer[0], o.levels[0].width - 1);
+            return false;
+        }
         auto texel = fetch(o, request, at);
         for (int i = 0; i < 4; i++) lane[32 * i] = texel.bits[i];
         return true;
@@ -255,22 +267,31 @@ bool execute(const Object &o, const Request &request, int64_t *lane) {
 
 using namespace weft;
 
+namespace {
 // Executes an instruction for the lanes of a warp; 1 + the lane whose access is wrong, or 0.
-API int32_t weft_texture_unit(const Request *request, uint32_t lanes, int64_t *values) {
+int32_t run_unit(const Request *request, uint32_t lanes, int64_t *values, bool strict) {
     uint64_t handle = 0;
     std::shared_ptr<const Object> object;
     for (int lane = 0; lane < 32; lane++) {
         if (!(lanes >> lane & 1)) continue;
         if (!object || uint64_t(values[lane]) != handle) object = object_of(handle = values[lane]);
         if (auto *why = unsuitable(object.get(), *request)) {
-            note("uses object %llu, which %s; a handle of cudaCreateTextureObject or "
-                 "cudaCreateSurfaceObject",
+            note("uses object %llu, which %s; a handle of a texture or surface object",
                  (unsigned long long)handle, why);
             return 1 + lane;
         }
-        if (!execute(*object, *request, values + lane)) return 1 + lane;
+        if (!execute(*object, *request, values + lane, strict)) return 1 + lane;
     }
     return 0;
+}
+}  // namespace
+
+API int32_t weft_texture_unit(const Request *request, uint32_t lanes, int64_t *values) {
+    return run_unit(request, lanes, values, false);
+}
+// For launches under the sanitizer.
+API int32_t weft_texture_unit_strict(const Request *request, uint32_t lanes, int64_t *values) {
+    return run_unit(request, lanes, values, true);
 }
 API void weft_texture_error(char *out, size_t room) {
     std::lock_guard<std::mutex> guard(error_mutex);

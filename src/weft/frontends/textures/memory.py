@@ -1,0 +1,183 @@
+"""Memory of the texture unit: CUDA arrays and linear memory, and copies to and from them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from weft.device import arrays, driver
+from weft.errors import ArgumentError, DeviceError
+from weft.frontends.textures.structures import (
+    ARRAY,
+    CUBEMAP,
+    DEVICE,
+    FORMATS,
+    HOST,
+    LAYERED,
+    RESOURCES,
+    SURFACE,
+    ArrayDescriptor,
+    Copy,
+    Resource,
+)  # fmt: skip
+
+_PITCH = 512
+"""Rows of linear memory begin at multiples of it, which every GPU takes."""
+
+
+class Api:
+    """Functions of the CUDA driver: those of a real GPU, or of the simulated one."""
+
+    def __init__(self, device: int | None) -> None:
+        self.device = device
+        if device is None:
+            from weft.frontends.program import process  # needs nvcc and a C++ compiler
+            from weft.frontends.program.textures import serve
+
+            self._library: Any = process.start()
+            serve(self._library)
+        else:
+            self._library = driver.library()
+
+    @property
+    def current(self) -> contextlib.AbstractContextManager[None]:
+        """The GPU's context is current inside of a `with` block."""
+        return contextlib.nullcontext() if self.device is None else driver.current(self.device)
+
+    def call(self, name: str, *args: Any) -> None:
+        """Calls a function of the driver; raises for an error."""
+        code = getattr(self._library, name)(*args)
+        if code:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorName(code, ctypes.byref(text))
+            raise DeviceError(f"{name} failed", got=f"{(text.value or b'?').decode()} ({code})")
+
+    def free(self, name: str, value: Any) -> None:
+        """Frees something that no kernel may use any more: work under way ends first."""
+        with self.current:
+            self.call("cuCtxSynchronize")
+            self.call(name, value)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an array of texels is: sizes from the first coordinate on, layers, channels, type."""
+
+    sizes: tuple[int, ...]
+    layers: int
+    channels: int
+    dtype: str
+    item: int
+    cube: bool
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row."""
+        return self.sizes[0] * self.channels * self.item
+
+    @property
+    def rows(self) -> int:
+        return self.sizes[1] if len(self.sizes) > 1 else 1
+
+    @property
+    def slices(self) -> int:
+        return self.layers or (self.sizes[2] if len(self.sizes) > 2 else 1)
+
+
+def shape_of(value: Any, channels: int, layered: bool, cube: bool) -> tuple[Shape, arrays.Memory]:
+    """The texels of an array, and its memory."""
+    memory = arrays.view(value)
+    sizes = list(value.shape)
+    if memory.dtype not in FORMATS:
+        raise _wrong("texels have no such type", memory.dtype, ", ".join(FORMATS))
+    if not memory.contiguous:
+        raise _wrong("the array has gaps or another order", "strides", "a contiguous array")
+    if channels not in (1, 2, 4):
+        raise _wrong("a texel has no such number of channels", str(channels), "1, 2 or 4")
+    if channels > 1 and (len(sizes) < 2 or sizes.pop() != channels):
+        raise _wrong(
+            f"the last dimension is not that of {channels} channels", str(tuple(value.shape)),
+            f"a shape that ends in {channels}",
+        )  # fmt: skip
+    layers = sizes.pop(0) if (layered or cube) and sizes else 0
+    if cube and (len(sizes) != 2 or sizes[0] != sizes[1] or layers % 6 or not layers):
+        raise _wrong(
+            "these are not the faces of a cube", str(tuple(value.shape)), "(6, n, n), with "
+            "layered=True also (6 * cubes, n, n)",
+        )  # fmt: skip
+    if not 1 <= len(sizes) <= (2 if layered or cube else 3) or 0 in (*sizes, memory.nbytes):
+        raise _wrong(
+            "an array of this shape is no texture", str(tuple(value.shape)),
+            "one to three dimensions without a zero; with layers, one or two more",
+        )  # fmt: skip
+    shape = Shape(tuple(sizes[::-1]), layers, channels, memory.dtype, memory.itemsize, cube)
+    return shape, memory
+
+
+def _wrong(what: str, got: str, allowed: str) -> ArgumentError:
+    return ArgumentError(what, got=got, allowed=allowed)
+
+
+class Texels:
+    """Texels on one device, as a CUDA array, or in linear memory."""
+
+    def __init__(self, api: Api, shape: Shape, *, layered: bool = False, linear: bool = False):
+        self.api, self.shape = api, shape
+        self.pitch = -(-shape.row // _PITCH) * _PITCH if linear and shape.rows > 1 else shape.row
+        handle = ctypes.c_uint64() if linear else ctypes.c_void_p()
+        with api.current:
+            if linear:
+                size = ctypes.c_size_t(self.pitch * shape.rows)
+                api.call("cuMemAlloc_v2", ctypes.byref(handle), size)
+            else:
+                described = self._descriptor(layered)
+                api.call("cuArray3DCreate_v2", ctypes.byref(handle), ctypes.byref(described))
+        self.handle, self.linear = handle, linear
+        release = "cuMemFree_v2" if linear else "cuArrayDestroy"
+        weakref.finalize(self, api.free, release, handle).atexit = False
+
+    def _descriptor(self, layered: bool) -> ArrayDescriptor:
+        shape = self.shape
+        flags = SURFACE | LAYERED * layered | CUBEMAP * shape.cube
+        height = shape.rows if len(shape.sizes) > 1 else 0
+        depth = shape.slices if shape.layers or len(shape.sizes) > 2 else 0
+        return ArrayDescriptor(
+            shape.sizes[0], height, depth, FORMATS[shape.dtype], shape.channels, flags
+        )
+
+    def resource(self) -> Resource:
+        """What an object is made of."""
+        shape = self.shape
+        out = Resource()
+        if not self.linear:
+            out.of.array = self.handle.value
+            return out
+        memory = out.of.memory
+        memory.address, memory.format = self.handle.value, FORMATS[shape.dtype]
+        memory.channels = shape.channels
+        flat = len(shape.sizes) == 1
+        out.kind = RESOURCES["linear" if flat else "pitch"]
+        memory.sizes = (shape.row, 0, 0) if flat else (*shape.sizes, self.pitch)
+        return out
+
+    def copy(self, memory: arrays.Memory, *, back: bool = False) -> None:
+        """Copies an array of the same shape to the texels, or the texels to it."""
+        shape, asked = self.shape, Copy()
+        outside, inside = (asked.to, asked.source) if back else (asked.source, asked.to)
+        outside.kind = HOST if memory.device is None else DEVICE
+        outside.host = outside.device = memory.address
+        outside.pitch, outside.height = shape.row, shape.rows
+        inside.kind = DEVICE if self.linear else ARRAY
+        if self.linear:
+            inside.device, inside.pitch, inside.height = self.handle.value, self.pitch, shape.rows
+        else:
+            inside.array = self.handle.value
+        asked.width, asked.height, asked.depth = shape.row, shape.rows, shape.slices
+        with self.api.current:
+            # The array may be the result of kernels on any stream; kernels on any may come next.
+            self.api.call("cuCtxSynchronize")
+            self.api.call("cuMemcpy3D_v2", ctypes.byref(asked))
+            self.api.call("cuCtxSynchronize")
