@@ -13,6 +13,6 @@
 template <int HEAD, int QUERIES, int KEYS>
 __global__ void __launch_bounds__(128) attention(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
                                                  __nv_bfloat16* o, int b, int h, int m, int s, int d) {
-    attend_tile<__nv_bfloat16, HEAD, QUERIES, KEYS, 4, 2, FREE, true, false>(
+    attend_tile<__nv_bfloat16, HEAD, QUERIES, KEYS, 4, 2, FREE, false>(
         q, k, v, nullptr, o, nullptr, nullptr, nullptr, nullptr, nullptr, causal(b, h, m, s, d));
 }

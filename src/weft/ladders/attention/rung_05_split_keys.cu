@@ -16,6 +16,6 @@ template <int HEAD>
 __global__ void __launch_bounds__(128) split(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
                                              __nv_bfloat16* o, float* partial, int* counters, int b, int h, int m, int s,
                                              int d) {
-    attend_tile<__nv_bfloat16, HEAD, 64, 64, 4, 2, FREE, true, true>(
+    attend_tile<__nv_bfloat16, HEAD, 64, 64, 4, 2, FREE, true>(
         q, k, v, nullptr, o, nullptr, nullptr, nullptr, partial, counters, causal(b, h, m, s, d, 16));
 }

@@ -127,7 +127,7 @@ def _tiles(job: Job, gpu: Target) -> Plan:
     p, shape = job.problem, TILES[job.problem.head].queries
     bm, bn, warps = shape
     shared = job.pitch * (2 * bm + 4 * bn)
-    kernel = job.kernel("queries", *shape, p.mask, job.wide, p.drops)
+    kernel = job.kernel("queries", *shape, p.mask, p.drops)
     heads, tiles = p.batch * p.heads, cdiv(p.rows, bm)
     structs = job.structs(together(p, gpu, tiles, heads))
     args = (*_query_arguments(job), *structs, *p.random)
@@ -145,7 +145,7 @@ def _key_step(job: Job, gpu: Target, turn: tuple[int, int], keep: bool) -> Step:
     structs = job.structs(together(p, gpu, tiles, heads), turn)
     args = (*_key_arguments(job, keep), *structs, *p.random)
     flags = [str(f).lower() for f in (shapes.paired, keep)]
-    kernel = job.kernel("keys", *shapes.keys, p.mask, job.wide, *flags, p.drops)
+    kernel = job.kernel("keys", *shapes.keys, p.mask, *flags, p.drops)
     return Step(kernel, (tiles * heads,), (32 * warps,), args, shared)
 
 
@@ -155,7 +155,7 @@ def _kept(job: Job, gpu: Target, turns: Sequence[tuple[int, int]]) -> Plan:
     steps = [job.delta_step()]
     shape = TILES[p.head].sums
     bm, bn, warps, stages = shape
-    kernel = job.kernel("sums", *shape, job.wide)
+    kernel = job.kernel("sums", *shape)
     shared = stages * (job.pitch * bn + 2 * bm * bn)
     for turn in turns:
         steps.append(_key_step(job, gpu, turn, keep=True))

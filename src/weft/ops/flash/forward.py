@@ -163,8 +163,7 @@ def together(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
 
 def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     p = job.problem
-    wide = job.q.wide and job.k.wide and job.v.wide
-    flags = (*tile[:4], p.mask, str(wide).lower(), str(parts > 1).lower(), p.drops)
+    flags = (*tile[:4], p.mask, str(parts > 1).lower(), p.drops)
     words = ", ".join(map(str, (source.ctype(p.dtype), p.head, *flags)))
     kernel = source.kernel("attention/forward.cu", f"attend<{words}>")
     tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch

@@ -94,11 +94,6 @@ class Job(NamedTuple):
         return self.problem.dtype is torch.float32
 
     @property
-    def wide(self) -> str:
-        """Whether all rows are whole, aligned vectors of 16 bytes, as C++ writes it."""
-        return str(all(x.wide for x in self.inputs)).lower()
-
-    @property
     def pitch(self) -> int:
         """Bytes of a row in shared memory."""
         return 4 * (self.problem.head + 4) if self.floats else 2 * (self.problem.head + 8)
@@ -115,7 +110,7 @@ class Job(NamedTuple):
         """Computes rowsum(dout * out)."""
         p, (dout, *_, out) = self.problem, self.inputs
         lanes = min(32, 1 << (p.head // 8 - 1).bit_length())
-        kernel = self.kernel("deltas", *(() if self.floats else (self.wide,)))
+        kernel = self.kernel("deltas")
         blocks = cdiv(p.batch * p.heads * p.rows * lanes, 256)
         args = (out.pointer, dout.pointer, self.dlse, self.delta, *p.starts, *self.structs(1))
         return Step(kernel, (blocks,), (256,), args)

@@ -37,7 +37,7 @@ def _plan(job: Job, result: Buffer, to: Pointer) -> Plan:
         kernel, side, threads = job.kernel("scores", p.mask, p.drops), FLOATS, 256
         shared = float_bytes(job)
     else:
-        words = (WARPS, p.mask, job.wide, source.ctype(result.dtype), p.drops)
+        words = (WARPS, p.mask, source.ctype(result.dtype), p.drops)
         kernel, side, threads = job.kernel("scores", *words), 16 * WARPS, 32 * WARPS
         shared = 4 * side * job.pitch
     blocks = cdiv(p.rows, side) * cdiv(p.keys, side) * p.heads * p.batch

@@ -12,6 +12,7 @@ import torch
 
 from weft.ops.choose import Request
 from weft.ops.copies import contiguous
+from weft.ops.flash.padding import Padding, needs_padding
 from weft.ops.layouts import broadcast, dense_strides, merged
 from weft.ops.plan import Argument, Buffer, Layout, Pointer, Step, Word
 
@@ -25,12 +26,10 @@ class Operand(NamedTuple):
     """A tensor as [batch, heads, rows, elements].
 
     strides  of the first three; the elements of a row are contiguous
-    wide     True if rows are whole, aligned vectors of 16 bytes
     """
 
     pointer: Pointer
     strides: tuple[int, int, int]
-    wide: bool
 
 
 class Operands:
@@ -40,9 +39,15 @@ class Operands:
         self.request = request
         self.ragged = ragged
         self.first = len(request.inputs) + outputs
-        self.steps: list[Step] = []
         self.scratch: list[Buffer] = []
         self.cost = 0.0
+        self._copies: list[Step] = []
+        self._padding = Padding()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The launches that make the copies."""
+        return (*self._copies, *self._padding.steps)
 
     def rows(self, number: int, lead: Sequence[int]) -> Operand:
         """The operand of an input, with the batch dimensions `lead`."""
@@ -63,9 +68,15 @@ class Operands:
         if len(walk.sizes) > 1 or (shape[-1] > 1 and strides[-1] != 1):
             return self._rows(*self._copied(x, pointer, shape), shape)
         first = (walk.strides[0][0], strides[-3], strides[-2])
-        whole = 16 // x.itemsize
-        wide = x.aligned == 16 and all(n % whole == 0 for n in (shape[-1], *first))
-        return Operand(pointer, first, wide)
+        sizes = (walk.sizes[0], *shape[-3:])
+        if not needs_padding(x, sizes, first):
+            return Operand(pointer, first)
+        end = Pointer(self.first + len(self.scratch))
+        buffer, strides = self._padding.add(pointer, end, x, sizes, first)
+        self.scratch.append(buffer)
+        gpu = self.request.target
+        self.cost += gpu.launch / 2 + 2 * x.itemsize * math.prod(buffer.shape) / gpu.bandwidth
+        return Operand(end, strides)
 
     def mask(self, number: int, shape: tuple[int, ...]) -> tuple[Pointer, tuple[int, ...]]:
         """A mask that broadcasts to [..., heads, rows, keys], and its four strides."""
@@ -87,7 +98,7 @@ class Operands:
         seen = Layout(x.dtype, shape, broadcast(x, shape), x.aligned)
         copy = contiguous(seen, start, end, self.request.target)
         buffer = Buffer(shape, x.dtype)
-        self.steps += copy.steps
+        self._copies += copy.steps
         self.cost += copy.cost
         self.scratch.append(buffer)
         return Layout(x.dtype, shape, buffer.steps, 16), end

@@ -1,41 +1,41 @@
 // The kernels of attention's gradients for f16 and bf16.
 #include "scores.cuh"
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool DROP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     queries(const T* q, const T* k, const T* v, const void* mask, const T* o, const T* dout, const float* lse,
             const float* dlse, float* deltas, T* dq, const int* starts_q, const int* starts_k, const Problem p,
             const Gradients g, const long long* state, long long seed, long long offset) {
-    query_gradient<T, HEAD, BM, BN, WARPS, MASK, WIDE, DROP>(q, k, v, mask, o, dout, lse, dlse, deltas, dq, starts_q,
+    query_gradient<T, HEAD, BM, BN, WARPS, MASK, DROP>(q, k, v, mask, o, dout, lse, dlse, deltas, dq, starts_q,
                                                              starts_k, p, g, {state, seed, offset});
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool PAIRED, bool KEEP, bool DROP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool KEEP, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     keys(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse, const float* deltas, T* dk,
          T* dv, T* kept, const int* starts_q, const int* starts_k, const Problem p, const Gradients g, const long long* state,
          long long seed, long long offset) {
-    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, WIDE, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept,
+    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept,
                                                                           starts_q, starts_k, p, g, {state, seed, offset})
         .run_all();
 }
 
-template <class T, int HEAD, bool WIDE>
+template <class T, int HEAD>
 __global__ void __launch_bounds__(256)
     deltas(const T* o, const T* dout, const float* dlse, float* to, const int* starts_q, const int* starts_k,
            const Problem p, const Gradients g) {
-    row_deltas<T, HEAD, WIDE>(o, dout, dlse, to, starts_q, starts_k, p, g);
+    row_deltas<T, HEAD>(o, dout, dlse, to, starts_q, starts_k, p, g);
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, bool WIDE>
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
 __global__ void __launch_bounds__(WARPS * 32)
     sums(const T* kept, const T* k, T* dq, const int* starts_q, const int* starts_k, const Problem p, const Gradients g) {
-    kept_query_gradient<T, HEAD, BM, BN, WARPS, STAGES, WIDE>(kept, k, dq, starts_q, starts_k, p, g);
+    kept_query_gradient<T, HEAD, BM, BN, WARPS, STAGES>(kept, k, dq, starts_q, starts_k, p, g);
 }
 
-template <class T, int HEAD, int WARPS, int MASK, bool WIDE, class S, bool DROP>
+template <class T, int HEAD, int WARPS, int MASK, class S, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     scores(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse, const float* deltas,
            S* to, const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
-    score_gradients<T, HEAD, WARPS, MASK, WIDE, DROP>(q, k, v, mask, dout, lse, deltas, to, p, g, {state, seed, offset});
+    score_gradients<T, HEAD, WARPS, MASK, DROP>(q, k, v, mask, dout, lse, deltas, to, p, g, {state, seed, offset});
 }

@@ -35,7 +35,7 @@ __device__ inline void derive(float& s, float& dw, float scale, float log, float
     dw = s * (dw - delta);
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool DROP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool DROP>
 __device__ void query_gradient(const T* q, const T* k, const T* v, const void* mask, const T* o, const T* dout,
                                const float* lse, const float* dlse, float* deltas, T* dq, const int* starts_q,
                                const int* starts_k, const Problem& p, const Gradients& g, const Random& random) {
@@ -59,18 +59,18 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     }
     int end = (seen + BN - 1) / BN, whole = MASK == FREE ? all / BN : 0;
     auto fetch_tile = [&](int j) {
-        fetch<BN, HEAD, THREADS, WIDE>(ks + j % 2 * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
-        fetch<BN, HEAD, THREADS, WIDE>(vs + j % 2 * TILE, j * BN, span.keys, p.width, v0, p.v.row);
+        fetch<BN, HEAD, THREADS>(ks + j % 2 * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
+        fetch<BN, HEAD, THREADS>(vs + j % 2 * TILE, j * BN, span.keys, p.width, v0, p.v.row);
     };
-    fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
-    fetch<BM, HEAD, THREADS, WIDE>(ds, first, rows, p.width, row_of(dout, g.dout));
+    fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
+    fetch<BM, HEAD, THREADS>(ds, first, rows, p.width, row_of(dout, g.dout));
     if (end > 0) fetch_tile(0);
     commit();
     wait<0>();
     __syncthreads();
 
     // delta and the logarithms of this lane's rows. The four lanes of a row read its chunks in turn.
-    constexpr int V = WIDE ? 8 : 1;
+    constexpr int V = 8;
     int mine = first + warp * M * 16;
     float log[M][2], delta[M][2];
 #pragma unroll
@@ -135,7 +135,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
             for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
-    store_rows<WIDE>(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
+    store_rows(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
 }
 
 // Scores and their gradients are transposed here: a warp has 16 M keys, and columns are queries. The queries of all heads
@@ -143,7 +143,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
 // gradients of 16 keys and their values. PAIRED: two warps have the same keys, up to twice as many, so that an operand that
 // ldmatrix reads serves twice as many products. One computes the weights and the gradient of the values, and passes the
 // weights to the other one, which computes the gradient of the keys. KEEP writes the gradients of scores to `kept`.
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool WIDE, bool PAIRED, bool KEEP, bool DROP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool KEEP, bool DROP>
 struct KeyGradients {
     static constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), TILE = BM * PITCH;
     static constexpr int M = BN / (PAIRED ? WARPS / 2 : WARPS) / 16, N = BM / 8;
@@ -194,16 +194,16 @@ struct KeyGradients {
         sums0 = p.lse.at(at.batch, head0, span.row0);
         const T* k0 = k + p.k.at(at.batch, at.head, span.key0);
         const T* v0 = v + p.v.at(at.batch, at.head, span.key0);
-        fetch<BN, HEAD, THREADS, WIDE>(ks, first, span.keys, p.depth, k0, p.k.row);
-        fetch<BN, HEAD, THREADS, WIDE>(vs, first, span.keys, p.width, v0, p.v.row);
+        fetch<BN, HEAD, THREADS>(ks, first, span.keys, p.depth, k0, p.k.row);
+        fetch<BN, HEAD, THREADS>(vs, first, span.keys, p.width, v0, p.v.row);
         fetch_tile(0);
         commit();
     }
 
     __device__ __forceinline__ void fetch_tile(int stage) {
         if (left == 0) return;
-        fetch<BM, HEAD, THREADS, WIDE>(qs + stage * TILE, next * BM, span.rows, p.depth, q0, p.q.row);
-        fetch<BM, HEAD, THREADS, WIDE>(ds + stage * TILE, next * BM, span.rows, p.width, d0, g.dout.row);
+        fetch<BM, HEAD, THREADS>(qs + stage * TILE, next * BM, span.rows, p.depth, q0, p.q.row);
+        fetch<BM, HEAD, THREADS>(ds + stage * TILE, next * BM, span.rows, p.width, d0, g.dout.row);
         if (threadIdx.x < BM) {
             // Rows that are not there get zeros: their queries and gradients are zeros as well.
             int r = next * BM + threadIdx.x;
@@ -352,9 +352,9 @@ struct KeyGradients {
                 for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
                     for (int i = 0; i < 4; ++i) of_keys[m][n][i] *= p.scale * LN2;
-            store_rows<WIDE>(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
+            store_rows(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
         }
-        if constexpr (VALUES) store_rows<WIDE>(rows, of_values, mine, span.keys, p.width, row_of(dv, g.dv));
+        if constexpr (VALUES) store_rows(rows, of_values, mine, span.keys, p.width, row_of(dv, g.dv));
     }
 
     __device__ __forceinline__ void run_all() {

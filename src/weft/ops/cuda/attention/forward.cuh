@@ -6,7 +6,7 @@
 
 // STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
 // product of queries and keys, and the next keys during the product of weights and values.
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool WIDE, bool SPLIT, bool DROP = false>
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT, bool DROP = false>
 __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
                             const int* starts_k, float* partial, int* counters, const Problem& p,
                             const Random& random = {}) {
@@ -39,14 +39,14 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     whole = max(begin, min(whole, end));
 
     auto fetch_keys = [&](int j) {
-        fetch<BN, HEAD, THREADS, WIDE>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth, k0,
+        fetch<BN, HEAD, THREADS>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth, k0,
                                        p.k.row);
     };
     auto fetch_values = [&](int j) {
-        fetch<BN, HEAD, THREADS, WIDE>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width, v0,
+        fetch<BN, HEAD, THREADS>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width, v0,
                                        p.v.row);
     };
-    fetch<BM, HEAD, THREADS, WIDE>(qs, first, rows, p.depth, row_of(q, p.q));
+    fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
     if (begin < end) {
         fetch_keys(begin);
         if constexpr (STAGES == 2) fetch_values(begin);
@@ -97,7 +97,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
 
     online.finish(result, scale);
     if constexpr (!SPLIT) {
-        store_rows<WIDE>(qs + warp * M * 16 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
+        store_rows(qs + warp * M * 16 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
         if (lse && threadIdx.x % 4 == 0) {
 #pragma unroll
             for (int i = 0; i < M * 2; ++i) {

@@ -2,13 +2,13 @@
 #pragma once
 #include "backward.cuh"
 
-// Lanes that read a row of HEAD elements in vectors of 8.
-__device__ constexpr int lanes_of(int head) { return head <= 32 ? 4 : head <= 64 ? 8 : head <= 128 ? 16 : 32; }
+// Lanes that read a row of HEAD elements in vectors of 8: a power of two.
+__device__ constexpr int lanes_of(int head) { return head <= 16 ? 2 : head <= 32 ? 4 : head <= 64 ? 8 : head <= 128 ? 16 : 32; }
 
-template <class T, int HEAD, bool WIDE>
+template <class T, int HEAD>
 __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* deltas, const int* starts_q,
                            const int* starts_k, const Problem& p, const Gradients& g) {
-    constexpr int LANES = lanes_of(HEAD), V = WIDE ? 8 : 1;
+    constexpr int LANES = lanes_of(HEAD), V = sizeof(T) == 2 ? 8 : 1;
     long long n = blockIdx.x * static_cast<long long>(blockDim.x / LANES) + threadIdx.x / LANES;
     int row = n % p.rows, head = n / p.rows % p.heads, batch = n / p.rows / p.heads;
     bool inside = batch < p.batch;
@@ -34,7 +34,7 @@ __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* 
 }
 
 // A block has BM queries, and streams tiles of BN keys and of the gradients of their scores through STAGES stages.
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, bool WIDE>
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
 __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int* starts_q, const int* starts_k,
                                     const Problem& p, const Gradients& g) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, TILE = BN * PITCH;
@@ -58,7 +58,7 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
     int row0 = first + static_cast<int>(threadIdx.x) / VECTORS * 16;
     auto fetch_tile = [&](int j) {
         if (j >= end) return;
-        fetch<BN, HEAD, THREADS, WIDE>(ks + j % STAGES * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
+        fetch<BN, HEAD, THREADS>(ks + j % STAGES * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
         unsigned to = address(scores + j % STAGES * SCORES) + 16 * threadIdx.x;
 #pragma unroll
         for (int down = 0; down < DOWN; ++down) {
@@ -117,5 +117,5 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
 #pragma unroll
             for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
     auto row = [&](int r) { return dq + g.dq.at(at.batch, at.head, span.row0 + r); };
-    store_rows<WIDE>(ks + warp * M * 16 * PITCH, result, mine, span.rows, p.depth, row);
+    store_rows(ks + warp * M * 16 * PITCH, result, mine, span.rows, p.depth, row);
 }

@@ -3,7 +3,7 @@
 #include "kept.cuh"
 
 // A block computes 16 WARPS queries and as many keys.
-template <class T, int HEAD, int WARPS, int MASK, bool WIDE, bool DROP, class S>
+template <class T, int HEAD, int WARPS, int MASK, bool DROP, class S>
 __device__ void score_gradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
                                 const float* deltas, S* to_scores, const Problem& p, const Gradients& g,
                                 const Random& random) {
@@ -14,10 +14,10 @@ __device__ void score_gradients(const T* q, const T* k, const T* v, const void* 
     int key0 = blockIdx.x % across * SIDE, first = blockIdx.x / across % down * SIDE;
     int head = blockIdx.x / across / down % p.heads, batch = blockIdx.x / across / down / p.heads;
     Span span(p, nullptr, nullptr, batch);
-    fetch<SIDE, HEAD, THREADS, WIDE>(qs, first, p.rows, p.depth, q + p.q.at(batch, head, 0), p.q.row);
-    fetch<SIDE, HEAD, THREADS, WIDE>(ds, first, p.rows, p.width, dout + g.dout.at(batch, head, 0), g.dout.row);
-    fetch<SIDE, HEAD, THREADS, WIDE>(ks, key0, p.keys, p.depth, k + p.k.at(batch, head / p.group, 0), p.k.row);
-    fetch<SIDE, HEAD, THREADS, WIDE>(vs, key0, p.keys, p.width, v + p.v.at(batch, head / p.group, 0), p.v.row);
+    fetch<SIDE, HEAD, THREADS>(qs, first, p.rows, p.depth, q + p.q.at(batch, head, 0), p.q.row);
+    fetch<SIDE, HEAD, THREADS>(ds, first, p.rows, p.width, dout + g.dout.at(batch, head, 0), g.dout.row);
+    fetch<SIDE, HEAD, THREADS>(ks, key0, p.keys, p.depth, k + p.k.at(batch, head / p.group, 0), p.k.row);
+    fetch<SIDE, HEAD, THREADS>(vs, key0, p.keys, p.width, v + p.v.at(batch, head / p.group, 0), p.v.row);
     commit();
     wait<0>();
     __syncthreads();

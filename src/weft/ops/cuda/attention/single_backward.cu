@@ -145,7 +145,7 @@ template <int HEAD>
 __global__ void __launch_bounds__(256)
     deltas(const float* o, const float* dout, const float* dlse, float* to, const int* starts_q, const int* starts_k,
            const Problem p, const Gradients g) {
-    row_deltas<float, HEAD, false>(o, dout, dlse, to, starts_q, starts_k, p, g);
+    row_deltas<float, HEAD>(o, dout, dlse, to, starts_q, starts_k, p, g);
 }
 
 // As score_gradients of scores.cuh.

@@ -12,12 +12,6 @@ constexpr float SLACK = 0.25f;
 // Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales that are not positive.
 enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
 
-// A constant as an argument.
-template <bool B>
-struct Is {
-    static constexpr bool value = B;
-};
-
 // What a packed row sees: keys up to `last`, and a mask.
 template <class T, int MASK>
 struct Row {

@@ -2,6 +2,16 @@
 #pragma once
 #include "../vector.cuh"
 
+// Constants as arguments.
+template <int N>
+struct Count {
+    static constexpr int value = N;
+};
+template <bool B>
+struct Is {
+    static constexpr bool value = B;
+};
+
 constexpr float LOG2E = 1.44269504f, LN2 = 0.69314718f;
 
 // Elements of a row in shared memory. The 16 additional bytes put the 8 rows of an 8 x 8 matrix into different banks.
@@ -29,30 +39,26 @@ __device__ inline void copy_float_async(float* shared, const float* from, bool i
                  : "memory");
 }
 
-// Copies ROWS rows from row `first` on; elements from `rows` and from `depth` on become zeros. WIDE: 16 bytes at a time,
-// which needs aligned rows of whole vectors. `at` gives the address of a row.
-template <int ROWS, int HEAD, int THREADS, bool WIDE, class T, class At>
+// Copies ROWS rows from row `first` on, 16 bytes at a time: rows are aligned and end with whole vectors, see pad.cu. Rows
+// from `rows` on and vectors from `depth` on become zeros. `at` gives the address of a row.
+template <int ROWS, int HEAD, int THREADS, class T, class At>
 __device__ void fetch(T* shared, int first, int rows, int depth, At at) {
-    constexpr int V = WIDE ? 8 : 1, ACROSS = HEAD / V;
+    constexpr int ACROSS = HEAD / 8;
     static_assert(ROWS * ACROSS % THREADS == 0, "every thread copies as much");
-#pragma unroll(WIDE ? ROWS * ACROSS / THREADS : 1)
+#pragma unroll
     for (int i = 0; i < ROWS * ACROSS / THREADS; ++i) {
-        int n = i * THREADS + threadIdx.x, r = n / ACROSS, c = n % ACROSS * V;
+        int n = i * THREADS + threadIdx.x, r = n / ACROSS, c = n % ACROSS * 8;
         bool inside = first + r < rows && c < depth;
-        T* to = shared + r * pitch(HEAD) + c;
         const T* from = at(inside ? first + r : 0) + (inside ? c : 0);
-        if constexpr (WIDE)
-            copy_async(address(to), from, inside);
-        else
-            *to = inside ? *from : T(0.f);
+        copy_async(address(shared + r * pitch(HEAD) + c), from, inside);
     }
 }
 
 // The same for rows that are `stride` apart. A thread stays in its column, so that its addresses are one sum apart.
-template <int ROWS, int HEAD, int THREADS, bool WIDE, class T>
+template <int ROWS, int HEAD, int THREADS, class T>
 __device__ void fetch(T* shared, int first, int rows, int depth, const T* base, long long stride) {
     constexpr int ACROSS = HEAD / 8, DOWN = THREADS / ACROSS;
-    if constexpr (WIDE && THREADS % ACROSS == 0 && ROWS % DOWN == 0) {
+    if constexpr (THREADS % ACROSS == 0 && ROWS % DOWN == 0) {
         int r = threadIdx.x / ACROSS, c = threadIdx.x % ACROSS * 8, left = c < depth ? rows - first - r : 0;
         const T* from = base + (first + r) * stride + c;
         unsigned to = address(shared + r * pitch(HEAD) + c);
@@ -60,7 +66,7 @@ __device__ void fetch(T* shared, int first, int rows, int depth, const T* base, 
         for (int i = 0; i < ROWS; i += DOWN, from += DOWN * stride)
             copy_async(to + 2 * i * pitch(HEAD), from, i < left);  // an address outside is not read
     } else {
-        fetch<ROWS, HEAD, THREADS, WIDE>(shared, first, rows, depth, [&](int r) { return base + r * stride; });
+        fetch<ROWS, HEAD, THREADS>(shared, first, rows, depth, [&](int r) { return base + r * stride; });
     }
 }
 
@@ -160,10 +166,10 @@ __device__ void product_nn(float (&c)[M][N][4], const float (&p)[M][2 * K][4], u
     }
 }
 
-// Results of a warp through its rows of shared memory, so that stores are 16 bytes wide.
-template <bool WIDE, int M, int WIDTH, class T, class At>
+// Results of a warp through its rows of shared memory, so that stores are 16 bytes wide if rows are whole vectors.
+template <int M, int WIDTH, class T, class At>
 __device__ void store_rows(T* shared, const float (&o)[M][WIDTH][4], int first, int rows, int width, At at) {
-    constexpr int PITCH = pitch(WIDTH * 8), V = WIDE ? 8 : 1, ACROSS = WIDTH * 8 / V;
+    constexpr int PITCH = pitch(WIDTH * 8);
     int lane = threadIdx.x % 32;
     __syncwarp();
 #pragma unroll
@@ -175,8 +181,13 @@ __device__ void store_rows(T* shared, const float (&o)[M][WIDTH][4], int first, 
                 *reinterpret_cast<unsigned*>(shared + (m * 16 + half * 8 + lane / 4) * PITCH + n * 8 + lane % 4 * 2) =
                     packed(o[m][n][2 * half], o[m][n][2 * half + 1], T());
     __syncwarp();
-    for (int i = lane; i < M * 16 * ACROSS; i += 32) {
-        int r = i / ACROSS, c = i % ACROSS * V;
-        if (first + r < rows && c < width) store(at(first + r) + c, load<V>(shared + r * PITCH + c));
-    }
+    auto copy = [&](auto vector) {
+        constexpr int V = decltype(vector)::value, ACROSS = WIDTH * 8 / V;
+        for (int i = lane; i < M * 16 * ACROSS; i += 32) {
+            int r = i / ACROSS, c = i % ACROSS * V;
+            if (first + r < rows && c < width) store(at(first + r) + c, load<V>(shared + r * PITCH + c));
+        }
+    };
+    if (width % 8 == 0) copy(Count<8>());
+    else copy(Count<1>());
 }
