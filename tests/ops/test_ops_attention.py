@@ -323,18 +323,33 @@ def backward_runs(
     ]
 
 
-def test_kept_scores_of_two_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pair of warps has 32 keys: the last one has 10 here, and the next head's scores follow."""
+def all_plans(dtype: Any, query: Any, key: Any, **options: Any) -> None:
+    """The gradients of all candidates are as close to float64 as rounding allows."""
+    q, grad = drawn(*query, dtype=dtype), drawn(*query, seed=4, dtype=dtype)
+    k, v = (drawn(*key, seed=s, dtype=dtype) for s in (2, 3))
+    group, causal = query[1] // key[1], options.get("is_causal", False)
+    scores = q.double() @ k.double().repeat_interleave(group, 1).mT / query[-1] ** 0.5
+    if causal:
+        scores.masked_fill_(torch.ones(query[2], key[2]).triu(1).bool(), -torch.inf)
+    out = scores.softmax(-1) @ v.double().repeat_interleave(group, 1)
+    theirs = gradients(by_torch, [x.double() for x in (q, k, v)], grad.double(), **options)
+    lse, limit = scores.logsumexp(-1).float(), GRADIENT_LIMITS[dtype]
+    for run in backward_runs(grad, (q, k, v), out.to(dtype), lse, options):
+        for one, two in zip(run(), theirs, strict=True):
+            torch.testing.assert_close(one.double(), two, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", [HALF, torch.float32])
+def test_gradients_in_parts(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries and keys that blocks stream in parts, of which the last one may have none.
+
+    A pair of warps has 32 keys: the last one has 10, and kept scores of the next head follow.
+    """
     monkeypatch.setenv("WEFT_DRAFTS", "1")
     monkeypatch.setitem(backward.TILES, 32, backward.TILES[32]._replace(paired=True))
-    q, grad = drawn(1, 2, 20, 32), drawn(1, 2, 20, 32, seed=4)
-    k, v = (drawn(1, 2, 74, 32, seed=s) for s in (2, 3))
-    scores = (q.double() @ k.double().mT) / 32**0.5
-    out, lse = (scores.softmax(-1) @ v.double()).to(HALF), scores.logsumexp(-1).float()
-    ours = backward_runs(grad, (q, k, v), out, lse, {})[-1]()
-    theirs = gradients(by_torch, [x.double() for x in (q, k, v)], grad.double())
-    for one, two in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one.double(), two, rtol=2e-3, atol=2e-3)
+    monkeypatch.setattr(backward.Stream, "parts", lambda stream, gpu: 3)
+    options = {"is_causal": True, "enable_gqa": True}
+    all_plans(dtype, (1, 4, 100, 32), (1, 2, 74, 32), **options)
 
 
 def test_gradients_of_lse() -> None:

@@ -7,7 +7,7 @@ in memory for that of the queries, or both compute them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from weft.kernels import cdiv
@@ -24,6 +24,7 @@ from weft.ops.flash.gradients import (
     described,
     float_bytes,
 )
+from weft.ops.flash.parts import Result, Stream, join, scratch
 from weft.ops.flash.problem import gradient_shapes, result_strides
 from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.target import Target
@@ -50,8 +51,11 @@ class Tiles(NamedTuple):
 
 
 TILES = {
+    16: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.06),
     32: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.12),
+    48: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.16),
     64: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.2),
+    80: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.22),
     96: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.25),
     128: Tiles((128, 32, 4), (48, 64, 4), (128, 64, 4, 3), 0.29, True),
     192: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
@@ -69,19 +73,16 @@ def candidates(request: Request) -> list[Candidate]:
     if 0 in (p.batch, p.heads, p.rows, p.keys, p.width):
         empty = tuple(b._replace(zeroed=True) for b in job.results)
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
-    gpu = request.target
-    rate = 0.35 * gpu.fp32 if floats else 2 * gpu.tf32 * TILES[p.head].reach
-    product = 2 * p.batch * p.heads * p.rows * p.keys * p.head * p.share / rate
-    build = functools.partial(_floats if floats else _tiles, job, gpu)
-    again = Candidate("scores again", 2 * gpu.launch + 7 * product, "two kernels", build)
-    turns = _turns(job, gpu)
+    work = Work(job, request.target)
+    again = work.candidate("scores again", _again, work.queries, 0.0)
+    turns = _turns(job, request.target)
     if floats or not turns:
         return [again]
-    launches = 1 + 2 * len(turns)
     moved = 4 * p.batch * p.heads * (p.rows * p.keys * p.share + 2 * p.rows * p.head)
-    cost = launches * (gpu.launch + 2e-6) + 5 * product + moved / gpu.bandwidth
-    why = f"{len(turns)} x {turns[0][1]} heads" if len(turns) > 1 else "all heads at once"
-    return [again, Candidate("scores kept", cost, why, functools.partial(_kept, job, gpu, turns))]
+    launches = (2 * len(turns) - 1) * (work.gpu.launch + 2e-6)
+    made = functools.partial(_kept, turns=turns)
+    kept = work.candidate("scores kept", made, work.sums, launches + moved / work.gpu.bandwidth)
+    return [again, kept]
 
 
 def _turns(job: Job, gpu: Target) -> list[tuple[int, int]]:
@@ -89,7 +90,7 @@ def _turns(job: Job, gpu: Target) -> list[tuple[int, int]]:
     heads = job.key_heads
     most = KEPT // (2 * job.kept_size)
     # A turn of few heads leaves SMs without a block.
-    if most < heads and most * cdiv(job.problem.keys, 64) < 2 * gpu.sms:
+    if most < heads and 2 * most * cdiv(job.problem.keys, 64) < 3 * gpu.sms:
         return []
     each = cdiv(heads, cdiv(heads, most))
     return [(first, min(each, heads - first)) for first in range(0, heads, each)]
@@ -108,74 +109,144 @@ def _results(request: Request, ragged: bool) -> tuple[Buffer, ...]:
     )
 
 
-def _query_arguments(job: Job) -> tuple[Argument, ...]:
+class Work:
+    """The kernels of a backward call.
+
+    queries, keys  the kernels for their gradients
+    sums           the kernel that multiplies kept gradients of scores
+    """
+
+    def __init__(self, job: Job, gpu: Target) -> None:
+        self.job, self.gpu = job, gpu
+        p, tiles = job.problem, TILES[job.problem.head]
+        side = (FLOATS, FLOATS, 8)
+        self.query_tile, self.key_tile = (side, side) if job.floats else (tiles.queries, tiles.keys)
+        self.sum_tile = tiles.sums
+        self.rate = 0.35 * gpu.fp32 if job.floats else 2 * gpu.tf32 * tiles.reach
+        heads, own = p.batch * p.heads, p.rows * p.head
+        self.queries = self._stream(3, self.query_tile[:2], heads, p.rows, p.keys, heads * own)
+        self.sums = self._stream(1, self.sum_tile[:2], heads, p.rows, p.keys, heads * own)
+        sums = 2 * job.key_heads * p.keys * p.head
+        bm, bn, _ = self.key_tile
+        self.keys = self._stream(4, (bn, bm), job.key_heads, p.keys, p.rows * p.group, sums)
+
+    def _stream(
+        self, products: int, tile: tuple[int, int], heads: int, rows: int, past: int, sums: int
+    ) -> Stream:
+        """The kernel whose blocks have tile[0] of `rows` rows, and stream `past` rows."""
+        p = self.job.problem
+        work = 2 * products * tile[0] * past * p.head * p.share
+        blocks = cdiv(rows, tile[0]) * heads
+        return Stream(blocks, cdiv(past, tile[1]), work * self.gpu.sms / self.rate, sums)
+
+    def parts(self, stream: Stream) -> int:
+        """Into how many parts a kernel splits what it streams."""
+        return 1 if self.job.problem.starts[0] is not None else stream.parts(self.gpu)
+
+    def candidate(
+        self, name: str, build: Callable[[Work], Plan], of_queries: Stream, more: float
+    ) -> Candidate:
+        """A candidate with that kernel for the queries, which takes `more` seconds."""
+        cost, why = 2 * self.gpu.launch + more + self.job.operands.cost, ["two kernels"]
+        for what, stream in (("keys", of_queries), ("queries", self.keys)):
+            parts = self.parts(stream)
+            cost += stream.time(parts, self.gpu)
+            if parts > 1:
+                why.append(f"{what} in {parts} parts")
+        return Candidate(name, cost, ", ".join(why), functools.partial(build, self))
+
+
+class Steps:
+    """The launches and the scratch of a plan."""
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.job = work, work.job
+        self.made: list[Step] = []
+        self.scratch: list[Buffer] = []
+
+    def buffer(self, made: Buffer) -> Pointer:
+        """The pointer of new scratch."""
+        self.scratch.append(made)
+        return Pointer(self.job.delta.number + len(self.scratch))
+
+    def split(self, stream: Stream, single: bool) -> tuple[int, Argument]:
+        """The number of parts of a kernel, and where its sums are; `single`: no turns."""
+        parts = self.work.parts(stream) if single else 1
+        return parts, self.buffer(scratch(stream, parts)) if parts > 1 else None
+
+    def join(self, sums: Argument, parts: int, *numbers: int) -> None:
+        """Adds up the sums of the results of these numbers."""
+        if not isinstance(sums, Pointer):
+            return
+        p, made = self.job.problem, []
+        for n in numbers:
+            result = self.job.results[n]
+            heads, rows = result.shape[-3] if len(result.shape) > 2 else 1, result.shape[-2]
+            sizes = (p.batch, heads, rows, result.shape[-1])
+            made.append(Result(Pointer(RESULTS + n), p.strides(result), sizes, p.dtype))
+        self.made.append(join(sums, p.head, parts, *made))
+
+    def plan(self) -> Plan:
+        return self.job.plan(self.made, self.job.results, self.scratch)
+
+
+def _again(work: Work) -> Plan:
+    """Both kernels compute scores."""
+    job, p, steps = work.job, work.job.problem, Steps(work)
     dout, q, k, v, out = (x.pointer for x in job.inputs)
-    p = job.problem
-    return (q, k, v, p.mask_pointer, out, dout, Pointer(LSE), job.dlse, job.delta,
-            Pointer(RESULTS), *p.starts)  # fmt: skip
-
-
-def _key_arguments(job: Job, keep: bool = False) -> tuple[Argument, ...]:
-    dout, q, k, v, _ = (x.pointer for x in job.inputs)
-    p = job.problem
-    kept = () if job.floats else (job.kept if keep else None,)
-    return (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, Pointer(RESULTS + 1),
-            Pointer(RESULTS + 2), *kept, *p.starts)  # fmt: skip
-
-
-def _tiles(job: Job, gpu: Target) -> Plan:
-    p, shape = job.problem, TILES[job.problem.head].queries
-    bm, bn, warps = shape
-    shared = job.pitch * (2 * bm + 4 * bn)
-    kernel = job.kernel("queries", *shape, p.mask, p.drops)
+    bm, bn, warps = work.query_tile
+    words = (p.mask, p.drops) if job.floats else (bm, bn, warps, p.mask, p.drops)
+    shared = float_bytes(job) if job.floats else job.pitch * (2 * bm + 4 * bn)
+    parts, sums = steps.split(work.queries, single=True)
     heads, tiles = p.batch * p.heads, cdiv(p.rows, bm)
-    structs = job.structs(together(p, gpu, tiles, heads))
-    args = (*_query_arguments(job), *structs, *p.random)
-    queries = Step(kernel, (tiles * heads,), (32 * warps,), args, shared)
-    keys = _key_step(job, gpu, (0, job.key_heads), keep=False)
-    return job.plan((queries, keys), job.results)
+    structs = job.structs(together(p, work.gpu, tiles, heads), parts=parts)
+    args = (q, k, v, p.mask_pointer, out, dout, Pointer(LSE), job.dlse, job.delta,
+            Pointer(RESULTS), sums, *p.starts, *structs, *p.random)  # fmt: skip
+    kernel = job.kernel("queries", *words)
+    steps.made.append(Step(kernel, (tiles * heads * parts,), (32 * warps,), args, shared))
+    steps.join(sums, parts, 0)
+    _key_step(steps, (0, job.key_heads), None)
+    return steps.plan()
 
 
-def _key_step(job: Job, gpu: Target, turn: tuple[int, int], keep: bool) -> Step:
+def _key_step(steps: Steps, turn: tuple[int, int], kept: Argument) -> None:
     """The kernel for keys and values of the heads of a turn."""
-    p, shapes = job.problem, TILES[job.problem.head]
-    bm, bn, warps = shapes.keys
-    shared = job.pitch * (2 * bn + 4 * bm) + 16 * bm + (4 * bn * bm if shapes.paired else 0)
-    tiles, heads = cdiv(p.keys, bn), turn[1]
-    structs = job.structs(together(p, gpu, tiles, heads), turn)
-    args = (*_key_arguments(job, keep), *structs, *p.random)
-    flags = [str(f).lower() for f in (shapes.paired, keep)]
-    kernel = job.kernel("keys", *shapes.keys, p.mask, *flags, p.drops)
-    return Step(kernel, (tiles * heads,), (32 * warps,), args, shared)
+    work, job, p = steps.work, steps.job, steps.job.problem
+    dout, q, k, v, _ = (x.pointer for x in job.inputs)
+    bm, bn, warps = work.key_tile
+    paired = not job.floats and TILES[p.head].paired
+    parts, sums = steps.split(work.keys, single=turn[1] == job.key_heads)
+    tiles = cdiv(p.keys, bn)
+    structs = job.structs(together(p, work.gpu, tiles, turn[1]), turn, parts)
+    where: tuple[Argument, ...] = ()
+    if job.floats:
+        kernel, shared = job.kernel("keys", p.mask, p.drops), float_bytes(job)
+    else:
+        flags = [str(f).lower() for f in (paired, kept is not None)]
+        kernel = job.kernel("keys", bm, bn, warps, p.mask, *flags, p.drops)
+        shared = job.pitch * (2 * bn + 4 * bm) + 16 * bm + (4 * bn * bm if paired else 0)
+        where = (kept,)
+    args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, Pointer(RESULTS + 1),
+            Pointer(RESULTS + 2), *where, sums, *p.starts, *structs, *p.random)  # fmt: skip
+    grid = (tiles * turn[1] * parts,)
+    steps.made.append(Step(kernel, grid, (32 * warps,), args, shared))
+    steps.join(sums, parts, 1, 2)
 
 
-def _kept(job: Job, gpu: Target, turns: Sequence[tuple[int, int]]) -> Plan:
-    p = job.problem
-    k = job.inputs[2].pointer
-    steps = [job.delta_step()]
-    shape = TILES[p.head].sums
-    bm, bn, warps, stages = shape
-    kernel = job.kernel("sums", *shape)
+def _kept(work: Work, turns: Sequence[tuple[int, int]]) -> Plan:
+    """The kernel of keys and values keeps gradients of scores for that of the queries."""
+    job, p, steps = work.job, work.job.problem, Steps(work)
+    bm, bn, warps, stages = work.sum_tile
+    kernel = job.kernel("sums", *work.sum_tile)
     shared = stages * (job.pitch * bn + 2 * bm * bn)
+    kept = steps.buffer(Buffer((turns[0][1] * job.kept_size,), p.dtype))
+    steps.made.append(job.delta_step())
     for turn in turns:
-        steps.append(_key_step(job, gpu, turn, keep=True))
+        _key_step(steps, turn, kept)
+        parts, sums = steps.split(work.sums, single=len(turns) == 1)
         tiles, heads = cdiv(p.rows, bm), turn[1] * p.group
-        structs = job.structs(together(p, gpu, tiles, heads), turn)
-        args = (job.kept, k, Pointer(RESULTS), *p.starts, *structs)
-        steps.append(Step(kernel, (tiles * heads,), (32 * warps,), args, shared))
-    return job.plan(steps, job.results, Buffer((turns[0][1] * job.kept_size,), p.dtype))
-
-
-def _floats(job: Job, gpu: Target) -> Plan:
-    p = job.problem
-    shared = float_bytes(job)
-    steps = []
-    for name, args, rows, heads in (
-        ("queries", _query_arguments(job), p.rows, p.batch * p.heads),
-        ("keys", _key_arguments(job), p.keys, job.key_heads),
-    ):
-        made = job.kernel(name, p.mask, p.drops)
-        tiles = cdiv(rows, FLOATS)
-        args = (*args, *job.structs(together(p, gpu, tiles, heads)), *p.random)
-        steps.append(Step(made, (tiles * heads,), (256,), args, shared))
-    return job.plan(steps, job.results)
+        structs = job.structs(together(p, work.gpu, tiles, heads), turn, parts)
+        args = (kept, job.inputs[2].pointer, Pointer(RESULTS), sums, *p.starts, *structs)
+        steps.made.append(Step(kernel, (tiles * heads * parts,), (32 * warps,), args, shared))
+        steps.join(sums, parts, 0)
+    return steps.plan()

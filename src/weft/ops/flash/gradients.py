@@ -42,11 +42,6 @@ class Job(NamedTuple):
         return Pointer(self.operands.first + len(self.operands.scratch))
 
     @property
-    def kept(self) -> Pointer:
-        """The number of the scratch with gradients of scores."""
-        return Pointer(self.delta.number + 1)
-
-    @property
     def key_heads(self) -> int:
         """Heads of keys in the batch."""
         return self.problem.batch * self.problem.heads // self.problem.group
@@ -75,18 +70,23 @@ class Job(NamedTuple):
         """Gradients of scores for one head of keys."""
         return self.problem.group * UNITS * self.tiles
 
-    def structs(self, heads: int, turn: tuple[int, int] | None = None) -> tuple[bytes, bytes]:
+    def structs(
+        self, heads: int, turn: tuple[int, int] | None = None, parts: int = 1
+    ) -> tuple[bytes, bytes]:
         """The structs Problem and Gradients; `turn` are the first head of keys and their number."""
         dout, q, k, v, out = (x.strides for x in self.inputs)
         results = [n for made in self.results for n in self.problem.strides(made)]
         results += [0] * (9 - len(results))
-        problem = self.problem.packed((q, k, v, out), together=heads)
+        problem = self.problem.packed((q, k, v, out), parts=parts, together=heads)
         kept = (*(turn or (0, self.key_heads)), self.rows16, self.half, self.tiles)
         return problem, struct.pack("<12q4iq", *dout, *results, *kept)
 
-    def plan(self, steps: Sequence[Step], outputs: tuple[Buffer, ...], *kept: Buffer) -> Plan:
+    def plan(
+        self, steps: Sequence[Step], outputs: tuple[Buffer, ...], more: Sequence[Buffer] = ()
+    ) -> Plan:
+        """The plan of these steps; `more` is the scratch that follows that of `delta`."""
         made, lse = self.operands, self.problem.lse
-        return Plan((*made.steps, *steps), outputs, (*made.scratch, lse, *kept))
+        return Plan((*made.steps, *steps), outputs, (*made.scratch, lse, *more))
 
     @property
     def floats(self) -> bool:

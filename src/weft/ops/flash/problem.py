@@ -18,8 +18,9 @@ from weft.ops.plan import Argument, Buffer, Layout, Pointer, Step, Word
 
 FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM = range(5)
 """Kinds of mask, as softmax.cuh numbers them."""
-HEADS = (32, 64, 96, 128, 192, 256)
-"""Head sizes of the kernels; others are padded in shared memory."""
+HEADS = (16, 32, 48, 64, 80, 96, 128, 192, 256)
+"""Head sizes of the kernels on tensor cores; others are padded in shared memory."""
+FLOAT_HEADS = (32, 64, 96, 128, 192, 256)
 
 
 class Operand(NamedTuple):
@@ -140,7 +141,8 @@ class Problem:
     @property
     def head(self) -> int:
         """The head size of the kernels."""
-        return next(h for h in HEADS if h >= max(self.depth, self.width))
+        sizes = FLOAT_HEADS if self.dtype is torch.float32 else HEADS
+        return next(h for h in sizes if h >= max(self.depth, self.width))
 
     @property
     def share(self) -> float:

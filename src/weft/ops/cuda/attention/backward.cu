@@ -4,19 +4,19 @@
 template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     queries(const T* q, const T* k, const T* v, const void* mask, const T* o, const T* dout, const float* lse,
-            const float* dlse, float* deltas, T* dq, const int* starts_q, const int* starts_k, const Problem p,
-            const Gradients g, const long long* state, long long seed, long long offset) {
-    query_gradient<T, HEAD, BM, BN, WARPS, MASK, DROP>(q, k, v, mask, o, dout, lse, dlse, deltas, dq, starts_q,
-                                                             starts_k, p, g, {state, seed, offset});
+            const float* dlse, float* deltas, T* dq, float* partial, const int* starts_q, const int* starts_k,
+            const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
+    query_gradient<T, HEAD, BM, BN, WARPS, MASK, DROP>(q, k, v, mask, o, dout, lse, dlse, deltas, dq, partial,
+                                                       starts_q, starts_k, p, g, {state, seed, offset});
 }
 
 template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool KEEP, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     keys(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse, const float* deltas, T* dk,
-         T* dv, T* kept, const int* starts_q, const int* starts_k, const Problem p, const Gradients g, const long long* state,
-         long long seed, long long offset) {
-    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept,
-                                                                          starts_q, starts_k, p, g, {state, seed, offset})
+         T* dv, T* kept, float* partial, const int* starts_q, const int* starts_k, const Problem p, const Gradients g,
+         const long long* state, long long seed, long long offset) {
+    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept, partial,
+                                                                    starts_q, starts_k, p, g, {state, seed, offset})
         .run_all();
 }
 
@@ -29,8 +29,9 @@ __global__ void __launch_bounds__(256)
 
 template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
 __global__ void __launch_bounds__(WARPS * 32)
-    sums(const T* kept, const T* k, T* dq, const int* starts_q, const int* starts_k, const Problem p, const Gradients g) {
-    kept_query_gradient<T, HEAD, BM, BN, WARPS, STAGES>(kept, k, dq, starts_q, starts_k, p, g);
+    sums(const T* kept, const T* k, T* dq, float* partial, const int* starts_q, const int* starts_k, const Problem p,
+         const Gradients g) {
+    kept_query_gradient<T, HEAD, BM, BN, WARPS, STAGES>(kept, k, dq, partial, starts_q, starts_k, p, g);
 }
 
 template <class T, int HEAD, int WARPS, int MASK, class S, bool DROP>

@@ -4,6 +4,9 @@
 // They are either kept in memory by that kernel, and kept.cuh multiplies them by the keys, or computed again by a
 // kernel that streams keys past queries.
 //
+// Few blocks leave SMs idle: the queries, or the keys, that a block streams are then split among `parts` blocks, and join.cu
+// adds up their sums of floats, which are at `partial`.
+//
 // With weights W = exp2(S - lse), dW = dO V' and delta = rowsum(dO * O):
 //   dV = W' dO,   dS = W * (dW - delta),   dQ = scale dS K,   dK = scale dS' Q
 #pragma once
@@ -37,8 +40,8 @@ __device__ inline void derive(float& s, float& dw, float scale, float log, float
 
 template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool DROP>
 __device__ void query_gradient(const T* q, const T* k, const T* v, const void* mask, const T* o, const T* dout,
-                               const float* lse, const float* dlse, float* deltas, T* dq, const int* starts_q,
-                               const int* starts_k, const Problem& p, const Gradients& g, const Random& random) {
+                               const float* lse, const float* dlse, float* deltas, T* dq, float* partial,
+                               const int* starts_q, const int* starts_k, const Problem& p, const Gradients& g, const Random& random) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, N = BN / 8, TILE = BN * PITCH;
     extern __shared__ __align__(16) unsigned char memory[];
     T *qs = reinterpret_cast<T*>(memory), *ds = qs + BM * PITCH, *ks = ds + BM * PITCH, *vs = ks + 2 * TILE;
@@ -57,14 +60,16 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         seen = max(0, min(seen, min(first + BM, rows) + span.diagonal));
         all = max(0, min(all, first + span.diagonal + 1));
     }
-    int end = (seen + BN - 1) / BN, whole = MASK == FREE ? all / BN : 0;
+    int begin, end, whole = MASK == FREE ? all / BN : 0;
+    at.share(p, (seen + BN - 1) / BN, begin, end);
+    whole = min(whole, end);
     auto fetch_tile = [&](int j) {
         fetch<BN, HEAD, THREADS>(ks + j % 2 * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
         fetch<BN, HEAD, THREADS>(vs + j % 2 * TILE, j * BN, span.keys, p.width, v0, p.v.row);
     };
     fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
     fetch<BM, HEAD, THREADS>(ds, first, rows, p.width, row_of(dout, g.dout));
-    if (end > 0) fetch_tile(0);
+    if (begin < end) fetch_tile(begin);
     commit();
     wait<0>();
     __syncthreads();
@@ -90,7 +95,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         sum = quad_sum(sum);
         if (r < rows) {
             if (dlse) sum -= *row_of(dlse, p.lse)(r);
-            if (lane % 4 == 0) *row_of(deltas, p.lse)(r) = sum;
+            if (lane % 4 == 0 && at.part == 0) *row_of(deltas, p.lse)(r) = sum;
         }
         delta[i / 2][i % 2] = sum;
     }
@@ -120,7 +125,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
                 for (int i = 0; i < 4; ++i) derive(s[m][n][i], dw[m][n][i], scale, log[m][i / 2], delta[m][i / 2]);
         product_nn<T, M, HEAD / 8, BN / 16>(result, dw, e + stage, PITCH);
     };
-    int j = 0;
+    int j = begin;
     if constexpr (MASK == FREE) {
 #pragma unroll 1
         for (; j < whole; ++j) step(Is<false>(), j);
@@ -135,7 +140,10 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
             for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
-    store_rows(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
+    if (partial)
+        store_partial(partial + at.partial(p.batch * p.heads, p.rows, HEAD), result, mine, rows);
+    else
+        store_rows(qs + warp * M * 16 * PITCH, result, mine, rows, p.depth, row_of(dq, g.dq));
 }
 
 // Scores and their gradients are transposed here: a warp has 16 M keys, and columns are queries. The queries of all heads
@@ -154,6 +162,7 @@ struct KeyGradients {
     const Random random;
     const void* mask;
     T *dk, *dv, *kept;
+    float* partial;
     Place at;
     Span span;
     T *ks, *vs, *qs, *ds;
@@ -161,6 +170,7 @@ struct KeyGradients {
     float4 *weights;  // of each pair of warps
     int first, lane = threadIdx.x % 32, team, mine;
     int count, begin, whole;  // tiles of queries
+    int from, to;             // this block's part of the tiles of all heads
     // The tile that is copied next, and the rows of its head.
     int next, left, head0;
     const T *q0, *d0;
@@ -168,9 +178,9 @@ struct KeyGradients {
     long long sums0;
 
     __device__ __forceinline__ KeyGradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
-                            const float* deltas, T* dk, T* dv, T* kept, const int* starts_q, const int* starts_k,
-                            const Problem& p, const Gradients& g, const Random& random)
-        : p(p), g(g), random(random), mask(mask), dk(dk), dv(dv), kept(kept),
+                            const float* deltas, T* dk, T* dv, T* kept, float* partial, const int* starts_q,
+                            const int* starts_k, const Problem& p, const Gradients& g, const Random& random)
+        : p(p), g(g), random(random), mask(mask), dk(dk), dv(dv), kept(kept), partial(partial),
           at(p, (p.keys + BN - 1) / BN, p.heads / p.group, g.first, g.count), span(p, starts_q, starts_k, at.batch),
           lse(lse), deltas(deltas) {
         extern __shared__ __align__(16) unsigned char memory[];
@@ -189,9 +199,12 @@ struct KeyGradients {
             whole = min(count, max(0, first + BN - 1 - span.diagonal + BM - 1) / BM);
         }
         if (MASK != FREE || first + BN > span.keys) whole = count;
-        next = begin, left = (count - begin) * p.group, head0 = at.head * p.group;
-        q0 = q + p.q.at(at.batch, head0, span.row0), d0 = dout + g.dout.at(at.batch, head0, span.row0);
-        sums0 = p.lse.at(at.batch, head0, span.row0);
+        head0 = at.head * p.group;
+        at.share(p, (count - begin) * p.group, from, to);
+        int before = from / max(1, count - begin);  // heads
+        next = begin + from - before * (count - begin), left = to - from;
+        q0 = q + p.q.at(at.batch, head0 + before, span.row0), d0 = dout + g.dout.at(at.batch, head0 + before, span.row0);
+        sums0 = p.lse.at(at.batch, head0 + before, span.row0);
         const T* k0 = k + p.k.at(at.batch, at.head, span.key0);
         const T* v0 = v + p.v.at(at.batch, at.head, span.key0);
         fetch<BN, HEAD, THREADS>(ks, first, span.keys, p.depth, k0, p.k.row);
@@ -328,13 +341,14 @@ struct KeyGradients {
             if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
         };
 #pragma unroll 1
-        for (int head = head0; head < head0 + p.group; ++head) {
-            int tile = begin;  // tiles that the mask cuts, then the others
+        for (int head = head0, start = begin; head < head0 + p.group; ++head, start -= count - begin) {
+            // Tiles that the mask cuts, then the others.
+            int tile = max(begin, start + from), end = min(count, start + to), cut = min(whole, end);
 #pragma unroll 1
-            for (; tile < whole; ++tile) step(Is<true>(), head, tile);
+            for (; tile < cut; ++tile) step(Is<true>(), head, tile);
             if constexpr (MASK == FREE) {
 #pragma unroll 1
-                for (; tile < count; ++tile) step(Is<false>(), head, tile);
+                for (; tile < end; ++tile) step(Is<false>(), head, tile);
             }
         }
         wait<0>();
@@ -352,8 +366,15 @@ struct KeyGradients {
                 for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
                     for (int i = 0; i < 4; ++i) of_keys[m][n][i] *= p.scale * LN2;
-            store_rows(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
         }
+        if (partial) {
+            float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
+            if constexpr (KEYS) store_partial(to_keys, of_keys, mine, span.keys);
+            float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;
+            if constexpr (VALUES) store_partial(to_values, of_values, mine, span.keys);
+            return;
+        }
+        if constexpr (KEYS) store_rows(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
         if constexpr (VALUES) store_rows(rows, of_values, mine, span.keys, p.width, row_of(dv, g.dv));
     }
 

@@ -35,8 +35,8 @@ __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* 
 
 // A block has BM queries, and streams tiles of BN keys and of the gradients of their scores through STAGES stages.
 template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
-__device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int* starts_q, const int* starts_k,
-                                    const Problem& p, const Gradients& g) {
+__device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* partial, const int* starts_q,
+                                    const int* starts_k, const Problem& p, const Gradients& g) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, TILE = BN * PITCH;
     constexpr int DOWN = BN / 16, ACROSS = BM / 16, SCORES = DOWN * ACROSS * KEPT;
     extern __shared__ __align__(16) unsigned char memory[];
@@ -49,12 +49,13 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
     const T* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
     int seen = span.keys;
     if (p.causal) seen = max(0, min(seen, min(first + BM, span.rows) + span.diagonal));
-    int end = (seen + BN - 1) / BN;
+    int begin, end;
+    at.share(p, (seen + BN - 1) / BN, begin, end);
 
     // A thread copies vectors of the same place in tiles that are STEP apart.
     constexpr int VECTORS = KEPT / 8, STEP = THREADS / VECTORS;
     static_assert(ACROSS % STEP == 0, "every thread copies as much of each row of tiles");
-    const T* from = kept + (g.row(at.index, 0) + first / 16) * KEPT + threadIdx.x * 8;
+    const T* from = kept + (g.row(at.index, begin * DOWN) + first / 16) * KEPT + threadIdx.x * 8;
     int row0 = first + static_cast<int>(threadIdx.x) / VECTORS * 16;
     auto fetch_tile = [&](int j) {
         if (j >= end) return;
@@ -75,7 +76,7 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
     };
 #pragma unroll
     for (int j = 0; j < STAGES - 1; ++j) {
-        fetch_tile(j);
+        fetch_tile(begin + j);
         commit();
     }
     // The 8 x 8 matrices of a tile lie as [keys][queries]: the left operand has them transposed.
@@ -84,7 +85,7 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
     float result[M][HEAD / 8][4] = {};
     int mine = first + warp * M * 16;
 #pragma unroll 1
-    for (int j = 0; j < end; ++j) {
+    for (int j = begin; j < end; ++j) {
         wait<STAGES - 2>();
         __syncthreads();
         fetch_tile(j + STAGES - 1);
@@ -116,6 +117,10 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, const int*
         for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
             for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
+    if (partial) {
+        store_partial(partial + at.partial(g.count * p.group, p.rows, HEAD), result, mine, span.rows);
+        return;
+    }
     auto row = [&](int r) { return dq + g.dq.at(at.batch, at.head, span.row0 + r); };
     store_rows(ks + warp * M * 16 * PITCH, result, mine, span.rows, p.depth, row);
 }

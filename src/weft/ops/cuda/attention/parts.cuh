@@ -17,7 +17,7 @@ struct Partial {
 // LOG(row, sum) the logarithm of a sum to base 2.
 template <int HEAD, int BM, int ROWS, class Write, class Log>
 __device__ void combine(const float* parts, int count, int r, int rows, Write write, Log log) {
-    constexpr int EACH = HEAD / 32;
+    constexpr int EACH = (HEAD + 31) / 32;
     Partial<HEAD, BM> part{const_cast<float*>(parts)};
     int lane = threadIdx.x % 32;
     float weight[2][ROWS], base[ROWS], sum[ROWS], value[ROWS][EACH] = {};
@@ -47,7 +47,8 @@ __device__ void combine(const float* parts, int count, int r, int rows, Write wr
                 if (r + u >= rows) break;
 #pragma unroll
                 for (int j = 0; j < EACH; ++j)
-                    value[u][j] += w * __ldcg(part.row(r + u) + i * part.SIZE + j * 32 + lane);
+                    if (HEAD % 32 == 0 || j * 32 + lane < HEAD)
+                        value[u][j] += w * __ldcg(part.row(r + u) + i * part.SIZE + j * 32 + lane);
             }
 #pragma unroll
     for (int u = 0; u < ROWS; ++u) {

@@ -58,4 +58,15 @@ struct Place {
         index = first + id % size;
         head = (start + index) % heads, batch = (start + index) / heads;
     }
+
+    // This block's share of `count` tiles: from `begin` up to `end`.
+    __device__ void share(const Problem& p, int count, int& begin, int& end) const {
+        int each = (count + p.parts - 1) / p.parts;
+        begin = min(count, part * each), end = min(count, begin + each);
+    }
+
+    // Where sums of floats begin, of this block's part and head: [part][head][row][depth], for `all` heads.
+    __device__ long long partial(int all, int rows, int depth) const {
+        return (static_cast<long long>(part) * all + index) * rows * depth;
+    }
 };

@@ -28,6 +28,12 @@ __device__ void derive_tile(float* weights, float* slopes, const float* qs, cons
         }
 }
 
+// Rows of HEAD sums, one after another.
+template <int HEAD>
+__device__ auto row_at(float* base) {
+    return [=](int r) { return base + r * static_cast<long long>(HEAD); };
+}
+
 template <int HEAD, class At>
 __device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int rows, int width, float factor, At at) {
 #pragma unroll
@@ -45,8 +51,8 @@ __device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int r
 template <int HEAD, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     queries(const float* q, const float* k, const float* v, const void* mask, const float* o, const float* dout,
-            const float* lse, const float* dlse, float* deltas, float* dq, const int* starts_q, const int* starts_k,
-            const Problem p, const Gradients g, const long long* state,
+            const float* lse, const float* dlse, float* deltas, float* dq, float* partial, const int* starts_q,
+            const int* starts_k, const Problem p, const Gradients g, const long long* state,
            long long seed, long long offset) {
     constexpr int TILE = SIDE * (HEAD + 4);
     extern __shared__ __align__(16) unsigned char memory[];
@@ -76,13 +82,15 @@ __global__ void __launch_bounds__(256)
             for (int c = across; c < p.width; c += 16) sum += row_of(o, p.o)(r)[c] * ds[(r - first) * (HEAD + 4) + c];
         sum = half_warp_sum(sum);
         if (r < rows && dlse) sum -= *row_of(dlse, p.lse)(r);
-        if (r < rows && across == 0) *row_of(deltas, p.lse)(r) = sum;
+        if (r < rows && across == 0 && at.part == 0) *row_of(deltas, p.lse)(r) = sum;
         log[i] = r < rows ? log_of_sum(*row_of(lse, p.lse)(r)) : INFINITY, delta[i] = sum;
     }
     int seen = span.keys;
-    if (p.causal) seen = min(seen, min(first + SIDE, rows) + span.diagonal);
+    if (p.causal) seen = max(0, min(seen, min(first + SIDE, rows) + span.diagonal));
+    int begin, end;
+    at.share(p, (seen + SIDE - 1) / SIDE, begin, end);
     Drop drop(p, {state, seed, offset}, at.batch, at.head);
-    for (int start = 0; start < seen; start += SIDE) {
+    for (int start = begin * SIDE; start < end * SIDE; start += SIDE) {
         __syncthreads();
         fetch_floats<SIDE, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
         fetch_floats<SIDE, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
@@ -91,14 +99,19 @@ __global__ void __launch_bounds__(256)
         __syncwarp();  // half a warp writes and reads its own rows
         add_rows<HEAD, SIDE>(result, slopes, WEIGHTS, 1, ks);
     }
+    if (partial) {
+        auto to = row_at<HEAD>(partial + at.partial(p.batch * p.heads, p.rows, HEAD));
+        store_floats<HEAD>(result, first, rows, HEAD, p.scale * LN2, to);
+        return;
+    }
     store_floats<HEAD>(result, first, rows, p.depth, p.scale * LN2, row_of(dq, g.dq));
 }
 
 template <int HEAD, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
-         const float* deltas, float* dk, float* dv, const int* starts_q, const int* starts_k, const Problem p,
-         const Gradients g, const long long* state, long long seed, long long offset) {
+         const float* deltas, float* dk, float* dv, float* partial, const int* starts_q, const int* starts_k,
+         const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
     constexpr int TILE = SIDE * (HEAD + 4);
     extern __shared__ __align__(16) unsigned char memory[];
     float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
@@ -115,28 +128,37 @@ __global__ void __launch_bounds__(256)
     fetch_floats<SIDE, HEAD>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
     fetch_floats<SIDE, HEAD>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
     float of_keys[EACH][HEAD / 16] = {}, of_values[EACH][HEAD / 16] = {};
-    int begin = p.causal ? max(0, first - span.diagonal) / SIDE * SIDE : 0;
-    for (int head = at.head * p.group; head < (at.head + 1) * p.group; ++head)
-        for (int start = begin; start < span.rows; start += SIDE) {
-            __syncthreads();
-            fetch_floats<SIDE, HEAD>(qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
-            fetch_floats<SIDE, HEAD>(ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
-            float log[EACH], delta[EACH];
-            Drop drop(p, {state, seed, offset}, at.batch, head);
-            Row<float, MASK> row[EACH];
+    int count = (span.rows + SIDE - 1) / SIDE, hidden = p.causal ? min(count, max(0, first - span.diagonal) / SIDE) : 0;
+    int from, to, each = count - hidden;  // tiles of queries
+    at.share(p, each * p.group, from, to);
+    for (int t = from; t < to; ++t) {
+        int head = at.head * p.group + t / each, start = (hidden + t % each) * SIDE;
+        __syncthreads();
+        fetch_floats<SIDE, HEAD>(qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
+        fetch_floats<SIDE, HEAD>(ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
+        float log[EACH], delta[EACH];
+        Drop drop(p, {state, seed, offset}, at.batch, head);
+        Row<float, MASK> row[EACH];
 #pragma unroll
-            for (int i = 0; i < EACH; ++i) {
-                int r = start + down + 16 * i;
-                row[i].set(p, span, mask, at.batch, head, min(r, span.rows - 1));
-                log[i] = r < span.rows ? log_of_sum(*row_of(lse, p.lse, head, span.row0)(r)) : INFINITY;
-                delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
-            }
-            __syncthreads();
-            derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, start, first, p, drop);
-            __syncthreads();
-            add_rows<HEAD, SIDE>(of_values, weights, 1, WEIGHTS, ds);
-            add_rows<HEAD, SIDE>(of_keys, slopes, 1, WEIGHTS, qs);
+        for (int i = 0; i < EACH; ++i) {
+            int r = start + down + 16 * i;
+            row[i].set(p, span, mask, at.batch, head, min(r, span.rows - 1));
+            log[i] = r < span.rows ? log_of_sum(*row_of(lse, p.lse, head, span.row0)(r)) : INFINITY;
+            delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
         }
+        __syncthreads();
+        derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, start, first, p, drop);
+        __syncthreads();
+        add_rows<HEAD, SIDE>(of_values, weights, 1, WEIGHTS, ds);
+        add_rows<HEAD, SIDE>(of_keys, slopes, 1, WEIGHTS, qs);
+    }
+    if (partial) {
+        float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
+        float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;
+        store_floats<HEAD>(of_keys, first, span.keys, HEAD, p.scale * LN2, row_at<HEAD>(to_keys));
+        store_floats<HEAD>(of_values, first, span.keys, HEAD, 1, row_at<HEAD>(to_values));
+        return;
+    }
     store_floats<HEAD>(of_keys, first, span.keys, p.depth, p.scale * LN2, row_of(dk, g.dk, at.head, span.key0));
     store_floats<HEAD>(of_values, first, span.keys, p.width, 1, row_of(dv, g.dv, at.head, span.key0));
 }

@@ -44,10 +44,10 @@ __device__ inline void copy_float_async(float* shared, const float* from, bool i
 template <int ROWS, int HEAD, int THREADS, class T, class At>
 __device__ void fetch(T* shared, int first, int rows, int depth, At at) {
     constexpr int ACROSS = HEAD / 8;
-    static_assert(ROWS * ACROSS % THREADS == 0, "every thread copies as much");
 #pragma unroll
-    for (int i = 0; i < ROWS * ACROSS / THREADS; ++i) {
+    for (int i = 0; i < (ROWS * ACROSS + THREADS - 1) / THREADS; ++i) {
         int n = i * THREADS + threadIdx.x, r = n / ACROSS, c = n % ACROSS * 8;
+        if (ROWS * ACROSS % THREADS && n >= ROWS * ACROSS) break;
         bool inside = first + r < rows && c < depth;
         const T* from = at(inside ? first + r : 0) + (inside ? c : 0);
         copy_async(address(shared + r * pitch(HEAD) + c), from, inside);
@@ -162,6 +162,23 @@ __device__ void product_nn(float (&c)[M][N][4], const float (&p)[M][2 * K][4], u
                 multiply(c[m][n], left[m], right[0], right[1], T());
                 multiply(c[m][n + 1], left[m], right[2], right[3], T());
             }
+        }
+    }
+}
+
+// Results of a warp as floats, to rows of 8 WIDTH.
+template <int M, int WIDTH>
+__device__ void store_partial(float* to, const float (&o)[M][WIDTH][4], int first, int rows) {
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 2 * M; ++i) {
+        int r = first + i * 8 + lane / 4;
+        if (r >= rows) continue;
+        float* row = to + r * (WIDTH * 8ll) + lane % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) {
+            const float* x = o[i / 2][n] + i % 2 * 2;
+            *reinterpret_cast<float2*>(row + n * 8) = make_float2(x[0], x[1]);
         }
     }
 }
