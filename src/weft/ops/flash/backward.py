@@ -14,7 +14,6 @@ from weft.kernels import cdiv
 from weft.ops.choose import Candidate, Request
 from weft.ops.flash.forward import together
 from weft.ops.flash.gradients import (
-    FLOATS,
     KEY,
     LSE,
     QUERY,
@@ -23,6 +22,7 @@ from weft.ops.flash.gradients import (
     Job,
     described,
     float_bytes,
+    float_side,
 )
 from weft.ops.flash.parts import Result, Stream, join, scratch
 from weft.ops.flash.problem import gradient_shapes, result_strides
@@ -119,7 +119,7 @@ class Work:
     def __init__(self, job: Job, gpu: Target) -> None:
         self.job, self.gpu = job, gpu
         p, tiles = job.problem, TILES[job.problem.head]
-        side = (FLOATS, FLOATS, 8)
+        side = (float_side(p), float_side(p), 8)
         self.query_tile, self.key_tile = (side, side) if job.floats else (tiles.queries, tiles.keys)
         self.sum_tile = tiles.sums
         self.rate = 0.35 * gpu.fp32 if job.floats else 2 * gpu.tf32 * tiles.reach
@@ -195,7 +195,7 @@ def _again(work: Work) -> Plan:
     job, p, steps = work.job, work.job.problem, Steps(work)
     dout, q, k, v, out = (x.pointer for x in job.inputs)
     bm, bn, warps = work.query_tile
-    words = (p.mask, p.drops) if job.floats else (bm, bn, warps, p.mask, p.drops)
+    words = (bm, p.mask, p.drops) if job.floats else (bm, bn, warps, p.mask, p.drops)
     shared = float_bytes(job) if job.floats else job.pitch * (2 * bm + 4 * bn)
     parts, sums = steps.split(work.queries, single=True)
     heads, tiles = p.batch * p.heads, cdiv(p.rows, bm)
@@ -220,7 +220,7 @@ def _key_step(steps: Steps, turn: tuple[int, int], kept: Argument) -> None:
     structs = job.structs(together(p, work.gpu, tiles, turn[1]), turn, parts)
     where: tuple[Argument, ...] = ()
     if job.floats:
-        kernel, shared = job.kernel("keys", p.mask, p.drops), float_bytes(job)
+        kernel, shared = job.kernel("keys", bm, p.mask, p.drops), float_bytes(job)
     else:
         flags = [str(f).lower() for f in (paired, kept is not None)]
         kernel = job.kernel("keys", bm, bn, warps, p.mask, *flags, p.drops)

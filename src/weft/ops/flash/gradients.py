@@ -16,8 +16,6 @@ from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
 
 DOUT, DLSE, QUERY, KEY, VALUE, OUT, LSE, MASK, STATE, STARTS = range(10)
 """Numbers of the inputs; the cumulative lengths are the last two."""
-FLOATS = 32
-"""Queries and keys of a tile of floats."""
 UNITS = 256
 """Elements of the 16 x 16 tiles of kept gradients of scores."""
 
@@ -126,6 +124,12 @@ def described(request: Request, outputs: int, ragged: bool) -> Job:
     return Job(p, operands, inputs, (), dlse)
 
 
+def float_side(p: Problem) -> int:
+    """Queries and keys of a tile of floats. Shared memory has no room for 64 large heads."""
+    return 32 if p.head > 128 or max(p.rows, p.keys) <= 32 else 64
+
+
 def float_bytes(job: Job) -> int:
     """Shared memory of the kernels for floats: four tiles of rows, and two of scores."""
-    return 4 * FLOATS * job.pitch + 2 * 4 * FLOATS * (FLOATS + 4)
+    side = float_side(job.problem)
+    return 4 * side * job.pitch + 2 * 4 * side * (side + 4)

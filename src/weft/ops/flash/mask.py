@@ -7,7 +7,7 @@ import functools
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.flash.gradients import FLOATS, LSE, MASK, Job, described, float_bytes
+from weft.ops.flash.gradients import LSE, MASK, Job, described, float_bytes, float_side
 from weft.ops.plan import Buffer, Plan, Pointer, Step
 
 WARPS = 4
@@ -34,7 +34,8 @@ def _plan(job: Job, result: Buffer, to: Pointer) -> Plan:
     args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, to, *job.structs(1),
             *p.random)  # fmt: skip
     if job.floats:
-        kernel, side, threads = job.kernel("scores", p.mask, p.drops), FLOATS, 256
+        side, threads = float_side(p), 256
+        kernel = job.kernel("scores", side, p.mask, p.drops)
         shared = float_bytes(job)
     else:
         words = (WARPS, p.mask, source.ctype(result.dtype), p.drops)

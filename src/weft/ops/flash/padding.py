@@ -11,8 +11,8 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.plan import Argument, Buffer, Layout, Pointer, Step
 
-VECTOR = 8
-"""16-bit elements of 16 bytes."""
+VECTOR = 16
+"""Bytes of a vector."""
 MOST = 5
 """Tensors of a launch: those of a backward call."""
 THREADS = 256
@@ -26,23 +26,25 @@ class _Copy(NamedTuple):
     sizes: tuple[int, int, int, int]
     strides: tuple[int, int, int]
     aligned: int
+    itemsize: int
 
     @property
     def vectors(self) -> int:
-        return math.prod(self.sizes[:3]) * cdiv(self.sizes[3], VECTOR)
+        return math.prod(self.sizes[:3]) * cdiv(self.sizes[3] * self.itemsize, VECTOR)
 
     @property
     def readable(self) -> int:
         """Elements that can be read at once, from any row."""
-        numbers = (self.aligned // 2, self.sizes[3], *self.strides)
-        return math.gcd(*numbers, VECTOR // 2)
+        numbers = (self.aligned // self.itemsize, self.sizes[3], *self.strides)
+        return math.gcd(*numbers, VECTOR // self.itemsize)
 
 
 def needs_padding(x: Layout, sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """True for a 16-bit tensor [batch, heads, rows, elements] whose rows are no whole vectors."""
+    """True for a tensor [batch, heads, rows, elements] whose rows are no whole, aligned vectors."""
+    elements = VECTOR // x.itemsize
     used = [step for n, step in zip(sizes, strides, strict=False) if n > 1]
-    whole = x.aligned == 16 and all(n % VECTOR == 0 for n in (sizes[-1], *used))
-    return x.itemsize == 2 and not whole and 0 not in sizes
+    whole = x.aligned == VECTOR and all(n % elements == 0 for n in (sizes[-1], *used))
+    return not whole and 0 not in sizes
 
 
 class Padding:
@@ -61,10 +63,12 @@ class Padding:
         """
         once = (1 if step == 0 else n for n, step in zip(sizes, strides, strict=False))
         batch, heads, rows = once
-        copy = _Copy(start, end, (batch, heads, rows, sizes[3]), _three(strides), x.aligned)
+        copy = _Copy(
+            start, end, (batch, heads, rows, sizes[3]), _three(strides), x.aligned, x.itemsize
+        )
         self._copies.append(copy)
         self._ctype = source.ctype(x.dtype)
-        width = cdiv(sizes[3], VECTOR) * VECTOR
+        width = cdiv(sizes[3] * x.itemsize, VECTOR) * VECTOR // x.itemsize
         dense = (heads * rows * width, rows * width, width)
         made = (0 if old == 0 else new for old, new in zip(strides, dense, strict=True))
         return Buffer((batch, heads, rows, width), x.dtype), _three(tuple(made))

@@ -14,13 +14,25 @@ __device__ inline float half_warp_sum(float x) {
     return x;
 }
 
-// Rows of floats; the padding puts 8 rows into different banks.
+// Rows of floats; the padding puts 8 rows into different banks. Floats are copied by 16 bytes, see pad.cu; `arrived` waits.
 template <int ROWS, int HEAD, class At>
 __device__ void fetch_floats(float* shared, int first, int rows, int depth, At at) {
-    for (int i = threadIdx.x; i < ROWS * HEAD; i += 256) {
-        int r = i / HEAD, c = i % HEAD;
-        shared[r * (HEAD + 4) + c] = first + r < rows && c < depth ? to<float>(at(first + r)[c]) : 0;
+    constexpr bool COPIED = sizeof(*at(0)) == 4;
+    constexpr int V = COPIED ? 4 : 1, ACROSS = HEAD / V;
+#pragma unroll(COPIED ? 4 : 1)
+    for (int i = threadIdx.x; i < ROWS * ACROSS; i += 256) {
+        int r = i / ACROSS, c = i % ACROSS * V;
+        bool inside = first + r < rows && c < depth;
+        float* to_row = shared + r * (HEAD + 4) + c;
+        auto* from = at(inside ? first + r : 0) + (inside ? c : 0);
+        if constexpr (COPIED) copy_async(address(to_row), from, inside);
+        else *to_row = inside ? to<float>(*from) : 0;
     }
+}
+__device__ inline void arrived() {
+    commit();
+    wait<0>();
+    __syncthreads();
 }
 
 // s[i][j] += the product of row `down + 16 i` of a and row `across + 16 j` of b.
@@ -43,30 +55,32 @@ __device__ void multiply_rows(float (&s)[DEEP][BROAD], const float* a, const flo
     }
 }
 
-// The columns of a thread in rows of HEAD: vectors that are 64 apart, or single columns that are 16 apart.
+// The columns of a thread in rows of HEAD: vectors that are 64 or 32 apart.
 template <int HEAD>
 struct Columns {
-    static constexpr int OWN = HEAD / 16, V = OWN % 4 == 0 ? 4 : 1;
+    static constexpr int OWN = HEAD / 16, V = OWN % 4 == 0 ? 4 : 2;
     static __device__ int column(int c) { return c / V * 16 * V + threadIdx.x % 16 * V + c % V; }
 };
 
-// sums[i] += weights(row down + 16 i, n) * row n of b, for n below COUNT; `step` and `across` are the strides of weights.
+// sums[i] += weights[down + 16 i][n] * row n of b, for n below COUNT; rows of weights have 4 more elements.
 template <int HEAD, int COUNT, int DEEP>
-__device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, int step, int across, const float* b) {
+__device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, const float* b) {
     constexpr int V = Columns<HEAD>::V;
-#pragma unroll 4
-    for (int n = 0; n < COUNT; ++n) {
-        float weight[DEEP];
+#pragma unroll 1
+    for (int n = 0; n < COUNT; n += 4) {
+        Vector<float, 4> weight[DEEP];
 #pragma unroll
-        for (int i = 0; i < DEEP; ++i) weight[i] = weights[(threadIdx.x / 16 + 16 * i) * step + n * across];
+        for (int i = 0; i < DEEP; ++i) weight[i] = load<4>(weights + (threadIdx.x / 16 + 16 * i) * (COUNT + 4) + n);
 #pragma unroll
-        for (int c = 0; c < HEAD / 16 / V; ++c) {
-            Vector<float, V> x = load<V>(b + n * (HEAD + 4) + Columns<HEAD>::column(c * V));
+        for (int m = 0; m < 4; ++m)
 #pragma unroll
-            for (int i = 0; i < DEEP; ++i)
+            for (int c = 0; c < HEAD / 16 / V; ++c) {
+                Vector<float, V> x = load<V>(b + (n + m) * (HEAD + 4) + Columns<HEAD>::column(c * V));
 #pragma unroll
-                for (int e = 0; e < V; ++e) sums[i][c * V + e] += weight[i] * x[e];
-        }
+                for (int i = 0; i < DEEP; ++i)
+#pragma unroll
+                    for (int e = 0; e < V; ++e) sums[i][c * V + e] += weight[i][m] * x[e];
+            }
     }
 }
 
@@ -112,7 +126,7 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         __syncthreads();
         fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
         fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
-        __syncthreads();
+        arrived();
         float s[DEEP][BROAD] = {};
         multiply_rows<HEAD>(s, qs, ks);
 #pragma unroll
@@ -138,7 +152,7 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
             }
         }
         __syncwarp();  // half a warp writes and reads its own rows of weights
-        add_rows<HEAD, KEYS>(result, weights, KEYS + 4, 1, vs);
+        add_rows<HEAD, KEYS>(result, weights, vs);
     }
     auto write = [&](int r, int c, float x) { if (c < p.width) row_of(o, p.o)(first + r)[c] = to<T>(x); };
     auto log = [&](int r, float x) { if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x; };

@@ -1,19 +1,29 @@
-// Gradients of attention in single precision, by the formulas of backward.cuh: tiles of 32 queries and 32 keys.
+// Gradients of attention in single precision, by the formulas of backward.cuh: tiles of SIDE queries and SIDE keys.
 #include "kept.cuh"
 #include "single.cuh"
 
-enum { SIDE = 32, EACH = SIDE / 16, WEIGHTS = SIDE + 4 };
+// Tiles in shared memory: rows of four tensors, weights and gradients of scores.
+template <int HEAD, int SIDE>
+struct Tiles {
+    static constexpr int TILE = SIDE * (HEAD + 4);
+    float *qs, *ds, *ks, *vs, *weights, *slopes;
 
-// Weights and gradients of scores of one tile, from rows in shared memory, as [query][key].
-template <int HEAD, int MASK, bool DROP>
-__device__ void derive_tile(float* weights, float* slopes, const float* qs, const float* ds, const float* ks,
-                            const float* vs, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
+    __device__ Tiles() {
+        extern __shared__ __align__(16) unsigned char memory[];
+        qs = reinterpret_cast<float*>(memory), ds = qs + TILE, ks = ds + TILE, vs = ks + TILE;
+        weights = vs + TILE, slopes = weights + SIDE * (SIDE + 4);
+    }
+};
+
+// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TURNED.
+template <int HEAD, int SIDE, bool TURNED, bool DROP, int MASK, int EACH>
+__device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
                             const float (&delta)[EACH], int first_row, int first_key, const Problem& p, const Drop& drop) {
     [[maybe_unused]] float dropped = 1;
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float s[EACH][EACH] = {}, dw[EACH][EACH] = {};
-    multiply_rows<HEAD>(s, qs, ks);
-    multiply_rows<HEAD>(dw, ds, vs);
+    multiply_rows<HEAD>(s, x.qs, x.ks);
+    multiply_rows<HEAD>(dw, x.ds, x.vs);
 #pragma unroll
     for (int i = 0; i < EACH; ++i)
 #pragma unroll
@@ -23,8 +33,8 @@ __device__ void derive_tile(float* weights, float* slopes, const float* qs, cons
                 dropped = drop.keeps(first_row + down + 16 * i, first_key + across + 16 * j) ? drop.scale : 0;
             dw[i][j] *= dropped;
             derive(s[i][j], dw[i][j], MASK == FREE ? p.scale : 1, log[i], delta[i]);
-            int place = (down + 16 * i) * WEIGHTS + across + 16 * j;
-            weights[place] = s[i][j] * dropped, slopes[place] = dw[i][j];
+            int r = down + 16 * i, c = across + 16 * j, place = TURNED ? c * (SIDE + 4) + r : r * (SIDE + 4) + c;
+            x.weights[place] = s[i][j] * dropped, x.slopes[place] = dw[i][j];
         }
 }
 
@@ -34,7 +44,7 @@ __device__ auto row_at(float* base) {
     return [=](int r) { return base + r * static_cast<long long>(HEAD); };
 }
 
-template <int HEAD, class At>
+template <int HEAD, int EACH, class At>
 __device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int rows, int width, float factor, At at) {
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
@@ -48,16 +58,14 @@ __device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int r
     }
 }
 
-template <int HEAD, int MASK, bool DROP>
+template <int HEAD, int SIDE, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     queries(const float* q, const float* k, const float* v, const void* mask, const float* o, const float* dout,
             const float* lse, const float* dlse, float* deltas, float* dq, float* partial, const int* starts_q,
             const int* starts_k, const Problem p, const Gradients g, const long long* state,
            long long seed, long long offset) {
-    constexpr int TILE = SIDE * (HEAD + 4);
-    extern __shared__ __align__(16) unsigned char memory[];
-    float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
-    float *weights = vs + TILE, *slopes = weights + SIDE * WEIGHTS;
+    constexpr int EACH = SIDE / 16;
+    Tiles<HEAD, SIDE> x;
 
     Place at(p, (p.rows + SIDE - 1) / SIDE, p.heads);
     Span span(p, starts_q, starts_k, at.batch);
@@ -68,18 +76,18 @@ __global__ void __launch_bounds__(256)
     };
     const float* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
     const float* v0 = v + p.v.at(at.batch, at.head / p.group, span.key0);
-    fetch_floats<SIDE, HEAD>(qs, first, rows, p.depth, row_of(q, p.q));
-    fetch_floats<SIDE, HEAD>(ds, first, rows, p.width, row_of(dout, g.dout));
+    fetch_floats<SIDE, HEAD>(x.qs, first, rows, p.depth, row_of(q, p.q));
+    fetch_floats<SIDE, HEAD>(x.ds, first, rows, p.width, row_of(dout, g.dout));
     float log[EACH], delta[EACH], result[EACH][HEAD / 16] = {};
     Row<float, MASK> row[EACH];
-    __syncthreads();
+    arrived();
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
         int r = first + down + 16 * i;
         row[i].set(p, span, mask, at.batch, at.head, min(r, rows - 1));
         float sum = 0;
         if (r < rows)
-            for (int c = across; c < p.width; c += 16) sum += row_of(o, p.o)(r)[c] * ds[(r - first) * (HEAD + 4) + c];
+            for (int c = across; c < p.width; c += 16) sum += row_of(o, p.o)(r)[c] * x.ds[(r - first) * (HEAD + 4) + c];
         sum = half_warp_sum(sum);
         if (r < rows && dlse) sum -= *row_of(dlse, p.lse)(r);
         if (r < rows && across == 0 && at.part == 0) *row_of(deltas, p.lse)(r) = sum;
@@ -92,12 +100,12 @@ __global__ void __launch_bounds__(256)
     Drop drop(p, {state, seed, offset}, at.batch, at.head);
     for (int start = begin * SIDE; start < end * SIDE; start += SIDE) {
         __syncthreads();
-        fetch_floats<SIDE, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<SIDE, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
-        __syncthreads();
-        derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, first, start, p, drop);
+        fetch_floats<SIDE, HEAD>(x.ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, HEAD>(x.vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
+        arrived();
+        derive_tile<HEAD, SIDE, false, DROP>(x, row, log, delta, first, start, p, drop);
         __syncwarp();  // half a warp writes and reads its own rows
-        add_rows<HEAD, SIDE>(result, slopes, WEIGHTS, 1, ks);
+        add_rows<HEAD, SIDE>(result, x.slopes, x.ks);
     }
     if (partial) {
         auto to = row_at<HEAD>(partial + at.partial(p.batch * p.heads, p.rows, HEAD));
@@ -107,15 +115,13 @@ __global__ void __launch_bounds__(256)
     store_floats<HEAD>(result, first, rows, p.depth, p.scale * LN2, row_of(dq, g.dq));
 }
 
-template <int HEAD, int MASK, bool DROP>
+template <int HEAD, int SIDE, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
          const float* deltas, float* dk, float* dv, float* partial, const int* starts_q, const int* starts_k,
          const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
-    constexpr int TILE = SIDE * (HEAD + 4);
-    extern __shared__ __align__(16) unsigned char memory[];
-    float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
-    float *weights = vs + TILE, *slopes = weights + SIDE * WEIGHTS;
+    constexpr int EACH = SIDE / 16;
+    Tiles<HEAD, SIDE> x;
 
     int tiles = (p.keys + SIDE - 1) / SIDE;
     Place at(p, tiles, p.heads / p.group);
@@ -125,8 +131,8 @@ __global__ void __launch_bounds__(256)
     auto row_of = [&](auto* base, const Strides& s, int head, int start) {
         return [=](int r) { return base + s.at(at.batch, head, start + r); };
     };
-    fetch_floats<SIDE, HEAD>(ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
-    fetch_floats<SIDE, HEAD>(vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(x.ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(x.vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
     float of_keys[EACH][HEAD / 16] = {}, of_values[EACH][HEAD / 16] = {};
     int count = (span.rows + SIDE - 1) / SIDE, hidden = p.causal ? min(count, max(0, first - span.diagonal) / SIDE) : 0;
     int from, to, each = count - hidden;  // tiles of queries
@@ -134,8 +140,8 @@ __global__ void __launch_bounds__(256)
     for (int t = from; t < to; ++t) {
         int head = at.head * p.group + t / each, start = (hidden + t % each) * SIDE;
         __syncthreads();
-        fetch_floats<SIDE, HEAD>(qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
-        fetch_floats<SIDE, HEAD>(ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
+        fetch_floats<SIDE, HEAD>(x.qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
+        fetch_floats<SIDE, HEAD>(x.ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
         float log[EACH], delta[EACH];
         Drop drop(p, {state, seed, offset}, at.batch, head);
         Row<float, MASK> row[EACH];
@@ -146,11 +152,11 @@ __global__ void __launch_bounds__(256)
             log[i] = r < span.rows ? log_of_sum(*row_of(lse, p.lse, head, span.row0)(r)) : INFINITY;
             delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
         }
+        arrived();
+        derive_tile<HEAD, SIDE, true, DROP>(x, row, log, delta, start, first, p, drop);
         __syncthreads();
-        derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, start, first, p, drop);
-        __syncthreads();
-        add_rows<HEAD, SIDE>(of_values, weights, 1, WEIGHTS, ds);
-        add_rows<HEAD, SIDE>(of_keys, slopes, 1, WEIGHTS, qs);
+        add_rows<HEAD, SIDE>(of_values, x.weights, x.ds);
+        add_rows<HEAD, SIDE>(of_keys, x.slopes, x.qs);
     }
     if (partial) {
         float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
@@ -171,15 +177,13 @@ __global__ void __launch_bounds__(256)
 }
 
 // As score_gradients of scores.cuh.
-template <int HEAD, int MASK, bool DROP>
+template <int HEAD, int SIDE, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
     scores(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
            const float* deltas, float* to, const Problem p, const Gradients g, const long long* state,
            long long seed, long long offset) {
-    constexpr int TILE = SIDE * (HEAD + 4);
-    extern __shared__ __align__(16) unsigned char memory[];
-    float *qs = reinterpret_cast<float*>(memory), *ds = qs + TILE, *ks = ds + TILE, *vs = ks + TILE;
-    float *weights = vs + TILE, *slopes = weights + SIDE * WEIGHTS;
+    constexpr int EACH = SIDE / 16;
+    Tiles<HEAD, SIDE> x;
     int across = (p.keys + SIDE - 1) / SIDE, down = (p.rows + SIDE - 1) / SIDE;
     int key0 = blockIdx.x % across * SIDE, first = blockIdx.x / across % down * SIDE;
     int head = blockIdx.x / across / down % p.heads, batch = blockIdx.x / across / down / p.heads;
@@ -187,10 +191,10 @@ __global__ void __launch_bounds__(256)
     auto row_of = [&](auto* base, const Strides& s, int head) {
         return [=](int r) { return base + s.at(batch, head, r); };
     };
-    fetch_floats<SIDE, HEAD>(qs, first, p.rows, p.depth, row_of(q, p.q, head));
-    fetch_floats<SIDE, HEAD>(ds, first, p.rows, p.width, row_of(dout, g.dout, head));
-    fetch_floats<SIDE, HEAD>(ks, key0, p.keys, p.depth, row_of(k, p.k, head / p.group));
-    fetch_floats<SIDE, HEAD>(vs, key0, p.keys, p.width, row_of(v, p.v, head / p.group));
+    fetch_floats<SIDE, HEAD>(x.qs, first, p.rows, p.depth, row_of(q, p.q, head));
+    fetch_floats<SIDE, HEAD>(x.ds, first, p.rows, p.width, row_of(dout, g.dout, head));
+    fetch_floats<SIDE, HEAD>(x.ks, key0, p.keys, p.depth, row_of(k, p.k, head / p.group));
+    fetch_floats<SIDE, HEAD>(x.vs, key0, p.keys, p.width, row_of(v, p.v, head / p.group));
     float log[EACH], delta[EACH];
     Row<float, MASK> row[EACH];
 #pragma unroll
@@ -199,12 +203,12 @@ __global__ void __launch_bounds__(256)
         row[i].set(p, span, mask, batch, head, r);
         log[i] = log_of_sum(*row_of(lse, p.lse, head)(r)), delta[i] = *row_of(deltas, p.lse, head)(r);
     }
-    __syncthreads();
+    arrived();
     Drop drop(p, {state, seed, offset}, batch, head);
-    derive_tile<HEAD, MASK, DROP>(weights, slopes, qs, ds, ks, vs, row, log, delta, first, key0, p, drop);
+    derive_tile<HEAD, SIDE, false, DROP>(x, row, log, delta, first, key0, p, drop);
     __syncthreads();
     for (int i = threadIdx.x; i < SIDE * SIDE; i += 256) {
         int r = first + i / SIDE, key = key0 + i % SIDE;
-        if (r < p.rows && key < p.keys) to[p.lse.at(batch, head, r) * p.keys + key] = slopes[i / SIDE * WEIGHTS + i % SIDE];
+        if (r < p.rows && key < p.keys) to[p.lse.at(batch, head, r) * p.keys + key] = x.slopes[i / SIDE * (SIDE + 4) + i % SIDE];
     }
 }
