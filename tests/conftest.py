@@ -16,7 +16,7 @@ import devices
 import seeds
 import weft
 from weft.device.sim.run import draft
-from weft.frontends.program import race_hint
+from weft.frontends import race_hint
 from weft.pytest_plugin import no_gpu
 
 SEEDS = seeds.settle()  # before any test module is imported; workers of xdist inherit it

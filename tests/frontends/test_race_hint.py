@@ -1,13 +1,18 @@
-"""The line that names a data race after a plain run of a program."""
+"""The line that names a data race after a plain run of a program or a script."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from folders import TESTS
+from limits import PROCESS_SECONDS
 from weft.errors import MissingDependency
-from weft.frontends import program
-from weft.frontends.program import race_hint
+from weft.frontends import program, race_hint
 from weft.source import toolkit
 
 RACES = TESTS / "programs" / "races.cu"
@@ -28,3 +33,51 @@ def test_a_race_is_named_in_every_run(
     monkeypatch.setenv(race_hint.VARIABLE, "0")
     assert program.run(str(RACES), []) == 0
     assert "race" not in capfd.readouterr().err
+
+
+SCRIPT = """\
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from numba import cuda
+
+@cuda.jit
+def rotate(x, y):
+    s = cuda.shared.array(64, np.int32)
+    i = cuda.threadIdx.x
+    s[i] = x[i]
+    y[i] = s[(i + 33) % 64]
+
+@triton.jit
+def halve(x, y, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(y + i // 2, tl.load(x + i))
+
+@triton.jit
+def copy(x, y, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(y + i, tl.load(x + i))
+
+rotate[1, 64](np.arange(64, dtype=np.int32), np.zeros(64, np.int32))
+x = torch.arange(64.0, device="cuda")
+for kernel in (copy, halve):
+    kernel[(1,)](x, torch.zeros(64, device="cuda"), 64)
+print("done")
+"""
+
+
+def test_scripts_have_the_line_too(tmp_path: Path) -> None:
+    for name in ("numba.cuda", "triton"):
+        pytest.importorskip(name)
+    path = tmp_path / "races.py"
+    path.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "run", str(path)], capture_output=True, text=True,
+        env={**os.environ, race_hint.VARIABLE: "60"}, timeout=PROCESS_SECONDS,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert done.stderr.splitlines() == [
+        "weft: rotate has a data race (races.py:12 and races.py:11): weft run --sanitize races.py",
+        "weft: halve has a data race (races.py:17): weft run --sanitize races.py",
+    ]

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from weft.device import models
 from weft.device.selection import Selection, select
+from weft.device.sim.run import settings
 from weft.errors import Error, pip_install
-from weft.frontends import embedded, for_scripts, stand_ins, supplied
+from weft.frontends import embedded, for_scripts, race_hint, stand_ins, supplied
 from weft.frontends import triton as triton_front_end
 from weft.frontends.pytorch import inductor
 
@@ -78,7 +79,26 @@ def run(
     sys.argv = [path, *args]
     # As Python does: imports next to the script work.
     sys.path[0] = os.path.dirname(os.path.abspath(path))
-    return _ended(lambda: exec(code, main.__dict__))
+    hint = None if chosen.real else _race_hint(path)
+    ended = _ended(lambda: exec(code, main.__dict__))
+    if hint is not None:
+        hint.report()
+    return ended
+
+
+def _race_hint(path: str) -> race_hint.RaceHint | None:
+    """Looks at the launches of this process, those under a tool excepted, unless it is off."""
+    patience = race_hint.patience()
+    if not patience:
+        return None
+    command = f"weft run --sanitize {os.path.basename(path)}"
+    hint = race_hint.RaceHint(_say, command, patience)
+    settings.before_launch = hint.look_at
+    return hint
+
+
+def _say(text: str) -> None:
+    print(f"weft: {text}", file=sys.stderr)
 
 
 def after_import(hooks: Mapping[str, Hook]) -> None:

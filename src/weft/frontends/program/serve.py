@@ -20,7 +20,7 @@ from typing import Any
 from weft import progress
 from weft.device import models
 from weft.device.sim.run import deadlock_detection, settings
-from weft.frontends.program import race_hint
+from weft.frontends import race_hint
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
@@ -67,7 +67,8 @@ def main(job: Job) -> None:
     else:
         deadlock_detection.host = Host(library).quiet
     if settings.active() is None and (patience := race_hint.patience()):
-        runtime.race_hint = race_hint.RaceHint(runtime.say, source, patience)
+        command = f"weft check --sanitize {source}"
+        runtime.race_hint = race_hint.RaceHint(runtime.say, command, patience)
         _at_exit(libc, runtime.race_hint.report)
     program = ctypes.CDLL(_open(job.program), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
     # Work that is still in flight at exit must finish before destructors run.

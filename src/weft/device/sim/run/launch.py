@@ -130,6 +130,8 @@ class Plan:
         if report is not None:
             report.run(settings.Request(self, params, memory, keep, time_limit))
             return
+        if settings.before_launch is not None and self.observer is None:
+            settings.before_launch(self, params, memory)
         self.run_plain(params, memory, keep, time_limit)
 
     def _texture_unit(self) -> int:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.device.time_limit import limited, within
 
@@ -60,6 +60,9 @@ class Session(Protocol):
 
 current: Session | None = None
 """What launches of this process are given to; None: they run plainly."""
+
+before_launch: Callable[[Any, bytes, Sequence[Allocation]], None] | None = None
+"""Called with the plan, the parameters and the memory of each plain launch of this process."""
 
 VARIABLE = "WEFT_SANITIZE"
 _wanted = os.environ.get(VARIABLE, "0") not in ("", "0")

@@ -1,5 +1,7 @@
 """Looks for data races in the background of a plain run, and names them in one line at exit.
 
+Whole programs and scripts of Triton, Numba and weft have it.
+
 A kernel without a barrier that it needs may be right on a GPU by chance and wrong here. The first
 launch of each kernel therefore runs a second time, under the sanitizer, in a child process: `fork`
 gives it a copy of the program's memory at the same addresses. The outcome is kept in weft's cache,
@@ -17,13 +19,14 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from weft import cache
-from weft.device.base import Allocation
-from weft.device.sim.run import deadlock_detection, draft, settings
-from weft.device.sim.run.launch import Plan
-from weft.device.version import generator
 from weft.errors import DeviceError
+
+if TYPE_CHECKING:  # a script that launches nothing does without the simulated GPU
+    from weft.device.base import Allocation
+    from weft.device.sim.run.launch import Plan
 
 VARIABLE = "WEFT_RACE_HINT"
 """The most seconds that a program waits at exit for the search; 0 turns the search off."""
@@ -58,8 +61,9 @@ class _Search:
 class RaceHint:
     """The searches of one program."""
 
-    def __init__(self, say: Callable[[str], None], source: str, wait: float) -> None:
-        self._say, self._source, self._wait = say, source, wait
+    def __init__(self, say: Callable[[str], None], command: str, wait: float) -> None:
+        """`command` shows the races in full; `wait` is the most seconds at exit."""
+        self._say, self._command, self._wait = say, command, wait
         self._seen: set[tuple[str, str]] = set()
         self._searches: list[_Search] = []
         self._races: list[str] = []
@@ -74,6 +78,8 @@ class RaceHint:
         threads = plan.total * x * y * z
         if threads > _MOST_THREADS or sum(a.nbytes for a in memory) > _MOST_BYTES:
             return
+        from weft.device.version import generator
+
         key = cache.key("race hint", generator(), text, name, str(plan.config.block))
         earlier = cache.get("races", key)
         if earlier is not None:
@@ -82,6 +88,10 @@ class RaceHint:
         elif len(self._searches) < _MOST_CHILDREN:
             self._seen.add((text, name))
             self._searches.append(_started(key, plan, params, memory))
+
+    def look_at(self, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> None:
+        """`look` for a launch of this process itself: `settings.before_launch`."""
+        self.look(plan.sim.ptx.text, plan.entry, plan, params, memory)
 
     def report(self) -> None:
         """At exit: waits a moment for searches under way, and prints one line for each race."""
@@ -94,7 +104,7 @@ class RaceHint:
             self._races += races
         self._searches.clear()
         for race in dict.fromkeys(self._races):
-            self._say(f"{race}: weft check --sanitize {self._source}")
+            self._say(f"{race}: {self._command}")
 
 
 def _started(key: str, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> _Search:
@@ -124,6 +134,7 @@ def _ended(search: _Search, ready: bool) -> list[str]:
 
 def _search(pipe: int, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> None:
     """In the child: the launch under the sanitizer, on the child's copy of the memory."""
+    from weft.device.sim.run import deadlock_detection, draft, settings
     from weft.device.sim.tools.sanitizer.session import Report  # plain runs do without its code
 
     ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGKILL)
