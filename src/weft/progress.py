@@ -1,7 +1,7 @@
 """Prints a progress line while something compiles, for commands that run a user's file.
 
-It is off by default, and prints only if standard error is a terminal. `around` is entered in any
-case.
+It is off by default. Where standard error is no terminal, only the build of a whole program prints
+a line. `around` is entered in any case.
 """
 
 from __future__ import annotations
@@ -22,24 +22,39 @@ around: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 def say(what: str) -> None:
-    """Prints a line immediately."""
+    """Prints a line on a terminal immediately."""
     if enabled and sys.stderr is not None and sys.stderr.isatty():
-        print(f"weft: {what}", file=sys.stderr, flush=True)
+        _print(what)
 
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Prints a line if the code inside takes long."""
-    if not enabled:
-        with around():
-            yield
-        return
-    timer = threading.Timer(AFTER, say, (f"compiling {what}",))
+    """Prints a line on a terminal if the code inside takes long."""
+    with around(), _later(say, f"compiling {what}") if enabled else nullcontext():
+        yield
+
+
+@contextmanager
+def building(what: str) -> Iterator[None]:
+    """Prints a line on a terminal immediately, elsewhere if the code inside takes long."""
+    say(f"compiling {what}")
+    piped = enabled and sys.stderr is not None and not sys.stderr.isatty()
+    with _later(_print, f"compiling {what} (first run)") if piped else nullcontext():
+        yield
+
+
+def _print(what: str) -> None:
+    print(f"weft: {what}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _later(act: Callable[[str], None], what: str) -> Iterator[None]:
+    """Calls a function if the code inside takes long."""
+    timer = threading.Timer(AFTER, act, (what,))
     # Must not keep the process alive if it exits meanwhile.
     timer.daemon = True
     timer.start()
     try:
-        with around():
-            yield
+        yield
     finally:
         timer.cancel()

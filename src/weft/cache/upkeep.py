@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.cache import private
-from weft.cache.folders import directory, is_usable
+from weft.cache.folders import directory, is_usable, warn_once
 
 LIMIT = 1 << 30
 """Bytes above which the least recently used entries are removed."""
@@ -145,6 +145,12 @@ def prune_if_due(root: Path) -> None:
     except OSError:  # another process removed it meanwhile, or the disk filled up
         return
     prune()
+
+
+def warn_if_unusable() -> None:
+    """Warns, once, if nothing can be stored: for what takes long to compile again."""
+    if trouble := _trouble(directory()):
+        warn_once(str(directory()), f"{trouble}: every run compiles again", "set WEFT_CACHE_DIR")
 
 
 def _trouble(root: Path) -> str:

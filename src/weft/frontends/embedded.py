@@ -17,11 +17,11 @@ def use(device: str) -> None:
     _gpu = device
 
 
-def start() -> None:
-    """Loads the runtime library; kernels may access the memory of tensors, if torch is there."""
+def start(parts: str) -> None:
+    """Loads parts of the runtime library; kernels may access tensors, if torch is there."""
     from weft.frontends.program import process  # compilers and the simulator: only when needed
 
-    process.start(_gpu)
+    process.start(_gpu, parts.split())
     if "torch" in sys.modules:
         from weft.frontends.extension import tensors
 

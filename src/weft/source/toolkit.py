@@ -25,6 +25,7 @@ class Toolkit:
     """The compilers, and an identity that changes with their versions."""
 
     nvcc: str
+    host: str
     identity: str
 
     @property
@@ -67,7 +68,7 @@ def find() -> Toolkit:
         )
     # Part of cache keys: another compiler must rebuild programs.
     versions = [_run([nvcc, "--version"]).stdout, _run([host, "-dumpfullversion"]).stdout]
-    return Toolkit(nvcc, "\n".join([nvcc, host, *versions]))
+    return Toolkit(nvcc, host, "\n".join([nvcc, host, *versions]))
 
 
 def locate(name: str, variable: str) -> str | None:

@@ -9,8 +9,9 @@ import tempfile
 from pathlib import Path
 
 from weft import cache
+from weft.frontends.program import parts as library_parts
 from weft.frontends.program import process
-from weft.frontends.program.library import NAME, runtime_library
+from weft.frontends.program.library import file_name, runtime_library
 from weft.source import toolkit
 
 _DRIVER = "libcuda.so.1"
@@ -21,7 +22,7 @@ def load(gpu: str) -> None:
     """Loads it for this process, unless there are no compilers: then the script reports that."""
     if toolkit.locate("nvcc", toolkit.VARIABLE) is None:
         return
-    process.start(f"sim:{gpu}")
+    process.start(f"sim:{gpu}", _parts())
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         path = Path(folder) / _DRIVER
         path.write_bytes(_built(Path(folder)))
@@ -31,14 +32,22 @@ def load(gpu: str) -> None:
 
 def _built(folder: Path) -> bytes:
     tools = toolkit.find()
-    key = cache.key("driver", tools.identity, NAME, _DRIVER)
+    names = [file_name(part) for part in _parts()]
+    key = cache.key("driver", tools.identity, names, _DRIVER)
     if (data := cache.get("library", key)) is None:
-        (folder / NAME).write_bytes(runtime_library(tools))
+        for name, data in zip(names, runtime_library(tools, _parts()), strict=True):
+            (folder / name).write_bytes(data)
         (folder / "empty.cpp").write_text("")
-        names = [f"-Wl,-soname,{_DRIVER}", "-Wl,--no-as-needed", str(folder / NAME)]
+        linked = [f"-Wl,-soname,{_DRIVER}", "-Wl,--no-as-needed"]
+        linked += [str(folder / name) for name in names]
         out = folder / _DRIVER
-        command = ["g++", "-shared", "-fPIC", "-o", str(out), str(folder / "empty.cpp"), *names]
+        command = ["g++", "-shared", "-fPIC", "-o", str(out), str(folder / "empty.cpp"), *linked]
         tools.call(command, what="link the stand-in of the driver")
         data = out.read_bytes()
         cache.put("library", key, data)
     return data
+
+
+def _parts() -> tuple[str, ...]:
+    """The parts of the runtime library that a driver has."""
+    return library_parts.needed(["cuInit"])

@@ -49,8 +49,7 @@ def build(extension: Extension, gpu: str) -> bytes:
         Step(os.path.abspath(path), commands[path.endswith(_CUDA_SUFFIXES)])
         for path in map(str, extension.sources)
     ]
-    code, _ = make(steps, _link(extension), tools, main=False)
-    return code
+    return make(steps, _link(extension), tools, main=False).code
 
 
 def _common(extension: Extension) -> list[str]:

@@ -21,13 +21,15 @@ from pathlib import Path
 from weft import cache, progress
 from weft.errors import Error
 from weft.frontends.program import flags as user_flags
-from weft.frontends.program import library, stubs
-from weft.frontends.program.library import FORMAT, SHARED
+from weft.frontends.program import parts as library_parts
+from weft.frontends.program import stubs
+from weft.frontends.program.library import FORMAT, file_name, runtime_library
 from weft.frontends.program.parallel import parallel
 from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit, shared_library
 
 _HERE = Path(__file__).parent
 _START = _HERE / "start" / "start.cpp"
+SHARED = ["-shared", "-cudart", "none", "-Xcompiler", "-fPIC"]
 LINES = ["-Xcompiler", "-g1"]
 """Lines of the host's code, which the sanitizer names."""
 
@@ -37,7 +39,16 @@ class Program:
     """A built program: itself, the library that serves it, and the user's files it is made of."""
 
     code: bytes
-    library: bytes
+    library: Sequence[bytes]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A shared object, the parts of the runtime library that it calls, the user's files."""
+
+    code: bytes
+    parts: tuple[str, ...]
     files: tuple[str, ...]
 
 
@@ -54,8 +65,8 @@ def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Tool
     flags = user_flags.wanted(flags)
     command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
     steps = [Step(os.path.abspath(path), command) for path in sources]
-    code, files = make(steps, user_flags.for_linking(flags), toolkit, main=True)
-    return Program(code, library.runtime_library(toolkit), files)
+    made = make(steps, user_flags.for_linking(flags), toolkit, main=True)
+    return Program(made.code, runtime_library(toolkit, made.parts), made.files)
 
 
 def device_options(arch: str) -> list[str]:
@@ -64,26 +75,28 @@ def device_options(arch: str) -> list[str]:
     return [*code, "-Xcompiler", "-fPIC", *HEADERS]
 
 
-def make(
-    steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: bool
-) -> tuple[bytes, tuple[str, ...]]:
-    """The shared object and the user's files it is made of.
+def make(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: bool) -> Made:
+    """Compiles and links files, unless the cache has the result.
 
     main  whether it is a program; a library starts the runtime itself when it is loaded
     """
     for step in steps:
         if not os.path.isfile(step.path):
             raise Error("no such file", where=step.path)
-    shim = library.files() | {_START.name: _START.read_text()}
+    shim = (library_parts.digest(*library_parts.names()), _START.read_text())
     asked = (FORMAT, toolkit.identity, os.getcwd(), [vars(s) for s in steps], link, main, shim)
     listed = cache.key("files", *asked)
-    files = json.loads(cache.get("program", listed) or b"[]")
-    if files and (code := cache.get("program", _key(asked, files))) is not None:
-        return code, tuple(files)
-    code, files = _made(steps, link, toolkit, main)
-    cache.put("program", _key(asked, files), code)
-    cache.put("program", listed, json.dumps(files).encode())
-    return code, tuple(files)
+    if (listing := cache.get("program", listed)) is not None:
+        parts, files = json.loads(listing)
+        if (code := cache.get("program", _key(asked, files))) is not None:
+            return Made(code, tuple(parts), tuple(files))
+    with progress.building(", ".join(os.path.basename(step.path) for step in steps)):
+        made = _made(steps, link, toolkit, main)
+    listing = json.dumps([made.parts, made.files]).encode()
+    kept = cache.put("program", _key(asked, made.files), made.code)
+    if not (kept and cache.put("program", listed, listing)):
+        cache.warn_if_unusable()
+    return made
 
 
 def _key(asked: Iterable[object], files: Iterable[str]) -> str:
@@ -97,9 +110,7 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _made(
-    steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bool
-) -> tuple[bytes, list[str]]:
+def _made(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bool) -> Made:
     with tempfile.TemporaryDirectory(prefix="weft-") as name:
         folder = Path(name)
         objects = [folder / f"{i}.o" for i in range(len(steps))]
@@ -111,29 +122,35 @@ def _made(
             if output:
                 print(output, file=sys.stderr)
 
-        progress.say(f"compiling {', '.join(os.path.basename(step.path) for step in steps)}")
-        pairs = zip(steps, objects, strict=True)
-        parallel([functools.partial(compile, step, out) for step, out in pairs])
-        code = linked(objects, link, toolkit, main=main)
+        work = [functools.partial(compile, *each) for each in zip(steps, objects, strict=True)]
+        # Every program needs the core: in the first run it is compiled at the same time.
+        parallel([*work, functools.partial(runtime_library, toolkit, [library_parts.CORE])])
+        code, parts = linked(objects, link, toolkit, main=main)
         files = {file for each in objects for file in _listed(each.with_suffix(".d"), toolkit)}
-        return code, sorted(files | {step.path for step in steps})
+        return Made(code, parts, tuple(sorted(files | {step.path for step in steps})))
 
 
-def linked(objects: Sequence[Path], flags: Sequence[str], toolkit: Toolkit, *, main: bool) -> bytes:
-    """Links objects to a program or a library."""
+def linked(
+    objects: Sequence[Path], flags: Sequence[str], toolkit: Toolkit, *, main: bool
+) -> tuple[bytes, tuple[str, ...]]:
+    """Links objects to a program or a library; also returns the parts that it calls."""
+    called = stubs.Called.by(objects)
+    parts = library_parts.needed(called.undefined)
     with tempfile.TemporaryDirectory(prefix="weft-") as name:
         folder = Path(name)
-        served = folder / library.NAME
-        served.write_bytes(library.runtime_library(toolkit))
-        (folder / "stubs.cpp").write_text(stubs.source(objects, served, main=main))
+        served = [folder / file_name(part) for part in parts]
+        for path, data in zip(served, runtime_library(toolkit, parts), strict=True):
+            path.write_bytes(data)
+        text = stubs.source(called, served, () if main else parts)
+        (folder / "stubs.cpp").write_text(text)
         out = folder / "out.so"
         link = [*SHARED, *flags, *map(str, objects), str(folder / "stubs.cpp")]
         # -z defs: an undefined symbol of a program is an error now, not at the first call. A
         # library loads the runtime library itself (start.cpp).
-        link += [str(served), "-Xlinker", "-z,defs"] if main else [str(_START)]
+        link += [*map(str, served), "-Xlinker", "-z,defs"] if main else [str(_START)]
         link += _as_needed(toolkit_libraries())
         toolkit.run([*link, "-o", str(out)], what="link the program")
-        return out.read_bytes()
+        return out.read_bytes(), parts
 
 
 def toolkit_libraries() -> list[str]:

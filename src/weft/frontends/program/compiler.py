@@ -90,10 +90,11 @@ def _link(
                 print(output)
             objects.append(out)
         main = line.mode != "-shared"
-        data = linked(objects, user_flags.for_linking(flags), tools, main=main)
+        data, parts = linked(objects, user_flags.for_linking(flags), tools, main=main)
     path = Path(line.output or "a.out")
     if main:
-        data = executable.wrapped(data, [os.path.abspath(source) for source in line.sources])
+        sources = tuple(os.path.abspath(source) for source in line.sources)
+        data = executable.wrapped(executable.Executable(data, parts, sources))
     path.write_bytes(data)
     path.chmod(0o755)
 

@@ -6,23 +6,31 @@ import json
 import shlex
 import struct
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-_MARK = b"\nweft program 1\n"
+_MARK = b"\nweft program 2\n"
 _SIZE = struct.Struct("<Q")
 
 
-def wrapped(code: bytes, sources: Sequence[str]) -> bytes:
-    """The executable file of a program; `sources` are quoted in its errors."""
+class Executable(NamedTuple):
+    """A program, the parts of the runtime library that it calls, sources to quote in errors."""
+
+    code: bytes
+    parts: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def wrapped(program: Executable) -> bytes:
+    """The executable file of a program."""
     start = [sys.executable, "-P", "-m", "weft.frontends.program.executable"]
     head = f'#!/bin/sh\nexec {shlex.join(start)} "$0" "$@"\n'.encode()
-    listed = json.dumps(list(sources)).encode()
-    return head + _MARK + _SIZE.pack(len(listed)) + listed + code
+    listed = json.dumps([program.parts, program.sources]).encode()
+    return head + _MARK + _SIZE.pack(len(listed)) + listed + program.code
 
 
-def unwrapped(path: str) -> tuple[bytes, tuple[str, ...]] | None:
-    """The program and its sources; None if the file is not one of weft's."""
+def unwrapped(path: str) -> Executable | None:
+    """The program in a file; None if the file is not one of weft's."""
     data = Path(path).read_bytes()
     at = data.find(_MARK, 0, 4096)
     if at < 0:
@@ -30,7 +38,8 @@ def unwrapped(path: str) -> tuple[bytes, tuple[str, ...]] | None:
     at += len(_MARK)
     (size,) = _SIZE.unpack_from(data, at)
     at += _SIZE.size
-    return data[at + size :], tuple(json.loads(data[at : at + size]))
+    parts, sources = json.loads(data[at : at + size])
+    return Executable(data[at + size :], tuple(parts), tuple(sources))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Job:
-    """The job: file descriptors of program and library, the user's files, the GPU, argv.
+    """The job: file descriptors of program and runtime library, the user's files, the GPU, argv.
 
     progress  whether to print progress lines on a terminal
     report  a file descriptor for findings of the sanitizer; None if it is off
@@ -20,7 +20,7 @@ class Job:
     """
 
     program: int
-    library: int
+    library: tuple[int, ...]
     files: tuple[str, ...]
     gpu: str
     arguments: tuple[str, ...]

@@ -1,4 +1,7 @@
-"""Compiles the runtime library that serves programs, once for each toolkit, and caches it."""
+"""Compiles the runtime library that serves programs, once for each toolkit, and caches it.
+
+It is a shared object for each part (parts.py). A program has the core and the parts that it calls.
+"""
 
 from __future__ import annotations
 
@@ -8,46 +11,61 @@ import functools
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from weft import cache, progress
-from weft.frontends.program.parallel import cores, parallel
-from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit
+from weft.frontends.program import parts as library_parts
+from weft.frontends.program.parallel import parallel
+from weft.frontends.program.parts import CORE
+from weft.source.toolkit import LIBRARIES, Toolkit
 
-FORMAT = 4
+FORMAT = 5
 """Increment this when the build changes: it is part of the cache keys."""
 
-NAME = "libweftcudart.so"
-_HERE = Path(__file__).parent
-_SHIM = _HERE / "shim"
-SHARED = ["-shared", "-cudart", "none", "-Xcompiler", "-fPIC"]
 _ERROR_NAMES = re.compile(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)")
+_CORE_FLAGS = ("-O0", "-fno-rtti", "-fno-exceptions")
+"""The core is compiled in the first run of a program, and spends its time in Python and in libc."""
+_FLAGS = ("-O1", "-ffp-contract=off")
+"""Textures are filtered by exact steps: no product may be fused with a sum."""
 
 
-def runtime_library(toolkit: Toolkit) -> bytes:
-    """The runtime library for this toolkit."""
-    key = cache.key(FORMAT, toolkit.identity, files())
-    if (data := cache.get("library", key)) is not None:
-        return data
-    with _alone(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
+def file_name(part: str) -> str:
+    """The name by which programs are linked with a part."""
+    return f"libweft_{part}.so"
+
+
+def runtime_library(toolkit: Toolkit, parts: Sequence[str]) -> list[bytes]:
+    """The shared objects of these parts; what is not cached is compiled, in parallel."""
+    held = {part: cache.get("library", _key(toolkit, part)) for part in parts}
+    if missing := [part for part, data in held.items() if data is None]:
+        what = "" if missing == [CORE] else f" ({', '.join(missing)})"
+        progress.say(f"compiling the runtime library{what} for this toolkit (once)")
+
+        def compile(part: str) -> None:
+            held[part] = _part(toolkit, part)
+
+        parallel([functools.partial(compile, part) for part in missing])
+    return [data for data in held.values() if data is not None]
+
+
+def _key(toolkit: Toolkit, part: str) -> str:
+    return cache.key(FORMAT, toolkit.identity, part, library_parts.digest(part))
+
+
+def _part(toolkit: Toolkit, part: str) -> bytes:
+    key = _key(toolkit, part)
+    with _alone(part), tempfile.TemporaryDirectory(prefix="weft-") as folder:
         if (data := cache.get("library", key)) is None:
-            data = _compiled(toolkit, Path(folder))
+            data = _compiled(toolkit, part, Path(folder))
             cache.put("library", key, data)
     return data
 
 
-@functools.cache
-def files() -> dict[str, str]:
-    """The sources of the library and its headers by name."""
-    paths = [*_SHIM.rglob("*.cpp"), *_SHIM.rglob("*.h"), *LIBRARIES.iterdir()]
-    return {f"{path.parent.name}/{path.name}": path.read_text() for path in sorted(paths)}
-
-
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Processes that need the library at the same time wait for the first, which compiles it."""
-    handle = os.open(cache.folder("library"), os.O_RDONLY)
+def _alone(part: str) -> Iterator[None]:
+    """Processes that need a part at the same time wait for the first, which compiles it."""
+    handle = os.open(os.path.join(cache.folder("locks"), part), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         with contextlib.suppress(OSError):  # a file system without locks: each compiles its own
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -56,39 +74,33 @@ def _alone() -> Iterator[None]:
         os.close(handle)
 
 
-def _compiled(toolkit: Toolkit, folder: Path) -> bytes:
-    """Compiled against the headers of this toolkit, which take longer than weft's own lines.
-
-    So there is one unit for each core, which includes its share of the files.
-    """
-    progress.say("compiling the runtime library for this toolkit (once)")
-    (folder / "names.inc").write_text(_error_names(toolkit, folder))
-    options = ["-x", "c++", "-std=c++17", "-O1", "-I", str(folder), *HEADERS]
-    # Textures are filtered by exact steps: no product may be fused with a sum.
-    options += ["-Xcompiler", "-fPIC,-fvisibility=hidden,-ffp-contract=off"]
-    sources = sorted(_SHIM.rglob("*.cpp"))
-    count = min(len(sources), cores())
-    units = [folder / f"unit_{i}.cpp" for i in range(count)]
-    for i, unit in enumerate(units):
-        unit.write_text("".join(f'#include "{path}"\n' for path in sources[i::count]))
-
-    def compile(unit: Path) -> None:
-        out = str(unit.with_suffix(".o"))
-        toolkit.run([*options, "-c", str(unit), "-o", out], what="compile weft's runtime library")
-
-    parallel([functools.partial(compile, unit) for unit in units])
-    out = folder / NAME
-    named = ["-Xlinker", f"-soname={NAME}"]
+def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
+    """One unit of all files: the headers take as long as weft's own lines."""
+    unit, out = folder / "unit.cpp", folder / file_name(part)
+    unit.write_text("".join(f'#include "{path}"\n' for path in library_parts.sources(part)))
+    if part == CORE:
+        (folder / "names.inc").write_text(_error_names(toolkit, folder))
+    options = ["-std=c++17", *(_CORE_FLAGS if part == CORE else _FLAGS), "-fvisibility=hidden"]
+    options += ["-I", str(folder), "-I", toolkit.include, "-idirafter", str(LIBRARIES)]
     # A Python process may have loaded NVIDIA's libcudart, whose functions have the same names.
-    named += ["-Xlinker", "-Bsymbolic-functions"]
-    objects = [str(unit.with_suffix(".o")) for unit in units]
-    toolkit.run([*SHARED, *named, *objects, "-o", str(out)], what="link weft's own library")
+    link = [f"-Wl,-soname,{out.name},-Bsymbolic-functions,--no-as-needed"]
+    link += [_empty(toolkit, folder / file_name(need)) for need in library_parts.needs(part)]
+    command = [toolkit.host, *options, "-fPIC", "-shared", str(unit), "-o", str(out), *link]
+    toolkit.call(command, what=f"compile weft's runtime library ({part})")
     return out.read_bytes()
+
+
+def _empty(toolkit: Toolkit, path: Path) -> str:
+    """A library in place of a part that another one depends on: only its name is linked."""
+    command = [toolkit.host, "-shared", "-nostdlib", "-x", "c", os.devnull, "-o", str(path)]
+    toolkit.call([*command, f"-Wl,-soname,{path.name}"], what=f"make {path.name}")
+    return str(path)
 
 
 def _error_names(toolkit: Toolkit, folder: Path) -> str:
     """A row for each value of cudaError_t, as this toolkit has them."""
     unit = folder / "errors.cpp"
     unit.write_text("#include <cuda_runtime_api.h>\n")
-    text = toolkit.run(["-x", "c++", "-E", str(unit)], what="read cuda_runtime_api.h")
+    command = [toolkit.host, "-E", "-I", toolkit.include, str(unit)]
+    text = toolkit.call(command, what="read cuda_runtime_api.h")
     return "".join(f'{{{number}, "{name}"}},\n' for name, number in _ERROR_NAMES.findall(text))

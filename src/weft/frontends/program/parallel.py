@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 
-def parallel(work: Sequence[Callable[[], None]]) -> None:
+def parallel(work: Sequence[Callable[[], object]]) -> None:
     """Calls the functions in threads and raises the first exception."""
     with ThreadPoolExecutor(min(len(work), cores())) as pool:
         waiting = [pool.submit(each) for each in work]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from weft.device.models import GpuModel
 from weft.device.selection import select
+from weft.frontends.program import loading
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.library import runtime_library
+from weft.frontends.program.parts import CORE
 from weft.frontends.program.runtime import Runtime
 from weft.frontends.program.unit import Unit
 from weft.source import toolkit
@@ -22,6 +24,7 @@ from weft.source import toolkit
 _ORIGIN = "a library of this process"
 _lock = threading.RLock()
 _runtime: Runtime | None = None
+_parts: dict[str, ctypes.CDLL] = {}
 _unknown: list[Callable[[int], bool]] = []
 
 
@@ -40,36 +43,42 @@ def error_text(error: int) -> str:
     return str(text(error).decode())
 
 
-def start(device: str = "sim") -> ctypes.CDLL:
-    """Loads the runtime library, once for a process; the first call chooses the GPU."""
+def start(device: str = "sim", parts: Sequence[str] = (CORE,)) -> ctypes.CDLL:
+    """Loads parts of the runtime library, each once; the first call chooses the GPU.
+
+    Returns the last part, which has the functions of those that it needs as well.
+    """
     global _runtime
     with _lock:
         if _runtime is None:
             _runtime = _started(select(device).simulated)
-        return _runtime.library
+        if new := [part for part in parts if part not in _parts]:
+            _load(new)
+        return _parts[parts[-1]]
 
 
 def _started(model: GpuModel) -> Runtime:
     tools, files = toolkit.find(), _AnyFile()
-    served = _loaded(runtime_library(tools))
+    _load([CORE])
+    served = _parts[CORE]
     runtime = Runtime(served, lambda text: Unit(text, _ORIGIN, files, model, tools), _ORIGIN)
     runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
     served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     served.weft_embed()
-    served.weft_curand(os.fsencode(toolkit.shared_library("libcurand.so") or ""))
     return runtime
 
 
-def _loaded(data: bytes) -> ctypes.CDLL:
-    """The library, for all libraries that are loaded later."""
-    descriptor = os.memfd_create("weft-library")
+def _load(parts: Sequence[str]) -> None:
+    """Loads parts that are not there yet."""
+    files = [os.memfd_create("weft") for _ in parts]
     try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        path = f"/proc/self/fd/{descriptor}"
-        return ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+        for descriptor, data in zip(files, runtime_library(toolkit.find(), parts), strict=True):
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(data)
+        _parts.update(zip(parts, loading.load(files), strict=True))
     finally:
-        os.close(descriptor)
+        for descriptor in files:
+            os.close(descriptor)
 
 
 class _AnyFile(Mapping[str, str]):

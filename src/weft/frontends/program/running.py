@@ -61,7 +61,7 @@ def run(
     model = chosen.simulated
     tools = toolkit.find()
     if not os.path.splitext(path)[1] and (built := executable.unwrapped(path)) is not None:
-        program = Program(built[0], runtime_library(tools), built[1])
+        program = Program(built.code, runtime_library(tools, built.parts), built.sources)
     else:
         program = build([path, *sources], flags, model.compile_for, tools)
     if not 1 <= gpus <= MOST_GPUS:
@@ -81,19 +81,18 @@ def _run(
 ) -> int:
     session = settings.current
     recording = _recording(session)
-    with (
-        _file("program", program.code) as code,
-        _file("library", program.library) as served,
-        _file("report", b"") as report,
-    ):
-        job = Job(code, served, program.files, gpu, arguments, progress.enabled)
+    with contextlib.ExitStack() as stack:
+        code, report, *served = (
+            stack.enter_context(_file(data)) for data in (program.code, b"", *program.library)
+        )
+        job = Job(code, tuple(served), program.files, gpu, arguments, progress.enabled)
         job = replace(job, poison=poison, gpus=gpus)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)
         elif session is not None:
             job = replace(job, report=report)
         command = [sys.executable, "-P", "-m", "weft.frontends.program.serve", job.text()]
-        status = _ended(command, (code, served, report), stdout)
+        status = _ended(command, (code, report, *served), stdout)
         if recording is not None:
             recording.add_record(f"/proc/self/fd/{report}")
         elif session is not None:
@@ -151,9 +150,9 @@ def _ended(command: Sequence[str], files: Sequence[int], stdout: int | None) -> 
 
 
 @contextlib.contextmanager
-def _file(name: str, data: bytes) -> Iterator[int]:
+def _file(data: bytes) -> Iterator[int]:
     """An anonymous file, freed with the last process that has it open."""
-    descriptor = os.memfd_create(f"weft-{name}")
+    descriptor = os.memfd_create("weft")
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(data)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig
 from weft.device.occupancy import occupancy
-from weft.device.sim.run import device_runtime, settings
+from weft.device.sim.run import settings
 from weft.device.sim.run.launch import Plan
 from weft.errors import (
     AssertFailed,
@@ -66,13 +66,11 @@ class Runtime:
 
     def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str) -> None:
         self.library, self._source = library, source
-        self._make_unit = with_textures(make_unit, library)
+        self._make_unit = with_textures(make_unit)
         library.weft_generation.restype = library.weft_freed.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t
         library.weft_say.argtypes = (ctypes.c_char_p,)
         library.weft_prepared.argtypes = (ctypes.c_int64,)
-        library.weft_set_conditional.argtypes = (ctypes.c_uint64, ctypes.c_uint)
-        device_runtime.set_conditional = library.weft_set_conditional
         self._units: dict[int, list[Unit]] = {}
         self._linked: dict[int, str] = {}
         self._functions: dict[int, tuple[int, str]] = {}

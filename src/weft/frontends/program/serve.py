@@ -21,6 +21,7 @@ from weft import progress
 from weft.device import models
 from weft.device.sim.run import deadlock_detection, settings
 from weft.frontends import race_hint
+from weft.frontends.program import loading
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
 from weft.frontends.program.job import Job
@@ -46,7 +47,7 @@ def main(job: Job) -> None:
         )
 
         settings.current = ForwardedReport(job.report)
-    library = ctypes.CDLL(_open(job.library), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    library, *_ = loading.load(job.library)
     Output.install(library)
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
     name = os.path.basename(job.arguments[0])
@@ -55,7 +56,6 @@ def main(job: Job) -> None:
     if job.record is not None:
         _record(libc, job.record, job.wanted)
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
-    library.weft_curand(os.fsencode(toolkit.shared_library("libcurand.so") or ""))
     library.weft_gpus(job.gpus)
     if job.poison:
         library.weft_poison()

@@ -11,6 +11,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import CompileError
@@ -54,28 +55,46 @@ extern "C" {{
 __attribute__((visibility("hidden"))) void *weft_targets[{count}];
 extern __attribute__((visibility("hidden"))) const char *const weft_names[];
 const char *const weft_names[] = {{{names}, 0}};
+extern __attribute__((visibility("hidden"))) const char weft_parts[];
+const char weft_parts[] = "{parts}";
 }}
 """
 
 
-def source(objects: Sequence[Path], library: Path, *, main: bool) -> str:
-    """C++ for the CUDA functions that the objects call and do not define."""
-    has = _symbols(["--defined-only", *map(str, objects)])
-    if main and "main" not in has:
+@dataclass(frozen=True)
+class Called:
+    """What objects define, and what they call and do not define."""
+
+    defined: set[str]
+    undefined: set[str]
+
+    @classmethod
+    def by(cls, objects: Sequence[Path]) -> Called:
+        defined = _symbols(["--defined-only", *map(str, objects)])
+        return cls(defined, _symbols(["--undefined-only", *map(str, objects)]) - defined)
+
+
+def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str:
+    """C++ for the CUDA functions that objects call and do not define.
+
+    library  the parts of the runtime library that serve them
+    parts    their names, for a library that loads them itself; none for a program
+    """
+    if not parts and "main" not in called.defined:
         raise CompileError(
             "the program has no main",
             next="name its other files with --with; single kernels are run by weft.cuda in Python",
         )
-    served = _symbols(["--dynamic", "--defined-only", str(library)])
-    needed = _symbols(["--undefined-only", *map(str, objects)]) - has
-    text = _HEAD + "".join(filter(None, map(_definition, sorted(needed - served))))
-    if main:
+    served = _symbols(["--dynamic", "--defined-only", *map(str, library)])
+    missing = sorted(called.undefined - served)
+    text = _HEAD + "".join(filter(None, map(_definition, missing)))
+    if not parts:
         return text
-    called = [name for name in sorted(served) if name in needed or name in text]
-    return text + _forwarding(called or ["weft_unserved"])
+    forwarded = [name for name in sorted(served) if name in called.undefined or name in text]
+    return text + _forwarding(forwarded or ["weft_unserved"], parts)
 
 
-def _forwarding(names: Sequence[str]) -> str:
+def _forwarding(names: Sequence[str], parts: Sequence[str]) -> str:
     """Functions that jump to addresses which `start.cpp` fills in."""
     code = _FORWARD.get(platform.machine())
     if code is None:
@@ -83,7 +102,7 @@ def _forwarding(names: Sequence[str]) -> str:
             "libraries can be built on x86_64 and aarch64 only", got=platform.machine()
         )
     quoted = ", ".join(f'"{name}"' for name in names)
-    text = _FORWARDING.format(count=len(names), names=quoted)
+    text = _FORWARDING.format(count=len(names), names=quoted, parts=" ".join(parts))
     for i, name in enumerate(names):
         jump = code.format(at=f"weft_targets+{8 * i}")
         head = f".text\\n .globl {name}\\n .hidden {name}\\n .type {name}, %function\\n"

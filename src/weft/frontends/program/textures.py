@@ -1,4 +1,4 @@
-"""The texture unit of a program: a function of the runtime library, and what it says of errors."""
+"""The texture unit of a program: functions of the runtime library, and what it says of errors."""
 
 from __future__ import annotations
 
@@ -6,36 +6,41 @@ import ctypes
 from collections.abc import Callable
 
 from weft.device.sim.run.module import SimModule, TextureUnit
+from weft.frontends.program import loading
 from weft.frontends.program.unit import Unit
 
 _MOST = 1024
 """Bytes of a message."""
 
 
-def with_textures(make_unit: Callable[[str], Unit], library: ctypes.CDLL) -> Callable[[str], Unit]:
-    """Makes units whose kernels use the texture unit of this runtime library."""
+def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
+    """Makes units whose kernels use the texture unit of the runtime library, if it is loaded."""
 
     def make(text: str) -> Unit:
         unit = make_unit(text)
-        unit.textures = _unit_of(library)
+        unit.textures = _loaded()
         return unit
 
     return make
 
 
-def serve(library: ctypes.CDLL) -> None:
-    """From now on all kernels of this process use the texture unit of this library."""
-    SimModule.textures = _unit_of(library)
+def serve() -> None:
+    """From now on all kernels of this process use the texture unit of the runtime library."""
+    SimModule.textures = _loaded()
 
 
-def _unit_of(library: ctypes.CDLL) -> TextureUnit:
-    def error() -> str:
-        text = ctypes.create_string_buffer(_MOST)
-        library.weft_texture_error(text, _MOST)
-        return text.value.decode(errors="replace")
+def _loaded() -> TextureUnit | None:
+    plain = loading.function("weft_texture_unit")
+    strict = loading.function("weft_texture_unit_strict")
+    if plain is None or strict is None:
+        return None
+    addresses = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (plain, strict))
+    return TextureUnit(*addresses, _error)
 
-    plain, strict = (
-        ctypes.cast(function, ctypes.c_void_p).value or 0
-        for function in (library.weft_texture_unit, library.weft_texture_unit_strict)
-    )
-    return TextureUnit(plain, strict, error)
+
+def _error() -> str:
+    """What was wrong with the access that failed."""
+    text, describe = ctypes.create_string_buffer(_MOST), loading.function("weft_texture_error")
+    assert describe is not None
+    describe(text, _MOST)
+    return text.value.decode(errors="replace")

@@ -61,7 +61,8 @@ class Unit:
         ptx = dataclasses.replace(read_ptx(self.text), origin=self._origin, sources=self._files)
         sim = SimDevice(self.model).load(Program(ptx))
         sim.place()
-        sim.root.textures = self.textures
+        if self.textures is not None:
+            sim.root.textures = self.textures
         for name in sim.summary.entries:
             sim.kernels[name] = KernelInfo(_plain(name), functools.partial(self.resources, name))
         if self._heap_bytes is not None and sim.root.allocates:

@@ -34,11 +34,11 @@ class Api:
     def __init__(self, device: int | None) -> None:
         self.device = device
         if device is None:
-            from weft.frontends.program import process  # needs nvcc and a C++ compiler
+            from weft.frontends.program import parts, process  # needs nvcc and a C++ compiler
             from weft.frontends.program.textures import serve
 
-            self._library: Any = process.start()
-            serve(self._library)
+            self._library: Any = process.start(parts=parts.needed(["cuInit"]))
+            serve()
         else:
             self._library = driver.library()
 

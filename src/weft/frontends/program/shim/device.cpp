@@ -1,8 +1,6 @@
 // The device: its properties and attributes, limits, peers; the profiler's switches.
 #include "watch.h"
 
-#include <set>
-
 using namespace weft;
 
 namespace {
@@ -10,23 +8,21 @@ constexpr int64_t PERSISTING = 5;  // eighths of the L2 cache that data may be k
 constexpr int64_t POLICY_WINDOW = 128 << 20;
 int device_count = 1;
 thread_local int chosen_device = 0;
-std::mutex peers_mutex;
-std::set<std::pair<int, int>> peers;  // device and the peer whose memory it may access
+Mutex peers_mutex;
+bool peers[MOST_DEVICES][MOST_DEVICES];  // whether a device may access the memory of a peer
 
 cudaError_t valid_device(int device) {
     return failed(device >= 0 && device < device_count ? cudaSuccess : cudaErrorInvalidDevice);
 }
-std::string bus(int device) {
-    char text[16];
-    snprintf(text, sizeof text, "0000:%02x:00.0", device + 1);
-    return text;
+void write_bus(char *text, int length, int device) {
+    snprintf(text, size_t(length), "0000:%02x:00.0", device + 1);
 }
 
 struct Attribute {
     cudaDeviceAttr attribute;
     int64_t value;
 };
-std::vector<Attribute> attributes() {
+Array<Attribute> attributes() {
     auto &m = model;
     return {
         {cudaDevAttrMaxThreadsPerBlock, m.max_threads_per_block},
@@ -81,7 +77,10 @@ std::vector<Attribute> attributes() {
 }
 
 // As the runtime's own defaults; what a program sets is kept, and only the heap has an effect.
-std::map<cudaLimit, size_t> limits = {
+struct Limit {
+    cudaLimit limit;
+    size_t value;
+} limits[] = {
     {cudaLimitStackSize, 1024},
     {cudaLimitPrintfFifoSize, 8 << 20},
     {cudaLimitMallocHeapSize, 8 << 20},
@@ -90,6 +89,11 @@ std::map<cudaLimit, size_t> limits = {
     {cudaLimitMaxL2FetchGranularity, 64},
     {cudaLimitPersistingL2CacheSize, 0},
 };
+size_t *find_limit(cudaLimit limit) {
+    for (auto &row : limits)
+        if (row.limit == limit) return &row.value;
+    return nullptr;
+}
 unsigned device_flags = cudaDeviceScheduleAuto;
 }  // namespace
 
@@ -114,12 +118,15 @@ API cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
     return cudaGetDevice(device);
 }
 API cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
-    snprintf(text, size_t(length), "%s", bus(device).c_str());
+    write_bus(text, length, device);
     return valid_device(device);
 }
 API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *text) {
-    for (*device = 0; *device < device_count; ++*device)
-        if (bus(*device) == text) return cudaSuccess;
+    for (*device = 0; *device < device_count; ++*device) {
+        char name[16];
+        write_bus(name, sizeof name, *device);
+        if (!strcmp(name, text)) return cudaSuccess;
+    }
     return failed(cudaErrorInvalidDevice);
 }
 API cudaError_t cudaSetDeviceFlags(unsigned flags) {
@@ -150,7 +157,7 @@ API cudaError_t cudaDeviceReset() {
     tell(What::host_waits_all);
     revive();
     release_all();
-    forget_arrays();
+    if (forget_arrays) forget_arrays();
     return cudaSuccess;
 }
 
@@ -213,8 +220,9 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
 
 API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     WORKING;
-    if (!limits.count(limit)) return failed(cudaErrorUnsupportedLimit);
-    limits[limit] = value;
+    auto *found = find_limit(limit);
+    if (!found) return failed(cudaErrorUnsupportedLimit);
+    *found = value;
     if (limit == cudaLimitMallocHeapSize) {
         wait_for_all();
         ops.heap(value);
@@ -222,9 +230,9 @@ API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     return cudaSuccess;
 }
 API cudaError_t cudaDeviceGetLimit(size_t *value, cudaLimit limit) {
-    auto found = limits.find(limit);
-    if (found == limits.end()) return failed(cudaErrorUnsupportedLimit);
-    *value = found->second;
+    auto *found = find_limit(limit);
+    if (!found) return failed(cudaErrorUnsupportedLimit);
+    *value = *found;
     return cudaSuccess;
 }
 API cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
@@ -246,14 +254,15 @@ API cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 }
 API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
     if (peer == chosen_device || valid_device(peer)) return failed(cudaErrorInvalidDevice);
-    std::lock_guard<std::mutex> guard(peers_mutex);
-    bool first = peers.insert({chosen_device, peer}).second;
-    return failed(first ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
+    Lock guard(peers_mutex);
+    bool before = std::exchange(peers[chosen_device][peer], true);
+    return failed(before ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess);
 }
 API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
     if (auto error = valid_device(peer)) return error;
-    std::lock_guard<std::mutex> guard(peers_mutex);
-    return failed(peers.erase({chosen_device, peer}) ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
+    Lock guard(peers_mutex);
+    bool before = std::exchange(peers[chosen_device][peer], false);
+    return failed(before ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
 }
 API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int device,
                                           int peer) {
@@ -265,3 +274,4 @@ API cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribut
 
 API void weft_gpus(int count) { device_count = count; }
 int weft::current_device() { return chosen_device; }
+void (*weft::forget_arrays)() = nullptr;

@@ -1,7 +1,6 @@
 // Errors: the last one, those that stay, their names; what is said to the person at the keyboard.
 #include "weft.h"
 
-#include <atomic>
 #include <unistd.h>
 
 namespace weft {
@@ -46,11 +45,11 @@ void revive() {
     last = cudaSuccess;
 }
 
-static auto &printing = *new std::mutex;
-static auto &printed = *new std::string;  // by kernels, and not shown yet
+static auto &printing = *new Mutex;
+static auto &printed = *new Array<char>;  // by kernels, and not shown yet
 
 void flush_prints() {
-    std::lock_guard<std::mutex> guard(printing);
+    Lock guard(printing);
     fwrite(printed.data(), 1, printed.size(), stdout);
     printed.clear();
 }
@@ -142,8 +141,10 @@ API void weft_begin(const Ops *given, const Model *simulated) {
 // Device printf goes through the program's own standard output when the host waits for the kernel,
 // as on a GPU: lines of host and device keep their order.
 API void weft_print(const char *text, size_t bytes) {
-    std::lock_guard<std::mutex> guard(printing);
-    printed.append(text, bytes);
+    Lock guard(printing);
+    size_t before = printed.size();
+    printed.resize(before + bytes);
+    memcpy(printed.data() + before, text, bytes);
 }
 
 API void weft_say(const char *text) { say("%s", text); }
@@ -154,10 +155,10 @@ API void weft_condemn(const char *why) { verdict = why; }
 // What stands for a function that weft does not serve calls this, and returns its library's "not
 // supported".
 API int weft_unserved(const char *name, int status) {
-    static std::mutex mutex;
-    static std::map<std::string, int> told;
-    std::lock_guard<std::mutex> guard(mutex);
-    if (told[name]++ == 0)
+    static Mutex mutex;
+    static Table<bool> told;  // a function always passes the same pointer
+    Lock guard(mutex);
+    if (!std::exchange(told[name], true))
         say("%s is not served by weft: it returns \"not supported\" (%d)", name, status);
     if (strncmp(name, "cuda", 4) == 0) failed(static_cast<cudaError_t>(status));
     return status;

@@ -1,13 +1,11 @@
 // Launches, and what can be asked about a kernel.
 #include "weft.h"
 
-#include <unordered_map>
-
 using namespace weft;
 
 namespace {
 struct Parameters {
-    std::vector<uint32_t> pairs;  // offset, size
+    Array<uint32_t> pairs;  // offset, size
     size_t bytes = 0;
     bool known = false;
 };
@@ -19,21 +17,21 @@ struct Configuration {
     size_t shared;
     cudaStream_t stream;
 };
-std::mutex launch_mutex;
-std::unordered_map<const void *, Parameters> layouts;
-std::unordered_map<const void *, Chosen> chosen;
-thread_local std::vector<Configuration> configurations;
+Mutex launch_mutex;
+Table<Parameters> layouts;
+Table<Chosen> chosen;
+thread_local Array<Configuration> configurations;
 
 const Parameters &parameters(const void *function) {
-    std::lock_guard<std::mutex> guard(launch_mutex);
+    Lock guard(launch_mutex);
     auto &found = layouts[function];
     if (!found.known) {
-        std::vector<uint32_t> pairs(2 * 4096);
+        Array<uint32_t> pairs(2 * 4096);
         int count = ops.parameters(function, pairs.data(), 4096);
         if (count < 0) return found;
         pairs.resize(2 * count);
         for (size_t i = 0; i < pairs.size(); i += 2)
-            found.bytes = std::max<size_t>(found.bytes, pairs[i] + pairs[i + 1]);
+            found.bytes = larger<size_t>(found.bytes, pairs[i] + pairs[i + 1]);
         found.pairs = std::move(pairs);
         found.known = true;
     }
@@ -41,9 +39,9 @@ const Parameters &parameters(const void *function) {
 }
 
 Chosen chosen_for(const void *function) {
-    std::lock_guard<std::mutex> guard(launch_mutex);
-    auto found = chosen.find(function);
-    return found == chosen.end() ? Chosen() : found->second;
+    Lock guard(launch_mutex);
+    auto *found = chosen.find(function);
+    return found ? *found : Chosen();
 }
 
 // The limits of a launch, in the order in which a GPU's driver reports them.
@@ -83,13 +81,13 @@ cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments
     const unsigned shape[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
     if (int refused = ops.prepare(function, shape, shared, cooperative))
         return failed(static_cast<cudaError_t>(refused));
-    auto packed = std::make_shared<std::vector<char>>(std::max<size_t>(layout.bytes, 1));
+    Array<char> packed(larger<size_t>(layout.bytes, 1));
     for (size_t i = 0; i < layout.pairs.size(); i += 2)
-        memcpy(packed->data() + layout.pairs[i], arguments[i / 2], layout.pairs[i + 1]);
-    return failed(submit(stream, cudaGraphNodeTypeKernel, [=] {
+        memcpy(packed.data() + layout.pairs[i], arguments[i / 2], layout.pairs[i + 1]);
+    return failed(submit(stream, cudaGraphNodeTypeKernel, [=, packed = std::move(packed)] {
         const unsigned dims[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
         return outcome(
-            ops.launch(function, dims, packed->data(), packed->size(), shared, cooperative));
+            ops.launch(function, dims, packed.data(), packed.size(), shared, cooperative));
     }));
 }
 }  // namespace
@@ -177,7 +175,7 @@ API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *funct
 API cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute attribute, int value) {
     FunctionFacts facts;
     if (ops.facts(function, &facts, 0)) return failed(cudaErrorInvalidDeviceFunction);
-    std::lock_guard<std::mutex> guard(launch_mutex);
+    Lock guard(launch_mutex);
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         if (value < 0 || value + facts.static_shared > model.shared_optin)
             return failed(cudaErrorInvalidValue);
@@ -213,6 +211,6 @@ API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const v
         return failed(cudaErrorInvalidValue);
     int64_t each =
         model.shared_per_sm / blocks / 128 * 128 - model.reserved_shared - facts.static_shared;
-    *bytes = size_t(std::max<int64_t>(0, std::min(each, model.shared_optin - facts.static_shared)));
+    *bytes = size_t(larger<int64_t>(0, smaller(each, model.shared_optin - facts.static_shared)));
     return cudaSuccess;
 }

@@ -1,8 +1,6 @@
 // Memory: what a program allocates, and what is known of a pointer.
 #include "watch.h"
 
-#include <atomic>
-#include <deque>
 #include <sys/mman.h>
 
 API uint64_t weft_freed(uint64_t address);
@@ -15,9 +13,9 @@ constexpr size_t PATTERN_LIMIT = 64
 constexpr int PATTERN = 0xcd;            // of --poison, and what the sanitizer looks for
 static bool poison = false;
 
-static std::mutex memory_mutex;
-static std::map<uintptr_t, Allocation> allocations;
-static std::map<uintptr_t, size_t> freed;  // and not allocated again: start and size
+static Mutex memory_mutex;
+static Table<Allocation> allocations;
+static Table<size_t> freed;  // and not allocated again: start and size
 static size_t used[MOST_DEVICES];   // of each GPU's memory
 static uint64_t made = 0;          // allocations until now
 static std::atomic<uint64_t> generation{1};
@@ -27,7 +25,12 @@ static std::atomic<uint64_t> generation{1};
 // Under the sanitizer, what both sides use has pages of its own, which can be guarded, and what is
 // freed is not given out again at once, so that a use of it is noticed.
 constexpr size_t QUARANTINE = 256 << 20;
-static std::deque<std::pair<void *, size_t>> quarantine;
+struct Quarantined {
+    void *memory;
+    size_t bytes;
+};
+static Table<Quarantined> quarantine;  // in the order of their frees
+static uint64_t frees = 0;
 static size_t quarantined = 0;
 
 static size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -45,12 +48,13 @@ static void give_back(void *memory, size_t bytes, Kind kind) {
         munmap(memory, bytes);
         return;
     }
-    quarantine.push_back({memory, bytes});
+    quarantine[frees++] = {memory, bytes};
     quarantined += bytes;
     while (quarantined > QUARANTINE) {
-        free(quarantine.front().first);
-        quarantined -= quarantine.front().second;
-        quarantine.pop_front();
+        auto &oldest = *quarantine.begin();
+        free(oldest.value.memory);
+        quarantined -= oldest.value.bytes;
+        quarantine.erase(oldest.key);
     }
 }
 
@@ -59,7 +63,7 @@ cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsi
     if (!out) return failed(cudaErrorInvalidValue);
     *out = nullptr;
     if (bytes == 0) return cudaSuccess;
-    std::unique_lock<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     bool counts = kind != Kind::host;
     size_t &taken = used[current_device()];
     if (counts && bytes > size_t(model.memory) - taken) return failed(cudaErrorMemoryAllocation);
@@ -91,25 +95,24 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     if (!memory) return cudaSuccess;
     if (waits) wait_for_all();  // kernels may still use it
     WORKING;
-    std::unique_lock<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     if (const char *why = not_freeable(uintptr_t(memory), host)) {
         guard.unlock();
         bool twice = strstr(why, "freed before");
         refuse(twice ? "double free" : "invalid free", call, memory, why);
         return failed(cudaErrorInvalidValue);
     }
-    auto found = allocations.find(uintptr_t(memory));
-    auto allocation = found->second;
+    auto allocation = *allocations.find(memory);
     // It keeps its address, and is there again in the next launch of its graph.
     if (allocation.call == GRAPH_MEMORY) return cudaSuccess;
     if (!host) used[allocation.device] -= allocation.size;
-    allocations.erase(found);
+    allocations.erase(memory);
     freed[uintptr_t(memory)] = allocation.size;
     generation++;
     guard.unlock();
     if (hooks) hooks->freed(call, uintptr_t(memory), allocation.size);
     when_idle([memory, allocation] {
-        std::lock_guard<std::mutex> guard(memory_mutex);
+        Lock guard(memory_mutex);
         give_back(memory, allocation.size, allocation.kind);
     });
     return cudaSuccess;
@@ -117,26 +120,23 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
 
 // Why memory cannot be freed as this kind, or null.
 static const char *not_freeable(uintptr_t address, bool host) {
-    auto after = allocations.upper_bound(address);
-    if (after != allocations.begin()) {
-        auto &[start, allocation] = *--after;
-        bool inside = address < start + allocation.size;
-        if (inside && start != address) return "points into an allocation, not to its start";
+    if (auto *row = allocations.at_or_before(address)) {
+        auto &allocation = row->value;
+        bool inside = address < row->key + allocation.size;
+        if (inside && row->key != address) return "points into an allocation, not to its start";
         if (inside && !allocation.owned) return "is memory of the host that was registered";
         if (inside && (allocation.kind == Kind::host) != host)
             return host ? "is memory of the device" : "is memory of cudaMallocHost";
         if (inside) return nullptr;
     }
-    return freed.count(address) ? "was freed before" : "was never allocated by CUDA";
+    return freed.find(address) ? "was freed before" : "was never allocated by CUDA";
 }
 
 bool find(const void *address, uintptr_t *start, Allocation *out) {
-    std::lock_guard<std::mutex> guard(memory_mutex);
-    auto after = allocations.upper_bound(uintptr_t(address));
-    if (after == allocations.begin()) return false;
-    auto &[base, allocation] = *--after;
-    if (uintptr_t(address) >= base + allocation.size) return false;
-    *start = base, *out = allocation;
+    Lock guard(memory_mutex);
+    auto *row = allocations.at_or_before(uintptr_t(address));
+    if (!row || uintptr_t(address) >= row->key + row->value.size) return false;
+    *start = row->key, *out = row->value;
     return true;
 }
 
@@ -171,26 +171,26 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
 }
 
 size_t graph_memory_bytes() {
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     size_t out = 0;
-    for (auto &[start, allocation] : allocations)
-        if (allocation.call == GRAPH_MEMORY) out += allocation.size;
+    for (auto &row : allocations)
+        if (row.value.call == GRAPH_MEMORY) out += row.value.size;
     return out;
 }
 
 void release_all() {
-    std::lock_guard<std::mutex> guard(memory_mutex);
-    for (auto entry = allocations.begin(); entry != allocations.end();) {
-        bool here = entry->second.device == current_device();
-        if (here && entry->second.owned && entry->second.kind != Kind::host) {
-            auto [start, allocation] = *entry;
+    Lock guard(memory_mutex);
+    for (auto *row = allocations.after(0); row;) {
+        uintptr_t start = row->key;
+        auto allocation = row->value;
+        if (allocation.device == current_device() && allocation.owned &&
+            allocation.kind != Kind::host) {
             if (hooks) hooks->freed("cudaDeviceReset", start, allocation.size);
             give_back(reinterpret_cast<void *>(start), allocation.size, allocation.kind);
             freed[start] = allocation.size;
-            entry = allocations.erase(entry);
-        } else {
-            ++entry;
+            allocations.erase(start);
         }
+        row = allocations.after(start);
     }
     used[current_device()] = 0;
     generation++;
@@ -202,15 +202,13 @@ using namespace weft;
 
 // The start of memory that was freed and not given out again; 0 when the address is in none.
 API uint64_t weft_freed(uint64_t address) {
-    std::lock_guard<std::mutex> guard(memory_mutex);
-    auto after = freed.upper_bound(address);
-    if (after == freed.begin()) return 0;
-    auto &[start, size] = *--after;
-    return address < start + size ? start : 0;
+    Lock guard(memory_mutex);
+    auto *row = freed.at_or_before(address);
+    return row && address < row->key + row->value ? row->key : 0;
 }
 
 size_t weft::device_memory_used() {
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     return used[current_device()];
 }
 
@@ -220,13 +218,13 @@ API void weft_poison() { poison = true; }
 
 API void weft_adopt(void *memory, size_t bytes) {
     if (!memory || !bytes) return;
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     allocations[uintptr_t(memory)] = {bytes, Kind::tensor, false, 0, "a tensor", 0, 0};
     freed.erase(uintptr_t(memory));
     generation++;
 }
 API void weft_disown(void *memory) {
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     if (allocations.erase(uintptr_t(memory))) generation++;
 }
 
@@ -240,13 +238,13 @@ API int weft_holds(uint64_t address) {
 
 API uint64_t weft_generation() { return generation; }
 API size_t weft_allocations(uint64_t *out, size_t room) {
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     size_t count = 0;
-    for (auto &[start, allocation] : allocations) {
+    for (auto &row : allocations) {
         if (count < room) {
-            out[3 * count] = start;
-            out[3 * count + 1] = allocation.size;
-            out[3 * count + 2] = uint64_t(allocation.kind);
+            out[3 * count] = row.key;
+            out[3 * count + 1] = row.value.size;
+            out[3 * count + 2] = uint64_t(row.value.kind);
         }
         count++;
     }
@@ -257,13 +255,14 @@ API size_t weft_allocations(uint64_t *out, size_t room) {
 // a kernel that died nothing can be freed, so then there is none.
 API size_t weft_unfreed(uint64_t *out, const char **calls, size_t room) {
     if (dead()) return 0;
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     size_t count = 0;
-    for (auto &[start, allocation] : allocations) {
+    for (auto &row : allocations) {
+        auto &allocation = row.value;
         if (!allocation.owned || allocation.kind == Kind::host) continue;
         if (allocation.call == GRAPH_MEMORY) continue;
         if (count < room) {
-            out[3 * count] = start;
+            out[3 * count] = row.key;
             out[3 * count + 1] = allocation.size;
             out[3 * count + 2] = allocation.order;
             calls[count] = allocation.call;
@@ -307,20 +306,19 @@ API cudaError_t cudaFreeHost(void *memory) { return release("cudaFreeHost", memo
 
 API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     WORKING;
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     if (!memory || !bytes) return failed(cudaErrorInvalidValue);
-    if (!allocations.insert({uintptr_t(memory), {bytes, Kind::host, false, flags, "cudaHostRegister", 0, current_device()}}).second)
-        return failed(cudaErrorHostMemoryAlreadyRegistered);
+    if (allocations.find(memory)) return failed(cudaErrorHostMemoryAlreadyRegistered);
+    allocations[memory] = {bytes, Kind::host, false, flags, "cudaHostRegister", 0, current_device()};
     generation++;
     return cudaSuccess;
 }
 API cudaError_t cudaHostUnregister(void *memory) {
     WORKING;
-    std::lock_guard<std::mutex> guard(memory_mutex);
-    auto found = allocations.find(uintptr_t(memory));
-    if (found == allocations.end() || found->second.owned)
-        return failed(cudaErrorHostMemoryNotRegistered);
-    allocations.erase(found);
+    Lock guard(memory_mutex);
+    auto *found = allocations.find(memory);
+    if (!found || found->owned) return failed(cudaErrorHostMemoryNotRegistered);
+    allocations.erase(memory);
     generation++;
     return cudaSuccess;
 }
@@ -345,7 +343,7 @@ API cudaError_t cudaHostGetFlags(unsigned *flags, void *memory) {
 
 API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     WORKING;
-    std::lock_guard<std::mutex> guard(memory_mutex);
+    Lock guard(memory_mutex);
     *total = size_t(model.memory);
     *free_bytes = *total - used[current_device()];
     return cudaSuccess;

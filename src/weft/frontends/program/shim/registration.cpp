@@ -20,7 +20,7 @@ struct Managed {
     const char *name;
 };
 uint64_t units = 0;
-std::vector<Managed> managed;
+Array<Managed> managed;
 
 void **register_unit(void *wrapper, int linked) {
     auto *data = static_cast<Wrapper *>(wrapper)->data;

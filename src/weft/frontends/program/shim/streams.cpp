@@ -2,69 +2,63 @@
 // once where launches block. Times are those of the simulation.
 #include "watch.h"
 
-#include <atomic>
-#include <chrono>
-#include <set>
+#include <time.h>
 
-#include "graphs/graphs.h"
-#include "tasks.h"
+#include "streams.h"
 
 namespace weft {
 
-struct Stream {
-    unsigned flags;
-    int priority;
-    std::shared_ptr<Capture> capture;
-    QueuePtr queue;
-    int device = current_device();
+struct Moment : Counted {
+    std::atomic<int64_t> ns{0};
 };
 struct Event {
-    std::shared_ptr<std::atomic<int64_t>> ns;  // when it was reached; null: not recorded
+    Shared<Moment> reached;  // null: not recorded
     bool timed = true;
-    std::shared_ptr<Capture> capture;
+    RecorderPtr recorder;
     TaskPtr task;
 };
 
-static std::mutex streams_mutex;
-static std::set<Stream *> streams;
-static std::set<Event *> events;
-static std::atomic<int> captures{0};  // most programs never begin one
+Mutex streams_mutex;
+Table<Stream *> streams;
+static Table<Event *> events;
+std::atomic<int> recorders{0};
 static std::atomic<int64_t> preparing{0};
 bool immediate = false;
 static bool blocking = false;  // do launches and copies wait until they are done?
 
 int64_t now_ns() {
-    auto since = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count() - preparing;
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * int64_t(1000000000) + now.tv_nsec - preparing;
 }
 
-static bool is_default(cudaStream_t stream) {
+bool is_default(cudaStream_t stream) {
     return uintptr_t(stream) <= uintptr_t(cudaStreamPerThread);
 }
 
-static Stream *known(cudaStream_t stream) {
-    std::lock_guard<std::mutex> guard(streams_mutex);
-    auto found = streams.find(reinterpret_cast<Stream *>(stream));
-    return found == streams.end() ? nullptr : *found;
+Stream *known(cudaStream_t stream) {
+    Lock guard(streams_mutex);
+    auto **found = streams.find(stream);
+    return found ? *found : nullptr;
 }
 
 static Event *known(cudaEvent_t event) {
-    std::lock_guard<std::mutex> guard(streams_mutex);
-    auto found = events.find(reinterpret_cast<Event *>(event));
-    return found == events.end() ? nullptr : *found;
+    Lock guard(streams_mutex);
+    auto **found = events.find(event);
+    return found ? *found : nullptr;
 }
 
-static cudaError_t valid(cudaStream_t stream) {
+cudaError_t valid(cudaStream_t stream) {
     return is_default(stream) || known(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 
-static std::shared_ptr<Capture> capture_of(cudaStream_t stream) {
-    if (captures == 0 || is_default(stream)) return nullptr;
+RecorderPtr recorder_of(cudaStream_t stream) {
+    if (recorders == 0 || is_default(stream)) return {};
     auto *found = known(stream);
-    return found ? found->capture : nullptr;
+    return found ? found->recorder : RecorderPtr();
 }
 
-bool capturing(cudaStream_t stream) { return capture_of(stream) != nullptr; }
+bool capturing(cudaStream_t stream) { return bool(recorder_of(stream)); }
 
 static QueuePtr queue_of(cudaStream_t stream) {
     static thread_local QueuePtr own;
@@ -74,9 +68,8 @@ static QueuePtr queue_of(cudaStream_t stream) {
 
 cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool waits) {
     if (auto error = valid(stream)) return error;
-    auto capture = capture_of(stream);
-    if (capture) {
-        capture->add(type, std::move(work));
+    if (auto recorder = recorder_of(stream)) {
+        recorder->add(type, std::move(work));
         return cudaSuccess;
     }
     if (blocking) {
@@ -97,9 +90,9 @@ cudaError_t may_wait(cudaStream_t stream) {
 
 static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
     WORKING;
-    std::lock_guard<std::mutex> guard(streams_mutex);
+    Lock guard(streams_mutex);
     auto *stream = new Stream{flags, priority, nullptr, make_queue(!(flags & cudaStreamNonBlocking))};
-    streams.insert(stream);
+    streams[stream] = stream;
     *out = reinterpret_cast<cudaStream_t>(stream);
     tell(What::stream_created, uintptr_t(stream), flags);
     return cudaSuccess;
@@ -127,7 +120,7 @@ API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
     return create(out, flags, 0);
 }
 API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
-    return create(out, flags, std::max(GREATEST_PRIORITY, std::min(LEAST_PRIORITY, priority)));
+    return create(out, flags, larger(GREATEST_PRIORITY, smaller(LEAST_PRIORITY, priority)));
 }
 API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     if (least) *least = LEAST_PRIORITY;
@@ -135,7 +128,7 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     return cudaSuccess;
 }
 API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    std::lock_guard<std::mutex> guard(streams_mutex);
+    Lock guard(streams_mutex);
     auto *found = reinterpret_cast<Stream *>(stream);
     if (!streams.erase(found)) return failed(cudaErrorInvalidResourceHandle);
     tell(What::stream_destroyed, uintptr_t(stream));
@@ -217,10 +210,10 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
 
 API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     WORKING;
-    std::lock_guard<std::mutex> guard(streams_mutex);
+    Lock guard(streams_mutex);
     auto *event = new Event;
     event->timed = !(flags & cudaEventDisableTiming);
-    events.insert(event);
+    events[event] = event;
     *out = reinterpret_cast<cudaEvent_t>(event);
     return cudaSuccess;
 }
@@ -228,7 +221,7 @@ API cudaError_t cudaEventCreate(cudaEvent_t *out) {
     return cudaEventCreateWithFlags(out, cudaEventDefault);
 }
 API cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    std::lock_guard<std::mutex> guard(streams_mutex);
+    Lock guard(streams_mutex);
     auto *found = reinterpret_cast<Event *>(event);
     if (!events.erase(found)) return failed(cudaErrorInvalidResourceHandle);
     delete found;
@@ -238,15 +231,16 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     WORKING;
     auto *found = known(event);
     if (!found || valid(stream)) return failed(cudaErrorInvalidResourceHandle);
-    if ((found->capture = capture_of(stream))) return cudaSuccess;
-    auto ns = found->ns = std::make_shared<std::atomic<int64_t>>(0);
+    found->recorder = recorder_of(stream);
+    if (found->recorder) return cudaSuccess;
+    auto reached = found->reached = new Moment;
     tell(What::event_recorded, uintptr_t(event), uintptr_t(stream));
     if (blocking) {
-        *ns = now_ns();
+        reached->ns = now_ns();
         return cudaSuccess;
     }
-    found->task = enqueue(queue_of(stream), [ns] {
-        *ns = now_ns();
+    found->task = enqueue(queue_of(stream), [reached] {
+        reached->ns = now_ns();
         return cudaSuccess;
     });
     return cudaSuccess;
@@ -273,13 +267,12 @@ API cudaError_t cudaEventQuery(cudaEvent_t event) {
 API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
     WORKING;
     auto *from = known(begin), *to = known(end);
-    if (!from || !to || !from->timed || !to->timed || !from->ns || !to->ns)
+    if (!from || !to || !from->timed || !to->timed || !from->reached || !to->reached)
         return failed(cudaErrorInvalidResourceHandle);
     if (!is_done(from->task) || !is_done(to->task)) return failed(cudaErrorNotReady);
-    static std::once_flag once;
-    std::call_once(once,
-                   [] { say("times between events are those of the simulation, not of a GPU"); });
-    *ms = float(*to->ns - *from->ns) / 1e6f;
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true)) say("times between events are those of the simulation, not of a GPU");
+    *ms = float(to->reached->ns - from->reached->ns) / 1e6f;
     return cudaSuccess;
 }
 API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
@@ -287,108 +280,10 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     auto *found = known(event);
     if (!found || valid(stream)) return failed(cudaErrorInvalidResourceHandle);
     auto *waits = known(stream);
-    if (found->capture && found->capture->open && waits && !waits->capture) {  // joins the capture
-        waits->capture = found->capture;
-    }
+    if (found->recorder && found->recorder->open && waits && !waits->recorder)
+        waits->recorder = found->recorder;  // joins the capture
     if (!capturing(stream)) tell(What::stream_waits, uintptr_t(stream), uintptr_t(event));
     if (!capturing(stream) && !is_done(found->task))
         enqueue(queue_of(stream), [] { return cudaSuccess; }, {found->task});
     return cudaSuccess;
 }
-
-// ---- capture ------------------------------------------------------------------------------------
-
-static cudaError_t begin_capture(cudaStream_t stream, std::shared_ptr<Capture> capture) {
-    auto *found = known(stream);
-    if (!found)
-        return failed(is_default(stream) ? cudaErrorStreamCaptureUnsupported
-                                         : cudaErrorInvalidResourceHandle);
-    if (found->capture) return failed(cudaErrorIllegalState);
-    found->capture = std::move(capture);
-    captures++;
-    return cudaSuccess;
-}
-API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    WORKING;
-    auto *graph = reinterpret_cast<Graph *>(publish(std::make_unique<Graph>()));
-    return begin_capture(stream, std::make_shared<Capture>(stream, graph));
-}
-#if CUDART_VERSION >= 12030
-API cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
-                                              const cudaGraphNode_t *after,
-                                              const cudaGraphEdgeData *, size_t count,
-                                              cudaStreamCaptureMode) {
-    WORKING;
-    auto *into = known_graph(graph);
-    if (!into) return failed(cudaErrorInvalidValue);
-    auto *first = reinterpret_cast<Node *const *>(after);
-    return begin_capture(stream, std::make_shared<Capture>(
-                                     stream, into, std::vector<Node *>(first, first + count)));
-}
-#endif
-API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
-    WORKING;
-    if (out) *out = nullptr;
-    auto capture = capture_of(stream);
-    if (!capture) return failed(cudaErrorIllegalState);
-    if (capture->origin != stream) return failed(cudaErrorStreamCaptureUnmatched);
-    std::lock_guard<std::mutex> guard(streams_mutex);
-    for (auto *each : streams)
-        if (each->capture == capture) each->capture = nullptr;
-    capture->open = false;
-    captures--;
-    if (out) *out = reinterpret_cast<cudaGraph_t>(capture->graph);
-    return cudaSuccess;
-}
-// The graph of a capture and what the next node of it will wait for, as arrays of the capture's.
-static cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus *status,
-                                unsigned long long *id, cudaGraph_t *graph,
-                                const cudaGraphNode_t **after, size_t *count) {
-    if (auto error = valid(stream)) return failed(error);
-    auto capture = capture_of(stream);
-    *status = capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    if (!capture) return cudaSuccess;
-    if (id) *id = uintptr_t(capture.get());
-    if (graph) *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
-    if (after) *after = reinterpret_cast<const cudaGraphNode_t *>(capture->last.data());
-    if (count) *count = capture->last.size();
-    return cudaSuccess;
-}
-static cudaError_t update_capture(cudaStream_t stream, const cudaGraphNode_t *after, size_t count,
-                                  unsigned flags) {
-    auto capture = capture_of(stream);
-    if (!capture) return failed(cudaErrorIllegalState);
-    if (flags == cudaStreamSetCaptureDependencies) capture->last.clear();
-    for (size_t i = 0; i < count; i++)
-        capture->last.push_back(reinterpret_cast<Node *>(after[i]));
-    return cudaSuccess;
-}
-#if CUDART_VERSION >= 13000
-API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status,
-                                         unsigned long long *id, cudaGraph_t *graph,
-                                         const cudaGraphNode_t **after, const cudaGraphEdgeData **,
-                                         size_t *count) {
-    return capture_info(stream, status, id, graph, after, count);
-}
-API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after,
-                                                    const cudaGraphEdgeData *, size_t count,
-                                                    unsigned flags) {
-    return update_capture(stream, after, count, flags);
-}
-#else
-API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus *status,
-                                            unsigned long long *id, cudaGraph_t *graph,
-                                            const cudaGraphNode_t **after, size_t *count) {
-    return capture_info(stream, status, id, graph, after, count);
-}
-API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *after,
-                                                    size_t count, unsigned flags) {
-    return update_capture(stream, after, count, flags);
-}
-#endif
-API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
-    if (auto error = valid(stream)) return failed(error);
-    *status = capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *) { return cudaSuccess; }

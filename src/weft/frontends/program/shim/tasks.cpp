@@ -3,29 +3,26 @@
 // and they for it, as CUDA has it.
 #include "tasks.h"
 
-#include <condition_variable>
-#include <deque>
-#include <list>
-#include <thread>
 #include <unistd.h>
 
 namespace weft {
 
-struct Queue {
+struct Queue : Counted {
+    ~Queue() override;
     bool blocking;
-    std::deque<TaskPtr> tasks;  // the first one is under way, or waits
-    TaskPtr last;
+    TaskPtr first;  // under way, or waits; each task has the next one
+    TaskPtr last;   // may be done
     bool begun = false, closed = false;
 };
 
 // Never destroyed: threads of streams outlive `main`.
-static auto &lock = *new std::mutex;
-static auto &moved = *new std::condition_variable;
-static auto &queues = *new std::list<std::weak_ptr<Queue>>;
-static auto &waiting = *new std::list<std::function<bool()>>;  // until when threads of the host wait
-static auto &later = *new std::vector<std::function<void()>>;
+static auto &lock = *new Mutex;
+static auto &moved = *new ConditionVariable;
+static auto &queues = *new Table<Queue *>;
+static auto &waiting = *new Table<const Callable<bool()> *>;  // until when threads of the host wait
+static auto &later = *new Array<Callable<void()>>;
 static int64_t turns = 0;  // how often work has ended, or a thread of the host begun to wait
-static auto &threads = *new std::vector<int64_t>;
+static auto &threads = *new Table<int64_t>;
 
 static bool ready(const Task &task) {
     for (auto &each : task.after)
@@ -34,43 +31,53 @@ static bool ready(const Task &task) {
 }
 
 static bool all_idle() {
-    for (auto &each : queues)
-        if (auto queue = each.lock(); queue && !queue->tasks.empty()) return false;
+    for (auto &row : queues)
+        if (row.value->first) return false;
     return true;
 }
 
-static void serve(QueuePtr queue) {
-    std::unique_lock<std::mutex> guard(lock);
-    threads.push_back(gettid());
+Queue::~Queue() {
+    Lock guard(lock);
+    queues.erase(this);
+}
+
+static void serve(const QueuePtr &queue) {
+    Lock guard(lock);
+    threads[gettid()] = gettid();
     while (true) {
         moved.wait(guard, [&] {
-            return queue->tasks.empty() ? queue->closed : ready(*queue->tasks.front());
+            return queue->first ? ready(*queue->first) : queue->closed;
         });
-        if (queue->tasks.empty()) break;
-        auto task = queue->tasks.front();
+        if (!queue->first) break;
+        auto task = queue->first;
         guard.unlock();
         auto error = dead() ? cudaSuccess : task->work();
         guard.lock();
-        task->work = nullptr;
+        task->work = {};
         task->after.clear();
         task->error = error;
         task->done = true;
         turns++;
-        queue->tasks.pop_front();
-        std::vector<std::function<void()>> acts;
+        queue->first = std::move(task->next);
+        Array<Callable<void()>> acts;
         if (all_idle()) acts.swap(later);
         for (auto &act : acts) act();
         moved.notify_all();
     }
-    threads.erase(std::find(threads.begin(), threads.end(), gettid()));
+    threads.erase(gettid());
+}
+
+static void *begin(void *queue) {
+    serve(*static_cast<QueuePtr *>(queue));
+    delete static_cast<QueuePtr *>(queue);
+    return nullptr;
 }
 
 QueuePtr make_queue(bool blocking) {
-    auto made = std::make_shared<Queue>();
+    QueuePtr made(new Queue);
     made->blocking = blocking;
-    std::lock_guard<std::mutex> guard(lock);
-    queues.remove_if([](auto &each) { return each.expired(); });
-    queues.push_back(made);
+    Lock guard(lock);
+    queues[made.get()] = made.get();
     return made;
 }
 
@@ -80,50 +87,52 @@ QueuePtr default_queue() {
 }
 
 void close(const QueuePtr &queue) {
-    std::lock_guard<std::mutex> guard(lock);
+    Lock guard(lock);
     queue->closed = true;
     moved.notify_all();
 }
 
-TaskPtr enqueue(const QueuePtr &queue, Work work, std::vector<TaskPtr> after) {
-    auto task = std::make_shared<Task>();
+TaskPtr enqueue(const QueuePtr &queue, Work work, Array<TaskPtr> after) {
+    TaskPtr task(new Task);
     task->work = std::move(work);
     auto legacy = default_queue();
-    std::lock_guard<std::mutex> guard(lock);
+    Lock guard(lock);
     for (auto &each : after)
         if (each && !each->done) task->after.push_back(each);
-    for (auto &each : queues) {
-        auto other = each.lock();
-        bool ordered = other && other != queue && other->blocking && queue->blocking &&
-                       (queue == legacy || other == legacy);
+    for (auto &row : queues) {
+        auto *other = row.value;
+        bool ordered = other != queue.get() && other->blocking && queue->blocking &&
+                       (queue == legacy || other == legacy.get());
         if (ordered && other->last && !other->last->done) task->after.push_back(other->last);
     }
-    queue->tasks.push_back(task);
+    (queue->first ? queue->last->next : queue->first) = task;
     queue->last = task;
     if (!queue->begun) {
         queue->begun = true;
-        std::thread(serve, queue).detach();
+        pthread_t thread;
+        pthread_create(&thread, nullptr, begin, new QueuePtr(queue));
+        pthread_detach(thread);
     }
     moved.notify_all();
     return task;
 }
 
 bool is_done(const TaskPtr &task) {
-    std::lock_guard<std::mutex> guard(lock);
+    Lock guard(lock);
     return !task || task->done;
 }
 
 bool is_idle(const QueuePtr &queue) {
-    std::lock_guard<std::mutex> guard(lock);
-    return queue->tasks.empty();
+    Lock guard(lock);
+    return !queue->first;
 }
 
-static void wait_until(std::function<bool()> over) {
-    std::unique_lock<std::mutex> guard(lock);
-    auto entry = waiting.insert(waiting.end(), over);
+static void wait_until(const Callable<bool()> &over) {
+    Lock guard(lock);
+    waiting[&over] = &over;
     turns++;
     moved.wait(guard, over);
-    waiting.erase(entry);
+    waiting.erase(&over);
 }
 
 void wait(const TaskPtr &task) {
@@ -134,15 +143,15 @@ void wait(const TaskPtr &task) {
 void wait(const QueuePtr &queue) {
     TaskPtr last;
     {
-        std::lock_guard<std::mutex> guard(lock);
+        Lock guard(lock);
         last = queue->last;
     }
     wait(last);
 }
 
 static bool blocking_idle() {
-    for (auto &each : queues)
-        if (auto queue = each.lock(); queue && queue->blocking && !queue->tasks.empty()) return false;
+    for (auto &row : queues)
+        if (row.value->blocking && row.value->first) return false;
     return true;
 }
 
@@ -156,8 +165,8 @@ void wait_for_all() {
     flush_prints();
 }
 
-void when_idle(std::function<void()> act) {
-    std::lock_guard<std::mutex> guard(lock);
+void when_idle(Callable<void()> act) {
+    Lock guard(lock);
     if (all_idle())
         act();
     else
@@ -172,15 +181,15 @@ using namespace weft;
 // of work could run now, how many threads of the host wait for them, a number that changes when one
 // of these does anything, and the threads of streams.
 API void weft_activity(int64_t *able, int64_t *waits, int64_t *until, int64_t *own, size_t *room) {
-    std::lock_guard<std::mutex> guard(lock);
+    Lock guard(lock);
     *able = *waits = 0;
     *until = turns;
-    for (auto &each : queues)
-        if (auto queue = each.lock(); queue && !queue->tasks.empty())
-            *able += ready(*queue->tasks.front());
-    for (auto &over : waiting) *waits += !over();
-    size_t count = std::min(*room, threads.size());
-    std::copy_n(threads.begin(), count, own);
+    for (auto &row : queues)
+        if (row.value->first) *able += ready(*row.value->first);
+    for (auto &row : waiting) *waits += !(*row.value)();
+    size_t count = 0;
+    for (auto &row : threads)
+        if (count < *room) own[count++] = row.value;
     *room = count;
 }
 

@@ -4,25 +4,26 @@
 
 #include "weft.h"
 
-namespace weft {
+namespace weft __attribute__((visibility("default"))) {
 
 // A piece of work of a stream, or an event in it.
-struct Task {
+struct Task : Counted {
     Work work;
-    std::vector<std::shared_ptr<Task>> after;  // of other streams
+    Array<Shared<Task>> after;  // of other streams
+    Shared<Task> next;                // of the same stream, while it waits there
     cudaError_t error = cudaSuccess;
     bool done = false;
 };
-using TaskPtr = std::shared_ptr<Task>;
+using TaskPtr = Shared<Task>;
 
 // The work of one stream: done by a thread of its own, which begins with the first piece.
 struct Queue;
-using QueuePtr = std::shared_ptr<Queue>;
+using QueuePtr = Shared<Queue>;
 QueuePtr make_queue(bool blocking);  // whether it waits for the legacy default stream, which waits for it
 QueuePtr default_queue();
 void close(const QueuePtr &queue);  // no more work will come
 
-TaskPtr enqueue(const QueuePtr &queue, Work work, std::vector<TaskPtr> after = {});
+TaskPtr enqueue(const QueuePtr &queue, Work work, Array<TaskPtr> after = {});
 bool is_done(const TaskPtr &task);       // true for none
 void wait(const TaskPtr &task);          // the calling thread of the host waits
 void wait(const QueuePtr &queue);        // for all that is in it now

@@ -2,7 +2,7 @@
 // is under way, so that a host access stops in a signal handler and is told.
 #include "watch.h"
 
-#include <csignal>
+#include <signal.h>
 #include <execinfo.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -16,8 +16,8 @@ namespace {
 struct Guard {
     uint64_t start, end, readable;
 };
-std::mutex watch_mutex;
-std::vector<Guard> guards;
+Mutex watch_mutex;
+Array<Guard> guards;
 int running = 0;  // pieces of work: they use the same addresses as the host, unguarded
 
 void protect(bool on) {
@@ -58,14 +58,14 @@ void touched(int signal, siginfo_t *info, void *context) {
     auto address = uint64_t(info->si_addr);
     bool known = false;
     {
-        std::lock_guard<std::mutex> guard(watch_mutex);
+        Lock guard(watch_mutex);
         for (auto &each : guards) known |= each.start <= address && address < each.end;
         uint64_t page = sysconf(_SC_PAGESIZE);
         if (known)
             mprotect(reinterpret_cast<void *>(address / page * page), page, PROT_READ | PROT_WRITE);
     }
     if (!known) {  // a mistake of the program's own: it ends as it would without weft
-        std::signal(signal, SIG_DFL);
+        ::signal(signal, SIG_DFL);
         return;
     }
     auto *where = static_cast<const ucontext_t *>(context);
@@ -86,7 +86,7 @@ Running::Running(cudaStream_t stream)
 Running::Running(uint64_t number) : number(number) {
     if (!hooks) return;
     {
-        std::lock_guard<std::mutex> guard(watch_mutex);
+        Lock guard(watch_mutex);
         if (running++ == 0) protect(false);
     }
     hooks->begins(number);
@@ -94,7 +94,7 @@ Running::Running(uint64_t number) : number(number) {
 Running::~Running() {
     if (!hooks) return;
     hooks->ends(number);
-    std::lock_guard<std::mutex> guard(watch_mutex);
+    Lock guard(watch_mutex);
     if (--running == 0) protect(true);
 }
 
@@ -116,8 +116,9 @@ API int weft_frames(void **out, int room) { return backtrace(out, room); }
 
 // The memory that the host must not touch now: start, end, and whether it may be read.
 API void weft_guard(const Guard *rows, size_t count) {
-    std::lock_guard<std::mutex> guard(watch_mutex);
+    Lock guard(watch_mutex);
     if (running == 0) protect(false);
-    guards.assign(rows, rows + count);
+    guards.clear();
+    for (size_t i = 0; i < count; i++) guards.push_back(rows[i]);
     if (running == 0) protect(true);
 }

@@ -4,7 +4,7 @@
 
 #include "weft.h"
 
-namespace weft {
+namespace weft __attribute__((visibility("default"))) {
 
 // A box of bytes in memory whose rows and planes are apart.
 struct Box {

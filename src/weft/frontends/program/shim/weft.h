@@ -13,16 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
+
+#include "basic.h"
+#include "containers.h"
 
 #define API extern "C" __attribute__((visibility("default")))
 
-namespace weft {
+namespace weft __attribute__((visibility("default"))) {
 
 // ---- the simulator ------------------------------------------------------------------------------
 
@@ -117,7 +114,8 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits = true
 void release_all();
 constexpr size_t TEXTURE_ALIGN = 512, TEXTURE_PITCH_ALIGN = 32;
 void texture_limits(cudaDeviceProp *out);
-void forget_arrays();  // those whose memory `release_all` has freed
+// Arrays of textures, whose memory `release_all` has freed; set by what makes them.
+extern void (*forget_arrays)();
 size_t device_memory_used();
 size_t graph_memory_bytes();  // of all graphs
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
@@ -129,12 +127,12 @@ uint64_t load_device_code(const void *image);
 
 // ---- streams and graphs -------------------------------------------------------------------------
 
-using Work = std::function<cudaError_t()>;
+using Work = Callable<cudaError_t()>;
 // Has the work done in the stream's order, or keeps it when the stream is being captured. What
 // `waits` returns when it is done, with its error.
 cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work, bool waits = false);
 void wait_for_all();  // the host waits for all streams
-void when_idle(std::function<void()> act);  // as soon as no work is under way
+void when_idle(Callable<void()> act);  // as soon as no work is under way
 void flush_prints();  // what kernels have printed until now
 // Work that has to be waited for cannot be done while the stream is captured.
 cudaError_t may_wait(cudaStream_t stream);

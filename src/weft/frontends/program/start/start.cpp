@@ -9,6 +9,7 @@
 // Filled in here: the functions of the library jump through these addresses (stubs.py).
 extern "C" void *weft_targets[];
 extern "C" const char *const weft_names[];
+extern "C" const char weft_parts[];  // of the runtime library
 
 template <class F>
 static F *python(const char *name) {
@@ -29,7 +30,10 @@ __attribute__((constructor(101))) static void weft_start() {
     if (!initialized || !enter || !leave || !run || !initialized())
         fail("load it in Python; a program is built with its main, by weft nvcc without -shared");
     int state = enter();
-    int status = run("from weft.frontends.embedded import start as _weft\n_weft()\ndel _weft", nullptr);
+    char code[512];
+    snprintf(code, sizeof code,
+             "from weft.frontends.embedded import start as _weft\n_weft('%s')\ndel _weft", weft_parts);
+    int status = run(code, nullptr);
     leave(state);
     if (status) fail("the runtime library could not be loaded (see above)");
     for (int i = 0; weft_names[i]; i++)

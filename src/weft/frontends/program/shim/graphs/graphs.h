@@ -1,7 +1,8 @@
 // A graph: pieces of work and what each waits for.
 #pragma once
 
-#include "../weft.h"
+#include "../standard.h"
+#include "../streams.h"
 
 namespace weft {
 
@@ -44,11 +45,10 @@ struct Executable {
     std::vector<unsigned long long> handles;  // of all conditions in it
 };
 
-// What is being recorded from a stream and those that have joined it.
-struct Capture {
+struct Capture : Recorder {
     Capture(cudaStream_t stream, Graph *into, std::vector<Node *> after = {})
         : origin(stream), graph(into), last(std::move(after)) {}
-    void add(cudaGraphNodeType type, Work work) {
+    void add(cudaGraphNodeType type, Work work) override {
         auto *node = graph->add(type, std::move(work));
         node->after = last;
         last = {node};
@@ -56,7 +56,6 @@ struct Capture {
     cudaStream_t origin;
     Graph *graph;
     std::vector<Node *> last;  // what the next node waits for
-    bool open = true;
 };
 
 cudaGraph_t publish(std::unique_ptr<Graph> graph);

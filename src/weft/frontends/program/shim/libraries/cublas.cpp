@@ -1,4 +1,5 @@
 // cuBLAS: the arguments of each function, gathered for NumPy (blas.py) to compute with.
+#include "../standard.h"
 #include "../weft.h"
 
 #include <cublas_v2.h>

@@ -1,4 +1,5 @@
 // cuBLASLt: descriptors keep what is set; a product is computed by NumPy (libraries/matmul.py).
+#include "../standard.h"
 #include "../weft.h"
 
 #include <cublasLt.h>

@@ -2,6 +2,7 @@
 // product of cuBLAS, and returns when it is done.
 #include <cublasXt.h>
 
+#include "../standard.h"
 #include "../weft.h"
 
 using namespace weft;

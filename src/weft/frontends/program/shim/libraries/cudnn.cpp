@@ -1,4 +1,5 @@
 // cuDNN's legacy interface: descriptors keep what is set; NumPy computes (libraries/dnn.py).
+#include "../standard.h"
 #include "../weft.h"
 
 #include <cudnn.h>

@@ -1,4 +1,5 @@
 // cuFFT: fft_plans keep their layout; NumPy computes the transforms (libraries/fft.py).
+#include "../standard.h"
 #include "../weft.h"
 
 #include <cufft.h>

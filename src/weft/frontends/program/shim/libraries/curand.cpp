@@ -1,5 +1,6 @@
 // cuRAND's host interface. NVIDIA's library also has generators that run on the host and give the
 // same numbers; calls are forwarded to these.
+#include "../standard.h"
 #include "../watch.h"
 
 #include <curand.h>

@@ -2,6 +2,7 @@
 // (libraries/solver.py).
 #include <cusolverDn.h>
 
+#include "../standard.h"
 #include "../weft.h"
 
 using namespace weft;

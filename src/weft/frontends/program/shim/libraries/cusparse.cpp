@@ -1,6 +1,7 @@
 // cuSPARSE's generic interface: descriptors; NumPy computes (libraries/sparse.py).
 #include <cusparse.h>
 
+#include "../standard.h"
 #include "../weft.h"
 
 using namespace weft;

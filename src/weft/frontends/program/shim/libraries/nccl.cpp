@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <set>
 
+#include "../standard.h"
 #include "../weft.h"
 #include "reduce.h"
 

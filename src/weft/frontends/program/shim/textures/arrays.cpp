@@ -77,7 +77,7 @@ bool is_mipmap(const cudaMipmappedArray *mipmap) {
     std::lock_guard<std::mutex> guard(arrays_mutex);
     return mipmaps.count(mipmap);
 }
-void forget_arrays() {
+static void forget_lost() {
     std::lock_guard<std::mutex> guard(arrays_mutex);
     auto gone = [](const cudaArray *array) {
         uintptr_t start;
@@ -95,6 +95,7 @@ void forget_arrays() {
     }
     for (auto *mipmap : lost) mipmaps.erase(mipmap), delete mipmap;
 }
+[[maybe_unused]] static const bool forgets = (forget_arrays = forget_lost, true);
 Box box_of(const cudaArray *array, size_t x, size_t y, size_t z) {
     auto &level = array->level;
     return {level.data + z * level.plane + y * level.pitch + x, level.pitch, level.plane};

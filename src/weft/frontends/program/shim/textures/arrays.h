@@ -1,9 +1,10 @@
 // CUDA arrays: texels in rows and planes, without the tiling of a GPU.
 #pragma once
 
+#include "../standard.h"
 #include "../watch.h"
 
-namespace weft {
+namespace weft __attribute__((visibility("default"))) {
 
 // Equal channels of 8, 16 or 32 bits.
 struct Format {
@@ -38,7 +39,7 @@ struct cudaMipmappedArray {
     std::vector<cudaArray> levels;
 };
 
-namespace weft {
+namespace weft __attribute__((visibility("default"))) {
 // Whether the program holds this array; a handle that was freed is not one.
 bool is_array(const cudaArray *array);
 bool is_mipmap(const cudaMipmappedArray *mipmap);

@@ -1,5 +1,6 @@
 // The driver API, on top of the runtime's functions: driver_contexts, modules of PTX, memory, launches.
-#include "weft.h"
+#include "../standard.h"
+#include "../weft.h"
 
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // The driver API of arrays, textures and surfaces, each by the runtime's function.
-#include "arrays.h"
+#include "../textures/arrays.h"
 
 #include <cuda.h>
 

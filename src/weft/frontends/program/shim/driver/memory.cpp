@@ -1,5 +1,6 @@
 // The driver API: memory, streams and events, each by the runtime's function.
-#include "weft.h"
+#include "../standard.h"
+#include "../weft.h"
 
 #include <cuda.h>
 

@@ -2,7 +2,8 @@
 // calls.
 #include <cuda.h>
 
-#include "weft.h"
+#include "../standard.h"
+#include "../weft.h"
 
 using namespace weft;
 

@@ -1,0 +1,90 @@
+"""The parts of the runtime library: their files, and which functions of CUDA each has.
+
+Every program needs the core: memory, copies, launches, streams. The other parts are compiled when
+the first program calls one of their functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+from weft.source.toolkit import LIBRARIES
+
+CORE, DRIVER = "core", "driver"
+SHIM = Path(__file__).parent / "shim"
+_FOLDERS = ("textures", "graphs", DRIVER)
+"""Parts of CUDA's own interfaces, in the order in which they are loaded."""
+_PREFIXES = (
+    (r"cublasLt", "cublaslt"),
+    (r"cublasXt", "cublasxt"),
+    (r"cublas", "cublas"),
+    (r"cudnn", "cudnn"),
+    (r"cufft", "cufft"),
+    (r"curand", "curand"),
+    (r"cusolver", "cusolver"),
+    (r"cusparse", "cusparse"),
+    (r"nccl[A-Z]", "nccl"),
+    (r"cu[A-Z]", DRIVER),
+)
+"""The part with functions whose names begin so; the first row that matches counts."""
+_NEEDS = {"graphs": ("textures",), DRIVER: ("textures", "graphs"), "cublasxt": ("cublas",)}
+"""Part -> parts whose functions it calls, besides the core's."""
+_FUNCTION = re.compile(r"^API\s[^;{(]*?(\w+)\s*\(", re.MULTILINE)
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """All parts, in an order in which each comes after those that it needs."""
+    return (CORE, *_FOLDERS, *sorted(path.stem for path in (SHIM / "libraries").glob("*.cpp")))
+
+
+def sources(part: str) -> list[Path]:
+    """The C++ files of a part."""
+    if part in _FOLDERS:
+        return sorted((SHIM / part).glob("*.cpp"))
+    return sorted(SHIM.glob("*.cpp")) if part == CORE else [SHIM / "libraries" / f"{part}.cpp"]
+
+
+def needed(symbols: Iterable[str]) -> tuple[str, ...]:
+    """The parts that serve these functions, the core first."""
+    direct = {part for symbol in symbols if (part := _part(symbol))}
+    every = {CORE, *direct, *(other for part in direct for other in _NEEDS.get(part, ()))}
+    return tuple(part for part in names() if part in every)
+
+
+def needs(part: str) -> tuple[str, ...]:
+    """The parts whose functions a part calls."""
+    return () if part == CORE else (CORE, *_NEEDS.get(part, ()))
+
+
+def _part(symbol: str) -> str | None:
+    """The part that has a function, or would have it: what it lacks becomes a stub."""
+    if symbol in _functions():
+        return _functions()[symbol]
+    return next((part for begins, part in _PREFIXES if re.match(begins, symbol)), None)
+
+
+@functools.cache
+def _functions() -> dict[str, str]:
+    """Functions of the parts in folders; names that macros make are found by their prefix."""
+    return {
+        name: part
+        for part in _FOLDERS
+        for path in sources(part)
+        for name in _FUNCTION.findall(path.read_text())
+    }
+
+
+@functools.cache
+def digest(*chosen: str) -> str:
+    """A digest of the files of these parts and of all headers: an edited part is compiled again."""
+    paths = [path for part in chosen for path in sources(part)]
+    whole = sha256()
+    for path in sorted([*paths, *SHIM.rglob("*.h"), *LIBRARIES.iterdir()]):
+        text = path.read_bytes()
+        whole.update(f"{path.name}:{len(text)}:".encode() + text)
+    return whole.hexdigest()
