@@ -69,16 +69,15 @@ def _started(model: GpuModel) -> Runtime:
 
 
 def _load(parts: Sequence[str]) -> None:
-    """Loads parts that are not there yet."""
+    """Loads parts that are not there yet.
+
+    Their files stay open: the loader takes another file at the same path for the same library.
+    """
     files = [os.memfd_create("weft") for _ in parts]
-    try:
-        for descriptor, data in zip(files, runtime_library(toolkit.find(), parts), strict=True):
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(data)
-        _parts.update(zip(parts, loading.load(files), strict=True))
-    finally:
-        for descriptor in files:
-            os.close(descriptor)
+    for descriptor, data in zip(files, runtime_library(toolkit.find(), parts), strict=True):
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+    _parts.update(zip(parts, loading.load(files), strict=True))
 
 
 class _AnyFile(Mapping[str, str]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 from weft.device.sim.run.module import SimModule, TextureUnit
 from weft.frontends.program import loading
@@ -34,8 +35,11 @@ def _loaded() -> TextureUnit | None:
     strict = loading.function("weft_texture_unit_strict")
     if plain is None or strict is None:
         return None
-    addresses = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (plain, strict))
-    return TextureUnit(*addresses, _error)
+    return TextureUnit(_address(plain), _address(strict), _error)
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _error() -> str:
