@@ -58,6 +58,7 @@ KERNELS = [
     ("tiles of 256 x 2", (135001,), torch.int32, 0, "sum", False, True),  # more than one group
     ("short columns by 2", (2, 5, 14), torch.float16, 1, "sum", True, True),
     ("short columns by 1", (7, 21), torch.int32, 0, "max", False, False),
+    ("short columns by 2", (2, 19, 6), torch.float16, 1, "sum", False, True),
     ("parts", (2, 600, 24), torch.float32, 1, "sum", False, False),
 ]
 MORE = [

@@ -25,8 +25,10 @@ GROUP = 64
 """Tiles per group in the decoupled look-back of a long row."""
 DEEP = 8
 """Elements along n per thread of the column kernel."""
-SHORT = 8
-"""The most elements of a column that a thread keeps in registers."""
+SHORT, MIDDLING = 8, 32
+"""The most elements of a column that a thread keeps in registers, alone or beside other ways."""
+KEPT = 128
+"""Bytes of elements that a thread keeps in registers."""
 SMALL = COUNTERS // 2 - 1
 """64-bit words that fit in the shared counters, after the first."""
 LATENCY = 1.5e-6
@@ -259,12 +261,17 @@ def _of_columns(work: Work) -> list[Candidate]:
         vector //= 2
     candidates = []
     columns = view.outer * view.inner // vector
+    if view.n <= MIDDLING:
+        kept = _power(view.n) * work.dtype.itemsize
+        few = vector if view.n <= SHORT else min(vector, max(1, KEPT // kept))
+        groups = view.outer * view.inner // few
+        blocks = cdiv(groups, BLOCK)
+        build = functools.partial(_short_columns, work, few, groups)
+        why = f"{blocks} blocks, a thread scans {few} columns of {view.n}"
+        time = work.time(blocks, BLOCK, 48 + (0 if view.n <= SHORT else few * kept // 4))
+        candidates.append(Candidate(f"short columns by {few}", time, why, build))
     if view.n <= SHORT:
-        blocks = cdiv(columns, BLOCK)
-        build = functools.partial(_short_columns, work, vector, columns)
-        why = f"{blocks} blocks, a thread scans {vector} columns of {view.n}"
-        time = work.time(blocks, BLOCK, 48)
-        return [Candidate(f"short columns by {vector}", time, why, build)]
+        return candidates
     for width in (4, 8, 32) if columns > 8 else (_power(columns),):
         deep = DEEP * 32 // width  # elements along n that a warp holds
         warps = min(8, _power(cdiv(view.n, deep)))

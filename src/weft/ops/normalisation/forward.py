@@ -19,6 +19,8 @@ KEPT = 128
 """The most bytes of each weight that a thread keeps in registers."""
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
+WIDE = 8
+"""Bytes of a vector below which an SM moves fewer."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def candidates(kind: Kind, saved: bool, made: Job) -> list[Candidate]:
     if _memory(made, threads, shared) <= _room(made):
         busy = moved / made.count / SM_BANDWIDTH
         busy *= cdiv(made.count, gpu.sms * max(1, 1024 // threads))
+        busy *= max(1.0, WIDE / (made.vector * size))
         time = gpu.launch + max(moved / gpu.bandwidth, busy)
         why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
         way = _way(kind, made, threads, held, shared)
