@@ -45,11 +45,12 @@ CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "cut": ("fft", drawn(3, 12), {"n": 9, "norm": "forward"}),
     "padded": ("fft", complex_(2, 12, 3), {"n": 15, "dim": 1}),
     "many radices": ("fft", complex_(2, 180), {}),
-    "a prime": ("fft", complex_(3, 17), {}),
-    "a prime of columns": ("ifft", complex_(17, 3), {"dim": 0}),
-    "even real with a prime": ("rfft", drawn(3, 34), {}),
-    "inverse with a prime": ("irfft", complex_(3, 18), {"n": 34}),
-    "odd inverse with a prime": ("irfft", complex_(3, 18), {"n": 17}),
+    "a prime radix": ("fft", complex_(3, 34), {}),
+    "a prime": ("fft", complex_(3, 37), {}),
+    "a prime of columns": ("ifft", complex_(37, 3), {"dim": 0}),
+    "even real with a prime": ("rfft", drawn(3, 74), {}),
+    "inverse with a prime": ("irfft", complex_(3, 38), {"n": 74}),
+    "odd inverse with a prime": ("irfft", complex_(3, 19), {"n": 37}),
     "even real": ("rfft", drawn(3, 12), {}),
     "odd real": ("rfft", drawn(3, 9), {}),
     "two reals": ("rfft", drawn(3, 2), {}),
@@ -106,8 +107,8 @@ LONG: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "a prime": ("ifft", complex_(2, 97), {}),
     "real with a prime": ("rfft", drawn(2, 194), {}),
     "spectrum with a prime": ("irfft", complex_(2, 98), {"n": 194}),
-    "a factor with a prime": ("fft", complex_(2, 102), {"norm": "ortho"}),
-    "pairs of a factor with a prime": ("rfft", drawn(2, 204), {}),
+    "a factor with a prime": ("fft", complex_(2, 222), {"norm": "ortho"}),
+    "pairs of a factor with a prime": ("rfft", drawn(2, 444), {}),
     "a prime without a matrix": ("fft", complex_(1, 487), {}),
 }
 
@@ -117,8 +118,9 @@ def test_several_passes(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that hold few elements, so that short transforms take the passes of long ones."""
     name, x, options = LONG[subject]
     op = getattr(weft.ops, name)
-    monkeypatch.setattr(lengths, "MOST", 60)
-    monkeypatch.setattr(lengths, "PASS", 36 if "factor" in subject else 16)
+    most = (80, 80) if "factor" in subject else (60, 16)
+    monkeypatch.setattr(lengths, "MOST", most[0])
+    monkeypatch.setattr(lengths, "PASS", most[1])
     lengths.bluestein.cache_clear()
     op.op.forget()
     reference = getattr(torch.fft, name)(double(x), **options)
@@ -212,7 +214,7 @@ def test_sanitized() -> None:
     with weft.sanitize() as session:
         weft.ops.rfft(drawn(3, 36))
         weft.ops.fft2(complex_(2, 12, 18))
-        weft.ops.fft(complex_(2, 17))
+        weft.ops.fft(complex_(2, 37))
     assert not session.findings
 
 

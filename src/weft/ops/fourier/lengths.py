@@ -15,12 +15,12 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 
 LARGEST = 16
-"""The largest radix, unless larger ones save a stage of a long transform."""
+"""The largest radix, unless it is a prime or saves a stage of a long transform."""
 LARGER, LONG = 32, 2048
 """The largest radix of transforms of more than LONG elements."""
 HELD = 20
 """The most elements that a thread holds, unless radices are larger."""
-PRIMES = (2, 3, 5, 7, 11, 13)
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 THREADS = 1024
 PASS = 4096
 """The longest transform in a pass of several: blocks have four of them, which fill a sector."""
@@ -170,12 +170,12 @@ def _factored(n: int, largest: int) -> list[tuple[int, ...]]:
     return [f for f in found if len(f) <= fewest]
 
 
-def _products(n: int, largest: int) -> Iterator[tuple[int, ...]]:
+def _products(n: int, largest: int, most: int = LARGER) -> Iterator[tuple[int, ...]]:
     if n == 1:
         yield ()
-    for r in range(min(largest, n), 1, -1):
-        if n % r == 0:
-            for rest in _products(n // r, r):
+    for r in range(min(most, n), 1, -1):
+        if n % r == 0 and (r <= largest or r in PRIMES):
+            for rest in _products(n // r, largest, r):
                 yield (*rest, r)
 
 

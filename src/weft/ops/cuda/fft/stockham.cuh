@@ -28,6 +28,13 @@ struct Stages {
         return most;
     }
     static constexpr int HELD = held();
+    // Elements that have registers at once: a large prime has sums and differences besides.
+    __device__ static constexpr int live() {
+        int most = HELD;
+        for (int s = 0; s < COUNT; s++)
+            if (radix(s) > 16 && first_factor(radix(s)) == radix(s) && 2 * radix(s) > most) most = 2 * radix(s);
+        return most;
+    }
     // Where the roots of a stage begin in the table: root k r of stage s is at [r - 1][k].
     __device__ static constexpr int roots(int s) {
         return s < 2 ? 0 : roots(s - 1) + before(s - 1) * (radix(s - 1) - 1);
@@ -35,7 +42,7 @@ struct Stages {
     // Blocks of an SM that the registers should allow. A thread needs 40 besides its elements, or
     // 32 at the cost of some instructions: large blocks would else leave an SM half empty.
     __device__ static constexpr int resident(int threads) {
-        int blocks = 65536 / (2 * HELD + (threads < 256 ? 40 : 32)) / threads;
+        int blocks = 65536 / (2 * live() + (threads < 256 ? 40 : 32)) / threads;
         return blocks > 0 ? blocks : 1;
     }
 };
