@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +70,12 @@ def identity() -> str:
 
 
 def _machine(level: int = 2) -> llvm.TargetMachine:
+    # The memory of an object file is in one piece, so its parts are near each other. On AArch64,
+    # the default for JIT compilers assumes more distance: a call takes five instructions, and quick
+    # instruction selection refuses it.
     cpu, features = host()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=level, jit=True, codemodel="jitdefault"
+        cpu=cpu, features=features, opt=level, jit=True, codemodel="small"
     )
 
 
@@ -138,17 +141,40 @@ def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
 
 def load_object(data: bytes) -> Code:
     """An object file to a callable `run(context, worker)`; raises BadObject."""
+    engine = _engine(data)
+    address = engine.get_function_address("run")
+    if not address:
+        raise BadObject("an object file has no function `run`")
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    return Code(kind(address), engine)
+
+
+@dataclass(slots=True)
+class Library:
+    """Functions that code which is loaded later may call; never unloaded."""
+
+    engine: object
+
+
+def load_library(data: bytes, names: Sequence[str]) -> Library:
+    """Makes functions of an object file known by their names; raises BadObject."""
+    engine = _engine(data)
+    for name in names:
+        address = engine.get_function_address(name)
+        if not address:
+            raise BadObject(f"an object file has no function `{name}`")
+        llvm.add_symbol(name, address)
+    return Library(engine)
+
+
+def _engine(data: bytes) -> llvm.ExecutionEngine:
     _initialise()
     _check_object(data)  # LLVM ends the process where it cannot read a file
     # MCJIT must be given a module; the code comes from the object file alone.
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
-    address = engine.get_function_address("run")
-    if not address:
-        raise BadObject("an object file has no function `run`")
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-    return Code(kind(address), engine)
+    return engine
 
 
 def _check_object(data: bytes) -> None:

@@ -6,14 +6,16 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft import cache, progress
 from weft.device import jit
 from weft.device.sim.code_info import CodeInfo
+from weft.device.sim.run import shared_code
 from weft.device.version import generator
+from weft.ir.outline import Unsupported, outline
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
@@ -68,6 +70,8 @@ class Job:
         size = int.from_bytes(data[:4], "little")
         try:
             head: dict[str, Any] = json.loads(data[4 : 4 + size])
+            if not shared_code.load(head["shared"]):
+                return None
             code = jit.load_object(data[4 + size :])
             return Compiled(CodeInfo(**head["info"]), code, head["ir"], head["seconds"])
         except (ValueError, TypeError, KeyError, jit.BadObject):
@@ -88,13 +92,30 @@ class Job:
         with progress.compiling(f"{self.entry} for the simulated GPU"):
             source = self.generate()
             begin = time.thread_time()
-            data = jit.compile_object(source.text, draft=draft)
+            text, shared = _outlined(source.text) if draft else (source.text, [])
+            data = jit.compile_object(text, draft=draft)
             seconds = time.thread_time() - begin
-        return self.keep(source, data, seconds, draft=draft), source
+        return self.keep(source, data, seconds, shared, draft=draft), source
 
-    def keep(self, source: Source, data: bytes, seconds: float, *, draft: bool) -> Compiled:
-        """Loads the object file made from `source`, and puts it into the cache."""
-        about = {"info": asdict(source.info), "ir": source.digest, "seconds": seconds}
+    def keep(
+        self,
+        source: Source,
+        data: bytes,
+        seconds: float,
+        shared: Sequence[str] = (),
+        *,
+        draft: bool,
+    ) -> Compiled:
+        """Loads the object file made from `source`, and puts it into the cache.
+
+        `shared` is the code that it calls (`shared_code`).
+        """
+        about = {
+            "info": asdict(source.info),
+            "ir": source.digest,
+            "seconds": seconds,
+            "shared": list(shared),
+        }
         head = json.dumps(about).encode()
         cache.put("sim", self._key(draft), len(head).to_bytes(4, "little") + head + data)
         return Compiled(source.info, jit.load_object(data), source.digest, seconds)
@@ -106,3 +127,12 @@ class Job:
         return cache.key(
             "sim", generator(), jit.identity(), self.text, self.entry, repr(self.shape), *how
         )
+
+
+def _outlined(text: str) -> tuple[str, list[str]]:
+    """The IR of a draft, and the batches of shared code that it calls."""
+    try:
+        outlined = outline(text)
+    except Unsupported:
+        return text, []
+    return outlined.kernel, shared_code.provide(outlined)

@@ -1,0 +1,66 @@
+"""Machine code of functions that the drafts of many kernels call: made once, found by name.
+
+A kernel brings the functions that it needs (`weft.ir.outline`). Those that no kernel before it has
+brought are compiled together, as a batch, which is kept in the cache and stays in the process. A
+name stands for a function's contents, so kernels of any module share it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+
+from weft import cache
+from weft.device import jit
+from weft.device.version import generator
+from weft.ir.outline import Outlined, declaration
+
+_lock = threading.Lock()
+_batches: dict[str, str] = {}
+"""The batch that has a function."""
+_loaded: dict[str, jit.Library] = {}
+"""Batches of this process."""
+
+
+def provide(outlined: Outlined) -> list[str]:
+    """Compiles the functions that are missing; the batches that the kernel needs."""
+    with _lock:
+        missing = [name for name in outlined.shared if name not in _batches]
+        if missing:
+            _compile(outlined, missing)
+        return sorted({_batches[name] for name in outlined.shared})
+
+
+def load(batches: Iterable[str]) -> bool:
+    """Loads batches from the cache; False if one is not there."""
+    with _lock:
+        return all(batch in _loaded or _load(batch) for batch in batches)
+
+
+def _compile(outlined: Outlined, missing: list[str]) -> None:
+    texts = [
+        text if name in missing else declaration(text) for name, text in outlined.shared.items()
+    ]
+    data = jit.compile_object("\n".join([*texts, outlined.common]), draft=True)
+    batch = cache.key("shared", generator(), jit.identity(), *missing)
+    head = json.dumps(missing).encode()
+    cache.put("sim", batch, len(head).to_bytes(4, "little") + head + data)
+    _add(batch, missing, data)
+
+
+def _load(batch: str) -> bool:
+    data = cache.get("sim", batch)
+    if not data:
+        return False
+    size = int.from_bytes(data[:4], "little")
+    try:
+        _add(batch, json.loads(data[4 : 4 + size]), data[4 + size :])
+    except (ValueError, TypeError, jit.BadObject):
+        return False
+    return True
+
+
+def _add(batch: str, names: list[str], data: bytes) -> None:
+    _loaded[batch] = jit.load_library(data, names)
+    _batches.update(dict.fromkeys(names, batch))

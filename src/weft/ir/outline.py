@@ -1,0 +1,439 @@
+"""Outlining for drafts: vector instructions become calls of small functions that kernels share.
+
+LLVM selects most scalar instructions quickly, and vectors of 32 lanes slowly: each is split into
+many registers. A kernel repeats a few vector operations again and again. `outline` replaces them in
+a kernel's own functions by calls. Vectors pass through memory, each in a slot on the stack. The
+functions are named by their contents, so that kernels share their machine code; the helpers
+of a module are shared in the same way.
+
+The instructions and their order stay the same, and so do the results. Frames and registers are not
+touched: full code of the same IR can go on with what a draft has begun.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+OWN = ("run", "round", "start", "release", "stall", "warp")
+"""Functions that each kernel has of its own; all others may be shared."""
+
+_NAME = re.compile(r"%[\w.]+")
+_REFERENCE = re.compile(r"@[\w.]+")
+_DEFINED = re.compile(r"  (%[\w.]+) = (.*)", re.DOTALL)
+_SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
+_PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")
+_INCOMING = re.compile(r"\[ ([^\]]*), (%[\w.]+) \]")
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+_PURE = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "and",
+        "or",
+        "xor",
+        "shl",
+        "lshr",
+        "ashr",
+        "udiv",
+        "urem",
+        "sdiv",
+        "srem",
+        "sext",
+        "zext",
+        "trunc",
+        "bitcast",
+        "inttoptr",
+        "ptrtoint",
+        "getelementptr",
+        "icmp",
+        "fcmp",
+        "select",
+        "load",
+    ]
+)
+"""Scalar instructions that may move above vector ones that write nothing."""
+_CAST = frozenset(
+    [
+        "trunc",
+        "zext",
+        "sext",
+        "bitcast",
+        "fptrunc",
+        "fpext",
+        "fptosi",
+        "fptoui",
+        "sitofp",
+        "uitofp",
+        "inttoptr",
+        "ptrtoint",
+    ]
+)
+_HEAD = re.compile(r"define (?:internal )?(.*?) ?@([\w.]+)\((.*)\) (#\d) \{")
+
+
+_LONGEST = 24
+"""Instructions of one outlined function: longer ones are not shared."""
+
+
+class Unsupported(Exception):
+    """IR that cannot be outlined: vectors that a loop exchanges, or merges with constants."""
+
+
+@dataclass(slots=True)
+class Outlined:
+    """A kernel's own functions, and the shared ones that they call, by name."""
+
+    kernel: str
+    shared: dict[str, str]
+    common: str
+    """Constants and declarations that `shared` refers to."""
+
+
+@dataclass(slots=True)
+class _Module:
+    """The parts of a module's text."""
+
+    functions: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    declarations: dict[str, str] = field(default_factory=dict)
+    footer: list[str] = field(default_factory=list)
+
+
+def outline(text: str) -> Outlined:
+    """The module in two parts; raises Unsupported."""
+    module = _parts(text)
+    shared = _Shared(module)
+    kernel = [_Outliner(module.functions[n], shared).text() for n in OWN if n in module.functions]
+    tail = "\n".join([*module.declarations.values(), *module.footer])
+    constants = "\n".join(module.constants.values())
+    inlined = "\n".join(shared.inlined.values())
+    declared = "\n".join(map(declaration, shared.functions.values()))
+    return Outlined(
+        "\n".join([constants, *kernel, inlined, declared, tail]),
+        shared.functions,
+        "\n".join([constants, inlined, tail]),
+    )
+
+
+def _parts(text: str) -> _Module:
+    module = _Module()
+    head = ""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if head:
+            lines.append(line)
+            if line == "}":
+                module.functions[head] = "\n".join(lines)
+                head = ""
+        elif line.startswith("define"):
+            head, lines = line[line.index("@") + 1 : line.index("(")], [line]
+        elif line.startswith("@"):
+            module.constants[line[: line.index(" ")]] = line
+        elif line.startswith("declare"):
+            module.declarations[line[line.index("@") : line.index("(")]] = line
+        else:
+            module.footer.append(line)
+    return module
+
+
+def declaration(function: str) -> str:
+    """What stands for a function in a module that only calls it."""
+    head = _HEAD.match(function)
+    assert head is not None, function[:200]
+    return f"declare {head[1]} @{head[2]}({_NAME.sub('', head[3])}) {head[4]}"
+
+
+class _Shared:
+    """Functions under names that stand for their contents."""
+
+    def __init__(self, module: _Module) -> None:
+        self._module = module
+        self._names: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+        self.inlined: dict[str, str] = {}
+        """Always inlined: each module has them of its own."""
+
+    def renamed(self, text: str) -> str:
+        """`text` with the shared names of the functions that it calls."""
+        return _REFERENCE.sub(lambda m: self._name(m[0]), text)
+
+    def _name(self, reference: str) -> str:
+        name = self._names.get(reference)
+        if name is None:
+            name = self._share(reference)
+        return name
+
+    def _share(self, reference: str) -> str:
+        text = self._module.functions.get(reference[1:])
+        inlined = text is not None and text.partition("\n")[0].endswith("#1 {")
+        if text is None or inlined or reference[1:] in OWN:
+            name = self._names[reference] = reference
+            if inlined and text is not None:
+                self.inlined[reference] = self.renamed(text)
+            return name
+        # Known before its callees, which may call it again.
+        name = self._names[reference] = f"@{_digest(reference, *self._closure(reference))}"
+        self.functions[name[1:]] = self.renamed(text).replace("define internal", "define", 1)
+        return name
+
+    def _closure(self, reference: str) -> list[str]:
+        """The function with all that it calls and reads."""
+        texts: dict[str, str] = {}
+        waiting = [reference]
+        while waiting:
+            name = waiting.pop()
+            text = self._module.functions.get(name[1:]) or self._module.constants.get(name)
+            if text is not None and name not in texts:
+                texts[name] = text
+                waiting += _REFERENCE.findall(text)
+        return [texts[name] for name in sorted(texts)]
+
+    def add(self, text: str) -> str:
+        """Adds a function whose head has no name yet: `@(`. Returns the name."""
+        parts = [text]
+        for reference in _REFERENCE.findall(text):
+            parts += self._closure(reference)  # shared functions have been renamed
+        name = _digest(*parts)
+        self.functions[name] = text.replace("@(", f"@{name}(", 1)
+        return f"@{name}"
+
+
+def _digest(*texts: str) -> str:
+    """A name that stands for texts."""
+    return f"weft_{hashlib.sha256(chr(0).join(texts).encode()).hexdigest()[:24]}"
+
+
+def _result(rhs: str) -> str:
+    """The type of an instruction's result."""
+    operation = rhs.partition(" ")[0]
+    if operation in _CAST:
+        return rhs.rpartition(" to ")[2].partition(",")[0]
+    vector = _VECTOR.search(rhs)
+    assert vector is not None, rhs
+    if operation == "extractelement":
+        return vector[2]
+    if operation in ("icmp", "fcmp"):
+        return f"<{vector[1]} x i1>"
+    if operation == "shufflevector":
+        count = re.findall(r"<(\d+) x i32> ", rhs)[-1]
+        return f"<{count} x {vector[2]}>"
+    if operation == "select":
+        return [v[0] for v in _VECTOR.finditer(rhs)][0 if rhs.startswith("select i1") else 1]
+    if operation == "getelementptr":
+        return f"<{vector[1]} x ptr>"
+    if operation == "call":
+        kind = rhs[: rhs.index("@")].split(" ", 1)[1].strip()
+        vector = _VECTOR.search(kind)
+        return vector[0] if vector is not None else kind.rpartition(" ")[2]
+    return vector[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """An outlined function and how it is called.
+
+    inputs   position and type of each name that is passed; "" for a vector's slot
+    outputs  positions of vectors that it leaves in slots
+    result   its return type
+    """
+
+    name: str
+    inputs: tuple[tuple[int, str], ...]
+    outputs: tuple[int, ...]
+    result: str
+
+
+class _Outliner:
+    """Rewrites one function."""
+
+    def __init__(self, text: str, shared: _Shared) -> None:
+        self._shared = shared
+        self._lines = text.split("\n")
+        self._types: dict[str, str] = {}
+        self._last: dict[str, int] = {}
+        self._wide: set[str] = set()  # vectors that other blocks use
+        self._slots: dict[str, str] = {}
+        self._free: dict[str, list[str]] = {}
+        self._allocas: list[str] = []
+        self._out: list[str] = []
+        self._run: list[str] = []
+        self._copies: list[tuple[str, str]] = []
+        self._groups: dict[tuple[str, tuple[str, ...]], _Group] = {}
+
+    def text(self) -> str:
+        self._scan()
+        for at, line in enumerate(self._lines):
+            if line in self._vectors:
+                self._vector(at, line)
+            else:
+                if self._copies and " phi " not in line:
+                    self._copy_merged()
+                if self._run and not _movable(line):
+                    self._flush(at)
+                self._out.append(self._shared.renamed(line) if "@" in line else line)
+        entry = self._out.index("entry:") + 1
+        return "\n".join([*self._out[:entry], *self._allocas, *self._out[entry:]])
+
+    def _scan(self) -> None:
+        """Types of vectors, and where each is used last."""
+        block = 0
+        blocks: dict[str, int] = {}
+        self._vectors: set[str] = set()
+        for at, line in enumerate(self._lines):
+            if line.endswith(":"):
+                block += 1
+            if at == 0 or "<" not in line or " = alloca " in line:
+                continue
+            self._vectors.add(line)
+            defined = _DEFINED.match(line)
+            if defined is not None:
+                self._types[defined[1]] = kind = _result(defined[2])
+                blocks[defined[1]] = block
+                if defined[2].startswith("phi "):
+                    self._wide.update(_NAME.findall(defined[2]), (defined[1],))
+                    kind = _VECTOR.search(line)[0]  # type: ignore[index]
+                self._types[defined[1]] = kind
+            for name in _NAME.findall(line):
+                self._last[name] = at
+                if blocks.get(name, block) != block:
+                    self._wide.add(name)
+
+    def _vector(self, at: int, line: str) -> None:
+        phi = _PHI.match(line)
+        if phi is not None:
+            self._merge(phi[1], phi[2], phi[3])
+            return
+        if self._copies:
+            self._copy_merged()
+        self._run.append(line)
+        defined = _DEFINED.match(line)
+        if (
+            defined is None  # it stores, or calls a function for its effects
+            or ("call " in line and "@llvm." not in line)
+            or "volatile" in line
+            or "<" not in self._types[defined[1]]
+            or len(self._run) == _LONGEST
+        ):
+            self._flush(at)
+
+    def _merge(self, name: str, kind: str, incoming: str) -> None:
+        """A phi of vectors: a phi of their slots, and a copy, since a loop writes them again."""
+        pairs = _INCOMING.findall(incoming)
+        merged = {x for x, _ in self._copies} | {name}
+        if any(value in merged or not value.startswith("%") for value, _ in pairs):
+            raise Unsupported(incoming)
+        slots = ", ".join(f"[ {self._slot(value)}, {block} ]" for value, block in pairs)
+        self._out.append(f"  {name}.slot = phi ptr {slots}")
+        self._copies.append((name, kind))
+
+    def _copy_merged(self) -> None:
+        for name, kind in self._copies:
+            kind = _stored(kind)
+            text = (
+                f"define void @(ptr %a, ptr %b) #0 {{\n  %v = load {kind}, ptr %a\n"
+                f"  store {kind} %v, ptr %b\n  ret void\n}}"
+            )
+            copy = self._shared.add(text)
+            self._out.append(f"  call void {copy}(ptr {name}.slot, ptr {self._slot(name)})")
+        self._copies.clear()
+
+    def _slot(self, name: str) -> str:
+        if name not in self._slots:
+            kind = _stored(self._types[name])
+            free = self._free.get(kind)
+            if free and name not in self._wide:
+                self._slots[name] = free.pop()
+            else:
+                self._slots[name] = slot = f"%slot.{len(self._allocas)}"
+                self._allocas.append(f"  {slot} = alloca {kind}, align 64")
+        return self._slots[name]
+
+    def _flush(self, at: int) -> None:
+        """Replaces the instructions that have been collected by a call."""
+        run, self._run = self._run, []
+        names: dict[str, str] = {}
+        text = _NAME.sub(lambda m: names.setdefault(m[0], f"%v{len(names)}"), "\n".join(run))
+        defined = [line[2 : line.index(" ", 2)] for line in run if line.startswith("  %")]
+        outputs = [x for x in defined if self._last[x] > at and "<" in self._types[x]]
+        key = text, tuple(names[x] for x in outputs)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = self._group(text, names, defined, outputs)
+        order = list(names)
+        arguments = [
+            f"{kind} {order[i]}" if kind else f"ptr {self._slot(order[i])}"
+            for i, kind in group.inputs
+        ]
+        arguments += [f"ptr {self._slot(order[i])}" for i in group.outputs]
+        result = "" if group.result == "void" else f"{defined[-1]} = "
+        self._out.append(f"  {result}call {group.result} {group.name}({', '.join(arguments)})")
+        for name in order:
+            if name in self._slots and self._last[name] <= at and name not in self._wide:
+                self._free.setdefault(_stored(self._types[name]), []).append(self._slots.pop(name))
+
+    def _group(
+        self, text: str, names: dict[str, str], defined: list[str], outputs: list[str]
+    ) -> _Group:
+        """The function for these instructions, in which names are numbered."""
+        scalars = {name: kind for kind, name in _SCALAR.findall(text)}
+        order = list(names)
+        parameters, before, after = [], [], []
+        inputs: list[tuple[int, str]] = []
+        for i, name in enumerate(order):
+            short = names[name]
+            if name in defined:
+                continue
+            kind = scalars.get(short, "")
+            inputs.append((i, kind))
+            if kind:
+                parameters.append(f"{kind} {short}")
+            else:
+                parameters.append(f"ptr {short}.p")
+                before.append(_load(self._types[name], short))
+        for name in outputs:
+            parameters.append(f"ptr {names[name]}.p")
+            after.append(_store(self._types[name], names[name]))
+        result, leave = "void", "  ret void"
+        if defined and "<" not in self._types[defined[-1]]:
+            result = self._types[defined[-1]]
+            leave = f"  ret {result} {names[defined[-1]]}"
+        head = f"define {result} @({', '.join(parameters)}) #0 {{"
+        body = self._shared.renamed(text)
+        name = self._shared.add("\n".join([head, *before, body, *after, leave, "}"]))
+        places = tuple(order.index(x) for x in outputs)
+        return _Group(name, tuple(inputs), places, result)
+
+
+def _movable(line: str) -> bool:
+    """Can a scalar instruction move above vector ones that write nothing?"""
+    _, equals, rhs = line.partition(" = ")
+    words = rhs.split(" ", 2)
+    return bool(equals) and words[0] in _PURE and words[1] not in ("volatile", "atomic")
+
+
+def _stored(kind: str) -> str:
+    """How a slot holds a vector: truth values are bytes there, which processors store at once."""
+    return kind.replace(" x i1>", " x i8>")
+
+
+def _load(kind: str, name: str) -> str:
+    if " x i1>" not in kind:
+        return f"  {name} = load {kind}, ptr {name}.p, align 64"
+    bytes_ = _stored(kind)
+    return (
+        f"  {name}.b = load {bytes_}, ptr {name}.p, align 64\n"
+        f"  {name} = trunc {bytes_} {name}.b to {kind}"
+    )
+
+
+def _store(kind: str, name: str) -> str:
+    if " x i1>" not in kind:
+        return f"  store {kind} {name}, ptr {name}.p, align 64"
+    bytes_ = _stored(kind)
+    return (
+        f"  {name}.b = zext {kind} {name} to {bytes_}\n"
+        f"  store {bytes_} {name}.b, ptr {name}.p, align 64"
+    )
