@@ -12,67 +12,29 @@ touched: full code of the same IR can go on with what a draft has begun.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-OWN = ("run", "round", "start", "release", "stall", "warp")
-"""Functions that each kernel has of its own; all others may be shared."""
+from weft.ir.shared_functions import NAME, OWN, Shared, declaration, parts
 
-_NAME = re.compile(r"%[\w.]+")
-_REFERENCE = re.compile(r"@[\w.]+")
 _DEFINED = re.compile(r"  (%[\w.]+) = (.*)", re.DOTALL)
 _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
 _PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")
 _INCOMING = re.compile(r"\[ ([^\]]*), (%[\w.]+) \]")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
-_PURE = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "and",
-        "or",
-        "xor",
-        "shl",
-        "lshr",
-        "ashr",
-        "udiv",
-        "urem",
-        "sdiv",
-        "srem",
-        "sext",
-        "zext",
-        "trunc",
-        "bitcast",
-        "inttoptr",
-        "ptrtoint",
-        "getelementptr",
-        "icmp",
-        "fcmp",
-        "select",
-        "load",
-    ]
-)
+_NUMBER = re.compile(r"\b(i32|i64) (-?\d+)")
+_LITERAL = "%int."
+"""A number that is passed like a name: the place of a memory access, mostly."""
+_PURE = {
+    "add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "urem", "sdiv",
+    "srem", "sext", "zext", "trunc", "bitcast", "inttoptr", "ptrtoint", "getelementptr", "icmp",
+    "fcmp", "select", "load",
+}  # fmt: skip
 """Scalar instructions that may move above vector ones that write nothing."""
-_CAST = frozenset(
-    [
-        "trunc",
-        "zext",
-        "sext",
-        "bitcast",
-        "fptrunc",
-        "fpext",
-        "fptosi",
-        "fptoui",
-        "sitofp",
-        "uitofp",
-        "inttoptr",
-        "ptrtoint",
-    ]
-)
-_HEAD = re.compile(r"define (?:internal )?(.*?) ?@([\w.]+)\((.*)\) (#\d) \{")
-
+_CAST = {
+    "trunc", "zext", "sext", "bitcast", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp",
+    "uitofp", "inttoptr", "ptrtoint",
+}  # fmt: skip
 
 _LONGEST = 24
 """Instructions of one outlined function: longer ones are not shared."""
@@ -92,20 +54,10 @@ class Outlined:
     """Constants and declarations that `shared` refers to."""
 
 
-@dataclass(slots=True)
-class _Module:
-    """The parts of a module's text."""
-
-    functions: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, str] = field(default_factory=dict)
-    declarations: dict[str, str] = field(default_factory=dict)
-    footer: list[str] = field(default_factory=list)
-
-
 def outline(text: str) -> Outlined:
     """The module in two parts; raises Unsupported."""
-    module = _parts(text)
-    shared = _Shared(module)
+    module = parts(text)
+    shared = Shared(module)
     kernel = [_Outliner(module.functions[n], shared).text() for n in OWN if n in module.functions]
     tail = "\n".join([*module.declarations.values(), *module.footer])
     constants = "\n".join(module.constants.values())
@@ -116,94 +68,6 @@ def outline(text: str) -> Outlined:
         shared.functions,
         "\n".join([constants, inlined, tail]),
     )
-
-
-def _parts(text: str) -> _Module:
-    module = _Module()
-    head = ""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        if head:
-            lines.append(line)
-            if line == "}":
-                module.functions[head] = "\n".join(lines)
-                head = ""
-        elif line.startswith("define"):
-            head, lines = line[line.index("@") + 1 : line.index("(")], [line]
-        elif line.startswith("@"):
-            module.constants[line[: line.index(" ")]] = line
-        elif line.startswith("declare"):
-            module.declarations[line[line.index("@") : line.index("(")]] = line
-        else:
-            module.footer.append(line)
-    return module
-
-
-def declaration(function: str) -> str:
-    """What stands for a function in a module that only calls it."""
-    head = _HEAD.match(function)
-    assert head is not None, function[:200]
-    return f"declare {head[1]} @{head[2]}({_NAME.sub('', head[3])}) {head[4]}"
-
-
-class _Shared:
-    """Functions under names that stand for their contents."""
-
-    def __init__(self, module: _Module) -> None:
-        self._module = module
-        self._names: dict[str, str] = {}
-        self.functions: dict[str, str] = {}
-        self.inlined: dict[str, str] = {}
-        """Always inlined: each module has them of its own."""
-
-    def renamed(self, text: str) -> str:
-        """`text` with the shared names of the functions that it calls."""
-        return _REFERENCE.sub(lambda m: self._name(m[0]), text)
-
-    def _name(self, reference: str) -> str:
-        name = self._names.get(reference)
-        if name is None:
-            name = self._share(reference)
-        return name
-
-    def _share(self, reference: str) -> str:
-        text = self._module.functions.get(reference[1:])
-        inlined = text is not None and text.partition("\n")[0].endswith("#1 {")
-        if text is None or inlined or reference[1:] in OWN:
-            name = self._names[reference] = reference
-            if inlined and text is not None:
-                self.inlined[reference] = self.renamed(text)
-            return name
-        # Known before its callees, which may call it again.
-        name = self._names[reference] = f"@{_digest(reference, *self._closure(reference))}"
-        self.functions[name[1:]] = self.renamed(text).replace("define internal", "define", 1)
-        return name
-
-    def _closure(self, reference: str) -> list[str]:
-        """The function with all that it calls and reads."""
-        texts: dict[str, str] = {}
-        waiting = [reference]
-        while waiting:
-            name = waiting.pop()
-            text = self._module.functions.get(name[1:]) or self._module.constants.get(name)
-            if text is not None and name not in texts:
-                texts[name] = text
-                waiting += _REFERENCE.findall(text)
-        return [texts[name] for name in sorted(texts)]
-
-    def add(self, text: str) -> str:
-        """Adds a function whose head has no name yet: `@(`. Returns the name."""
-        parts = [text]
-        for reference in _REFERENCE.findall(text):
-            parts += self._closure(reference)  # shared functions have been renamed
-        name = _digest(*parts)
-        self.functions[name] = text.replace("@(", f"@{name}(", 1)
-        return f"@{name}"
-
-
-def _digest(*texts: str) -> str:
-    """A name that stands for texts."""
-    return f"weft_{hashlib.sha256(chr(0).join(texts).encode()).hexdigest()[:24]}"
 
 
 def _result(rhs: str) -> str:
@@ -249,7 +113,7 @@ class _Group:
 class _Outliner:
     """Rewrites one function."""
 
-    def __init__(self, text: str, shared: _Shared) -> None:
+    def __init__(self, text: str, shared: Shared) -> None:
         self._shared = shared
         self._lines = text.split("\n")
         self._types: dict[str, str] = {}
@@ -290,15 +154,14 @@ class _Outliner:
             self._vectors.add(line)
             defined = _DEFINED.match(line)
             if defined is not None:
-                self._types[defined[1]] = kind = _result(defined[2])
+                self._types[defined[1]] = _result(defined[2])
                 blocks[defined[1]] = block
                 if defined[2].startswith("phi "):
-                    self._wide.update(_NAME.findall(defined[2]), (defined[1],))
-                    kind = _VECTOR.search(line)[0]  # type: ignore[index]
-                self._types[defined[1]] = kind
-            for name in _NAME.findall(line):
+                    self._wide.update(NAME.findall(line))
+            for name in NAME.findall(line):
                 self._last[name] = at
-                if blocks.get(name, block) != block:
+                # A block may come before one that computes what it uses.
+                if blocks.get(name) != block:
                     self._wide.add(name)
 
     def _vector(self, at: int, line: str) -> None:
@@ -308,11 +171,14 @@ class _Outliner:
             return
         if self._copies:
             self._copy_merged()
+        calls = "call " in line and "@llvm." not in line
+        if calls:
+            line = _NUMBER.sub(lambda m: f"{m[1]} {_LITERAL}{m[2].replace('-', '_')}", line)
         self._run.append(line)
         defined = _DEFINED.match(line)
         if (
             defined is None  # it stores, or calls a function for its effects
-            or ("call " in line and "@llvm." not in line)
+            or calls
             or "volatile" in line
             or "<" not in self._types[defined[1]]
             or len(self._run) == _LONGEST
@@ -355,16 +221,17 @@ class _Outliner:
         """Replaces the instructions that have been collected by a call."""
         run, self._run = self._run, []
         names: dict[str, str] = {}
-        text = _NAME.sub(lambda m: names.setdefault(m[0], f"%v{len(names)}"), "\n".join(run))
+        text = NAME.sub(lambda m: names.setdefault(m[0], f"%v{len(names)}"), "\n".join(run))
         defined = [line[2 : line.index(" ", 2)] for line in run if line.startswith("  %")]
-        outputs = [x for x in defined if self._last[x] > at and "<" in self._types[x]]
+        vectors = [x for x in defined if "<" in self._types[x]]
+        outputs = [x for x in vectors if self._last[x] > at or x in self._wide]
         key = text, tuple(names[x] for x in outputs)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self._group(text, names, defined, outputs)
         order = list(names)
         arguments = [
-            f"{kind} {order[i]}" if kind else f"ptr {self._slot(order[i])}"
+            f"{kind} {_written(order[i])}" if kind else f"ptr {self._slot(order[i])}"
             for i, kind in group.inputs
         ]
         arguments += [f"ptr {self._slot(order[i])}" for i in group.outputs]
@@ -412,6 +279,11 @@ def _movable(line: str) -> bool:
     _, equals, rhs = line.partition(" = ")
     words = rhs.split(" ", 2)
     return bool(equals) and words[0] in _PURE and words[1] not in ("volatile", "atomic")
+
+
+def _written(name: str) -> str:
+    """How a call passes a name, or a number that stands as one."""
+    return name.removeprefix(_LITERAL).replace("_", "-") if name.startswith(_LITERAL) else name
 
 
 def _stored(kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -92,8 +93,10 @@ class Job:
         with progress.compiling(f"{self.entry} for the simulated GPU"):
             source = self.generate()
             begin = time.thread_time()
-            text, shared = _outlined(source.text) if draft else (source.text, [])
-            data = jit.compile_object(text, draft=draft)
+            if draft:
+                data, shared = compile_draft(source.text)
+            else:
+                data, shared = jit.compile_object(source.text), []
             seconds = time.thread_time() - begin
         return self.keep(source, data, seconds, shared, draft=draft), source
 
@@ -129,10 +132,10 @@ class Job:
         )
 
 
-def _outlined(text: str) -> tuple[str, list[str]]:
-    """The IR of a draft, and the batches of shared code that it calls."""
-    try:
+def compile_draft(text: str) -> tuple[bytes, list[str]]:
+    """The object file of a draft, and the batches of shared code that it calls."""
+    shared: list[str] = []
+    with contextlib.suppress(Unsupported):  # then the whole module is compiled
         outlined = outline(text)
-    except Unsupported:
-        return text, []
-    return outlined.kernel, shared_code.provide(outlined)
+        text, shared = outlined.kernel, shared_code.provide(outlined)
+    return jit.compile_object(text, draft=True), shared

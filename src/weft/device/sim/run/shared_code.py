@@ -14,19 +14,29 @@ from collections.abc import Iterable
 from weft import cache
 from weft.device import jit
 from weft.device.version import generator
-from weft.ir.outline import Outlined, declaration
+from weft.ir.outline import Outlined
+from weft.ir.shared_functions import declaration
+
+MOST = 5000
+"""Functions that the cache's index names, the newest."""
 
 _lock = threading.Lock()
 _batches: dict[str, str] = {}
 """The batch that has a function."""
 _loaded: dict[str, jit.Library] = {}
 """Batches of this process."""
+_kept: list[jit.Library] = []
 
 
 def provide(outlined: Outlined) -> list[str]:
     """Compiles the functions that are missing; the batches that the kernel needs."""
     with _lock:
         missing = [name for name in outlined.shared if name not in _batches]
+        if missing:  # another process may have made them
+            index = _index()
+            for batch in {index[name] for name in missing if name in index}:
+                _load(batch)
+            missing = [name for name in missing if name not in _batches]
         if missing:
             _compile(outlined, missing)
         return sorted({_batches[name] for name in outlined.shared})
@@ -38,6 +48,14 @@ def load(batches: Iterable[str]) -> bool:
         return all(batch in _loaded or _load(batch) for batch in batches)
 
 
+def forget() -> None:
+    """As in a new process, which has the cache alone; code that is loaded stays."""
+    with _lock:
+        _kept.extend(_loaded.values())
+        _batches.clear()
+        _loaded.clear()
+
+
 def _compile(outlined: Outlined, missing: list[str]) -> None:
     texts = [
         text if name in missing else declaration(text) for name, text in outlined.shared.items()
@@ -47,6 +65,20 @@ def _compile(outlined: Outlined, missing: list[str]) -> None:
     head = json.dumps(missing).encode()
     cache.put("sim", batch, len(head).to_bytes(4, "little") + head + data)
     _add(batch, missing, data)
+    # A process that adds at the same time loses an entry of the index: its code is made again.
+    known = [*_index().items(), *((name, batch) for name in missing)]
+    cache.put("sim", _index_key(), json.dumps(dict(known[-MOST:])).encode())
+
+
+def _index() -> dict[str, str]:
+    """The batch of each function that is in the cache."""
+    data = cache.get("sim", _index_key())
+    index: dict[str, str] = json.loads(data) if data else {}
+    return index
+
+
+def _index_key() -> str:
+    return cache.key("shared index", generator(), jit.identity())
 
 
 def _load(batch: str) -> bool:

@@ -1,0 +1,157 @@
+"""Drafts call shared functions for their vector instructions: the same results, compiled once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.device import jit
+from weft.device.sim.run import shared_code
+from weft.device.sim.run.compile import compile_draft
+from weft.ir.module import IrModule
+from weft.ir.outline import Outlined, Unsupported, outline
+
+pytestmark = pytest.mark.sim
+
+MERGES = """
+define internal <8 x i32> @twice(<8 x i32> %a) #0 {
+entry:
+  %t = call <8 x i32> @again(<8 x i32> %a, i32 -3)
+  ret <8 x i32> %t
+}
+define internal <8 x i32> @again(<8 x i32> %a, i32 %n) #0 {
+entry:
+  %small = icmp slt i32 %n, 0
+  br i1 %small, label %down, label %end
+down:
+  %u = call <8 x i32> @twice(<8 x i32> %a)
+  br label %end
+end:
+  %one = insertelement <8 x i32> poison, i32 %n, i32 0
+  %all = shufflevector <8 x i32> %one, <8 x i32> poison, <8 x i32> zeroinitializer
+  %t = add <8 x i32> %all, %a
+  ret <8 x i32> %t
+}
+define i32 @run(ptr %C, ptr %K) #0 {
+entry:
+  %x = load <8 x i32>, ptr %C, align 4
+  %many = load i32, ptr %K
+  %odd = and <8 x i32> %x, splat (i32 1)
+  %is = icmp ne <8 x i32> %odd, zeroinitializer
+  %start = add <8 x i32> %x, splat (i32 5)
+  br label %head
+head:
+  %i = phi i32 [ 0, %entry ], [ %next, %join ]
+  %sum = phi <8 x i32> [ %start, %entry ], [ %more, %join ]
+  %mask = phi <8 x i1> [ %is, %entry ], [ %other, %join ]
+  %go = icmp ult i32 %i, %many
+  br i1 %go, label %body, label %end
+body:
+  %bit = and i32 %i, 1
+  %even = icmp eq i32 %bit, 0
+  %k = add i32 %i, 7
+  %ks = insertelement <8 x i32> poison, i32 %k, i32 0
+  %kv = shufflevector <8 x i32> %ks, <8 x i32> poison, <8 x i32> zeroinitializer
+  br i1 %even, label %then, label %else
+then:
+  %p = mul <8 x i32> %sum, %kv
+  br label %join
+else:
+  %q = select <8 x i1> %mask, <8 x i32> %kv, <8 x i32> %sum
+  %first = extractelement <8 x i32> %q, i32 %bit
+  %at = getelementptr i8, ptr %K, i64 8
+  store i32 %first, ptr %at
+  br label %join
+join:
+  %r = phi <8 x i32> [ %p, %then ], [ %q, %else ]
+  %f = call <8 x i32> @FUNCTION
+  %more = add <8 x i32> %r, %f
+  %other = xor <8 x i1> %mask, splat (i1 true)
+  %next = add i32 %i, 1
+  br label %head
+end:
+  store <8 x i32> %sum, ptr %C, align 4
+  %bits = bitcast <8 x i1> %mask to i8
+  %wide = zext i8 %bits to i32
+  ret i32 %wide
+}
+""".replace("@FUNCTION", "@again(<8 x i32> %r, i32 9)")
+"""Vectors that branches and loops merge, masks, numbers in calls, mutual recursion."""
+
+EXCHANGES = """
+define i32 @run(ptr %C, ptr %K) #0 {
+entry:
+  %x = load <8 x i32>, ptr %C
+  %y = load <8 x i32>, ptr %K
+  br label %head
+head:
+  %a = phi <8 x i32> [ %x, %entry ], [ %b, %head ]
+  %b = phi <8 x i32> [ %y, %entry ], [ %a, %head ]
+  %s = extractelement <8 x i32> %a, i32 0
+  %go = icmp eq i32 %s, 0
+  br i1 %go, label %head, label %end
+end:
+  ret i32 %s
+}
+"""
+
+
+def _module(text: str) -> str:
+    return text + IrModule().text()
+
+
+def _run(code: jit.Code, turns: int) -> tuple[int, bytes, bytes]:
+    x, k = np.arange(8, dtype=np.int32) * 3, np.array([turns, 0, 0, 0], np.int32)
+    result = code.run(x.ctypes.data, k.ctypes.data)
+    return result, x.tobytes(), k.tobytes()
+
+
+def test_outlined_code_computes_the_same() -> None:
+    text = _module(MERGES.replace("i32 -3", "i32 3"))
+    outlined = outline(text)
+    assert "<8 x i32>, ptr %C" not in outlined.kernel and "phi <" not in outlined.kernel
+    shared_code.provide(outlined)
+    full = jit.load_object(jit.compile_object(text))
+    draft = jit.load_object(jit.compile_object(outlined.kernel, draft=True))
+    for turns in range(5):
+        assert _run(full, turns) == _run(draft, turns)
+
+
+def test_names_stand_for_contents() -> None:
+    first, other = (set(outline(_module(MERGES.replace("-3", n))).shared) for n in ("-3", "-4"))
+    changed = first - other  # `twice` and `again`, which call each other, and what calls them
+    assert changed and len(changed) == len(other - first) < len(first)
+
+
+def test_vectors_that_a_loop_exchanges_are_not_outlined() -> None:
+    with pytest.raises(Unsupported):
+        outline(_module(EXCHANGES))
+    data, shared = compile_draft(_module(EXCHANGES))
+    assert jit.load_object(data) and shared == []
+
+
+KERNEL = "__global__ void shares(float* x) {{ x[threadIdx.x] = x[threadIdx.x] * {n}.0f + 2.0f; }}"
+
+
+def test_kernels_share_code_with_those_of_other_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("WEFT_DRAFTS", "1")
+    made: list[int] = []
+    real = shared_code._compile
+
+    def counted(outlined: Outlined, missing: list[str]) -> None:
+        made.append(len(missing))
+        real(outlined, missing)
+
+    monkeypatch.setattr(shared_code, "_compile", counted)
+    results = []
+    for n in (3, 4, 3):
+        shared_code.forget()
+        x = np.arange(32, dtype=np.float32)
+        weft.cuda(KERNEL.format(n=n)).shares[1, 32](x)
+        results.append(x)
+        assert x.tolist() == [i * n + 2.0 for i in range(32)]
+    assert len(made) <= 2 and (len(made) == 1 or made[1] < made[0] / 2)
