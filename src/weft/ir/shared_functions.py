@@ -1,4 +1,4 @@
-"""The parts of a module's text, and functions that modules share under the names of their contents."""
+"""The parts of a module, and functions that modules share under names of their contents."""
 
 from __future__ import annotations
 
