@@ -12,6 +12,7 @@ import weft
 
 torch = pytest.importorskip("torch")
 from weft.train import contenders, data, loop  # noqa: E402  they need torch
+from weft.train.batches import Images, order  # noqa: E402
 from weft.train.settings import PRECISIONS, Settings, of_torch  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -48,6 +49,23 @@ def test_the_step_has_no_kernels_but_wefts(batch: int, precision: str) -> None:
     names = [e.name for e in seen.events() if e.device_type == cuda]
     short = {re.sub(r"^void ", "", name).partition("<")[0].partition("(")[0] for name in names}
     assert names and short <= _own_kernels(), sorted(short - _own_kernels())
+
+
+def test_images_in_host_memory_give_the_same_batches() -> None:
+    digits, device = data.load(None).training, torch.device("cuda")
+    chosen, found = order(len(digits), 0, 3), []
+    for on_host in (False, True):
+        source = Images(digits, device, on_host)
+        assert source.images.device.type == "cuda"
+        pixels = torch.zeros(64, 1, 28, 28, device=device)
+        classes = torch.zeros(64, dtype=torch.int64, device=device)
+        for fill in source.batches(chosen, 64):
+            fill(pixels, classes)
+            found.append((pixels.clone(), classes.clone()))
+    half = len(found) // 2
+    for (pixels, classes), (others, same) in zip(found[:half], found[half:], strict=True):
+        assert torch.equal(pixels, others) and torch.equal(classes, same)
+    assert found[0][1].tolist() == digits.labels[chosen[:64]].tolist()
 
 
 def _repeated(count: int) -> data.Mnist:

@@ -97,29 +97,22 @@ def test_losses_are_those_of_pytorch(host: bool, steps: int, batch: int) -> None
     assert own == pytest.approx(torchs, abs=1e-3) and own[-1] != own[0]
 
 
-def test_the_next_batch_is_copied_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each batch is a copy of its own, which a thread gathers; batches may be left unused."""
-    from weft.train import batches
-    from weft.train.batches import OnDevice, OnHost
+def test_batches_are_the_chosen_images() -> None:
+    """In their order, normalised; batches may be left unused."""
+    from weft.train.batches import Images
 
-    monkeypatch.setattr(batches, "COPIED", 6 * batches.PIXELS)
     digits = data.load(None).training
     chosen = np.arange(20, dtype=np.int32)[::-1].copy()
-    found = []
-    for source in (OnHost(digits, CPU, 6), OnDevice(digits, CPU)):
-        pixels, classes = torch.zeros(6, 1, 28, 28), torch.zeros(6, dtype=torch.int64)
-        seen = []
-        next(source.batches(chosen, 6))
-        for fill in source.batches(chosen, 6):
-            fill(pixels, classes)
-            seen.append((pixels.clone(), classes.tolist()))
-        assert [c for _, c in seen] == [
-            digits.labels[chosen[i : i + 6]].tolist() for i in (0, 6, 12)
-        ]
-        found.append(torch.stack([p for p, _ in seen]))
-    assert torch.equal(found[0], found[1])
+    source = Images(digits, CPU, on_host=True)
+    pixels, classes = torch.zeros(6, 1, 28, 28), torch.zeros(6, dtype=torch.int64)
+    next(source.batches(chosen, 6))
+    seen = []
+    for fill in source.batches(chosen, 6):
+        fill(pixels, classes)
+        seen.append((pixels.clone(), classes.tolist()))
+    assert [c for _, c in seen] == [digits.labels[chosen[i : i + 6]].tolist() for i in (0, 6, 12)]
     want = (digits.images[chosen[:6]] / 255 - 0.1307) / 0.3081
-    assert np.allclose(found[0][0, :, 0].numpy(), want, atol=1e-5)
+    assert np.allclose(seen[0][0][:, 0].numpy(), want, atol=1e-5)
 
 
 def test_checkpoints(tmp_path: Path) -> None:

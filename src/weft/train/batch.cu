@@ -7,7 +7,7 @@ batch(const unsigned char* __restrict__ images, const unsigned char* __restrict_
     int quads = size / 4;
     if (i >= count * quads) return;
     int row = i / quads, at = i % quads;
-    int from = chosen ? chosen[row] : row;
+    int from = chosen[row];
     uchar4 four = reinterpret_cast<const uchar4*>(images + (long long)from * size)[at];
     reinterpret_cast<float4*>(pixels)[i] = make_float4(four.x * scale - shift, four.y * scale - shift,
                                                        four.z * scale - shift, four.w * scale - shift);

@@ -12,7 +12,7 @@ import torch
 
 from weft.device.sim.run.ahead import compile_ahead
 from weft.errors import ArgumentError
-from weft.train.batches import Fill, OnDevice, OnHost, order
+from weft.train.batches import Fill, Images, order
 from weft.train.data import Digits, Mnist
 from weft.train.interrupts import Interrupts
 from weft.train.parallel import Group
@@ -81,11 +81,7 @@ class Training:
         self.step, self.data, self.settings, self.device = step, data, settings, device
         self.group = group
         self.history = History(step.parts.name)
-        self.source: OnHost | OnDevice = (
-            OnHost(data.training, device, settings.batch)
-            if settings.host
-            else OnDevice(data.training, device)
-        )
+        self.source = Images(data.training, device, on_host=settings.host)
         self.done = 0
         self._rate = -1.0  # not set yet
 
@@ -187,7 +183,7 @@ def synchronize(device: torch.device) -> None:
 
 def accuracy(model: torch.nn.Module, digits: Digits, device: torch.device, group: Group) -> float:
     """The part of the images that a model recognises; each process of a group tests some."""
-    source = OnDevice(digits, device)
+    source = Images(digits, device)
     every = np.arange(group.rank, len(digits), group.world, dtype=np.int32)
     model.eval()
     right = 0
