@@ -12,7 +12,10 @@ from weft.learn.exercise import Exercise
 from weft.learn.puzzle import LANGUAGES, puzzles
 from weft.learn.verify import verify
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Numba's, with a newer NumPy
+]
 
 
 def numba_works() -> bool:
@@ -21,7 +24,7 @@ def numba_works() -> bool:
         from numba import cuda
 
         cuda.jit("void(float32[:])")(lambda x: None)
-    except (ImportError, AttributeError, DeprecationWarning):
+    except (ImportError, AttributeError):
         return False
     return True
 
