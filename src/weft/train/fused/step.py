@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,9 @@ from weft.train.step import Parts, Step
 FORWARD = ("moments", "features", "hidden", "loss")
 """The kernels of the forward pass; the last one also computes the gradient of its scores."""
 BACKWARD = ("hidden_backward", "backward")
+LARGEST = {"weight": 1000.0, "gain or bias": 36.0}
+"""Products are of halves, up to 65,504. Weights are scaled by up to 64; what batch norm normalises
+reaches the square root of its number, times the gain."""
 Reduce = Callable[[torch.Tensor], None]
 """Changes the gradients, which are one tensor: to their mean over processes, for example."""
 
@@ -82,6 +86,22 @@ class FusedStep(Step):
     def set_rate(self, rate: float) -> None:
         super().set_rate(rate)
         self._rate.fill_(rate)
+
+    def check_range(self) -> None:
+        found = {}
+        for kind in LARGEST:
+            of_kind = [
+                p for p in self.parts.model.parameters() if (p.dim() > 1) == (kind == "weight")
+            ]
+            found[kind] = float(torch.stack([p.detach().abs().max() for p in of_kind]).max())
+        for kind, value in found.items():
+            if not value <= LARGEST[kind]:  # a NaN is none either
+                warnings.warn(
+                    f"a {kind} of the network is {value:.4g}; above {LARGEST[kind]:,.0f} the fused "
+                    "step cuts numbers off. Lower the learning rate, or train `weft.nn` layers "
+                    "with PyTorch's loop.",
+                    stacklevel=2,
+                )
 
     def _attach(self) -> None:
         """Makes the parts of the flat tensor what the optimiser and PyTorch know them by."""
