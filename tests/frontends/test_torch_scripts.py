@@ -258,3 +258,10 @@ def test_commands_of_python_are_scripts(tmp_path: Path) -> None:
     text = "#!/usr/bin/env python3\nimport sys; print(sys.argv)"
     done = weft_run("FILE", "-q", folder=tmp_path, text=text, name="command")
     assert done.stdout == "['command', '-q']\n", done.stderr
+
+
+def test_shell_scripts_are_refused(tmp_path: Path) -> None:
+    """Such as the commands of pyenv, which look like those of Python."""
+    done = weft_run("FILE", folder=tmp_path, text="#!/bin/sh\nexec pytest\n", name="command")
+    assert done.returncode == 1 and "weft does not run shell scripts" in done.stderr
+    assert "got: #!/bin/sh" in done.stderr and "pyenv which" in done.stderr

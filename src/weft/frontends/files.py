@@ -22,9 +22,14 @@ def is_script(file: Path) -> bool:
     """True for .py files and for commands that Python runs, such as `torchrun` and `pytest`."""
     if file.suffix or not file.is_file():
         return file.suffix == ".py"
+    return b"python" in _interpreter(file)
+
+
+def _interpreter(file: Path) -> bytes:
+    """The first line of a file that names its interpreter; empty for other files."""
     with file.open("rb") as opened:
         first = opened.readline(200)
-    return first.startswith(b"#!") and b"python" in first
+    return first if first.startswith(b"#!") else b""
 
 
 def runner(file: Path) -> Any:
@@ -37,4 +42,12 @@ def runner(file: Path) -> Any:
             allowed=f"files that end in {', '.join(filter(None, _RUNNERS))}",
         )
     user_paths.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
+    shell = not file.suffix and not is_script(file) and _interpreter(file)
+    if shell:
+        raise Error(
+            "weft does not run shell scripts",
+            where=str(file),
+            got=shell.decode(errors="replace").strip(),
+            next="pass the Python command that it starts; with pyenv: $(pyenv which NAME)",
+        )
     return importlib.import_module(name)
