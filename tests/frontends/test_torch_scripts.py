@@ -112,6 +112,7 @@ pinned = torch.empty(4, pin_memory=True)
 assert pinned.is_pinned() and torch.ones(2).pin_memory().is_pinned()
 assert not torch.ones(2).is_pinned()
 assert torch.zeros(2, device=0).to(0).is_cuda and torch.cuda.FloatTensor([1]).is_cuda
+assert nn.Linear(2, 2).to(0).weight.is_cuda and nn.Linear(2, 2).to(device=0).weight.is_cuda
 assert torch.accelerator.current_accelerator().type == "cuda"
 in_thread = []
 thread = threading.Thread(target=lambda: in_thread.append(torch.ones(1, device="cuda").is_cuda))
@@ -214,9 +215,10 @@ def main(rank, world):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     dist.init_process_group("nccl", init_method=f"file://{os.getcwd()}/meet", rank=rank,
                             world_size=world)
-    torch.cuda.set_device(0)
+    torch.cuda.set_device(rank)
+    assert torch.cuda.current_device() == rank and torch.cuda.device_count() == world
     torch.manual_seed(0)
-    model = nn.parallel.DistributedDataParallel(nn.Linear(10, 1).cuda(), device_ids=[0])
+    model = nn.parallel.DistributedDataParallel(nn.Linear(10, 1).to(rank), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     x = torch.randn(8, 10, device="cuda") + rank
     for _ in range(2):
@@ -236,7 +238,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_ddp_in_processes_of_their_own(tmp_path: Path) -> None:
-    done = weft_run("FILE", folder=tmp_path, text=DDP)
+    done = weft_run("--gpus", "2", "FILE", folder=tmp_path, text=DDP)
     assert done.returncode == 0, done.stderr
     assert all((tmp_path / f"done{rank}").exists() for rank in range(2))
 

@@ -217,7 +217,7 @@ def test_trace_of_measured_times() -> None:
     assert [e["name"] for e in events if e.get("tid") == "stream 3"] == ["add"]
 
 
-def call(name: str, seconds: float, **kind: bool) -> Call:
+def call(name: str, seconds: float, **kind: Any) -> Call:
     return Call(name, Place("Net", "net.py:1"), 1.0, 1.0, 0, 0, seconds, **kind)
 
 
@@ -225,6 +225,13 @@ STEPS = {
     "many small launches": ([call("aten::add", 1e-7)] * 10, "compile."),
     "one kernel": ([call("k", 1e-3, kernel=True), call("aten::add", 1e-4)], "Triton."),
     "memory": ([call("aten::mm", 6e-4, library=True), call("aten::add", 4e-4)], "fuse."),
+    "copies from the host": (
+        [
+            call("aten::_to_copy", 9e-3, kernels=(Kernel("Memcpy HtoD (Pageable)", 0.0, 9e-3),)),
+            call("aten::mm", 1e-3, library=True, kernels=(Kernel("gemm", 0.0, 1e-3),)),
+        ],
+        "CUDA. aten::mm in Net has 100.0% of the time",
+    ),
     "products": ([call("aten::mm", 9e-4, library=True), call("aten::add", 1e-4)], "CUDA."),
 }
 

@@ -120,6 +120,18 @@ int main() {
     BLAS(cublasSgemv(handle, CUBLAS_OP_T, 3, 2, &one, a, 4, b, 1, &zero, y, 1));
     HOLDS(y[1] == a[4] * b[0] + a[5] * b[1] + a[6] * b[2]);
     BLAS(cublasSger(handle, 2, 2, &one, b, 1, b, 1, fc, 2));
+
+    // copies of a matrix and of a vector with increments, in a stream
+    cudaStream_t stream;
+    HOLDS(cudaStreamCreate(&stream) == cudaSuccess);
+    float host[6] = {1, 2, 3, 4, 5, 6}, back[6] = {};
+    BLAS(cublasSetMatrixAsync(2, 2, 4, host, 3, fc, 2, stream));
+    BLAS(cublasGetMatrixAsync(2, 2, 4, fc, 2, back, 3, stream));
+    BLAS(cublasSetVectorAsync(3, 4, host, 2, y, 1, stream));
+    BLAS(cublasGetVectorAsync(2, 4, y + 1, 1, back + 2, 3, stream));
+    HOLDS(cudaStreamSynchronize(stream) == cudaSuccess);
+    HOLDS(back[0] == 1 && back[1] == 2 && back[2] == 3 && back[4] == 5 && back[5] == 5);
+    HOLDS(back[3] == 4);
     BLAS(cublasDestroy(handle));
     printf("cuBLAS agrees\n");
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import typer
 
@@ -60,6 +63,17 @@ def watch(gpu: GpuModel, models: list[Found], mode: Any) -> None:
 
     model_profile.follow_weft(mode, run)
     models.append(_Simulated(gpu, found))
+
+
+def end() -> NoReturn:
+    """Ends the process after a profile on a real GPU.
+
+    Threads of CUPTI may still run, and have crashed the interpreter while it freed its memory.
+    """
+    atexit._run_exitfuncs()  # those of the script
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def on_gpu(

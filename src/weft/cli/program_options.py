@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from weft.errors import Error
-from weft.frontends.files import PROGRAMS
+from weft.frontends.files import is_script
 
 PANEL = "CUDA programs"
 
@@ -72,19 +72,19 @@ class Build:
     gpus: int = 1
 
     def keywords(self, file: Path) -> dict[str, Any]:
-        """Keyword arguments for `frontends.program.run`; none for a script."""
+        """Keyword arguments for the `run` of a program or of a script."""
         values: dict[str, Any] = {
             "sources": list(self.sources or ()),
             "flags": self._flags(),
             "poison": self.poison,
         }
-        if file.suffix in PROGRAMS:
+        if not is_script(file):
             return {**values, "gpus": self.gpus}
-        if any(values.values()) or self.gpus != 1:
+        if any(values.values()):
             raise Error(
                 "compiler flags are for CUDA programs", got=str(file), next="leave them out"
             )
-        return {}
+        return {"gpus": self.gpus}
 
     def _flags(self) -> list[str]:
         lettered = {"-I": self.include, "-D": self.define, "-L": self.folder, "-l": self.library}

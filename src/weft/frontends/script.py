@@ -47,6 +47,7 @@ class Options(NamedTuple):
     gpu: str
     autotune: bool = False
     show_kernels: bool = False
+    gpus: int = 1
 
 
 def run(
@@ -56,6 +57,7 @@ def run(
     device: str | Selection = "sim",
     autotune: bool = False,
     show_kernels: bool = False,
+    gpus: int = 1,
     on_torch: Callable[[Any], None] | None = None,
 ) -> int:
     """Runs the script like `python path args...` and returns its exit code.
@@ -63,6 +65,7 @@ def run(
     device        "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     autotune      autotuners time all configurations instead of taking the first valid one
     show_kernels  prints the Triton kernels that `torch.compile` writes
+    gpus          what `torch.cuda.device_count` says; all ranks of a script share one simulation
     on_torch      called with the mode that sees every operation of torch, if it is imported
     """
     chosen = select(device)  # an unknown word is reported before the script begins
@@ -71,7 +74,7 @@ def run(
     if isinstance(code, int):
         return code
     if not chosen.real:
-        install(Options(chosen.simulated.key, autotune, show_kernels), on_torch)
+        install(Options(chosen.simulated.key, autotune, show_kernels, gpus), on_torch)
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     # Pickle and multiprocessing look up the script's classes in __main__.
@@ -152,7 +155,7 @@ def _line(error: BaseException) -> str:
 def install(options: Options, on_torch: Callable[[Any], None] | None = None) -> None:
     """Registers the hooks of all front ends, here and in Python processes that start later."""
     embedded.use(f"sim:{options.gpu}")
-    after_import({**_hooks(options), "torch": functools.partial(_torch, options.gpu, on_torch)})
+    after_import({**_hooks(options), "torch": functools.partial(_torch, options, on_torch)})
     stand_ins.install(supplied())
     os.environ[VARIABLE] = json.dumps(options)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -175,12 +178,12 @@ def _triton(options: Options) -> None:
     triton_front_end.install(options.gpu, autotune=options.autotune)
 
 
-def _torch(gpu: str, then: Callable[[Any], None] | None) -> None:
+def _torch(options: Options, then: Callable[[Any], None] | None) -> None:
     """Redirects CUDA tensors to the CPU and tracks tensors whose address is read."""
     from weft.frontends import addresses
     from weft.frontends.pytorch import redirect
 
-    mode = redirect.install(models.get(gpu), addresses.allow)
+    mode = redirect.install(models.get(options.gpu), addresses.allow, options.gpus)
     if then is not None:
         then(mode)
 

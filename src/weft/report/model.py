@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -73,7 +74,8 @@ def _summary(groups: Sequence[Group], peak: int, tuning: float) -> str:
 
 
 def next_step(groups: Sequence[Group]) -> str:
-    """The one change that promises most."""
+    """The one change that promises most. Copies from and to the host are left out."""
+    groups = [g for g in groups if not g.transfer] or groups
     total = sum(g.time for g in groups)
     calls = sum(g.calls for g in groups)
     if calls * LAUNCH_SECONDS > 2 * total:
@@ -82,12 +84,12 @@ def next_step(groups: Sequence[Group]) -> str:
             f'work {words.duration(total)}: torch.compile(model, mode="reduce-overhead")'
         )
     top = groups[0]
-    where = f"in {top.place.module}" if top.place.module else f"at {top.place.line}"
+    where = f"in {top.place.module}" if top.place.module else f"at {top.place.line or 'no line'}"
     share = f"{_share(top.time, total)} of the {'floor' if top.measured is None else 'time'}"
     if top.kernel:
         return (
-            f"Triton. {top.name} {where} has {share}: weft profile --kernel {top.name} shows its "
-            "lines"
+            f"Triton. {_short(top.name)} {where} has {share}: weft profile --kernel "
+            f"{_short(top.name)} shows its lines"
         )
     moved = [g for g in groups if not g.library and not g.kernel]
     part = sum(g.time for g in moved) / total
@@ -103,6 +105,12 @@ def next_step(groups: Sequence[Group]) -> str:
         f"CUDA. {top.name} {where} has {share}{_of_peak(top)}: "
         "use torch.autocast if it is float32, then write its kernel: weft climb matmul"
     )
+
+
+def _short(name: str) -> str:
+    """The name of a C++ kernel without its type, template arguments and parameters."""
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", plain)[0].rstrip() if name.startswith("void ") else name
 
 
 def _of_peak(group: Group) -> str:
@@ -160,7 +168,7 @@ def _row(group: Group, total: float) -> tuple[str, ...]:
         words.size(group.bytes),
         words.size(group.allocated),
         str(group.calls),
-        group.name,
+        _short(group.name),
         *group.place,
     )
 

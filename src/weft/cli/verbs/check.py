@@ -18,7 +18,7 @@ from weft.device.selection import Selection
 from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import CheckFailed, Error
 from weft.frontends import compute_sanitizer
-from weft.frontends.files import runner
+from weft.frontends.files import is_script, runner
 from weft.measure.check.workers import LIMIT, Outcome, check_file
 
 
@@ -143,7 +143,8 @@ def _sanitized(
     """Runs a program under the sanitizer and prints the findings; returns the exit code."""
     output = contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
     keywords = build.keywords(file)
-    if json and keywords:  # a program is a process of its own, which a redirection does not reach
+    # A program is a process of its own, which a redirection does not reach.
+    if json and not is_script(file):
         keywords["stdout"] = sys.stderr.fileno()
     weft.progress.enabled = not json
     # Findings are collected, so that one run reports those of all launches.

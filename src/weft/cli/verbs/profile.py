@@ -82,7 +82,7 @@ def run(
         profiled = model_of.on_gpu(file, args, chosen, output) if whole else None
         if profiled is not None:
             _model(file, profiled, [], trace, json)
-            return
+            model_of.end()
         _on_gpu(*launched(file, args, kernel, launch, chosen), html, json)
         return
     if other is not None:
@@ -190,7 +190,7 @@ def _profiles(
         words = program_options.words((), args)
         settings = build.keywords(file)
         if is_script(file):
-            settings = {"on_torch": functools.partial(model_of.watch, device.model, models)}
+            settings |= {"on_torch": functools.partial(model_of.watch, device.model, models)}
         code = runner(file).run(str(file), words, device=device, **settings)
     if code:
         raise typer.Exit(code)  # the program has printed why it failed

@@ -77,7 +77,7 @@ def run(
     arguments = program_options.words(args, program_args)
     specific = build.keywords(file)
     if is_script(file):
-        specific = {"autotune": autotune, "show_kernels": show_kernels}
+        specific |= {"autotune": autotune, "show_kernels": show_kernels}
     elif autotune or show_kernels:
         raise Error(
             "--autotune and --show-kernels are for scripts", got=str(file), next="leave them out"

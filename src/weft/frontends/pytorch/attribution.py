@@ -39,6 +39,8 @@ class Attribution:
         self._next_range = 0
         self._names: dict[int, str] = {}
         self._forward: dict[int, Place] = {}
+        self._lines: dict[str, str] = {}
+        """Of the last operation in the forward pass of a module."""
 
     def install(self) -> None:
         """Follows all modules and optimizers from now on."""
@@ -59,12 +61,14 @@ class Attribution:
         """Of the operation that runs now."""
         node = torch._C._current_autograd_node()
         if node is not None and self._stack:
-            # A checkpoint computes its forward pass again.
-            return Place(self._owner(), _line(), f"{node.name()}, recomputed")
+            # A checkpoint computes its forward pass again, on a GPU in a thread without user code.
+            owner = self._owner()
+            return Place(owner, self._lines.get(owner) or _line(), f"{node.name()}, recomputed")
         if node is not None:
             forward = self._forward.get(node._sequence_nr(), Place(line=_line()))
             return forward._replace(node=node.name())
         place = Place(self._owner(), _line())
+        self._lines[place.module] = place.line
         # The node of a forward operation is made just before the operation runs.
         self._forward.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
         return place
@@ -112,5 +116,10 @@ def _line() -> str:
 @functools.cache
 def _is_users(path: str) -> bool:
     """False for libraries and for the code that `torch.compile` writes into the cache."""
-    others = (*_LIBRARIES, os.path.realpath(str(cache.directory())))
-    return os.path.isfile(path) and not os.path.realpath(path).startswith(others)
+    real = os.path.realpath(path)
+    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
+    folders = (str(cache.directory()), *filter(None, [compiled]))
+    others = (*_LIBRARIES, *map(os.path.realpath, folders))
+    # Inductor's own choice is such a folder for each user.
+    generated = f"{os.sep}torchinductor_" in real
+    return os.path.isfile(path) and not generated and not real.startswith(others)

@@ -76,6 +76,13 @@ class Group:
     kernels: tuple[str, ...] = ()
 
     @property
+    def transfer(self) -> bool:
+        """True if a real GPU only copied from or to the host."""
+        return bool(self.kernels) and all(
+            name.startswith(("Memcpy HtoD", "Memcpy DtoH")) for name in self.kernels
+        )
+
+    @property
     def time(self) -> float:
         """The measured time, or the least time."""
         return self.seconds if self.measured is None else self.measured

@@ -19,7 +19,7 @@ from weft.measure.profile import floor
 
 _TENSOR_CORES = {torch.float16: "f16", torch.bfloat16: "bf16"}
 _NO_KERNEL = ("empty", "new_empty", "empty_like", "empty_strided",
-              "new_empty_strided", "_local_scalar_dense",
+              "new_empty_strided",
               "lift_fresh", "resize_", "set_")  # fmt: skip
 """Operations that launch nothing on a GPU."""
 

@@ -1,4 +1,4 @@
-"""Replaces functions of `torch.cuda` for one simulated device.
+"""Replaces functions of `torch.cuda` for simulated devices.
 
 Launches are synchronous, so streams and synchronisation do nothing, and events record the current
 time. The functions were chosen by their frequency in public code.
@@ -21,7 +21,7 @@ _TENSOR_TYPES = (
 )  # fmt: skip
 
 
-def functions(model: GpuModel, tracker: memory.Tracker) -> dict[str, Any]:
+def functions(model: GpuModel, tracker: memory.Tracker, gpus: int) -> dict[str, Any]:
     """The names of `torch.cuda`. Each has its own object.
 
     TorchDynamo finds rules for functions by object identity and rejects an object with two rules.
@@ -34,12 +34,11 @@ def functions(model: GpuModel, tracker: memory.Tracker) -> dict[str, Any]:
         "default_stream": streams.default,
         "get_device_properties": always(_properties(model)),
         "get_device_name": always(f"{model.name}, simulated"),
-        "current_device": always(0),
-        "set_device": nothing(),
+        **_current(),
         "_exchange_device": always(0),
         "_maybe_exchange_device": always(0),
         "set_stream": streams.set_current,
-        "device_count": always(1),
+        "device_count": always(gpus),
         "Stream": streams.Stream,
         "ExternalStream": streams.ExternalStream,
         "Event": clock.Event,
@@ -67,6 +66,17 @@ def functions(model: GpuModel, tracker: memory.Tracker) -> dict[str, Any]:
         "_lazy_init": nothing(),
         "_is_compiled": always(True),
     }
+
+
+def _current() -> dict[str, Any]:
+    """The number of the current device, which ranks choose; the tensors of all are the same."""
+    chosen = [0]
+
+    def set_device(device: Any) -> None:
+        index = device if isinstance(device, int) else torch.device(device).index
+        chosen[0] = chosen[0] if index is None or index < 0 else index
+
+    return {"current_device": lambda: chosen[0], "set_device": set_device}
 
 
 def _random_numbers() -> dict[str, Any]:

@@ -33,6 +33,7 @@ class GpuProfile:
         self.tuning = 0.0
         """Seconds that autotuners took on the GPU; their launches are in no row."""
         self._model: Any = None
+        self._leave: Hook = _nothing
         self._profiler: Any = None
         self._record: Callable[..., None] | None = None
         self._count = 0
@@ -43,6 +44,8 @@ class GpuProfile:
             "torch": self._torch,
             "triton": self._triton,
             "torch._dynamo.device_interface": _dynamo,
+            "torch._inductor.compile_fx": self._compiler,
+            "torch._inductor.runtime.benchmarking": self._benchmarking,
             "torch._inductor.runtime.triton_heuristics": self._inductor,
         }
 
@@ -54,6 +57,7 @@ class GpuProfile:
     def _calls(self) -> list[Call]:
         if self._model is None or not self._model.calls:
             return []
+        self._leave()
         times = self._times()
         self.tuning = times.tuning
         calls = [replace(c, kernels=times.marked.get(c.number, ())) for c in self._model.calls]
@@ -112,7 +116,8 @@ class GpuProfile:
         self._model = model_profile.ModelProfile(self.gpu)
         mode = GpuOperations(self.mark)
         self._record = self._model.watch(mode)
-        mode.__enter__()  # until the end of the script
+        mode.__enter__()
+        self._leave = lambda: mode.__exit__(None, None, None)
         model_profile.follow_weft(mode, self._launch)
 
     def _launch(self, name: str, arguments: Sequence[Any], launch: Callable[[], Any]) -> Any:
@@ -150,8 +155,18 @@ class GpuProfile:
         for name in ("benchmark_all_configs", "coordinate_descent_tuning"):
             self._ignore(tuner, name)
 
+    def _compiler(self) -> None:
+        # It also times products with padded operands.
+        self._ignore(sys.modules["torch._inductor.compile_fx"], "compile_fx")
+
+    def _benchmarking(self) -> None:
+        """What the compiler times later, such as for a backward pass."""
+        for owner in vars(sys.modules["torch._inductor.runtime.benchmarking"]).values():
+            if isinstance(owner, type) and "benchmark_gpu" in vars(owner):
+                self._ignore(owner, "benchmark_gpu")
+
     def _ignore(self, owner: Any, name: str) -> None:
-        """Marks what a method launches as the work of an autotuner."""
+        """Marks what a function launches as the work of an autotuner."""
         plain = getattr(owner, name)
 
         @functools.wraps(plain)
@@ -160,6 +175,10 @@ class GpuProfile:
                 return plain(*args, **options)
 
         setattr(owner, name, ignored)
+
+
+def _nothing() -> None:
+    """Nothing is installed yet."""
 
 
 def _dynamo() -> None:

@@ -28,10 +28,11 @@ class Generator(torch.Generator):  # type: ignore[misc]
         return super().__new__(cls)
 
 
-def replacements(model: GpuModel, tracker: memory.Tracker) -> Replaced:
+def replacements(model: GpuModel, tracker: memory.Tracker, gpus: int) -> Replaced:
     """All replacements, `torch.cuda` included."""
     merged: Replaced = {}
-    for table in (_main(cuda.functions(model, tracker)), _optimizers(), amp.replacements()):
+    functions = cuda.functions(model, tracker, gpus)
+    for table in (_main(functions), _optimizers(), amp.replacements()):
         for owner, replaced in table.items():
             merged.setdefault(owner, {}).update(replaced)
     return merged

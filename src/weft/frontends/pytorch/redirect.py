@@ -24,12 +24,15 @@ from weft.frontends.pytorch.streams import DEVICE
 _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
 
+_MODULE_TO = torch._C._nn._parse_to
+"""What `nn.Module.to` does with its arguments."""
+
 Noticed = Callable[[Any], None]
 
 _installed = False
 
 
-def install(model: GpuModel, address_taken: Noticed) -> operations.Operations:
+def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operations.Operations:
     """Installs the redirection and returns the mode that sees every operation.
 
     `address_taken` is called with tensors whose address is read.
@@ -39,7 +42,7 @@ def install(model: GpuModel, address_taken: Noticed) -> operations.Operations:
     # Of the CPU's library; a GPU has its own.
     warnings.filterwarnings("ignore", "mkldnn_matmul failed")
     tracker = memory.Tracker()
-    for owner, replaced in modules.replacements(model, tracker).items():
+    for owner, replaced in modules.replacements(model, tracker, gpus).items():
         for name, value in replaced.items():
             setattr(owner, name, value)
     mode = operations.Operations(tracker)
@@ -115,6 +118,8 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
             options["device"] = "cpu"  # inside `with torch.device("cuda"):`
         if func is torch.Tensor.to:
             args = [args[0], *(_index_on_cpu(value) for value in args[1:2]), *args[2:]]
+        elif func is _MODULE_TO:
+            args = [*(_index_on_cpu(value) for value in args[:1]), *args[1:]]
         elif _makes(func):
             args = [on_cpu(value) for value in args]
         # Pinning needs a CUDA driver.

@@ -126,6 +126,14 @@ cublasStatus_t cublasSetMatrix(int rows, int columns, int size, const void *a, i
                                int ldb);
 cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *a, int lda, void *b,
                                int ldb);
+cublasStatus_t cublasSetVectorAsync(int n, int size, const void *x, int incx, void *y, int incy,
+                                    cudaStream_t stream);
+cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx, void *y, int incy,
+                                    cudaStream_t stream);
+cublasStatus_t cublasSetMatrixAsync(int rows, int columns, int size, const void *a, int lda,
+                                    void *b, int ldb, cudaStream_t stream);
+cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int size, const void *a, int lda,
+                                    void *b, int ldb, cudaStream_t stream);
 
 #define WEFT_BLAS_OF(S, s, T)                                                                      \
     cublasStatus_t cublas##S##axpy_v2(cublasHandle_t, int n, const T *alpha, const T *x, int incx, \

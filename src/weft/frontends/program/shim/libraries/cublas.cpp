@@ -193,11 +193,29 @@ API cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void *
     return copied(cudaMemcpy2D(b, size_t(ldb) * size, a, size_t(lda) * size, size_t(rows) * size,
                                columns, cudaMemcpyDeviceToHost));
 }
+API cublasStatus_t cublasSetMatrixAsync(int rows, int columns, int size, const void *a, int lda,
+                                        void *b, int ldb, cudaStream_t stream) {
+    return copied(cudaMemcpy2DAsync(b, size_t(ldb) * size, a, size_t(lda) * size,
+                                    size_t(rows) * size, columns, cudaMemcpyHostToDevice, stream));
+}
+API cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int size, const void *a, int lda,
+                                        void *b, int ldb, cudaStream_t stream) {
+    return copied(cudaMemcpy2DAsync(b, size_t(ldb) * size, a, size_t(lda) * size,
+                                    size_t(rows) * size, columns, cudaMemcpyDeviceToHost, stream));
+}
 API cublasStatus_t cublasSetVector(int n, int size, const void *x, int incx, void *y, int incy) {
     return cublasSetMatrix(1, n, size, x, incx, y, incy);
 }
 API cublasStatus_t cublasGetVector(int n, int size, const void *x, int incx, void *y, int incy) {
     return cublasGetMatrix(1, n, size, x, incx, y, incy);
+}
+API cublasStatus_t cublasSetVectorAsync(int n, int size, const void *x, int incx, void *y, int incy,
+                                        cudaStream_t stream) {
+    return cublasSetMatrixAsync(1, n, size, x, incx, y, incy, stream);
+}
+API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx, void *y, int incy,
+                                        cudaStream_t stream) {
+    return cublasGetMatrixAsync(1, n, size, x, incx, y, incy, stream);
 }
 
 // ---- vectors and matrices, single and double ----------------------------------------------------
