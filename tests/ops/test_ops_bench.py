@@ -286,7 +286,7 @@ def test_a_process_that_cannot_start() -> None:
 
 def test_every_row_of_host_times_calls_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host.library, "call", lambda name: lambda *args: None)
-    assert {row.op for row in host.times((), "cpu", clock)} == set(host.HOST)
+    assert {row.op for row in host.times(list(host.HOST), "cpu", clock)} == set(host.HOST)
 
 
 def test_compiling_ends_at_its_time() -> None:

@@ -25,7 +25,9 @@ from weft.ops.bind import autocast, batching
 from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
 from weft.ops.eager import PLAIN
-from weft.ops.plan import layout
+from weft.ops.native import trace
+from weft.ops.native.recorder import Recorders
+from weft.ops.plan import Plan, layout
 from weft.ops.runner import Run, runner
 from weft.ops.target import target
 
@@ -38,14 +40,18 @@ class Entry(NamedTuple):
 
     guard    returns whether tensors have the layouts of the plan
     options  the arguments that are not tensors
+    record   the functions that run it and record its gradient
     """
 
     guard: Guard
     run: Run
     options: tuple[Any, ...]
+    plan: Plan
+    device: torch.device
+    record: Recorders
 
 
-_NONE = Entry(never, lambda *tensors: None, ())
+_NONE = Entry(never, lambda *tensors: None, (), Plan((), ()), torch.device("cpu"), Recorders())
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class Definition:
     planless    an expression of the arguments: no plan is looked up for calls where it is true
     public      True for an op that users call, False for one that calls are redirected to
     varying     the int arguments that no plan depends on; kernels get them as `plan.Word`
+    traceable   False if `backward` does more than to call ops: it looks at the state of autograd,
+                or launches kernels
     """
 
     name: str
@@ -83,6 +91,7 @@ class Definition:
     planless: str = "False"
     public: bool = True
     varying: tuple[str, ...] = ()
+    traceable: bool = True
 
 
 @dataclass
@@ -100,6 +109,9 @@ class Function:
         self.tensors = [a.name for a in self.arguments if "Tensor" in str(a.type)]
         self.op = self._register()
         self.call, self.compute = self._written()
+        room = self.call.__globals__
+        room["dispatch"], room["recorded"] = self._slow_paths()
+        trace.OPS[self.definition.name] = self
 
     def request(self, *args: Any) -> Request:
         """The request of a call; raises for invalid arguments."""
@@ -123,10 +135,22 @@ class Function:
         """The candidates for a request and the chosen one."""
         return choose(request, self.definition.candidates(request))
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a call with equal layouts and options does the same; see `native.trace.Op`."""
+        return not self.definition.varying and not self._tracked
+
+    def entry(self, *args: Any) -> Entry:
+        """The plan of a call, which is made if it is new."""
+        found: Entry = self.call.__globals__["find"](*args)
+        return found
+
     def run_of(self, request: Request, device: torch.device) -> Run:
         """The function that runs the chosen plan: it takes the tensors, then what varies."""
-        plan = self.choice(request).used.build()
-        return runner(plan, len(request.inputs), device, len(self.definition.varying))
+        return self._run_of(self.choice(request).used.build(), device)
+
+    def _run_of(self, plan: Plan, device: torch.device) -> Run:
+        return runner(plan, len(self.tensors), device, len(self.definition.varying))
 
     def forget(self) -> None:
         """Drops all plans: the next call of each kind chooses its kernel again."""
@@ -152,29 +176,12 @@ class Function:
     # ---- the fast path -------------------------------------------------------------------------
     def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Generates both functions as source text, so that a call has no loop over arguments."""
-        names = [a.name for a in self.arguments]
-        options = [arguments.key(a) for a in self.arguments if self._is_option(a)]
-        keyed = [a for a in self.arguments if a.name not in self.definition.varying]
-        text = _TEXT.format(
-            name=self.definition.name,
-            signature=", ".join(map(arguments.parameter, self.arguments)),
-            given=", ".join(names),
-            tensors=", ".join(self.tensors),
-            inputs=", ".join((*self.tensors, *self.definition.varying)),
-            plain=" and ".join(map(arguments.plain, map(self._argument, self.tensors))),
-            modes=_MODES,
-            planless=self.definition.planless,
-            wants_grad=" or ".join(map(arguments.wants_grad, map(self._argument, self.tensors))),
-            same_options=f"entry.options == ({', '.join(options)},) and " if options else "",
-            key=", ".join(map(arguments.key, keyed)),
-        )
-        dispatch, recorded = self._slow_paths()
+        text = _TEXT.format(**self._words())
         room: dict[str, Any] = {
             "PLAIN": frozenset(PLAIN),
             "ad": forward_ad,
             "autocast": torch._C._is_any_autocast_enabled,
             "compiling": torch.compiler.is_compiling,
-            "dispatch": dispatch,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "function_modes": torch._C._len_torch_function_stack,
             "functorch": torch._C._functorch.peek_interpreter_stack,
@@ -183,16 +190,37 @@ class Function:
             "make": self._make,
             "plans": self.plans,
             "profiled": torch.autograd._profiler_enabled,
-            "recorded": recorded,
             "traced": torch._C._get_tracing_state,
         }
-        # The text has only argument names from the schema, which torch has validated.
-        exec(compile(text, f"<weft.ops.{self.definition.name}>", "exec"), room)
+        self._compile(text, room)
         call, compute = room[self.definition.name], room["compute"]
         call.__doc__, call.__module__ = self.definition.doc, "weft.ops"
         call.op, call.definition, call.name = self, self.op, f"weft::{self.definition.name}"
         call.verify = functools.partial(verify, call)
         return call, compute
+
+    def _words(self) -> dict[str, str]:
+        """What the texts of the generated functions are filled in with."""
+        options = [arguments.key(a) for a in self.arguments if self._is_option(a)]
+        keyed = [a for a in self.arguments if a.name not in self.definition.varying]
+        tensors = [self._argument(name) for name in self.tensors]
+        return {
+            "name": self.definition.name,
+            "signature": ", ".join(map(arguments.parameter, self.arguments)),
+            "given": ", ".join(a.name for a in self.arguments),
+            "tensors": ", ".join(self.tensors),
+            "inputs": ", ".join((*self.tensors, *self.definition.varying)),
+            "plain": " and ".join(map(arguments.plain, tensors)),
+            "modes": _MODES,
+            "planless": self.definition.planless,
+            "wants_grad": " or ".join(map(arguments.wants_grad, tensors)),
+            "same_options": f"entry.options == ({', '.join(options)},) and " if options else "",
+            "key": ", ".join(map(arguments.key, keyed)),
+        }
+
+    def _compile(self, text: str, room: dict[str, Any]) -> None:
+        # The text has only argument names from the schema, which torch has validated.
+        exec(compile(text, f"<weft.ops.{self.definition.name}>", "exec"), room)
 
     def _slow_paths(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """(any call without a plan, a call of plain tensors that needs a gradient)."""
@@ -221,13 +249,33 @@ class Function:
         results  how many results it returns; see `eager.differentiable`
         """
         d = self.definition
-        # torch tracks what is written, and looks into lists of tensors.
-        tracked = any(a.alias_info or "List[Tensor" in str(a.type) for a in self.arguments)
-        if d.backward is None or d.setup is None or tracked:
+        if d.backward is None or d.setup is None or self._tracked:
             return None
-        return eager.differentiable(
+        in_python = eager.differentiable(
             d.name, lambda *args: self.compute(*args), d.setup, d.backward, results
         )
+
+        def learn(entry: Entry, *args: Any) -> Any:
+            """Records a call that its plan has no recipe for."""
+            result = NotImplemented
+            if entry.record.add(self, entry, results, args):
+                result = entry.record[results](*self._inputs(args))
+            return in_python(*args) if result is NotImplemented else result
+
+        room, text = self.call.__globals__, _RECORD.format(results=results, **self._words())
+        room[f"learn_{results}"] = learn
+        self._compile(text, room)
+        record: Callable[..., Any] = room[f"record_{results}"]
+        return record
+
+    @property
+    def _tracked(self) -> bool:
+        """Whether torch tracks what the op writes, or looks into lists of tensors."""
+        return any(a.alias_info or "List[Tensor" in str(a.type) for a in self.arguments)
+
+    def _inputs(self, args: Sequence[Any]) -> list[Any]:
+        pairs = zip(self.arguments, args, strict=True)
+        return [value for a, value in pairs if a.name in self.tensors]
 
     def _is_option(self, argument: Any) -> bool:
         """Whether a plan depends on this argument, which is no tensor."""
@@ -242,14 +290,16 @@ class Function:
         names = [a.name for a in self.arguments]
         inputs = [a for a, n in zip(args, names, strict=True) if n in self.tensors]
         device = next(t.device for t in inputs if t is not None)
-        made = self.run_of(request, device)
+        plan = self.choice(request).used.build()
+        made = self._run_of(plan, device)
         if any(t is not None and _may_be_lazy(t) for t in inputs):
             made = self._resolving(made, args)
         on_gpu = device.type == "cuda"
         pairs = zip(self.arguments, args, strict=True)
         options = tuple(arguments.option(a, value) for a, value in pairs if self._is_option(a))
         # The guard saves a dictionary lookup; a simulated launch takes far longer than that.
-        entry = Entry(guard(inputs, PLAIN) if on_gpu else never, made, options)
+        same = guard(inputs, PLAIN) if on_gpu else never
+        entry = Entry(same, made, options, plan, device, Recorders())
         # Dropping all is cheaper than tracking the last use of each.
         if len(self.plans) >= REMEMBERED:
             self.plans.clear()
@@ -284,32 +334,38 @@ _MODES = (
 """An expression that is true if a mode of torch must see the op."""
 _TEXT = """
 def {name}({signature}):
-    global last
     if not ({planless}) and not compiling():
         entry = last
-        if (
-            {same_options}entry.guard({tensors}) and not (({wants_grad}) and grad())
-            and not ({modes})
-        ):
-            return entry.run({inputs})
+        if {same_options}entry.guard({tensors}) and not ({modes}):
+            if not (({wants_grad}) and grad()):
+                return entry.run({inputs})
+            result = entry.record[0]({tensors})
+            return recorded({given}) if result is NotImplemented else result
         if {plain} and not ({modes}):
             if ({wants_grad}) and grad():
                 return recorded({given})
-            try:
-                entry = plans.get(({key},))
-            except (TypeError, RuntimeError):
-                entry = None
+            entry = known({given})
             if entry is not None:
-                last = entry
                 return entry.run({inputs})
     return dispatch({given})
 
 
-def compute({signature}):
+def known({given}):
+    global last
+    try:
+        entry = plans.get(({key},))
+    except (TypeError, RuntimeError):
+        return None
+    if entry is not None:
+        last = entry
+    return entry
+
+
+def find({given}):
     global last
     entry = last
     if {same_options}entry.guard({tensors}):
-        return entry.run({inputs})
+        return entry
     try:
         plan_key = ({key},)
         entry = plans.get(plan_key)
@@ -318,7 +374,24 @@ def compute({signature}):
     if entry is None:
         entry = make(plan_key, {given})
     last = entry
+    return entry
+
+
+def compute({signature}):
+    entry = last
+    if not ({same_options}entry.guard({tensors})):
+        entry = find({given})
     return entry.run({inputs})
+"""
+
+
+_RECORD = """
+def record_{results}({given}):
+    entry = last
+    if not ({same_options}entry.guard({tensors})):
+        entry = find({given})
+    result = entry.record[{results}]({tensors})
+    return learn_{results}(entry, {given}) if result is NotImplemented else result
 """
 
 

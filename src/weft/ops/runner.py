@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from weft.device import devices
-from weft.device.base import LaunchConfig
+from weft.device.base import LaunchConfig, PreparedLaunch
 from weft.device.gpu.addressed_launch import Launch, addressed
-from weft.ops.plan import COUNTERS, Buffer, Constant, Counters, Plan, Pointer, Step, Word, result
+from weft.ops.plan import (
+    COUNTERS,
+    Argument,
+    Buffer,
+    Constant,
+    Counters,
+    Plan,
+    Pointer,
+    Step,
+    Word,
+    result,
+)
 
 Run = Callable[..., Any]
 """Takes the input tensors (None for an omitted one), then the words; returns the outputs."""
@@ -63,7 +74,7 @@ def _value(argument: Any, memory: Sequence[Any], words: Sequence[int], zeros: to
     if isinstance(argument, Word):
         return words[argument.number]
     if isinstance(argument, Constant):
-        return _constant(argument, torch.device("cpu"))
+        return constant(argument, torch.device("cpu"))
     if not isinstance(argument, Pointer):
         return argument
     tensor = memory[argument.number]
@@ -85,13 +96,13 @@ def _on_gpu(plan: Plan, count: int, device: torch.device, words: int) -> Run:
         make = "zeros" if buffer.zeroed else "empty"
         lines.append(f"    {names[count + i]} = {make}(shape{i}, strides{i}, dtype{i})")
     if any(isinstance(a, Counters) for step in plan.steps for a in step.args):
-        room["counters"] = functools.partial(_counters, device)
+        room["counters"] = functools.partial(counters, device)
         lines.append("    counts = counters()")
     for i, step in enumerate(plan.steps):
         launch = _launch(step, device.index or 0)
         room |= {f"fast{i}": launch.fast, f"slow{i}": launch.slow, f"keep{i}": launch.keep}
         constants = [a for a in step.args if isinstance(a, Constant)]
-        room |= {_label(a): _constant(a, device).data_ptr() for a in constants}
+        room |= {_label(a): constant(a, device).data_ptr() for a in constants}
         addresses = ", ".join(_address(a, names) for a in step.args if _is_address(a))
         lines.append(f"    if fast{i}({addresses}): slow{i}({addresses})")
     outputs = names[count : count + len(plan.outputs)]
@@ -102,16 +113,33 @@ def _on_gpu(plan: Plan, count: int, device: torch.device, words: int) -> Run:
     return made
 
 
-def _launch(step: Step, device: int) -> Launch:
+class Prepared(NamedTuple):
+    """A launch whose addresses are open.
+
+    open  the arguments that each call sets, and where they are in the parameter block
+    """
+
+    launch: PreparedLaunch
+    params: bytes
+    open: list[tuple[Argument, int]]
+
+
+def prepare(step: Step, device: int) -> Prepared:
+    """Loads the kernel of a step on a GPU."""
     config = LaunchConfig(_three(step.grid), _three(step.block), step.shared)
     kernel, packer = step.kernel, step.kernel.packer
     params = packer.pack([_open(a) if _is_address(a) else a for a in step.args])[0]
     fields = zip(step.args, packer.params, strict=True)
-    offsets = [field.offset for argument, field in fields if _is_address(argument)]
+    offsets = [(argument, field.offset) for argument, field in fields if _is_address(argument)]
     gpu = devices.real(device)
     kernel.check(config, gpu)
     launch = gpu.prepare(kernel.program.on(gpu), kernel.entry, config, packer)
-    return addressed(launch, params, offsets, torch.Tensor)
+    return Prepared(launch, params, offsets)
+
+
+def _launch(step: Step, device: int) -> Launch:
+    launch, params, arguments = prepare(step, device)
+    return addressed(launch, params, [offset for _, offset in arguments], torch.Tensor)
 
 
 def _is_address(argument: Any) -> bool:
@@ -165,18 +193,18 @@ def _zeros(device: torch.device) -> Callable[..., torch.Tensor]:
 _CONSTANTS: dict[tuple[str, torch.device], torch.Tensor] = {}
 
 
-def _constant(constant: Constant, device: torch.device) -> torch.Tensor:
+def constant(table: Constant, device: torch.device) -> torch.Tensor:
     """The tensor of a constant on a device; it is kept, because plans have its address."""
-    key = (constant.name, device)
+    key = (table.name, device)
     if key not in _CONSTANTS:
-        _CONSTANTS[key] = constant.make().to(device)
+        _CONSTANTS[key] = table.make().to(device)
     return _CONSTANTS[key]
 
 
 _SHARED_COUNTERS: dict[tuple[int, int], torch.Tensor] = {}
 
 
-def _counters(device: torch.device) -> int:
+def counters(device: torch.device) -> int:
     """The address of zeros shared by launches of the current stream.
 
     A graph gets its own zeros, which each replay clears: a replay may overlap launches of other

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from weft.device import arrays, driver
 from weft.device.base import PreparedLaunch
 from weft.device.gpu import machine, native_launch, streams
+from weft.device.gpu.call import Call
 from weft.device.gpu.plan import GpuPlan
 
 
@@ -32,16 +33,7 @@ def addressed(
     launch: PreparedLaunch, params: bytes, offsets: Sequence[int], torch_tensor: Any
 ) -> Launch:
     """A launch on a real GPU with the pointers at `offsets` of its parameter block left open."""
-    assert isinstance(launch, GpuPlan)
-    call = launch.call
-    current = streams.getter("torch")
-
-    def slow(*addresses: int) -> None:
-        block = bytearray(params)
-        for offset, address in zip(offsets, addresses, strict=True):
-            struct.pack_into("<Q", block, offset, address % 2**64)
-        call.run(bytes(block), current(call.device))
-
+    slow, call = checked(launch, params, offsets), call_of(launch)
     exchange = getattr(torch_tensor, native_launch.EXCHANGE, None)
     fits = len(params) <= native_launch.ROOM and len(call.layout.offsets) <= native_launch.MANY
     known = driver.count() == 1 and machine.is_known_python() and fits
@@ -50,3 +42,22 @@ def addressed(
     words = [native_launch.address_word(offset) for offset in offsets]
     made = native_launch.make(call, None, arrays.exchange(exchange), words, params)
     return Launch(made.launch, slow, made)
+
+
+def checked(launch: PreparedLaunch, params: bytes, offsets: Sequence[int]) -> Callable[..., None]:
+    """The same launch in Python: it makes the context current where it is not, and raises."""
+    call, current = call_of(launch), streams.getter("torch")
+
+    def slow(*addresses: int) -> None:
+        block = bytearray(params)
+        for offset, address in zip(offsets, addresses, strict=True):
+            struct.pack_into("<Q", block, offset, address % 2**64)
+        call.run(bytes(block), current(call.device))
+
+    return slow
+
+
+def call_of(launch: PreparedLaunch) -> Call:
+    """The kernel and its configuration on a real GPU."""
+    assert isinstance(launch, GpuPlan)
+    return launch.call

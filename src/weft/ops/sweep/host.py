@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from weft.ops import library
+from weft.ops.native import build
 from weft.ops.sweep import time
 
 SHAPES = ((64, 64), (1, 1024))
-HOST: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+BACKWARD = " backward"
+"""The end of the names of rows that are forward plus backward."""
+Adapter = Callable[..., Any]
+"""(the op, x) -> the result of the call by the library."""
+Row = tuple[Adapter, Callable[[Any], Any]]
+
+HOST: dict[str, Row] = {
     "add": (lambda f, x: f(x, x), lambda x: x + x),
     "mul": (lambda f, x: f(x, x), lambda x: x * x),
     "exp": (lambda f, x: f(x), torch.exp),
@@ -26,6 +33,81 @@ HOST: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "matmul": (lambda f, x: f(x, x.t()), lambda x: torch.matmul(x, x.t())),
 }
 """The calls for the host time of each op, by the library and by torch."""
+
+
+def _rows(x: Any) -> Any:
+    """x as one head of attention or more, with 16 rows of 64."""
+    return x.view(1, -1, 16, 64)
+
+
+def _image(x: Any) -> Any:
+    """x as one square image."""
+    side = int(x.numel() ** 0.5)
+    return x.view(1, 1, side, side)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The tensors of the calls that are timed forward and backward, made from one of a shape."""
+
+    x: Any
+
+    def __post_init__(self) -> None:
+        x, last = self.x, self.x.shape[-1]
+
+        def leaf(*shape: int) -> Any:
+            return torch.randn(shape, device=x.device).requires_grad_()
+
+        values = {
+            "y": torch.rand_like(x), "labels": torch.zeros(x.shape[0], dtype=torch.long,
+                                                           device=x.device),
+            "weight": leaf(last), "bias": leaf(last), "matrix": leaf(last, last),
+            "filters": leaf(8, 1, 3, 3), "table": leaf(32, 64),
+            "image": _image(x.detach()).clone().requires_grad_(),
+            "heads": _rows(x.detach()).clone().requires_grad_(),
+        }  # fmt: skip
+        self.__dict__.update(values)
+
+
+_Both = tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]
+GRADIENTS: dict[str, _Both] = {
+    "add": (lambda f, i: f(i.x, i.x), lambda i: i.x + i.x),
+    "mul": (lambda f, i: f(i.x, i.y), lambda i: i.x * i.y),
+    "exp": (lambda f, i: f(i.x), lambda i: torch.exp(i.x)),
+    "silu": (lambda f, i: f(i.x), lambda i: functional.silu(i.x)),
+    "gelu": (lambda f, i: f(i.x), lambda i: functional.gelu(i.x)),
+    "sum": (lambda f, i: f(i.x, -1), lambda i: torch.sum(i.x, -1)),
+    "softmax": (lambda f, i: f(i.x), lambda i: torch.softmax(i.x, -1)),
+    "log_softmax": (lambda f, i: f(i.x), lambda i: torch.log_softmax(i.x, -1)),
+    "mse_loss": (lambda f, i: f(i.x, i.y), lambda i: functional.mse_loss(i.x, i.y)),
+    "smooth_l1_loss": (lambda f, i: f(i.x, i.y), lambda i: functional.smooth_l1_loss(i.x, i.y)),
+    "cross_entropy": (
+        lambda f, i: f(i.x, i.labels), lambda i: functional.cross_entropy(i.x, i.labels)
+    ),
+    "layer_norm": (
+        lambda f, i: f(i.x, i.weight.shape, i.weight, i.bias),
+        lambda i: functional.layer_norm(i.x, i.weight.shape, i.weight, i.bias),
+    ),
+    "rms_norm": (
+        lambda f, i: f(i.x, i.weight.shape, i.weight),
+        lambda i: functional.rms_norm(i.x, i.weight.shape, i.weight),
+    ),
+    "max_pool2d": (lambda f, i: f(i.image, 2), lambda i: functional.max_pool2d(i.image, 2)),
+    "avg_pool2d": (lambda f, i: f(i.image, 2), lambda i: functional.avg_pool2d(i.image, 2)),
+    "matmul": (lambda f, i: f(i.x, i.matrix), lambda i: torch.matmul(i.x, i.matrix)),
+    "linear": (
+        lambda f, i: f(i.x, i.matrix, i.bias), lambda i: functional.linear(i.x, i.matrix, i.bias)
+    ),
+    "conv2d": (lambda f, i: f(i.image, i.filters), lambda i: functional.conv2d(i.image, i.filters)),
+    "attention": (
+        lambda f, i: f(i.heads, i.heads, i.heads),
+        lambda i: functional.scaled_dot_product_attention(i.heads, i.heads, i.heads),
+    ),
+    "embedding": (
+        lambda f, i: f(i.labels, i.table), lambda i: functional.embedding(i.labels, i.table)
+    ),
+}  # fmt: skip
+"""The calls that are timed forward and backward, for the gradients of all tensors that have one."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +127,42 @@ def times(
     ops: Sequence[str] = (), device: str = "cuda", clock: time.Clock = time.host
 ) -> list[HostTime]:
     """The host's time of some ops, or of all that have a row."""
+    if device == "cuda":
+        build.started().wait()  # calls are recorded in Python until it has ended
     rows = []
     for shape in SHAPES:
         x = torch.randn(shape, device=device)
-        for name, (adapter, torch_call) in HOST.items():
+        inputs = _Inputs(x.clone().requires_grad_())
+        pairs = {name: _forward(name, x) for name in HOST}
+        pairs |= {f"{name}{BACKWARD}": _backward(name, inputs) for name in GRADIENTS}
+        for name, make in pairs.items():
             if ops and name not in ops:
                 continue
-            weft_call = functools.partial(adapter, library.call(name), x)
-            a, b = clock([weft_call, functools.partial(torch_call, x)])
+            a, b = clock(make())
             rows.append(HostTime(name, shape, 1e6 * a, 1e6 * b))
     return rows
+
+
+def _forward(name: str, x: Any) -> Callable[[], list[time.Function]]:
+    def make() -> list[time.Function]:
+        call, (adapter, torch_call) = library.call(name), HOST[name]
+        return [lambda: adapter(call, x), lambda: torch_call(x)]
+
+    return make
+
+
+def _backward(name: str, inputs: _Inputs) -> Callable[[], list[time.Function]]:
+    def make() -> list[time.Function]:
+        call, (adapter, torch_call) = library.call(name), GRADIENTS[name]
+        result = torch_call(inputs)
+        gradient = torch.ones_like(result)
+        leaves = [t for t in vars(inputs).values() if t.requires_grad]
+        known = torch.autograd.grad(result, leaves, gradient, allow_unused=True)
+        wanted = [t for t, g in zip(leaves, known, strict=True) if g is not None]
+        grad = torch.autograd.grad
+        return [
+            lambda: grad(adapter(call, inputs), wanted, gradient),
+            lambda: grad(torch_call(inputs), wanted, gradient),
+        ]
+
+    return make

@@ -347,6 +347,7 @@ DEFINITIONS = (
     ),
     Definition(
         name="cross_entropy_with_gradient",
+        traceable=False,
         schema=f"(Tensor input, Tensor target, Tensor? weight, {_OPTIONS}) -> (Tensor, Tensor)",
         doc="The loss, and its gradient with respect to the logits.",
         fake=lambda input, *rest: (_fake(input, *rest), input.new_empty(input.shape)),

@@ -1,0 +1,320 @@
+"""Calls that node.cpp records: torch sees them as it sees those recorded in Python."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import devices
+import weft
+
+torch = pytest.importorskip("torch")
+
+from torch.nn import functional  # noqa: E402
+
+from weft.ops import library  # noqa: E402
+from weft.ops.native import build, recorder, trace  # noqa: E402
+from weft.ops.sweep import host  # noqa: E402
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
+    # One compilation of torch's headers for all: the workers of pytest-xdist must not repeat it.
+    pytest.mark.xdist_group("native"),
+]
+
+
+def where() -> str:
+    return "cuda" if devices.current.name == "gpu" else "cpu"
+
+
+@pytest.fixture(autouse=True)
+def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(recorder, "ON_CPU", True)
+    found = build.started()
+    assert found.wait() is not None, found.failure
+    yield
+    for op in trace.OPS.values():
+        op.forget()  # type: ignore[attr-defined]  # the next test may record in Python
+
+
+def leaf(*shape: int) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator).to(where()).requires_grad_()
+
+
+def is_native(tensor: Any) -> bool:
+    return str(tensor.grad_fn.name()).startswith("weft_") and not hasattr(
+        tensor.grad_fn, "saved_tensors"
+    )
+
+
+def silu_slope(x: Any, gradient: Any = 1.0) -> Any:
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(functional.silu(x), x, torch.ones_like(x) * gradient)[0]
+
+
+# ---- every kind of op --------------------------------------------------------------------------
+@pytest.mark.parametrize("name", host.GRADIENTS)
+def test_an_op_and_its_gradients(name: str) -> None:
+    """Two calls, and gradients of three layouts: by the formula, then by its program."""
+    adapter, by_torch = host.GRADIENTS[name]
+    given, call = host._Inputs(leaf(16, 64)), library.call(name)
+    expected = by_torch(given)
+    leaves = [t for t in vars(given).values() if t.requires_grad]
+    flipped = torch.randn(tuple(expected.shape)[::-1], device=where())
+    one = torch.ones((), device=where())
+    gradients = [
+        torch.randn_like(expected),
+        one.expand(expected.shape),
+        flipped.permute(list(range(expected.dim() - 1, -1, -1))),
+    ]
+    for gradient in (*gradients, *gradients):
+        result = adapter(call, given)
+        assert is_native(result), result.grad_fn
+        got = torch.autograd.grad(result, leaves, gradient, allow_unused=True)
+        want = torch.autograd.grad(by_torch(given), leaves, gradient, allow_unused=True)
+        for a, b in zip(got, want, strict=True):
+            assert (a is None) == (b is None)
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_program_calls_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, one = leaf(4, 8), torch.ones(4, 8, device=where())
+    for _ in range(2):
+        torch.autograd.grad(weft.ops.silu(x), x, one)
+
+    def formula(*args: Any) -> Any:
+        raise AssertionError("the formula was called")
+
+    op = weft.ops.silu.op
+    monkeypatch.setattr(op, "definition", _replaced(op.definition, backward=formula))
+    (got,) = torch.autograd.grad(weft.ops.silu(x), x, one)
+    torch.testing.assert_close(got, silu_slope(x))
+    with pytest.raises(AssertionError, match="formula"):  # another layout has no program
+        torch.autograd.grad(weft.ops.silu(x), x, one.t().contiguous().t())
+
+
+def _replaced(definition: Any, **changes: Any) -> Any:
+    import dataclasses
+
+    return dataclasses.replace(definition, **changes)
+
+
+def test_one_tensor_as_two_arguments_then_two_tensors() -> None:
+    x, y, one = leaf(3, 8), leaf(8, 3).detach().t().contiguous(), torch.ones(3, 8, device=where())
+    y.requires_grad_()
+    (got,) = torch.autograd.grad(weft.ops.mul(x, x), x, one)
+    torch.testing.assert_close(got, 2 * x)
+    for _ in range(2):
+        got = torch.autograd.grad(weft.ops.mul(x, y), (x, y), one)
+        torch.testing.assert_close(got, (y, x))
+
+
+def test_only_wanted_gradients_are_computed() -> None:
+    x, fixed = leaf(3, 8), leaf(3, 8).detach()
+    one = torch.ones(3, 8, device=where())
+    for _ in range(2):
+        torch.testing.assert_close(torch.autograd.grad(weft.ops.mul(x, fixed), x, one)[0], fixed)
+        torch.testing.assert_close(torch.autograd.grad(weft.ops.mul(fixed, x), x, one)[0], fixed)
+
+
+# ---- autograd ----------------------------------------------------------------------------------
+def test_second_derivatives() -> None:
+    x = leaf(2, 8)
+    for _ in range(2):
+        (first,) = torch.autograd.grad(weft.ops.silu(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    (first,) = torch.autograd.grad(functional.silu(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(second, torch.autograd.grad(first.sum(), x)[0])
+
+
+def test_a_graph_is_used_twice_only_if_it_is_retained() -> None:
+    x = leaf(2, 8)
+    result = weft.ops.silu(x).sum()
+    first = torch.autograd.grad(result, x, retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(result, x), first)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(result, x)
+
+
+@pytest.mark.parametrize("which", ["input", "output"])
+def test_a_saved_tensor_that_was_modified(which: str) -> None:
+    x = leaf(2, 8)
+    inner = x * 1
+    result = weft.ops.silu(inner) if which == "input" else weft.ops.softmax(inner)
+    with torch.no_grad():
+        (inner if which == "input" else result).add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_hooks() -> None:
+    x, seen = leaf(2, 8), []
+    result = weft.ops.silu(x)
+    result.register_hook(lambda g: seen.append("result") or 2 * g)
+    x.register_hook(lambda g: seen.append("x"))
+    result.grad_fn.register_hook(lambda inputs, outputs: seen.append("node"))
+    result.sum().backward()
+    assert seen == ["result", "x", "node"] or seen == ["result", "node", "x"]
+    torch.testing.assert_close(x.grad, silu_slope(x, 2.0))
+
+
+def test_hooks_of_saved_tensors() -> None:
+    x, packed = leaf(2, 8), []
+
+    def pack(t: Any) -> Any:
+        packed.append(t.shape)
+        return t.double()  # another dtype: the layout is checked after it is unpacked
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t.float()):
+        result = weft.ops.silu(x)
+    result.sum().backward()
+    assert packed == [x.shape]
+    torch.testing.assert_close(x.grad, silu_slope(x))
+
+
+def test_checkpointed() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    x = leaf(2, 8)
+    checkpoint(weft.ops.silu, x, use_reentrant=False).sum().backward()
+    torch.testing.assert_close(x.grad, silu_slope(x))
+
+
+def test_a_result_without_a_gradient() -> None:
+    """Results that are not used have undefined gradients; those of integers have none."""
+    x = leaf(1, 1, 4, 4)
+    values, places = weft.ops.max_pool2d(x, 2, return_indices=True)
+    assert values.requires_grad and not places.requires_grad
+    values.sum().backward()
+    want = torch.zeros_like(x).flatten().index_fill(0, places.flatten(), 1).view_as(x)
+    torch.testing.assert_close(x.grad, want)
+
+
+def test_an_undefined_gradient() -> None:
+    class Nothing(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return None
+
+    x = leaf(2, 8)
+    for _ in range(2):
+        Nothing.apply(weft.ops.silu(x)).sum().backward()
+    assert x.grad is None or not x.grad.any()
+
+
+def test_anomaly_mode_names_the_op() -> None:
+    x = leaf(2, 8)
+    with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+        result = weft.ops.silu(x)
+        result.register_hook(lambda g: g * float("nan"))
+        with (
+            pytest.warns(UserWarning, match="Error detected in weft_silu"),
+            pytest.raises(RuntimeError, match=r"weft_silu.*nan"),
+        ):
+            result.sum().backward()
+
+
+def test_threads_share_a_plan() -> None:
+    wrong: list[float] = []
+
+    def work(seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(2, 8, generator=generator).to(where()).requires_grad_()
+        for _ in range(5):
+            (got,) = torch.autograd.grad(weft.ops.silu(x).sum(), x)
+            wrong.append(float((got - silu_slope(x)).abs().max()))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wrong) == 15 and max(wrong) < 1e-5
+
+
+def test_a_dropped_graph_frees_its_tensors() -> None:
+    x = leaf(2, 8)
+    weft.ops.silu(x)
+    inner = x * 1
+    result = weft.ops.silu(inner)
+    gone = weakref.ref(inner)
+    del inner, result
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_error_of_a_formula() -> None:
+    x, labels = leaf(2, 8), torch.zeros(2, dtype=torch.long, device=where())
+    weight = leaf(8)
+    loss = weft.ops.nll_loss(x, labels, weight)
+    with pytest.raises(weft.ArgumentError, match="no gradient"):
+        loss.backward()
+
+
+# ---- modes: the op is still seen by whoever must see it ----------------------------------------
+def test_modes_of_torch() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = leaf(2, 8)
+    weft.ops.silu(x).sum().backward()
+    with pytest.raises(RuntimeError, match="functorch transforms"):  # custom ops have none
+        torch.func.grad(lambda t: weft.ops.silu(t).sum())(x.detach())
+    torch.testing.assert_close(torch.func.vmap(weft.ops.silu)(x), functional.silu(x))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = weft.ops.silu(torch.empty(2, 8, device=where(), requires_grad=True))
+        fake.sum().backward()
+    with torch.autocast(where(), dtype=torch.bfloat16):
+        weft.ops.matmul(x, leaf(8, 2)).float().sum().backward()
+
+
+def test_a_mode_around_the_backward_pass_sees_its_ops() -> None:
+    class Seen(trace.TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x, names = leaf(2, 8), list[str]()
+    for _ in range(2):
+        result = weft.ops.silu(x).sum()
+        names.clear()
+        with Seen():
+            result.backward()
+    assert "weft.silu_backward.default" in names
+
+
+def test_a_subclass() -> None:
+    class Mine(torch.Tensor):  # type: ignore[misc]
+        pass
+
+    x = leaf(2, 8)
+    weft.ops.silu(x)
+    assert type(weft.ops.silu(x.as_subclass(Mine))) is Mine
+
+
+# ---- without it --------------------------------------------------------------------------------
+def test_calls_are_recorded_in_python_until_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build.started(), "module", None)
+    x = leaf(2, 8)
+    result = weft.ops.silu(x)
+    assert not is_native(result)
+    result.sum().backward()
+    torch.testing.assert_close(x.grad, silu_slope(x))
+
+
+def test_a_compiler_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    broken = tmp_path / "node.cpp"
+    broken.write_text("#error nothing to compile\n")
+    monkeypatch.setattr(build, "SOURCE", broken)
+    made = build.Build()
+    assert made.wait() is None and "nothing to compile" in made.failure
