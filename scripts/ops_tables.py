@@ -168,6 +168,35 @@ def compile_table(table: Table) -> str:
     return f"{_where(timed.values())}. {about}\n\n{table(header, rows)}"
 
 
+def host_table(table: Table) -> str:
+    """The host time of eager calls of small tensors, forward, and forward plus backward."""
+    found = _host()
+    if not found:
+        return MISSING.format(file=f"{_shown()} --host")
+    lines = [line for line in _lines() if line.get("host")]
+    shapes = list(dict.fromkeys(tuple(row["shape"]) for rows in found.values() for row in rows))
+    header = ["op"]
+    for shape in shapes:
+        text = "x".join(map(str, shape))
+        header += [f"{text}, µs#", f"{text}, torch#", "ratio#"]
+    rows = []
+    for name, times in found.items():
+        by_shape = {tuple(row["shape"]): row for row in times}
+        cells = [_three_cells(by_shape.get(shape)) for shape in shapes]
+        rows.append([f"`{name}`", *(cell for three in cells for cell in three)])
+    days = sorted({line["date"] for line in lines})
+    last = lines[-1]
+    about = f"{last['gpu']}, driver {last['driver']}, torch {last['torch']}, {days[-1]}."
+    return f"{about}\n\n{table(header, rows)}"
+
+
+def _three_cells(row: dict[str, Any] | None) -> tuple[str, str, str]:
+    if row is None:
+        return "", "", ""
+    weft, torch = row["weft_us"], row["torch_us"]
+    return f"{weft:.1f}", f"{torch:.1f}", f"{torch / weft:.2f} x"
+
+
 def worst_table(table: Table) -> str:
     """The calls of each op that lose most against the best peer."""
     found = newest()

@@ -232,6 +232,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ops": lambda: ops_tables.summary_table(table),
     "ops_compile": lambda: ops_tables.compile_table(table),
     "ops_families": lambda: ops_tables.family_table(table),
+    "ops_host": lambda: ops_tables.host_table(table),
     "ops_list": lambda: ops_tables.list_table(table),
     "ops_worst": lambda: ops_tables.worst_table(table),
     "sanitizer": lambda: sanitizer_tables.found_table(table),

@@ -322,6 +322,13 @@ def test_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert "WRONG by 0.5 x the allowed error: call 2" in out and "3.1" in out
 
 
+def test_host_times(capsys: pytest.CaptureFixture[str]) -> None:
+    bench_ops.host_times([host.HostTime("add backward", (1, 1024), 50.0, 40.0)])
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("add backward", "1x1024", "50.0", "40.0", "0.80 x"))
+    assert "add backward" in invoke("--host", "--ops", "nope").stderr
+
+
 @pytest.mark.gpu
 def test_on_a_gpu(tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"

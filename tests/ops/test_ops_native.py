@@ -1,9 +1,11 @@
-"""Calls that node.cpp records: torch sees them as it sees those recorded in Python."""
+"""Calls that are recorded in C++: torch sees them as it sees those recorded in Python."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import shutil
+import struct
 import threading
 import weakref
 from collections.abc import Iterator
@@ -18,8 +20,10 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402
 
+from weft.device import driver  # noqa: E402
+from weft.device.gpu import machine  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.native import build, recorder, trace  # noqa: E402
+from weft.ops.native import build, launches, recorder, trace  # noqa: E402
 from weft.ops.sweep import host  # noqa: E402
 
 pytestmark = [
@@ -60,7 +64,14 @@ def silu_slope(x: Any, gradient: Any = 1.0) -> Any:
 
 
 # ---- every kind of op --------------------------------------------------------------------------
-@pytest.mark.parametrize("name", host.GRADIENTS)
+QUICK = ("mul", "exp", "silu", "sum", "softmax", "mse_loss", "cross_entropy", "layer_norm",
+         "max_pool2d", "embedding")  # fmt: skip
+"""The rows of the default set: every kind of step, of saved tensors and of redirected calls."""
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in host.GRADIENTS]
+)
 def test_an_op_and_its_gradients(name: str) -> None:
     """Two calls, and gradients of three layouts: by the formula, then by its program."""
     adapter, by_torch = host.GRADIENTS[name]
@@ -302,6 +313,53 @@ def test_a_subclass() -> None:
     assert type(weft.ops.silu(x.as_subclass(Mine))) is Mine
 
 
+# ---- launches, with a driver that notes what it is given ----------------------------------------
+LAUNCH = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(driver.LaunchConfig), ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
+)  # fmt: skip
+STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+
+
+def test_launches_of_a_plan() -> None:
+    """Addresses, offsets and the stream are set; a launch that fails is repeated in Python."""
+    seen: list[tuple[int, ...]] = []
+    codes = [0, 700]
+
+    def launch(config: Any, function: Any, params: Any, extra: Any) -> int:
+        words = [ctypes.c_int64.from_address(params[i]).value for i in range(4)]
+        seen.append((config[0].grid[0], config[0].stream, function, *words))
+        return codes.pop(0)
+
+    def stream(kind: int, number: int, found: Any) -> int:
+        found[0] = 77
+        return 0
+
+    def slow(*addresses: int) -> None:
+        raise weft.LaunchError(f"{len(addresses)} addresses")
+
+    config = driver.LaunchConfig((3, 1, 1), (32, 1, 1), 0, None, None, 0)
+    rows = [(0, 0, 0), (8, 1, 4), (16, -1, 0)]
+    block = struct.pack("<4q", 0, 0, 0, 5)
+    kernel = (bytes(config), 1234, block, [0, 8, 16, 24], rows, 9, slow, None)
+    buffers = [((2, 3), (3, 1), torch.float32, True)]
+    row = ("launches", [0], buffers, 1, [kernel], lambda: 4096, torch.device("cpu"))
+    module, ring = build.started().module, (ctypes.c_uint64 * 33)()
+    callbacks = LAUNCH(launch), STREAM(stream)
+    module.configure(*map(machine.address, callbacks), ctypes.addressof(ring), 32)
+    try:
+        run = module.running(module.program([row], [1]))
+        x = torch.zeros(2, 3)
+        y = run(x)
+        with pytest.raises(weft.LaunchError, match="3 addresses"):
+            run(x)
+    finally:
+        if where() == "cuda":
+            launches.configure(module)
+    assert seen[0] == (3, 77, 1234, x.data_ptr(), y.data_ptr() + 4, 4096, 5)
+    assert torch.equal(y, torch.zeros(2, 3)) and list(ring)[:3] == [2, 9, 9]
+
+
 # ---- without it --------------------------------------------------------------------------------
 def test_calls_are_recorded_in_python_until_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.started(), "module", None)
@@ -313,8 +371,7 @@ def test_calls_are_recorded_in_python_until_it_is_compiled(monkeypatch: pytest.M
 
 
 def test_a_compiler_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    broken = tmp_path / "node.cpp"
-    broken.write_text("#error nothing to compile\n")
-    monkeypatch.setattr(build, "SOURCE", broken)
+    (tmp_path / "module.cpp").write_text("#error nothing to compile\n")
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
     made = build.Build()
     assert made.wait() is None and "nothing to compile" in made.failure

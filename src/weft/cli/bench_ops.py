@@ -6,7 +6,7 @@ import dataclasses
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ class Options:
     jobs: int
     again: Path | None
     below: float
+    host: bool
     record: Path | None
     json: bool
 
@@ -49,36 +50,41 @@ class Options:
 def run(options: Options) -> None:
     """Times the ops, prints a summary and the worst calls; exits with 1 if a result was wrong."""
     gpu, host = (bind.with_torch(f"weft.ops.sweep.{name}") for name in ("gpu", "host"))
-    cases = _cases(options.ops)
-    batches = _batches(cases, options)
+    names = _names(options.ops, host.names() if options.host else _every())
+    batches = [] if options.host else _batches([_every()[name] for name in names], options)
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
     gpu.need("weft bench ops", instead)
     begin = time.monotonic()
     swept, ended = _swept(batches, options)
     late = ended or time.monotonic() - begin > options.limit - HOST / 2
-    times: list[HostTime] = [] if late else host.times([case.name for case in cases])
+    times: list[HostTime] = [] if late else host.times(names)
     if options.record is not None and times:
         bind.with_torch("weft.ops.sweep.whole").append(options.record, [], times)
     if options.json:
         facts = {"ops": [s.to_dict() for s in swept], "host": [t.to_dict() for t in times]}
         show.data(facts)
+    elif options.host:
+        host_times(times)
     else:
         summary(swept, times)
     if any(s.wrong for s in swept):
         raise typer.Exit(1)
 
 
-def _cases(names: str) -> list[Case]:
-    """The cases of the named ops in this order, or all; raises for an unknown op."""
-    every: Sequence[Case] = bind.with_torch("weft.ops.sweep.cases").CASES
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    every_name = [case.name for case in every]
+def _every() -> dict[str, Case]:
+    """The cases of the sweep by name."""
+    return {case.name: case for case in bind.with_torch("weft.ops.sweep.cases").CASES}
+
+
+def _names(given: str, every: Iterable[str]) -> list[str]:
+    """The names that were given, in this order, or all; raises for an unknown one."""
+    allowed = list(every)
+    wanted = [name.strip() for name in given.split(",") if name.strip()]
     for name in wanted:
-        if name not in every_name:
-            allowed = ", ".join(every_name)
-            raise ArgumentError("`weft bench ops` has no such op", got=name, allowed=allowed)
-    by_name = {case.name: case for case in every}
-    return [by_name[name] for name in wanted or every_name]
+        if name not in allowed:
+            known = ", ".join(allowed)
+            raise ArgumentError("`weft bench ops` has no such op", got=name, allowed=known)
+    return wanted or allowed
 
 
 def _batches(cases: Sequence[Case], options: Options) -> list[Batch]:
@@ -141,6 +147,23 @@ def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> None:
         for result in one.results:
             for text, style in _problems(result):
                 show.line(f"{text}: {result.call}", style)
+
+
+HOST_TIMES = ("op", "shape", "weft µs", "torch's µs", "ratio")
+
+
+def host_times(times: Sequence[HostTime]) -> None:
+    """Prints the host time of each op."""
+    rows = [
+        (t.op, "x".join(map(str, t.shape)), f"{t.weft_us:.1f}", f"{t.torch_us:.1f}",
+         f"{t.torch_us / t.weft_us:.2f} x")
+        for t in times
+    ]  # fmt: skip
+    show.table(HOST_TIMES, rows, right=HOST_TIMES[2:])
+    show.line(
+        "\nThe host's time per eager call; contenders take turns. `backward` is forward plus"
+        " backward, by torch.autograd.grad.", "dim"
+    )  # fmt: skip
 
 
 def _problems(result: Result) -> Iterator[tuple[str, str]]:

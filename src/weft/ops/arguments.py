@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -60,3 +61,96 @@ def option(argument: Any, value: Any) -> Any:
     if "List" in str(argument.type) and type(value) is int:
         return (value,) * (argument.N or 1)
     return tuple(value) if isinstance(value, list) else value
+
+
+# ---- the generated functions -------------------------------------------------------------------
+_MODES = (
+    "functorch() or dispatch_modes() or function_modes() or autocast() or profiled() or traced()"
+    " or ad._current_level >= 0"
+)
+"""An expression that is true if a mode of torch must see the op."""
+CALL = """
+def {name}({signature}):
+    if not ({planless}) and not compiling():
+        entry = last
+        if {same_options}entry.guard({tensors}) and not ({modes}):
+            if not (({wants_grad}) and grad()):
+                return entry.run({inputs})
+            result = entry.record[0]({tensors})
+            return recorded({given}) if result is NotImplemented else result
+        if {plain} and not ({modes}):
+            if ({wants_grad}) and grad():
+                return recorded({given})
+            entry = known({given})
+            if entry is not None:
+                return entry.run({inputs})
+    return dispatch({given})
+
+
+def known({given}):
+    global last
+    try:
+        entry = plans.get(({key},))
+    except (TypeError, RuntimeError):
+        return None
+    if entry is not None:
+        last = entry
+    return entry
+
+
+def find({given}):
+    global last
+    entry = last
+    if {same_options}entry.guard({tensors}):
+        return entry
+    try:
+        plan_key = ({key},)
+        entry = plans.get(plan_key)
+    except (TypeError, RuntimeError):
+        plan_key = entry = None
+    if entry is None:
+        entry = make(plan_key, {given})
+    last = entry
+    return entry
+
+
+def compute({signature}):
+    entry = last
+    if not ({same_options}entry.guard({tensors})):
+        entry = find({given})
+    return entry.run({inputs})
+"""
+"""The functions of an op: the call, the lookups of its plan, and what torch's dispatcher calls."""
+
+RECORD = """
+def record_{results}({given}):
+    entry = last
+    if not ({same_options}entry.guard({tensors})):
+        entry = find({given})
+    result = entry.record[{results}]({tensors})
+    return learn_{results}(entry, {given}) if result is NotImplemented else result
+"""
+"""The function for calls with a gradient that return the first so many results."""
+
+
+def words(
+    arguments: Sequence[Any], name: str, varying: Sequence[str], planless: str
+) -> dict[str, str]:
+    """What the texts are filled in with; see `function.Definition`."""
+    tensors = [a for a in arguments if "Tensor" in str(a.type)]
+    names = [a.name for a in tensors]
+    keyed = [a for a in arguments if a.name not in varying]
+    options = [key(a) for a in keyed if a.name not in names]
+    return {
+        "name": name,
+        "signature": ", ".join(map(parameter, arguments)),
+        "given": ", ".join(a.name for a in arguments),
+        "tensors": ", ".join(names),
+        "inputs": ", ".join((*names, *varying)),
+        "plain": " and ".join(map(plain, tensors)),
+        "modes": _MODES,
+        "planless": planless,
+        "wants_grad": " or ".join(map(wants_grad, tensors)),
+        "same_options": f"entry.options == ({', '.join(options)},) and " if options else "",
+        "key": ", ".join(map(key, keyed)),
+    }

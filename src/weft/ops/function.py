@@ -155,7 +155,7 @@ class Function:
     def forget(self) -> None:
         """Drops all plans: the next call of each kind chooses its kernel again."""
         self.plans.clear()
-        self.call.__globals__["last"] = _NONE  # see _TEXT
+        self.call.__globals__["last"] = _NONE  # see arguments.CALL
 
     # ---- the slow path: torch ------------------------------------------------------------------
     def _register(self) -> Any:
@@ -176,7 +176,7 @@ class Function:
     # ---- the fast path -------------------------------------------------------------------------
     def _written(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Generates both functions as source text, so that a call has no loop over arguments."""
-        text = _TEXT.format(**self._words())
+        text = arguments.CALL.format(**self._words())
         room: dict[str, Any] = {
             "PLAIN": frozenset(PLAIN),
             "ad": forward_ad,
@@ -200,23 +200,8 @@ class Function:
         return call, compute
 
     def _words(self) -> dict[str, str]:
-        """What the texts of the generated functions are filled in with."""
-        options = [arguments.key(a) for a in self.arguments if self._is_option(a)]
-        keyed = [a for a in self.arguments if a.name not in self.definition.varying]
-        tensors = [self._argument(name) for name in self.tensors]
-        return {
-            "name": self.definition.name,
-            "signature": ", ".join(map(arguments.parameter, self.arguments)),
-            "given": ", ".join(a.name for a in self.arguments),
-            "tensors": ", ".join(self.tensors),
-            "inputs": ", ".join((*self.tensors, *self.definition.varying)),
-            "plain": " and ".join(map(arguments.plain, tensors)),
-            "modes": _MODES,
-            "planless": self.definition.planless,
-            "wants_grad": " or ".join(map(arguments.wants_grad, tensors)),
-            "same_options": f"entry.options == ({', '.join(options)},) and " if options else "",
-            "key": ", ".join(map(arguments.key, keyed)),
-        }
+        d = self.definition
+        return arguments.words(self.arguments, d.name, d.varying, d.planless)
 
     def _compile(self, text: str, room: dict[str, Any]) -> None:
         # The text has only argument names from the schema, which torch has validated.
@@ -262,7 +247,10 @@ class Function:
                 result = entry.record[results](*self._inputs(args))
             return in_python(*args) if result is NotImplemented else result
 
-        room, text = self.call.__globals__, _RECORD.format(results=results, **self._words())
+        room, text = (
+            self.call.__globals__,
+            arguments.RECORD.format(results=results, **self._words()),
+        )
         room[f"learn_{results}"] = learn
         self._compile(text, room)
         record: Callable[..., Any] = room[f"record_{results}"]
@@ -280,9 +268,6 @@ class Function:
     def _is_option(self, argument: Any) -> bool:
         """Whether a plan depends on this argument, which is no tensor."""
         return argument.name not in (*self.tensors, *self.definition.varying)
-
-    def _argument(self, name: str) -> Any:
-        return next(a for a in self.arguments if a.name == name)
 
     def _make(self, key: Any, *args: Any) -> Entry:
         """Makes a plan and stores it under its key."""
@@ -325,74 +310,6 @@ class Function:
             return self.compute(**{**rest, **dict(zip(inputs, (*plain, *words), strict=True))})
 
         return resolving
-
-
-_MODES = (
-    "functorch() or dispatch_modes() or function_modes() or autocast() or profiled() or traced()"
-    " or ad._current_level >= 0"
-)
-"""An expression that is true if a mode of torch must see the op."""
-_TEXT = """
-def {name}({signature}):
-    if not ({planless}) and not compiling():
-        entry = last
-        if {same_options}entry.guard({tensors}) and not ({modes}):
-            if not (({wants_grad}) and grad()):
-                return entry.run({inputs})
-            result = entry.record[0]({tensors})
-            return recorded({given}) if result is NotImplemented else result
-        if {plain} and not ({modes}):
-            if ({wants_grad}) and grad():
-                return recorded({given})
-            entry = known({given})
-            if entry is not None:
-                return entry.run({inputs})
-    return dispatch({given})
-
-
-def known({given}):
-    global last
-    try:
-        entry = plans.get(({key},))
-    except (TypeError, RuntimeError):
-        return None
-    if entry is not None:
-        last = entry
-    return entry
-
-
-def find({given}):
-    global last
-    entry = last
-    if {same_options}entry.guard({tensors}):
-        return entry
-    try:
-        plan_key = ({key},)
-        entry = plans.get(plan_key)
-    except (TypeError, RuntimeError):
-        plan_key = entry = None
-    if entry is None:
-        entry = make(plan_key, {given})
-    last = entry
-    return entry
-
-
-def compute({signature}):
-    entry = last
-    if not ({same_options}entry.guard({tensors})):
-        entry = find({given})
-    return entry.run({inputs})
-"""
-
-
-_RECORD = """
-def record_{results}({given}):
-    entry = last
-    if not ({same_options}entry.guard({tensors})):
-        entry = find({given})
-    result = entry.record[{results}]({tensors})
-    return learn_{results}(entry, {given}) if result is NotImplemented else result
-"""
 
 
 def _device(op: str, tensors: Mapping[str, Any]) -> torch.device:

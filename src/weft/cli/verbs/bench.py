@@ -88,6 +88,12 @@ def run(
             rich_help_panel=SWEEP,
         ),
     ] = 0.8,
+    host: Annotated[
+        bool,
+        typer.Option(
+            help="Time only the host's part of calls of small tensors.", rich_help_panel=SWEEP
+        ),
+    ] = False,
     json: show.Json = False,
 ) -> None:
     """Time the solutions of a file, or the rungs of a ladder, together with their peers.
@@ -105,7 +111,19 @@ def run(
         _refuse_sim(where, asked=device != options.AUTO)
         bench_ops.run(
             bench_ops.Options(
-                seed, calls, most, ops, compile, budget, limit, jobs, again, below, record, json
+                seed,
+                calls,
+                most,
+                ops,
+                compile,
+                budget,
+                limit,
+                jobs,
+                again,
+                below,
+                host,
+                record,
+                json,
             )
         )
         return

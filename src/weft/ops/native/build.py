@@ -1,4 +1,4 @@
-"""Compiles node.cpp with g++ in the background, and keeps the result in weft's cache."""
+"""Compiles cpp/module.cpp with g++ in the background, and keeps the result in weft's cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import torch
 from weft import cache
 from weft.device.gpu import machine
 
-SOURCE = Path(__file__).with_name("node.cpp")
+FOLDER = Path(__file__).parent / "cpp"
 NAME = "weft_autograd"
 TORCH = Path(torch.__file__).parent
 _LIBRARIES = ("torch_python", "torch_cpu", "c10")
@@ -48,7 +48,7 @@ class Build:
             self.failure = "there is no g++" if compiler is None else "this Python is not known"
             return
         version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-        text = SOURCE.read_text()
+        text = "".join(path.read_text() for path in sorted(FOLDER.iterdir()))
         key = cache.key("autograd", version, torch.__version__, str(TORCH), _python(), text)
         with tempfile.TemporaryDirectory(prefix="weft-") as folder:
             path = Path(folder) / f"{NAME}.so"
@@ -62,7 +62,7 @@ class Build:
             self.module = _loaded(path)
 
     def _compiled(self, compiler: str, path: Path) -> bool:
-        command = [compiler, *_flags(), str(SOURCE), "-o", str(path), *_link()]
+        command = [compiler, *_flags(), str(FOLDER / "module.cpp"), "-o", str(path), *_link()]
         self._compiler = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -1,4 +1,4 @@
-"""A plan as a step of a program of node.cpp."""
+"""A plan as a step of a program in C++."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.ops import runner
 from weft.ops.plan import Constant, Counters, Plan, Pointer, Step
 
 Row = tuple[Any, ...]
-"""A step as node.cpp reads it: its kind, then its parts."""
+"""A step as the C++ code reads it: its kind, then its parts."""
 NONE = -1
 """The number of a tensor that is left out."""
 _COUNTERS = -1
@@ -26,7 +26,7 @@ _COUNTERS = -1
 
 
 def configure(module: Any) -> None:
-    """Gives node.cpp the driver's launch and torch's current stream."""
+    """Gives the C++ code the driver's launch and torch's current stream."""
     exchange = arrays.exchange(getattr(torch.Tensor, native_launch.EXCHANGE))
     module.configure(
         machine.address(driver.library().cuLaunchKernelEx), exchange.work_stream,

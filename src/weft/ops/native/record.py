@@ -74,7 +74,7 @@ def _plain() -> bool:
 
 @dataclass
 class _Formula:
-    """The formula of one recipe, as node.cpp calls it; it teaches the recipe its programs."""
+    """The formula of one recipe, as the C++ code calls it; it teaches the recipe its programs."""
 
     op: Recorded
     stored: dict[str, Any]
@@ -106,7 +106,9 @@ class _Formula:
             steps, results = trace.traced(
                 lambda own: self._gradients(own[:count], own[count:]), tensors
             )
-        except trace.Untraceable:
+        # RuntimeError: an op that refuses to be traced, or memory for both runs is missing. The
+        # gradients are known already, and the formula serves further calls.
+        except (trace.Untraceable, RuntimeError):
             self.left = 0
             return
         module = build.started().module

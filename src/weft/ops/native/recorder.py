@@ -1,4 +1,4 @@
-"""The functions that record calls of one plan: node.cpp's, where there is a recipe for a call."""
+"""The functions that record calls of one plan, in C++ where there is a recipe for a call."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from weft.device import driver
+from weft.device.gpu import native_launch
 from weft.ops.native import build, launches, record
 
 ON_CPU = False
-"""True: calls on the simulated GPU are recorded by node.cpp as well, as tests do."""
+"""True: calls on the simulated GPU are recorded by the C++ code as well, as tests do."""
 
 
 def unknown(*tensors: Any) -> Any:
@@ -33,15 +34,17 @@ class Recorders(dict[int, Any]):
     def add(self, op: Any, entry: Any, results: int, args: Sequence[Any]) -> bool:
         """Makes the recipe for calls like this one; False if there is none, or not yet."""
         module = _module(entry.device)
+        if module is None:
+            return False
         tensors = [a for a, row in zip(args, op.arguments, strict=True) if row.name in op.tensors]
         wanted = sum(t.requires_grad << i for i, t in enumerate(tensors) if t is not None)
-        if module is None or (results, wanted) in self._refused:
+        if (results, wanted) in self._refused:
             return False
         # Also for a recipe that is made: a call that it refuses must not make another one.
         self._refused.add((results, wanted))
         try:
             recipe = record.recipe(op, entry, results, args)
-        except record.Refused:
+        except (record.Refused, torch.OutOfMemoryError):  # a recipe needs the results twice
             return False
         if results not in self._capsules:
             self._capsules[results] = module.recorder(len(tensors))
@@ -51,10 +54,11 @@ class Recorders(dict[int, Any]):
 
 
 def _module(device: torch.device) -> Any:
-    """node.cpp, where it may be used on a device and is compiled."""
+    """the C++ code, where it may be used on a device and is compiled."""
     if device.type == "cuda":
         # With several GPUs, launches look at the current context first, in Python.
-        return _for_gpus() if driver.count() == 1 else None
+        known = driver.count() == 1 and hasattr(torch.Tensor, native_launch.EXCHANGE)
+        return _for_gpus() if known else None
     return build.started().module if ON_CPU else None
 
 

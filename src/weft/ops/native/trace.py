@@ -1,4 +1,4 @@
-"""Traces the formula of a derivative: the ops that it calls, as steps of a program of node.cpp.
+"""Traces the formula of a derivative: the ops that it calls, as steps of a program in C++.
 
 A formula may depend on layouts, options and which gradients are wanted, and on no contents of
 tensors. It is traced once for each combination of layouts.
@@ -20,7 +20,7 @@ _KINDS: dict[type, str] = {
     bool: "bool", int: "int", float: "float", str: "str", torch.dtype: "dtype",
     torch.device: "device", type(None): "none",
 }  # fmt: skip
-"""Constants that node.cpp knows, by type."""
+"""Constants that the C++ code knows, by type."""
 
 
 class Op(Protocol):

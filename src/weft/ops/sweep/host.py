@@ -123,6 +123,11 @@ class HostTime:
         return asdict(self)
 
 
+def names() -> list[str]:
+    """The names of all rows."""
+    return [*HOST, *(f"{name}{BACKWARD}" for name in GRADIENTS)]
+
+
 def times(
     ops: Sequence[str] = (), device: str = "cuda", clock: time.Clock = time.host
 ) -> list[HostTime]:

@@ -68,7 +68,7 @@ def settle(most: float = 0.5) -> None:
         quick = quick + 1 if time.perf_counter() - begin < 2e-4 else 0
 
 
-def host(contenders: Sequence[Function], calls: int = 1000) -> list[float]:
+def host(contenders: Sequence[Function], calls: int = 200) -> list[float]:
     """Seconds of the host per call, for tensors so small that the GPU keeps up: medians."""
     samples: list[list[float]] = [[] for _ in contenders]
     for f in contenders:

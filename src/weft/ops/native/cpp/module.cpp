@@ -1,0 +1,280 @@
+// Recorded calls of weft's ops without Python: the functions that Python calls.
+//
+// A recipe is what a call with gradients does: its forward program, the tensors that it saves, and
+// backward programs by the layouts of their tensors. What no program is known for goes to the Python
+// function of the recipe, which may then teach the recipe a program.
+//
+// Compiled at run time against the headers of the installed torch; see build.py.
+#include <ATen/ScalarOps.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <map>
+
+#include "node.h"
+
+namespace {
+
+// ---- recorded calls ----------------------------------------------------------------------------
+struct Recorder {  // the recipes of one plan, by the tensors that require a gradient
+  size_t tensors;
+  std::vector<std::pair<uint64_t, std::shared_ptr<Recipe>>> recipes;
+};
+
+const c10::DispatchKeySet LAZY(
+    {c10::DispatchKey::Negative, c10::DispatchKey::Conjugate, c10::DispatchKey::Python});
+
+PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  HANDLE_TH_ERRORS
+  auto* recorder = static_cast<Recorder*>(PyCapsule_GetPointer(self, nullptr));
+  if (static_cast<size_t>(n) != recorder->tensors) Py_RETURN_NOTIMPLEMENTED;
+  Slots slots;
+  uint64_t wanted = 0;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    if (args[i] == Py_None) {
+      slots.emplace_back();
+      continue;
+    }
+    if (!THPVariable_CheckExact(args[i])) Py_RETURN_NOTIMPLEMENTED;
+    const Tensor& t = THPVariable_Unpack(args[i]);
+    if (t.key_set().has_any(LAZY)) Py_RETURN_NOTIMPLEMENTED;
+    wanted |= static_cast<uint64_t>(t.requires_grad()) << i;
+    slots.push_back(t);
+  }
+  std::shared_ptr<Recipe> recipe;
+  for (const auto& [mask, each] : recorder->recipes) {
+    if (mask == wanted) recipe = each;
+  }
+  if (recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
+  const Program& forward = *recipe->forward;
+  {
+    py::gil_scoped_release release;
+    {
+      at::AutoGradMode off(false);
+      forward.run(slots);
+    }
+    NodePtr made = new_node<NodePtr>();
+    auto* node = static_cast<OpNode*>(made.get());
+    torch::autograd::edge_list edges;
+    edges.reserve(n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+      bool is_wanted = wanted >> i & 1;
+      edges.push_back(is_wanted ? torch::autograd::impl::gradient_edge(slots[i]) : Edge());
+    }
+    node->set_next_edges(std::move(edges));
+    node->recipe = recipe;
+    for (size_t i = 0; i < forward.results.size(); i++) {
+      const Tensor& result = slots[forward.results[i]];
+      torch::autograd::set_history(recipe->differentiable[i] ? result : Tensor(), made);
+    }
+    node->saved.reserve(recipe->saved.size());
+    for (int number : recipe->saved) {
+      if (number < 0) {
+        node->saved.emplace_back(Tensor(), false);
+        continue;
+      }
+      bool is_output = std::find(forward.results.begin(), forward.results.end(), number) !=
+          forward.results.end();
+      node->saved.emplace_back(slots[number], is_output);
+    }
+  }
+  if (forward.results.size() == 1) return wrapped(slots[forward.results[0]]).release().ptr();
+  py::tuple results(forward.results.size());
+  for (size_t i = 0; i < forward.results.size(); i++) {
+    results[i] = wrapped(slots[forward.results[i]]);
+  }
+  return results.release().ptr();
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  HANDLE_TH_ERRORS
+  auto& program = *static_cast<std::shared_ptr<Program>*>(PyCapsule_GetPointer(self, nullptr));
+  Slots slots;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    slots.push_back(args[i] == Py_None ? Tensor() : THPVariable_Unpack(args[i]));
+  }
+  {
+    py::gil_scoped_release release;
+    program->run(slots);
+  }
+  if (program->results.size() == 1) return wrapped(slots[program->results[0]]).release().ptr();
+  py::tuple results(program->results.size());
+  for (size_t i = 0; i < results.size(); i++) results[i] = wrapped(slots[program->results[i]]);
+  return results.release().ptr();
+  END_HANDLE_TH_ERRORS
+}
+
+// ---- construction, from plain Python values ----------------------------------------------------
+template <class T>
+T* held(py::handle capsule) {
+  return static_cast<T*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+}
+
+template <class T>
+py::object capsule(T value) {
+  return py::capsule(new T(std::move(value)), [](void* p) { delete static_cast<T*>(p); });
+}
+
+at::ScalarType scalar_type(py::handle dtype) {
+  return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+}
+
+std::vector<int> numbers(py::handle list) { return list.cast<std::vector<int>>(); }
+
+std::vector<c10::SymInt> sizes(py::handle list) {
+  auto values = list.cast<std::vector<int64_t>>();
+  return {values.begin(), values.end()};
+}
+
+Kernel kernel(const py::tuple& row) {
+  Kernel made;
+  auto config = row[0].cast<std::string>(), params = row[2].cast<std::string>();
+  TORCH_CHECK(config.size() == sizeof(Config) && params.size() <= ROOM);
+  std::memcpy(&made.config, config.data(), sizeof(Config));
+  made.function = reinterpret_cast<void*>(row[1].cast<uintptr_t>());
+  made.params.assign(params.begin(), params.end());
+  made.offsets = row[3].cast<std::vector<size_t>>();
+  for (py::handle each : row[4].cast<py::sequence>()) {
+    auto [at, tensor, add] = each.cast<std::tuple<size_t, int64_t, int64_t>>();
+    made.addresses.push_back({at, tensor, add});
+  }
+  TORCH_CHECK(made.offsets.size() <= MANY && made.addresses.size() <= MANY);
+  made.id = row[5].cast<uint64_t>();
+  made.slow = keep(row[6]);
+  made.kept = keep(row[7]);
+  return made;
+}
+
+std::unique_ptr<Step> launches(const py::tuple& row) {
+  auto made = std::make_unique<Launches>();
+  made->inputs = numbers(row[1]);
+  for (py::handle each : row[2].cast<py::sequence>()) {
+    py::tuple b = each.cast<py::tuple>();
+    made->buffers.push_back({sizes(b[0]), sizes(b[1]), scalar_type(b[2]), b[3].cast<bool>()});
+  }
+  made->outputs = row[3].cast<size_t>();
+  for (py::handle each : row[4].cast<py::sequence>()) {
+    made->kernels.push_back(kernel(each.cast<py::tuple>()));
+  }
+  made->counters = keep(row[5]);
+  made->device = reinterpret_cast<THPDevice*>(row[6].ptr())->device;
+  return made;
+}
+
+std::unique_ptr<Step> function(const py::tuple& row) {
+  auto made = std::make_unique<Function>();
+  made->inputs = numbers(row[1]);
+  made->function = keep(row[2]);
+  return made;
+}
+
+// A number in the place of a tensor: it does not take part in the promotion of dtypes.
+Tensor number(py::handle value) {
+  c10::Scalar scalar = PyFloat_Check(value.ptr()) ? c10::Scalar(value.cast<double>())
+                                                  : c10::Scalar(value.cast<int64_t>());
+  Tensor made = c10::scalar_to_tensor(scalar);
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
+c10::IValue constant(const std::string& kind, py::handle value) {
+  if (kind == "none") return {};
+  if (kind == "bool") return value.cast<bool>();
+  if (kind == "int") return value.cast<int64_t>();
+  if (kind == "float") return value.cast<double>();
+  if (kind == "number") return number(value);
+  if (kind == "str") return value.cast<std::string>();
+  if (kind == "dtype") return static_cast<int64_t>(scalar_type(value));
+  if (kind == "device") return reinterpret_cast<THPDevice*>(value.ptr())->device;
+  TORCH_CHECK(kind == "ints", "weft: no constants of the kind ", kind);
+  return c10::List<int64_t>(value.cast<std::vector<int64_t>>());
+}
+
+std::unique_ptr<Step> op(const py::tuple& row) {
+  auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(
+      row[1].cast<std::string>().c_str(), row[2].cast<std::string>().c_str());
+  auto made = std::make_unique<Operator>(handle);
+  for (py::handle each : row[3].cast<py::sequence>()) {
+    py::tuple argument = each.cast<py::tuple>();
+    auto kind = argument[0].cast<std::string>();
+    if (kind == "tensor" || kind == "tensors") {
+      made->tensors.emplace_back(made->arguments.size(), numbers(argument[1]));
+      made->lists.push_back(kind == "tensors");
+      made->arguments.emplace_back();
+    } else {
+      made->arguments.push_back(constant(kind, argument[1]));
+    }
+  }
+  return made;
+}
+
+py::object new_program(const py::sequence& steps, const std::vector<int>& results) {
+  static const std::map<std::string, std::unique_ptr<Step> (*)(const py::tuple&)> kinds = {
+      {"launches", launches}, {"function", function}, {"op", op}};
+  auto made = std::make_shared<Program>();
+  for (py::handle each : steps) {
+    py::tuple row = each.cast<py::tuple>();
+    made->steps.push_back(kinds.at(row[0].cast<std::string>())(row));
+  }
+  made->results = results;
+  return capsule(std::move(made));
+}
+
+py::object new_recipe(const std::string& name, const py::object& forward,
+                      const std::vector<int>& saved, const std::vector<bool>& differentiable,
+                      const py::object& formula) {
+  auto made = std::make_shared<Recipe>();
+  made->name = name;
+  made->forward = *held<std::shared_ptr<Program>>(forward);
+  made->saved = saved;
+  made->differentiable = differentiable;
+  made->formula = keep(formula);
+  return capsule(std::move(made));
+}
+
+void learn(const py::object& recipe, const py::sequence& tensors, const py::object& program) {
+  Backward made;
+  for (py::handle each : tensors) made.layouts.emplace_back(unwrapped(each));
+  made.program = *held<std::shared_ptr<Program>>(program);
+  (*held<std::shared_ptr<Recipe>>(recipe))->learn(std::move(made));
+}
+
+py::object builtin(PyMethodDef& method, const py::object& self) {
+  return py::reinterpret_steal<py::object>(PyCFunction_New(&method, self.ptr()));
+}
+
+PyMethodDef RECORD{"record", reinterpret_cast<PyCFunction>(record), METH_FASTCALL, nullptr};
+PyMethodDef RUN{"run", reinterpret_cast<PyCFunction>(run), METH_FASTCALL, nullptr};
+
+py::object new_recorder(size_t tensors) {
+  auto made = std::make_unique<Recorder>();
+  made->tensors = tensors;
+  return py::capsule(made.release(), [](void* p) { delete static_cast<Recorder*>(p); });
+}
+
+void add(const py::object& recorder, uint64_t wanted, const py::object& recipe) {
+  auto shared = *held<std::shared_ptr<Recipe>>(recipe);
+  held<Recorder>(recorder)->recipes.emplace_back(wanted, std::move(shared));
+}
+
+void configure(uintptr_t launch, uintptr_t work_stream, uintptr_t ring, uint64_t kept) {
+  driver.launch = reinterpret_cast<decltype(driver.launch)>(launch);
+  driver.work_stream = reinterpret_cast<decltype(driver.work_stream)>(work_stream);
+  driver.ring = reinterpret_cast<uint64_t*>(ring);
+  driver.mask = kept - 1;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(weft_autograd, module) {
+  module.def("configure", configure);
+  module.def("program", new_program);
+  module.def("recipe", new_recipe);
+  module.def("learn", learn);
+  module.def("recorder", new_recorder);
+  module.def("add", add);
+  module.def("recording", [](const py::object& r) { return builtin(RECORD, r); });
+  module.def("running", [](const py::object& p) { return builtin(RUN, p); });
+}

@@ -1,0 +1,179 @@
+// Programs: lists of steps over numbered tensors. A step launches the kernels of a plan, calls an op
+// of torch, or calls a Python function; it appends its results to the tensors.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided_ops.h>
+#include <ATen/ops/zero_ops.h>
+
+#include "python.h"
+
+namespace {
+
+using Slots = c10::SmallVector<Tensor, 16>;
+
+struct Config {  // CUlaunchConfig
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  void* attributes;
+  unsigned count;
+};
+
+struct Driver {
+  int (*launch)(const Config*, void*, void**, void**) = nullptr;
+  int (*work_stream)(int, int, void**) = nullptr;  // of DLPack's exchange interface
+  uint64_t* ring = nullptr;  // see device/gpu/pending.py
+  uint64_t mask = 0;
+} driver;
+
+constexpr size_t ROOM = 1024, MANY = 128;  // see device/gpu/native_launch.py
+constexpr int CUDA = 2;                    // DLPack's number
+
+struct Address {  // a parameter that each call sets
+  size_t at;
+  int64_t tensor;  // its number in the plan; -1: the counters
+  int64_t add;     // bytes
+};
+
+struct Kernel {
+  Config config;
+  void* function;
+  std::vector<char> params;
+  std::vector<size_t> offsets;
+  std::vector<Address> addresses;
+  uint64_t id;
+  Ref slow;  // takes the addresses; launches, or raises what is wrong
+  Ref kept;  // memory that config points to
+};
+
+struct Buffer {
+  std::vector<c10::SymInt> sizes, strides;
+  at::ScalarType dtype;
+  bool zeroed;
+};
+
+struct Step {
+  virtual ~Step() = default;
+  virtual void run(Slots& slots) const = 0;  // appends its results
+};
+
+struct Launches : Step {
+  std::vector<int> inputs;
+  std::vector<Buffer> buffers;
+  size_t outputs = 0;
+  std::vector<Kernel> kernels;
+  Ref counters;  // returns the address of zeros
+  c10::Device device{c10::kCPU};
+
+  void run(Slots& slots) const override {
+    c10::SmallVector<Tensor, 12> tensors;
+    for (int i : inputs) tensors.push_back(i < 0 ? Tensor() : slots[i]);
+    for (const Buffer& b : buffers) tensors.push_back(allocated(b));
+    int64_t zeros = 0;
+    if (counters != nullptr) {
+      py::gil_scoped_acquire gil;
+      zeros = called(counters.get(), py::tuple()).cast<int64_t>();
+    }
+    void* stream = nullptr;
+    if (driver.work_stream(CUDA, device.index() < 0 ? 0 : device.index(), &stream) != 0) {
+      py::gil_scoped_acquire gil;
+      raise();
+    }
+    for (const Kernel& kernel : kernels) launch(kernel, tensors, zeros, stream);
+    for (size_t i = 0; i < outputs; i++) slots.push_back(std::move(tensors[inputs.size() + i]));
+  }
+
+  Tensor allocated(const Buffer& b) const {
+    c10::DispatchKeySet keys(device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
+    Tensor made = at::_ops::empty_strided::redispatch(
+        keys, b.sizes, b.strides, b.dtype, c10::kStrided, device, false);
+    if (b.zeroed) at::_ops::zero_::redispatch(keys, made);
+    return made;
+  }
+
+  static void launch(const Kernel& kernel, c10::ArrayRef<Tensor> tensors, int64_t zeros,
+                     void* stream) {
+    alignas(16) char params[ROOM];
+    void* pointers[MANY];
+    int64_t values[MANY];
+    std::memcpy(params, kernel.params.data(), kernel.params.size());
+    size_t n = 0;
+    for (const Address& a : kernel.addresses) {
+      int64_t value = zeros;
+      if (a.tensor >= 0) {
+        const Tensor& t = tensors[a.tensor];
+        value = t.defined() ? reinterpret_cast<int64_t>(t.data_ptr()) + a.add : 0;
+      }
+      std::memcpy(params + a.at, &value, 8);
+      values[n++] = value;
+    }
+    for (size_t i = 0; i < kernel.offsets.size(); i++) pointers[i] = params + kernel.offsets[i];
+    Config config = kernel.config;
+    config.stream = stream;
+    uint64_t turn = __atomic_fetch_add(driver.ring, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(driver.ring + 1 + (turn & driver.mask), kernel.id, __ATOMIC_RELAXED);
+    if (driver.launch(&config, kernel.function, pointers, nullptr) == 0) return;
+    py::gil_scoped_acquire gil;
+    py::tuple given(n);
+    for (size_t i = 0; i < n; i++) given[i] = py::int_(values[i]);
+    called(kernel.slow.get(), given);
+  }
+};
+
+struct Function : Step {  // a Python function of tensors
+  std::vector<int> inputs;
+  Ref function;
+
+  void run(Slots& slots) const override {
+    py::gil_scoped_acquire gil;
+    py::tuple given(inputs.size());
+    for (size_t i = 0; i < inputs.size(); i++) given[i] = inputs[i] < 0 ? py::none() : wrapped(slots[inputs[i]]);
+    py::object result = called(function.get(), given);
+    if (!PyTuple_Check(result.ptr())) {
+      slots.push_back(unwrapped(result));
+      return;
+    }
+    for (py::handle each : result.cast<py::tuple>()) slots.push_back(unwrapped(each));
+  }
+};
+
+struct Operator : Step {  // an op of torch; arguments that are tensors are numbered
+  c10::OperatorHandle op;
+  std::vector<c10::IValue> arguments;
+  std::vector<std::pair<int, std::vector<int>>> tensors;  // (argument, numbers); -1: none
+  std::vector<bool> lists;                                // of the same length
+
+  explicit Operator(c10::OperatorHandle handle) : op(std::move(handle)) {}
+
+  void run(Slots& slots) const override {
+    torch::jit::Stack stack(arguments.begin(), arguments.end());
+    for (size_t i = 0; i < tensors.size(); i++) {
+      const auto& [argument, numbers] = tensors[i];
+      if (!lists[i]) {
+        stack[argument] = slots[numbers[0]];
+        continue;
+      }
+      c10::List<Tensor> list;
+      for (int n : numbers) list.push_back(slots[n]);
+      stack[argument] = list;
+    }
+    op.callBoxed(&stack);
+    for (c10::IValue& value : stack) {
+      if (value.isTensor()) {
+        slots.push_back(std::move(value).toTensor());
+      } else {
+        for (const Tensor& t : value.toTensorVector()) slots.push_back(t);
+      }
+    }
+  }
+};
+
+struct Program {
+  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<int> results;  // numbers of tensors; -1: none
+
+  void run(Slots& slots) const {
+    for (const auto& step : steps) step->run(slots);
+  }
+};
+
+}  // namespace
