@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from weft import progress
+from weft.ops.native import build
 from weft.ops.sweep import time
 from weft.ops.sweep.case import find
 from weft.ops.sweep.cases import CASES
@@ -66,6 +67,8 @@ class Job:
 def measured(meter: Meter, task: Task) -> Answer:
     """The result of a call, or what to do after a CUDA error."""
     case = find(task.case, CASES)
+    if case.backward and meter.device == "cuda":
+        build.started().wait()  # calls are recorded in Python until it has ended
     try:
         return Answer(meter(case, task.call, task.seed, task.failed))
     except Broken as broken:
