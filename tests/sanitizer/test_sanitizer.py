@@ -57,7 +57,8 @@ def test_a_sanitized_launch_is_compiled_once(
     made, compile_object = [], jit.compile_object
 
     def compiled(text: str, *, draft: bool = False) -> bytes:
-        made.append(text)
+        if "@run(" in text:  # the others are functions that drafts share
+            made.append(text)
         return compile_object(text, draft=draft)
 
     monkeypatch.setattr(jit, "compile_object", compiled)

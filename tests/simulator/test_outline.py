@@ -14,6 +14,7 @@ from weft.ir.outline import Outlined, Unsupported, outline
 
 pytestmark = pytest.mark.sim
 
+ROW = ", ".join(f"i32 {i}" for i in range(8))
 MERGES = """
 define internal <8 x i32> @twice(<8 x i32> %a) #0 {
 entry:
@@ -32,6 +33,12 @@ end:
   %all = shufflevector <8 x i32> %one, <8 x i32> poison, <8 x i32> zeroinitializer
   %t = add <8 x i32> %all, %a
   ret <8 x i32> %t
+}
+define internal <8 x i32> @plus(<8 x i32> %a, <8 x i32> %b, i32 %n) #0 {
+entry:
+  %t = mul <8 x i32> %a, %b
+  %u = insertelement <8 x i32> %t, i32 %n, i32 %n
+  ret <8 x i32> %u
 }
 define i32 @run(ptr %C, ptr %K) #0 {
 entry:
@@ -66,7 +73,9 @@ else:
 join:
   %r = phi <8 x i32> [ %p, %then ], [ %q, %else ]
   %f = call <8 x i32> @FUNCTION
-  %more = add <8 x i32> %r, %f
+  %g = call <8 x i32> @plus(<8 x i32> %f, <8 x i32> splat (i32 11), i32 4)
+  %h = call <8 x i32> @plus(<8 x i32> %g, <8 x i32> @ROW, i32 4)
+  %more = add <8 x i32> %r, %h
   %other = xor <8 x i1> %mask, splat (i1 true)
   %next = add i32 %i, 1
   br label %head
@@ -76,7 +85,7 @@ end:
   %wide = zext i8 %bits to i32
   ret i32 %wide
 }
-""".replace("@FUNCTION", "@again(<8 x i32> %r, i32 9)")
+""".replace("@FUNCTION", "@again(<8 x i32> %r, i32 9)").replace("@ROW", f"<{ROW}>")
 """Vectors that branches and loops merge, masks, numbers in calls, mutual recursion."""
 
 EXCHANGES = """

@@ -22,7 +22,7 @@ _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
 _PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")
 _INCOMING = re.compile(r"\[ ([^\]]*), (%[\w.]+) \]")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
-_NUMBER = re.compile(r"\b(i32|i64) (-?\d+)")
+_NUMBER = re.compile(r"(?<!splat \()\b(i32|i64) (-?\d+)(?=[,)])")
 _LITERAL = "%int."
 """A number that is passed like a name: the place of a memory access, mostly."""
 _PURE = {
@@ -172,7 +172,7 @@ class _Outliner:
         if self._copies:
             self._copy_merged()
         calls = "call " in line and "@llvm." not in line
-        if calls:
+        if calls and "> <" not in line:  # numbers in a constant vector stay
             line = _NUMBER.sub(lambda m: f"{m[1]} {_LITERAL}{m[2].replace('-', '_')}", line)
         self._run.append(line)
         defined = _DEFINED.match(line)
