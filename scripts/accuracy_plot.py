@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from network_tables import PEERS, last
+from network_tables import PEERS, training
 
 PLOT = Path(__file__).resolve().parents[1] / "docs" / "train.svg"
 COLOURS = {"weft": "#2563eb", "graph": "#d97706"}
@@ -21,7 +21,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 52, 20, 34, 40
 
 def files() -> dict[Path, str]:
     """The picture, and where it is."""
-    return {PLOT: plot(last("train_mnist.jsonl"))}
+    return {PLOT: plot(training())}
 
 
 def plot(record: dict[str, Any]) -> str:
