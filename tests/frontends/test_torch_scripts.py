@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from test_run_script import weft_run
+from test_run_script import ENVIRONMENT, weft_run, write
+
+from limits import PROCESS_SECONDS
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -260,6 +264,26 @@ def test_commands_of_python_are_scripts(tmp_path: Path) -> None:
     text = "#!/usr/bin/env python3\nimport sys; print(sys.argv)"
     done = weft_run("FILE", "-q", folder=tmp_path, text=text, name="command")
     assert done.stdout == "['command', '-q']\n", done.stderr
+
+
+def test_modules_run_as_by_python_m(tmp_path: Path) -> None:
+    text = """
+    import sys, torch
+    from . import value
+    print(value, __name__, sys.argv[1:], torch.zeros(1, device="cuda").is_cuda)
+    """
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("value = 3")
+    write(tmp_path, text, "package/__main__.py")
+    found, missing = (
+        subprocess.run(
+            [sys.executable, "-m", "weft", "run", "-m", name, "-m", "--x"], cwd=tmp_path,
+            env=ENVIRONMENT, text=True, capture_output=True, timeout=PROCESS_SECONDS,
+        )
+        for name in ("package", "package.other")
+    )  # fmt: skip
+    assert found.stdout == "3 __main__ ['-m', '--x'] True\n", found.stderr
+    assert missing.returncode == 1 and "there is no such Python module" in missing.stderr
 
 
 def test_shell_scripts_are_refused(tmp_path: Path) -> None:

@@ -71,14 +71,14 @@ class Build:
     poison: bool = False
     gpus: int = 1
 
-    def keywords(self, file: Path) -> dict[str, Any]:
-        """Keyword arguments for the `run` of a program or of a script."""
+    def keywords(self, file: Path, *, module: bool = False) -> dict[str, Any]:
+        """Keyword arguments for the `run` of a program, or of a script or Python module."""
         values: dict[str, Any] = {
             "sources": list(self.sources or ()),
             "flags": self._flags(),
             "poison": self.poison,
         }
-        if not is_script(file):
+        if not (module or is_script(file)):
             return {**values, "gpus": self.gpus}
         if any(values.values()):
             raise Error(

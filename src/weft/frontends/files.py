@@ -32,6 +32,11 @@ def _interpreter(file: Path) -> bytes:
     return first if first.startswith(b"#!") else b""
 
 
+def script_runner() -> Any:
+    """The module that runs scripts."""
+    return importlib.import_module(_RUNNERS[".py"])
+
+
 def runner(file: Path) -> Any:
     """The module that runs files of this kind."""
     name = _RUNNERS.get(".py" if is_script(file) else file.suffix)

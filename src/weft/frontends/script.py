@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import builtins
 import functools
+import importlib.util
 import json
 import os
+import runpy
 import sys
 import traceback
 import types
@@ -58,35 +60,58 @@ def run(
     autotune: bool = False,
     show_kernels: bool = False,
     gpus: int = 1,
+    module: bool = False,
     on_torch: Callable[[Any], None] | None = None,
 ) -> int:
-    """Runs the script like `python path args...` and returns its exit code.
+    """Runs a script like `python path args...` and returns its exit code.
 
     device        "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     autotune      autotuners time all configurations instead of taking the first valid one
     show_kernels  prints the Triton kernels that `torch.compile` writes
     gpus          what `torch.cuda.device_count` says; all ranks of a script share one simulation
+    module        `path` is the name of a module: like `python -m path args...`
     on_torch      called with the mode that sees every operation of torch, if it is imported
     """
     chosen = select(device)  # an unknown word is reported before the script begins
     chosen.first("a script chooses its GPU itself")
-    code = _compiled(path)
+    code = None if module else _compiled(path)
     if isinstance(code, int):
         return code
     if not chosen.real:
         install(Options(chosen.simulated.key, autotune, show_kernels, gpus), on_torch)
+    sys.argv = [path, *args]
+    # As Python does: imports next to the script, or in the current folder, work.
+    sys.path[0] = os.getcwd() if code is None else os.path.dirname(os.path.abspath(path))
+    body = _module(path) if code is None else _script(code, path)
+    hint = None if chosen.real else _race_hint(path)
+    ended = _ended(body)
+    if hint is not None:
+        hint.report()
+    return ended
+
+
+def _script(code: types.CodeType, path: str) -> Hook:
+    """Runs a compiled script as a new `__main__`."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     # Pickle and multiprocessing look up the script's classes in __main__.
     sys.modules["__main__"] = main
-    sys.argv = [path, *args]
-    # As Python does: imports next to the script work.
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
-    hint = None if chosen.real else _race_hint(path)
-    ended = _ended(lambda: exec(code, main.__dict__))
-    if hint is not None:
-        hint.report()
-    return ended
+    return lambda: exec(code, main.__dict__)
+
+
+def _module(name: str) -> Hook:
+    """Runs a module, or the `__main__` of a package."""
+    try:
+        known = importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package in the name
+        known = False
+    if not known:
+        raise Error("there is no such Python module", got=name, next="weft run FILE runs a file")
+
+    def body() -> None:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    return body
 
 
 def _race_hint(path: str) -> race_hint.RaceHint | None:

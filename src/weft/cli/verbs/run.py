@@ -13,7 +13,7 @@ from weft.cli import options, program_options
 from weft.device.selection import Selection
 from weft.device.sim.run import settings
 from weft.errors import Error
-from weft.frontends.files import is_script, runner
+from weft.frontends.files import is_script, runner, script_runner
 
 SETTINGS = {"allow_interspersed_args": False}
 """Everything after the file, options included, is passed to the file."""
@@ -24,6 +24,9 @@ def run(
         Path, typer.Argument(help="A Python script or a CUDA program (.py, .cu, .cpp).")
     ],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
+    module: Annotated[
+        bool, typer.Option("-m", help="FILE is the name of a Python module, as for `python -m`.")
+    ] = False,
     device: Annotated[
         str, typer.Option(help="Where kernels run: sim, sim:MODEL, or gpu (scripts only).")
     ] = "sim",
@@ -65,7 +68,7 @@ def run(
 
     Put weft's options before the file. Everything after the file is passed to the program.
     """
-    module, chosen = runner(file), options.device(device, gpu)
+    chosen, front_end = options.device(device, gpu), script_runner() if module else runner(file)
     progress.enabled = True
     if sanitize:
         _sanitize(chosen)
@@ -75,14 +78,14 @@ def run(
         sources, include, define, std, optimize, library, folder, nvcc, poison, gpus
     )
     arguments = program_options.words(args, program_args)
-    specific = build.keywords(file)
-    if is_script(file):
-        specific |= {"autotune": autotune, "show_kernels": show_kernels}
+    specific = build.keywords(file, module=module)
+    if module or is_script(file):
+        specific |= {"autotune": autotune, "show_kernels": show_kernels, "module": module}
     elif autotune or show_kernels:
         raise Error(
             "--autotune and --show-kernels are for scripts", got=str(file), next="leave them out"
         )
-    raise typer.Exit(module.run(str(file), arguments, device=chosen, **specific))
+    raise typer.Exit(front_end.run(str(file), arguments, device=chosen, **specific))
 
 
 def _sanitize(device: Selection) -> None:
