@@ -58,6 +58,8 @@ TURNING = 1.08
 """Cost of a transposed tile relative to a copy."""
 RAGGED = 1.12
 """The same without vector accesses, which cause partial sectors and more requests."""
+THIN, SLOWER = 8, 2.0
+"""Elements below which a dimension leaves most of a tile's threads without one, and the cost."""
 
 
 def ways(job: Job, target: Target) -> list[Way]:
@@ -188,6 +190,7 @@ def _turned(job: Job, target: Target) -> list[Way]:
         lanes = math.prod(cdiv(size, side) * side / size for size, side in sides)
         each = [m if m == EACH else ROW for m in tiles.modes]
         moved = traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / FILLED)
+        moved *= SLOWER if min(job.sizes[dim], job.sizes[-1]) < THIN else 1.0
         slots = 24 * job.n * lanes / (target.fp32 / 2)
         blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
         time = target.launch + max(moved / target.bandwidth, slots, blocks)

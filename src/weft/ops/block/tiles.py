@@ -27,8 +27,8 @@ LIMIT = 232
 PIXELS, WEIGHTS, OVERLAP, BEGIN = 8.0, 2.0, 0.4, 6000.0
 """Cycles of shared memory for a vector of pixels and for a weight of a warp, the part of them that
 is not hidden, and cycles of a block's begin and end; from times on an H200."""
-STALL = 400.0
-"""Cycles in which a block waits for its next channels; other blocks of the SM use them."""
+STALL = 2500.0
+"""Cycles in which blocks wait for their next channels; from times on an H200."""
 RESERVED = 1024
 """Bytes of shared memory that a block takes besides its own."""
 
@@ -101,7 +101,7 @@ class Tile(NamedTuple):
         memory = warps * (PIXELS * pixels + WEIGHTS * self.per_lane * taps)
         chunks = cdiv(p.channels, self.channels)
         cycles = chunks * self.channels * max(schedulers + OVERLAP * memory, memory)
-        cycles += (BEGIN + chunks * STALL / resident) * waves
+        cycles += (BEGIN + chunks * STALL) * waves
         return cycles / (target.fp32 / (target.sms * 256))
 
 

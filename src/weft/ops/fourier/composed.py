@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from weft.ops.choose import Candidate, Request
-from weft.ops.fourier.factors import Matrix, factors
+from weft.ops.fourier.factors import Matrix, Passes, factors, ways
 from weft.ops.fourier.lengths import good, of_one_block
 from weft.ops.fourier.lines import Line, single, walk
 from weft.ops.fourier.long import several_passes
 from weft.ops.fourier.workspace import COMPLEX, Tensor, Workspace
 from weft.ops.plan import Buffer, Plan, Pointer
+
+OFFERED = 4
+"""The most ways to split a length that are offered."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,11 @@ class Transform:
 class Composer(Workspace):
     """Adds the passes of a transform, one dimension after another."""
 
-    def __init__(self, request: Request, transform: Transform) -> None:
+    def __init__(
+        self, request: Request, transform: Transform, chosen: Mapping[int, Passes]
+    ) -> None:
         inputs = len(request.inputs)
-        super().__init__(request.target, inputs + 1)
+        super().__init__(request.target, inputs + 1, chosen)
         t = self.transform = transform
         self.result = Tensor(Pointer(inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps)
 
@@ -96,25 +102,35 @@ def _trimmed(x: Tensor, dim: int, most: int) -> Tensor:
 
 
 def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
-    """The plan of a transform, as a candidate."""
+    """The plan of a transform that the model takes, and those with other passes."""
     x = request.first
     out = Buffer(transform.shape, transform.dtype)
     if 0 in transform.shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     start = Tensor(Pointer(0), x.dtype, x.shape, x.strides, x.aligned)
 
-    def build() -> Plan:
-        composer = Composer(request, transform)
+    def build(chosen: Mapping[int, Passes]) -> Plan:
+        composer = Composer(request, transform, chosen)
         composer.run(start)
         return Plan(tuple(composer.steps), (out,), tuple(composer.scratch))
 
     gpu = request.target
     elements = math.prod(transform.shape)
-    lines = [_described(n, max(1, elements // n)) for n in _lengths(transform)]
+    lengths = _lengths(transform)
+    lines = [_described(n, max(1, elements // n)) for n in lengths]
     # A pass reads and writes about as many bytes as the first one reads and the last one writes.
     moved = start.bytes + elements * transform.dtype.itemsize
     cost = sum(passes for passes, _ in lines) * (gpu.launch + moved / gpu.bandwidth)
-    return [Candidate("fourier", cost, "; ".join(text for _, text in lines), build)]
+    why = "; ".join(text for _, text in lines)
+    made = [Candidate("fourier", cost, why, functools.partial(build, {}))]
+    for n in sorted({n for n in lengths if of_one_block(n) is None}):
+        first, *others = ways(n, max(1, elements // n))[:OFFERED] or [(0.0, ())]
+        for other, passes in others:
+            more = max(0.0, other - first[0]) * 2 * COMPLEX.itemsize / gpu.bandwidth
+            name = f"fourier, {n} as {' x '.join(map(str, passes))}"
+            plan = functools.partial(build, {n: passes})
+            made.append(Candidate(name, cost + more, _words(n, passes), plan))
+    return made
 
 
 def _lengths(transform: Transform) -> list[int]:
@@ -133,9 +149,14 @@ def _described(n: int, count: int) -> tuple[int, str]:
         words = f"radices {one}, {one.threads} threads each"
         return 1, words if one.n == n else f"{n} by Bluestein's algorithm over {one.n}: {words}"
     made = factors(n, count)
-    if isinstance(made, Matrix):
-        return 3, f"{n} by Bluestein's algorithm over a matrix of {made.rows} x {made.columns}"
     if made:
-        return len(made), f"passes of {' x '.join(map(str, made))}"
+        return 3 if isinstance(made, Matrix) else len(made), _words(n, made)
     passes, words = _described(good(2 * n - 1), count)
     return 2 * passes + 3, f"{n} by Bluestein's algorithm over {words}"
+
+
+def _words(n: int, passes: Passes) -> str:
+    lengths = " x ".join(map(str, passes))
+    if isinstance(passes, Matrix):
+        return f"{n} by Bluestein's algorithm over a matrix of {lengths}"
+    return f"passes of {lengths}"

@@ -32,18 +32,26 @@ class Matrix(NamedTuple):
         return self.rows * self.columns
 
 
-def factors(n: int, count: int) -> tuple[int, ...] | Matrix | None:
-    """The passes of `count` transforms: their lengths, or the matrix of a convolution.
+Passes = tuple[int, ...] | Matrix
+"""The lengths of passes, or the matrix of a convolution."""
 
-    None if no such passes compute them.
-    """
-    if smooth(n):
-        return split(n) or None
-    made = [(_cost(f, n, count), f) for f in _factorings(n)]
-    matrix = convolution(n, count)
+
+def ways(n: int, count: int) -> list[tuple[float, Passes]]:
+    """Passes that compute `count` transforms, with their costs; the first are to be taken."""
+    matrix = None if smooth(n) else convolution(n, count)
+    made: list[tuple[float, Passes]] = [(_cost(f, n, count), f) for f in _factorings(n)]
     if matrix is not None:
         made.append((_convolution_cost(matrix, n, count), matrix))
-    return min(made, default=(0.0, None))[1]
+    # Without large primes all passes move the same bytes: the most balanced ones come first.
+    return made if smooth(n) else sorted(made, key=lambda way: way[0])
+
+
+def factors(n: int, count: int) -> Passes | None:
+    """The passes of `count` transforms; None if none compute them."""
+    if smooth(n):
+        return split(n) or None
+    made = ways(n, count)
+    return made[0][1] if made else None
 
 
 def _factorings(n: int) -> list[tuple[int, ...]]:

@@ -20,7 +20,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.fourier import tables
 from weft.ops.fourier.banks import room
-from weft.ops.fourier.factors import Matrix, factors
+from weft.ops.fourier.factors import Matrix
 from weft.ops.fourier.lengths import good, of_one_block, smooth, stages
 from weft.ops.fourier.lines import Line, given, walk, wanted
 from weft.ops.fourier.passes import Input, Output, Pass, Side, room_word, stages_word
@@ -97,7 +97,7 @@ def _side_by_side(line: Line, work: Workspace) -> bool:
         return False
     (first, outer, count), strides = batch
     (_, x_outer, x_one), (_, y_outer, y_one) = strides
-    made = factors(n, outer * count)
+    made = work.passes(n, outer * count)
     pair = isinstance(made, tuple) and not isinstance(made, Matrix) and len(made) == 2
     if first > 1 or count < ADJACENT or not x_one == y_one == 1 or not pair:
         return False
@@ -126,10 +126,15 @@ def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
         z = work.buffer((rows, n // 2))
         _transform(Rows(x, z, n // 2, pairs=True), work)
         _row_by_row(work, "unfold", n // 4 + 1, z, y, (n, line.scale, line.weight))
-    else:
-        z = work.buffer((rows, n))
-        _transform(Rows(x, z, n, scale=line.scale), work)
-        _row_by_row(work, "first_half", n // 2 + 1, z, y, (n, line.weight))
+        return
+    made = work.passes(n, rows)
+    if isinstance(made, Matrix):  # its last pass writes what is kept
+        half = Rows(x, y, n, scale=line.scale, kept=n // 2 + 1, weight=line.weight)
+        _convolved(half, made, work)
+        return
+    z = work.buffer((rows, n))
+    _transform(Rows(x, z, n, scale=line.scale), work)
+    _row_by_row(work, "first_half", n // 2 + 1, z, y, (n, line.weight))
 
 
 def _from_half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
@@ -154,7 +159,9 @@ def _row_by_row(
 class Rows:
     """Transforms of length n along the rows of x, written to y.
 
-    pairs  2 n real numbers of a row, of x or of y, are n complex ones
+    pairs   2 n real numbers of a row, of x or of y, are n complex ones
+    kept    elements of y, the first ones; 0: all
+    weight  of all of them but the first
     """
 
     x: Tensor
@@ -163,10 +170,12 @@ class Rows:
     inverse: bool = False
     scale: float = 1.0
     pairs: bool = False
+    kept: int = 0
+    weight: float = 1.0
 
 
 def _transform(rows: Rows, work: Workspace) -> None:
-    made = factors(rows.n, rows.y.shape[0])
+    made = work.passes(rows.n, rows.y.shape[0])
     if isinstance(made, Matrix):
         _convolved(rows, made, work)
     elif made:
@@ -250,14 +259,14 @@ def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
     count, (a, b), length = rows.y.shape[0], matrix, matrix.elements
     z, chirp = work.buffer((count, length)), tables.chirp(rows.n)
     columns = Side(z.pointer, b, 1, 0, length, True)
-    into, out = Output("TURNED", whole=length), replace(_output(rows), whole=rows.n)
+    into, out = Output("TURNED", whole=length), replace(_output(rows), whole=rows.kept or rows.n)
     given = Input("COMPLEX", length, step=b, shift=1)
     first = _pass(a, (b, 1, count), _source(rows, b), columns, _input(rows, b), into)
     last = _pass(a, (b, 1, count), columns, _result(rows, 0, b), given, out)
     work.steps += [
         replace(first, chirp=chirp).step(work.target),
         _filtered(z, rows.n, matrix, work),
-        replace(last, chirp=chirp).step(work.target),
+        replace(last, chirp=chirp, weight=rows.weight).step(work.target),
     ]  # fmt: skip
 
 

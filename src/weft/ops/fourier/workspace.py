@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 
 from weft.ops import source
 from weft.ops.copies import contiguous
+from weft.ops.fourier.factors import Passes, factors
 from weft.ops.plan import Buffer, Layout, Pointer, Step
 from weft.ops.target import Target
 
@@ -51,12 +54,21 @@ class Tensor:
 
 
 class Workspace:
-    """The launches of a plan in order, and its scratch; `first` is the number of the first one."""
+    """The launches of a plan in order, and its scratch; `first` is the number of the first one.
 
-    def __init__(self, target: Target, first: int) -> None:
-        self.target, self.first = target, first
+    chosen  the passes of some long lengths, if they are not those that the model takes
+    """
+
+    def __init__(
+        self, target: Target, first: int, chosen: Mapping[int, Passes] = MappingProxyType({})
+    ) -> None:
+        self.target, self.first, self.chosen = target, first, chosen
         self.steps: list[Step] = []
         self.scratch: list[Buffer] = []
+
+    def passes(self, n: int, count: int) -> Passes | None:
+        """The passes of `count` transforms of a length that no block holds."""
+        return self.chosen.get(n) or factors(n, count)
 
     def buffer(self, shape: tuple[int, ...], dtype: torch.dtype = COMPLEX) -> Tensor:
         """A new scratch tensor."""

@@ -25,6 +25,9 @@ from weft.ops.target import target
 _LOCK = threading.Lock()
 """Reading an offset and moving it must be one operation."""
 
+_OWN: dict[torch.device, Any] = {}
+"""The default generators of GPUs that have been used."""
+
 # Bound once, as in eager.py.
 _compiling = torch.compiler.is_compiling
 _capturing = torch.cuda.is_current_stream_capturing
@@ -44,6 +47,10 @@ def start(
     op: str, n: int, device: torch.device, generator: Any = None, calls: int | None = None
 ) -> Start:
     """The start of a call for n elements; moves the generator, or by `calls` of Philox."""
+    # The common case first: a short call would else spend most of its time here.
+    own = _OWN.get(device) if generator is None and not _compiling() else None
+    if own is not None and not (_interpreter() or _dispatch_modes() or _capturing()):
+        return Start(*taken(own, moved_by(n, device) if calls is None else 4 * calls), None)
     if generator is not None and generator.device.type != device.type:
         raise ArgumentError(
             f"weft.ops.{op}: the generator must be on the device of the tensor",
@@ -56,6 +63,8 @@ def start(
         seed, offset = _drawn(device, generator).tolist()
         return Start(seed, offset, None)
     chosen = generator if generator is not None else source(device)
+    if generator is None and device.index is not None:
+        _OWN[device] = chosen
     moved = moved_by(n, device) if calls is None else 4 * calls
     return Start(*taken(chosen, moved), None)
 

@@ -139,6 +139,9 @@ def largest_error(
     scale = max(1e-30, float(want.abs().max()), case.scale(*tensors, call))
     depth = 0.5 * math.sqrt(case.depth(call))
     allowed = EPSILON[got.dtype] * scale * (case.roundings + depth)
+    # Between two subnormal numbers.
+    least = float(torch.finfo(got.dtype).smallest_normal) * EPSILON[got.dtype]
+    allowed = max(allowed, case.roundings * least)
     return float((got.to(want.dtype).masked_fill(~finite, 0) - want).abs().max()) / allowed
 
 

@@ -147,7 +147,7 @@ struct Store {
         if constexpr (CHIRP) {
             long long number = (long long)i * p.step + c * p.shift;
             if (number >= p.whole) return;
-            v = swapped(v) * __ldg(turns + number);
+            v = (number ? p.weight : 1.0f) * (swapped(v) * __ldg(turns + number));
         }
         if constexpr (KIND == TURNED) v = v * root((long long)c * i, p.whole);
         if constexpr (KIND == TURNED_BY_MIDDLE)

@@ -73,7 +73,8 @@ def norm_dtype(norm: tuple[Layout | None, ...]) -> torch.dtype:
 
 def _ranked(p: Shape, training: bool, target: Target) -> list[tuple[float, Tile]]:
     pairs = [(tile.time(p, training, target), tile) for tile in tiles(p, training, target)]
-    return sorted(pairs)[:KEPT]
+    # Of equal ones two warps: they share the weights that a block loads.
+    return sorted(pairs, key=lambda pair: (pair[0], abs(pair[1].threads - 64), pair[1]))[:KEPT]
 
 
 def _named(tile: Tile) -> str:
