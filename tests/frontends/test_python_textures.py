@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import devices
 import weft
-from weft.frontends.textures.structures import ADDRESSES
+from weft.frontends.textures.structures import ADDRESSES, FILTERS
 from weft.source import toolkit
 
 # One module for all cases: compiling costs more than the launches.
@@ -19,6 +20,10 @@ __global__ void line(cudaTextureObject_t t, const float* at, float* y, int n) {
 }
 __global__ void plane(cudaTextureObject_t t, const float* at, float* y, int n) {
     if (threadIdx.x < n) y[threadIdx.x] = tex2D<float>(t, at[threadIdx.x], at[n + threadIdx.x]);
+}
+__global__ void box(cudaTextureObject_t t, const float* at, float* y, int n) {
+    int i = threadIdx.x;
+    y[i] = tex3D<float>(t, at[i], at[n + i], at[2 * n + i]);
 }
 __global__ void volume(cudaTextureObject_t t, float* y) {
     y[threadIdx.x] = tex3D<float>(t, threadIdx.x % 2 + 0.5f, 1.5f, threadIdx.x / 2 + 0.5f);
@@ -151,6 +156,40 @@ def test_linear_memory_surfaces_and_updates(module: Any, device: Device) -> None
     module.transpose[1, (2, 3)](again, weft.surface(device.array(pairs), channels=2))
     assert again.texels is s.texels
     assert repr(again).endswith(": 2 x 3, 2 x int16>")
+
+
+PLACES = 256
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_fetches_have_the_bits_of_the_simulator(dims: int, module: Any) -> None:
+    """Every address mode, filter and type, at random places."""
+    rng, gpu = np.random.default_rng(5), devices.Gpu()
+    kernel = (module.line, module.plane, module.box)[dims - 1]
+    for mode, filter, normalized, dtype in itertools.product(
+        ADDRESSES, FILTERS, (False, True), ("float32", "float16", "uint8", "int16")
+    ):
+        if mode in ("wrap", "mirror") and not normalized:
+            continue
+        texels = rng.integers(0, 200, rng.integers(1, 9, dims)).astype(dtype)
+        at = rng.uniform(-1.5, 2.5, 3 * PLACES).astype(np.float32) * (1 if normalized else 5)
+        read = "normalized" if dtype in ("uint8", "int16") else "element"
+        how = {"address": mode, "filter": filter, "normalized": normalized, "read": read}
+        results = []
+        for device in (devices.Sim(), gpu):
+            t = weft.texture(device.array(texels), border=0.25, **how)
+            y = device.array(np.zeros(PLACES, np.float32))
+            kernel[1, PLACES](t, device.array(at), y, PLACES)
+            results.append(device.read(y).view(np.uint32))
+        np.testing.assert_array_equal(*results, f"{texels.shape} {dtype} {how}")
+
+
+@pytest.mark.gpu
+def test_a_texture_of_the_other_device_is_refused(module: Any) -> None:
+    t = weft.texture(np.arange(5, dtype=np.int32), linear=True)
+    with pytest.raises(weft.ArgumentError, match="is not where the other arrays are"):
+        module.numbers[1, 4](t, devices.Gpu().array(np.zeros(4, np.int32)), 0)
 
 
 @pytest.mark.sim

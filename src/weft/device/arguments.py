@@ -34,6 +34,15 @@ Packed = tuple[bytes, list[Allocation], object, Place | None]
 arrays are on: None for the host."""
 
 
+class Handle(int):
+    """An object of a device that kernels take by its number, such as a texture.
+
+    device  the GPU that it is on; None for the simulated one
+    """
+
+    device: int | None
+
+
 class Packer:
     """Checks and packs the arguments of one kernel."""
 
@@ -130,6 +139,8 @@ class Packer:
                 keep.append(a.owner)
             else:
                 self._scalar(i, value, param, block)
+                if isinstance(value, Handle):  # a launch may have no array that says where
+                    found[i] = arrays.Memory(0, 0, "", 1, True, True, value, value.device)
         memory += self._around(args)
         return bytes(block), memory, keep, self._place(found)
 

@@ -18,12 +18,13 @@ from weft.source.resources import Resources, read
 _WHEEL = "nvidia-cuda-nvcc"
 
 
-def assemble(ptx: str, arch: str) -> dict[str, Resources]:
-    """Entry -> its resources on an architecture, e.g. "sm_90"."""
+def assemble(ptx: str, arch: str, registers: int | None = None) -> dict[str, Resources]:
+    """Entry -> its resources on an architecture, e.g. "sm_90"; `registers`: the most allowed."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx, encoding="utf-8")
         command = [str(_ptxas()), "-v", f"--gpu-name={arch}", "-o", f"{folder}/out", str(source)]
+        command += [f"--maxrregcount={registers}"] if registers else []
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LaunchError(f"ptxas refuses this kernel for {arch}", got=done.stderr.strip()[:1000])

@@ -7,6 +7,7 @@ without a GPU.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ def install(device: str = "sim", *, force: bool = True, gpu: str | None = None) 
     from weft.frontends.numba.versions import require
 
     require()
+    # Under `weft run` this import calls `install`: it must not happen inside of the next one.
+    importlib.import_module(AFTER)
     from weft.frontends.numba import seams
 
     return seams.install(model, force=force)

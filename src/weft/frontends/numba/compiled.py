@@ -124,7 +124,8 @@ class SimKernel(_Kernel):  # type: ignore[misc]
             text, self.model.compile_for, self._origin, {self.function_name: plain}, {},
             _sources(text),
         )  # fmt: skip
-        return Image(ptx, self.model, {mangled: plain}, self._machine)
+        most = self.library._max_registers
+        return Image(ptx, self.model, {mangled: plain}, self._machine, most)
 
     def _machine(self) -> bytes:
         cubin = self.library.get_cubin((*capability(self.model), ""))

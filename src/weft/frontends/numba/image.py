@@ -31,8 +31,9 @@ _images: weakref.WeakValueDictionary[int, Image] = weakref.WeakValueDictionary()
 class Image(ObjectCode):  # type: ignore[misc]
     """A linked module.
 
-    names    Numba's name of an entry -> its name in the PTX
-    machine  makes machine code, which only `inspect_sass` needs
+    names      Numba's name of an entry -> its name in the PTX
+    machine    makes machine code, which only `inspect_sass` needs
+    registers  the most that a thread may use; None: as the assembler decides
     """
 
     def __init__(
@@ -41,8 +42,9 @@ class Image(ObjectCode):  # type: ignore[misc]
         model: GpuModel,
         names: Mapping[str, str] | None = None,
         machine: Callable[[], bytes] | None = None,
+        registers: int | None = None,
     ) -> None:
-        self.program, self.model = Program(ptx), model
+        self.program, self.model, self._registers = Program(ptx), model, registers
         self._names, self._machine = names or {}, machine
         self._kernels: dict[str, Entry] = {}
         _images[self.handle] = self
@@ -76,7 +78,7 @@ class Image(ObjectCode):  # type: ignore[misc]
 
     def measure(self) -> Mapping[str, Resources]:
         """What the assembler reports of its kernels."""
-        return assemble(self.program.ptx.text, self.model.machine)
+        return assemble(self.program.ptx.text, self.model.machine, self._registers)
 
     def variable(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a variable."""

@@ -2,7 +2,7 @@
 
 Numba links machine code; the simulator needs PTX. With link-time optimisation, Numba's default,
 nvJitLink links the kernel with CUDA C++ and LTO-IR and gives PTX: calls are inlined and products
-are fused with sums exactly as on a GPU. Without it, texts of PTX are put together.
+are fused with sums exactly as on a GPU. Without it, modules of PTX are linked by name.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from numba.cuda.memory_management import nrt
 from weft.device.models import GpuModel
 from weft.errors import CompileError
 from weft.frontends.numba.context import capability
+from weft.frontends.program import linked
 from weft.source import compile_cuda
 from weft.source.from_cuda import compile_lto
 
 _NUMBA = Path(driver.__file__).parents[1]
 _OBJECTS = (".ltoir", ".o", ".a", ".fatbin", ".cubin")
-_HEADER = re.compile(r"^\s*\.(version|target|address_size)\b.*$", re.MULTILINE)
+_VERSION = re.compile(r"^\s*\.version\s+([\d.]+)", re.MULTILINE)
 _RUNTIME = """\
 #include <cooperative_groups.h>
 
@@ -54,25 +55,25 @@ def link(library: Any, model: GpuModel) -> str:
     ptx = [file for file in files if _suffix(file) == ".ptx"]
     objects = [file for file in files if _suffix(file) in _OBJECTS]
     cuda = [file for file in files if file not in ptx and file not in objects]
-    if objects or (cuda and library._lto and driver._have_nvjitlink()):
+    # Optimisation removes functions that only PTX calls.
+    if objects or (cuda and not ptx and library._lto and driver._have_nvjitlink()):
         # LTO-IR of a newer architecture than the target's cannot be linked.
         target = model.compute_capability if objects else capability(model)
         texts = [_optimized(library, cuda, objects, target, arch)]
     else:
         texts = [*library.get_asm_strs(cc=cc), *(_from_cuda(*_read(f), arch) for f in cuda)]
-    texts += [_without_lines(str(_read(file)[0])) for file in ptx]
+    texts += [str(_read(file)[0]) for file in ptx]
     if any("cudaCGSynchronize" in text for text in texts):
         texts.append(_runtime(arch))
-    # A module has one header: that of the first text.
-    first, *others = texts
-    return "\n".join([_newest(texts, first), *(_HEADER.sub("", text) for text in others)])
+    return linked.link(_of_one_version(texts))
 
 
-def _newest(texts: Sequence[str], first: str) -> str:
-    """The first text with the newest version of PTX that any of them has."""
-    versions = [m[1] for text in texts if (m := re.search(r"^\s*\.version\s+([\d.]+)", text, re.M))]
+def _of_one_version(texts: Sequence[str]) -> list[str]:
+    """The first text, whose header counts, with the newest version of PTX that any of them has."""
+    versions = [m[1] for text in texts if (m := _VERSION.search(text))]
     newest = max(versions, key=lambda v: tuple(map(int, v.split("."))))
-    return re.sub(r"^(\s*\.version\s+)[\d.]+", rf"\g<1>{newest}", first, count=1, flags=re.M)
+    first, *others = texts
+    return [_VERSION.sub(f".version {newest}", first, count=1), *others]
 
 
 # ---- link-time optimisation ---------------------------------------------------------------------
@@ -84,7 +85,8 @@ def _optimized(
     """The kernel with its CUDA C++ and LTO-IR, as PTX."""
     # NVRTC's line information has this flag in another form, and NVVM takes no two forms.
     library._llvm_strs = [_FLAG.sub(_AS_NVRTC, text) for text in library.llvm_strs]
-    if any(getattr(file, "nrt", False) for file in [*cuda, *objects]):
+    debug = library._nvvm_options.pop("g", "no") is None  # NVVM makes no LTO-IR of it
+    if debug or any(getattr(file, "nrt", False) for file in [*cuda, *objects]):
         # Calls of Numba's runtime have no line, and LLVM refuses to inline them among lines.
         library._llvm_strs = [_DEBUG.sub("", text) for text in library.llvm_strs]
     others = [(compile_lto(*_read(f), arch=arch, include=_folders()), _name(f)) for f in cuda]
@@ -156,7 +158,7 @@ def _from_cuda(source: str | Path, name: str, arch: str) -> str:
     """Compiles with relocatable code, which keeps functions that only other modules call."""
     flags = ["--relocatable-device-code=true"]
     ptx = compile_cuda(source, arch=arch, name=name, include=_folders(), options=flags)
-    return _without_lines(ptx.text)
+    return ptx.text
 
 
 def _runtime(arch: str) -> str:
@@ -164,9 +166,3 @@ def _runtime(arch: str) -> str:
     for name, called in _RUNTIME_NAMES.items():
         text = text.replace(name, called)
     return text
-
-
-def _without_lines(text: str) -> str:
-    """Removes line information: file numbers are valid only within their own module."""
-    text = re.sub(r"^\s*\.(loc|file)\b.*$", "", text, flags=re.MULTILINE)
-    return re.split(r"^\s*\.section\b", text, maxsplit=1, flags=re.MULTILINE)[0]

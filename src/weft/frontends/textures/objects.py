@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from weft.device import arrays
+from weft.device.arguments import Handle
 from weft.errors import ArgumentError
 from weft.frontends.textures.memory import Api, Shape, Texels, shape_of
 from weft.frontends.textures.structures import (
@@ -24,7 +25,7 @@ _READS = ("element", "normalized")
 _T = TypeVar("_T", "Texture", "Surface")
 
 
-class Texture(int):
+class Texture(Handle):
     """A texture object. It is its handle, a number, which kernels take as `cudaTextureObject_t`.
 
     texels   the memory that it reads
@@ -47,7 +48,7 @@ class Texture(int):
         _copy(self.texels, array)
 
 
-class Surface(int):
+class Surface(Handle):
     """A surface object. It is its handle, a number, which kernels take as `cudaSurfaceObject_t`.
 
     texels   the memory that it reads and writes
@@ -200,6 +201,7 @@ def _destroy(texels: Texels, release: str, handle: int) -> None:
 
 def _kept(made: _T, texels: Texels, release: str) -> _T:
     made.texels, made._owner = texels, _Owner(texels, release, int(made))
+    made.device = texels.api.device
     return made
 
 
