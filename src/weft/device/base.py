@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -193,11 +194,11 @@ class Program:
     def __init__(self, ptx: Ptx, assemble: Assemble | None = None, base: Program | None = None):
         self.ptx, self.assemble, self.base = ptx, assemble, base
         self.kernels: dict[str, KernelInfo] = {}
-        self.instances: list[Program] = []
+        self.instances: weakref.WeakSet[Program] = weakref.WeakSet()
         self._loaded: dict[Device, DeviceModule] = {}
         self._lock = threading.RLock()
         if base is not None:
-            base.instances.append(self)
+            base.instances.add(self)
 
     @functools.cached_property
     def module(self) -> Module:

@@ -221,6 +221,10 @@ class Module:
         return self.program.on(self._device(device)).variable(name, dtype)
 
 
+REMEMBERED = 256
+"""Kernels that a module of templates keeps: the oldest is freed for a new one."""
+
+
 class CudaModule(Module):
     """A module that can instantiate templates on request."""
 
@@ -254,6 +258,8 @@ class CudaModule(Module):
             ptx = self._instance(name)
             program = Program(ptx, self._machine_code(name), base=self.program)
             measure = functools.partial(self._measure, [name])
+            if len(self._kernels) >= REMEMBERED:
+                del self._kernels[next(iter(self._kernels))]
             self._kernels[name] = self._make(program, ptx.entries[name], name, measure)
         return super().kernel(name)
 

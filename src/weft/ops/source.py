@@ -13,6 +13,8 @@ from weft.errors import ArgumentError
 from weft.kernels import Kernel
 
 HOME = Path(__file__).parent / "cuda"
+REMEMBERED = 1024
+"""Kernels that are kept beside those of plans, which each op bounds itself."""
 
 CTYPES = {
     torch.float32: "float", torch.float16: "__half", torch.bfloat16: "__nv_bfloat16",
@@ -40,13 +42,13 @@ def digest() -> str:
     return made.hexdigest()[:8]
 
 
-@functools.cache
+@functools.lru_cache(REMEMBERED)
 def kernel(file: str, name: str, **defines: str) -> Kernel:
     """A kernel of a source in `cuda/`, e.g. ("softmax.cu", "rows<float, 4>")."""
     return _module(file, tuple(sorted(defines.items()))).kernel(name)
 
 
-@functools.cache
+@functools.lru_cache(REMEMBERED)
 def _module(file: str, defines: tuple[tuple[str, str], ...]) -> kernels.CudaModule:
     # One module per set of defines: kernels of it are instantiated on demand.
     return kernels.cuda(HOME / file, defines=dict(defines), include=[HOME])

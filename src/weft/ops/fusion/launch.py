@@ -57,7 +57,7 @@ def launch(group: Group, tensors: Sequence[torch.Tensor], recorded: bool) -> Lau
     return _elementwise(group, layouts, [t.data_ptr() % WIDEST for t in tensors], recorded)
 
 
-@functools.cache
+@functools.lru_cache(source.REMEMBERED)
 def _kernel(text: str, name: str) -> Kernel:
     return kernels.cuda(text, include=[source.HOME]).kernel(name)
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
     from weft.ptx.model import Function, Module
 
 
+REMEMBERED = 128
+"""Kernels and block sizes whose code a module keeps: the oldest is freed for a new one."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextureUnit:
     """What executes texture and surface instructions: a function of a program's runtime library.
@@ -151,10 +155,14 @@ class SimModule:
         tier = draft.chosen()
         place = entry, block, "" if observer is None else observer.key, tier
         with self._lock:
-            if place not in self._code:
+            code = self._code.get(place)
+            if code is None:
+                if len(self._code) >= REMEMBERED:  # prepared launches keep what they run
+                    del self._code[next(iter(self._code))]
+                    self._idle.clear()
                 job = Job(lambda: self.module, self.ptx.text, entry, block, self.fast, observer)
-                self._code[place] = KernelCode(job, tier)
-        return self._code[place]
+                self._code[place] = code = KernelCode(job, tier)
+        return code
 
     def idle(self, *place: object) -> list[Arena]:
         """Arenas that wait for a launch of their kind; taking and giving back are atomic."""

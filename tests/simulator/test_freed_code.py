@@ -1,0 +1,68 @@
+"""Machine code that no kernel needs any more is freed."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import weft
+from weft.device.sim.run import module
+from weft.kernels import kernel as kernels
+from weft.kernels import module as modules
+
+SOURCE = """
+__global__ void add(int *x) {{ x[threadIdx.x] += {number}; }}
+template <int N> __global__ void times(int *x) {{ x[threadIdx.x] *= N; }}
+"""
+
+
+def _loaded() -> int:
+    """The pieces of machine code in this process."""
+    gc.collect()
+    return sum(isinstance(each, llvm.ExecutionEngine) for each in gc.get_objects())
+
+
+def _launch(kernel: Any, threads: int = 4) -> int:
+    x = np.ones(32, np.int32)
+    kernel[1, threads](x)
+    return int(x[0])
+
+
+@pytest.fixture(autouse=True)
+def drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_DRAFTS", "1")  # the code is not the point here
+
+
+def test_code_of_kernels_that_are_dropped() -> None:
+    held = [weft.cuda(SOURCE.format(number=n)).add for n in (70, 80)]
+    before = _loaded()
+    assert [_launch(each) for each in held] == [71, 81]
+    assert _loaded() == before + 2
+    held.pop()
+    assert _loaded() == before + 1
+    assert _launch(held[0]) == 71, "the other one still runs"
+    held.clear()
+    assert _loaded() == before
+
+
+def test_code_of_block_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED", 2)
+    monkeypatch.setattr(kernels, "REMEMBERED", 0)  # a prepared launch keeps its code
+    kernel = weft.cuda(SOURCE.format(number=5)).add
+    before = _loaded()
+    for threads in (1, 2, 3, 4, 1):
+        assert _launch(kernel, threads) == 6
+        assert _loaded() <= before + 2
+
+
+def test_code_of_instances_of_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules, "REMEMBERED", 2)
+    templates = weft.cuda(SOURCE.format(number=6))
+    before = _loaded()
+    for n in (3, 4, 5, 6):
+        assert _launch(templates.kernel(f"times<{n}>")) == n
+        assert _loaded() <= before + 2
