@@ -140,6 +140,41 @@ def test_vectors_that_a_loop_exchanges_are_not_outlined() -> None:
     assert jit.load_object(data) and shared == []
 
 
+CALLS = """
+define internal i32 @{name}(i32 %a) #0 {{
+entry:
+  %t = add i32 %a, {number}
+  {more}
+  ret i32 %{result}
+}}
+"""
+STARTS = """
+define i32 @run(ptr %C, ptr %K) #0 {
+entry:
+  %x = call i32 @NAME(i32 4)
+  ret i32 %x
+}
+"""
+
+
+def test_code_is_loaded_after_what_it_calls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    shared_code.forget()
+    leaf = CALLS.format(name="leaf", number=71, more="", result="t")
+    calls = "%u = call i32 @leaf(i32 %t)"
+    root = CALLS.format(name="root", number=5, more=calls, result="u")
+    first = compile_draft(_module(leaf + STARTS.replace("NAME", "leaf")))
+    second = compile_draft(_module(leaf + root + STARTS.replace("NAME", "root")))
+    assert len(first[1]) == 1 and len(second[1]) == 2, "the second batch calls the first"
+    later = next(batch for batch in second[1] if batch not in first[1])
+    shared_code.forget()
+    assert shared_code.load([later]) and set(shared_code._loaded) == set(second[1])
+    x = np.zeros(8, np.int32)
+    assert jit.load_object(second[0]).run(x.ctypes.data, x.ctypes.data) == 4 + 5 + 71
+
+
 KERNEL = "__global__ void shares(float* x) {{ x[threadIdx.x] = x[threadIdx.x] * {n}.0f + 2.0f; }}"
 
 

@@ -11,6 +11,7 @@ OWN = ("run", "round", "start", "release", "stall", "warp")
 
 NAME = re.compile(r"%[\w.]+")
 _REFERENCE = re.compile(r"@[\w.]+")
+_SHARED = re.compile(r"@(weft_\w+)")
 _HEAD = re.compile(r"define (?:internal )?(.*?) ?@([\w.]+)\((.*)\) (#\d) \{")
 
 
@@ -51,6 +52,11 @@ def declaration(function: str) -> str:
     head = _HEAD.match(function)
     assert head is not None, function[:200]
     return f"declare {head[1]} @{head[2]}({NAME.sub('', head[3])}) {head[4]}"
+
+
+def callees(function: str) -> list[str]:
+    """Names of the shared functions that a function calls."""
+    return _SHARED.findall(function.partition("\n")[2])
 
 
 class Shared:

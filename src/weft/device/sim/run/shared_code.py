@@ -15,7 +15,7 @@ from weft import cache
 from weft.device import jit
 from weft.device.version import generator
 from weft.ir.outline import Outlined
-from weft.ir.shared_functions import declaration
+from weft.ir.shared_functions import callees, declaration
 
 MOST = 5000
 """Functions that the cache's index names, the newest."""
@@ -57,12 +57,14 @@ def forget() -> None:
 
 
 def _compile(outlined: Outlined, missing: list[str]) -> None:
-    texts = [
-        text if name in missing else declaration(text) for name, text in outlined.shared.items()
-    ]
-    data = jit.compile_object("\n".join([*texts, outlined.common]), draft=True)
+    texts = [outlined.shared[name] for name in missing]
+    others = [declaration(text) for name, text in outlined.shared.items() if name not in missing]
+    data = jit.compile_object("\n".join([*texts, *others, outlined.common]), draft=True)
     batch = cache.key("shared", generator(), jit.identity(), *missing)
-    head = json.dumps(missing).encode()
+    # What they call is in earlier batches, and is loaded before them.
+    called = {name for text in texts for name in callees(text)} - set(missing)
+    needs = sorted({_batches[name] for name in called})
+    head = json.dumps({"names": missing, "needs": needs}).encode()
     cache.put("sim", batch, len(head).to_bytes(4, "little") + head + data)
     _add(batch, missing, data)
     # A process that adds at the same time loses an entry of the index: its code is made again.
@@ -87,8 +89,11 @@ def _load(batch: str) -> bool:
         return False
     size = int.from_bytes(data[:4], "little")
     try:
-        _add(batch, json.loads(data[4 : 4 + size]), data[4 + size :])
-    except (ValueError, TypeError, jit.BadObject):
+        head = json.loads(data[4 : 4 + size])
+        if not all(other in _loaded or _load(other) for other in head["needs"]):
+            return False
+        _add(batch, head["names"], data[4 + size :])
+    except (ValueError, TypeError, KeyError, jit.BadObject):
         return False
     return True
 
