@@ -114,10 +114,10 @@ def _fresh(*path: str) -> Callable[[Record], float | None]:
 
 
 TARGETS = [
-    Target("C++, one core, geometric mean", lambda r: geomean(first_twins(r)), least=0.8),
+    Target("C++, one core, geometric mean", lambda r: geomean(first_twins(r)), least=1.0),
     Target("one core to two, least of the large", lambda r: min(scaling(r), default=None), 1.7),
     Target("numba's simulator, geometric mean", _other("numba"), 1e4, show="{:,.0f} x"),
-    Target("Triton's interpreter, geometric mean", _other("triton"), 500, show="{:,.0f} x"),
+    Target("Triton's interpreter, geometric mean", _other("triton"), 1000, show="{:,.0f} x"),
     Target("first launch from source", _fresh("start", "cold", "to_result_s"),
            below=0.6, show="{:.0f} ms", scale=1e3),
     Target("first launch from the cache", _fresh("start", "cached", "to_result_s"),

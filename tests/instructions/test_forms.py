@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import weft
-from drawn_forms import KINDS, Drawn, broken, draw, signed
+from drawn_forms import ALL_KINDS, KINDS, Drawn, broken, draw, signed
 from lanewise import run
 from weft.device.sim.analyse import lattice
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form, meet
@@ -125,7 +125,7 @@ def check(opcode: str, rng: random.Random, rounds: int) -> None:
     d = lookup(opcode.split("."))
     assert d is not None
     count = len(names_of(d))
-    combinations = list(itertools.product(KINDS[64], repeat=count))
+    combinations = list(itertools.product(ALL_KINDS, repeat=count))
     combinations = rng.sample(combinations, min(len(combinations), 25)) * rounds
     kind = d.types[d.row.operands[0].name]
     least = bits_of(kind) if kind == "pred" else max(16, bits_of(kind))

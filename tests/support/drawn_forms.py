@@ -10,11 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, UNIFORM, VECTOR, ZERO, Form
+from weft.device.sim.analyse.form import (
+    AFFINE,
+    INDEXED,
+    SPARSE,
+    STRIPED,
+    UNIFORM,
+    VECTOR,
+    ZERO,
+    Form,
+)
 
 LANES = range(32)
-KINDS = {1: (UNIFORM, VECTOR), 64: (UNIFORM, AFFINE, VECTOR, INDEXED, SPARSE)}
+KINDS = {
+    1: (UNIFORM, VECTOR),
+    32: (UNIFORM, AFFINE, VECTOR, STRIPED),
+    64: (UNIFORM, AFFINE, VECTOR, INDEXED, SPARSE),
+}
 """Forms that a register of some width may have; the others have the first three of the last."""
+ALL_KINDS = (*KINDS[64], STRIPED)
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,8 @@ def draw(rng: random.Random, bits: int, kind: int) -> Drawn:
         return Drawn(Form(VECTOR, top=top), values, 0)
     if kind in (INDEXED, SPARSE):
         return _wide(rng, kind)
+    if kind == STRIPED:
+        return _stripes(rng)
     if kind == UNIFORM and rng.random() < 0.4 and bits > 1:
         value = signed(edge(rng, bits), bits)
         zeros = 62 if value == 0 else (value & -value).bit_length() - 1
@@ -85,6 +101,20 @@ def _offsets(rng: random.Random, bits: int) -> tuple[int, ...]:
     return off if any(off) else tuple(LANES)
 
 
+def _rows(rng: random.Random) -> tuple[int, ...]:
+    """A warp of several rows of a block, in order or not."""
+    length, step = rng.choice((8, 16)), rng.choice((1, 2, -1, 12))
+    rows = tuple(i // length * step for i in LANES)
+    return rows if rng.random() < 0.7 else tuple((i // length & 1) * step for i in LANES)
+
+
+def _stripes(rng: random.Random) -> Drawn:
+    off, rows = _offsets(rng, 32), _rows(rng)
+    base, step = edge(rng, 32), edge(rng, 32)
+    values = [(base + x + step * r) % (1 << 32) for x, r in zip(off, rows, strict=True)]
+    return Drawn(Form(STRIPED, off, rows=rows), values, base)
+
+
 def _extended(value: int, is_signed: bool) -> int:
     return signed(value, 32) if is_signed else value % (1 << 32)
 
@@ -93,16 +123,17 @@ def _wide(rng: random.Random, kind: int) -> Drawn:
     """base + scale * ext(index): the scalar part is lane 0's, which nothing here relies on."""
     scale, base = rng.choice((1, 2, 4, 8, 16, 3, -4)), edge(rng, 64)
     is_signed = rng.random() < 0.5
-    off = ZERO
+    off = rows = ZERO
     if kind == INDEXED:
         while max(off := _offsets(rng, 32)) - min(off) >= (1 << 30) // 16:
             pass
-        first = edge(rng, 32)
-        index = [(first + x) % (1 << 32) for x in off]
+        first, step = edge(rng, 32), edge(rng, 32)
+        rows = rng.choice((ZERO, _rows(rng)))
+        index = [(first + x + step * r) % (1 << 32) for x, r in zip(off, rows, strict=True)]
     else:
         index = [edge(rng, 32) for _ in LANES]
     values = [(base + scale * _extended(x, is_signed)) % (1 << 64) for x in index]
-    return Drawn(Form(kind, off, scale=scale, signed=is_signed), values, values[0])
+    return Drawn(Form(kind, off, scale=scale, signed=is_signed, rows=rows), values, values[0])
 
 
 def broken(form: Form, values: list[int], bits: int) -> str:
@@ -118,6 +149,9 @@ def broken(form: Form, values: list[int], bits: int) -> str:
         return f"lane offsets {form.off}"
     if form.kind in (INDEXED, SPARSE):
         return "" if _has_wide(form, values) else f"{form}"
+    if form.kind == STRIPED:
+        far = [v - values[0] - x for v, x in zip(values, form.off, strict=True)]
+        return "" if bits == 32 and _is_stepped(far, form.rows) else f"{form}"
     if any((v - values[0] - x) % whole for v, x in zip(values, form.off, strict=True)):
         return f"base + {form.off}"
     if values[0] % whole % (1 << min(form.align, bits)):
@@ -125,9 +159,19 @@ def broken(form: Form, values: list[int], bits: int) -> str:
     return ""
 
 
+def _is_stepped(far: list[int], rows: tuple[int, ...]) -> bool:
+    """Is there a step of 32 bits, of which each lane has as many as its row says?"""
+    if any(x % (1 << 32) if r == 0 else x % (r & -r) for x, r in zip(far, rows, strict=True)):
+        return False
+    whole = 1 << 32
+    pairs = list(zip(far, rows, strict=True))
+    return all((x * q - y * r) % whole == 0 for x, r in pairs for y, q in pairs)
+
+
 def _has_wide(form: Form, values: list[int]) -> bool:
     """Each lane differs from lane 0 by scale * k, and k is a difference of two 32-bit numbers."""
     zeros = 62 if form.scale == 0 else (form.scale & -form.scale).bit_length() - 1
+    distances = []
     for value, off in zip(values, form.off, strict=True):
         far = (value - values[0]) % (1 << 64)
         if form.scale == 0:
@@ -138,8 +182,7 @@ def _has_wide(form: Form, values: list[int]) -> bool:
             return False
         room = 1 << (64 - zeros)
         k = signed((far >> zeros) * pow(form.scale >> zeros, -1, room), 64 - zeros)
-        if form.kind == INDEXED and k not in (off, off - (1 << 32), off + (1 << 32)):
-            return False
+        distances.append(k - off)
         if abs(k) >= 1 << 32:
             return False
-    return True
+    return form.kind == SPARSE or form.scale == 0 or _is_stepped(distances, form.rows)

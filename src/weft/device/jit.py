@@ -29,10 +29,12 @@ OPTIONS = (
     "-enable-post-misched=false",
     "-instcombine-code-sinking=false",
     "-disable-machine-sink",
+    "-disable-machine-licm",
     "-has-predecessor-max-steps=32",
     "-global-isel=0",
 )
-"""Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code. In
+"""Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code. All
+warps of a block run in one loop: what is moved out of it must be kept in memory meanwhile. In
 the long blocks of unrolled loops instruction selection asks for each load what comes before it. On
 AArch64 a draft would go through another instruction selection first, which gives up at vectors of
 32 lanes or puts all their constants at the function's start."""

@@ -24,20 +24,53 @@ def space_of(parts: tuple[str, ...]) -> int:
 
 
 @dataclass(slots=True)
+class Stripes:
+    """base + off[lane] + step * rows[lane], in 32 bits: a value of the striped form."""
+
+    base: Val
+    step: Val
+    off: tuple[int, ...]
+    rows: tuple[int, ...]
+
+    def vector(self) -> Val:
+        """All lanes."""
+        b = self.base.builder
+        return self.base + b.lanes("i32", self.off) + self.step * b.lanes("i32", self.rows)
+
+    def at(self, lane: int) -> Val:
+        """The value of one lane."""
+        value, off, row = self.base, self.off[lane], self.rows[lane]
+        value = value + off if off else value
+        return value + self.step * row if row else value
+
+
+@dataclass(slots=True)
 class Wide:
-    """base + scale * ext(index + off[lane]); the index is a scalar, or a vector and off zero."""
+    """base + scale * ext(index + off[lane]); the index is a scalar, or a vector and off zero.
+
+    With `step`, it is a scalar and striped: each lane's index has rows[lane] steps more.
+    """
 
     base: Val
     index: Val
     off: tuple[int, ...]
     scale: int
     signed: bool
+    step: Val | None = None
+    rows: tuple[int, ...] = ZERO
+
+    @property
+    def stripes(self) -> Stripes | None:
+        """The index, where it is striped."""
+        return None if self.step is None else Stripes(self.index, self.step, self.off, self.rows)
 
     def lanes(self) -> Val:
         """The 32-bit index of every lane."""
         b = self.index.builder
         if self.index.lanes:
             return self.index
+        if self.stripes is not None:
+            return self.stripes.vector()
         if self.off == ZERO:
             return b.splat(self.index, 32)
         return self.index + b.lanes("i32", self.off)

@@ -41,6 +41,8 @@ class Slot:
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
+    TOGETHER = 104
+    """1 until the warps of a new block have run: see `emit/lockstep.py`."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
     """Fields of `emit/stall.py`, which compares the block's states."""
     BARRIERS = 128
@@ -60,9 +62,9 @@ class Frame:
 
 
 class Status:
-    """What the code of a warp returns."""
+    """What the code of a warp returns; `SEPARATED` where it has run several warps of a block."""
 
-    DONE, WAITING, YIELDED, FAULT = 0, 1, 2, 3
+    DONE, WAITING, YIELDED, FAULT, SEPARATED = range(5)
 
 
 class Run:

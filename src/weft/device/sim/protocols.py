@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # reading an observer's results must not import the code generator
-    from weft.device.sim.address import Address, Wide
+    from weft.device.sim.address import Address, Stripes, Wide
     from weft.device.sim.analyse.program import Program
     from weft.ir import Builder, Val
     from weft.ptx.cfg import Block
@@ -52,6 +52,9 @@ class Operands(Emission, Protocol):
 
     def read_wide(self, name: str) -> Wide:
         """A register of one of the symbolic wide forms."""
+
+    def read_stripes(self, name: str) -> Stripes:
+        """A register of the striped form."""
 
     def symbol(self, sym: Sym) -> Val:
         """The address of a variable, as an instruction of its space sees it."""
@@ -103,6 +106,8 @@ class Pointers(Protocol):
     context: Val
     worker: Val
     slot: Val
+    frames: Val
+    """The frames of the block's warps; `frame` is that of the warp that runs."""
     frame: Val
     warp: Val
     """The number of the warp in its block."""

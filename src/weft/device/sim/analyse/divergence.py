@@ -9,6 +9,7 @@ divergent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from weft.device.sim.analyse.form import SOME_UNIFORM, UNIFORM, Form, meet, vector
 from weft.device.sim.analyse.program import CARRY, Program
@@ -98,7 +99,7 @@ def _propagate(
 
 
 def _without_top(form: Form) -> Form:
-    return Form(form.kind, form.off, form.align, form.const, None, form.scale, form.signed)
+    return replace(form, top=None)
 
 
 def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instruction]]:

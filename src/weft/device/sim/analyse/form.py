@@ -2,16 +2,21 @@
 
     uniform   one value for all lanes                     base
     affine    a scalar plus a constant per lane           base + off[lane]
-    indexed   a scalar plus a widened 32-bit affine       base + scale * ext(index + off[lane])
+    striped   the same, and a second scalar per row       base + off[lane] + step * rows[lane]
+    indexed   a scalar plus a widened 32-bit one of both  base + scale * ext(index + off[lane])
     sparse    the same with a 32-bit vector               base + scale * ext(index[lane])
     vector    anything
+
+`striped` is an index `row * width + column` where several rows of a block are in one warp: rows of
+8 or 16 lanes, each of them affine. It has 32 bits.
 
 `indexed` is how 64-bit addresses made from 32-bit indices stay scalar without assuming that the
 32-bit sum does not wrap: the widening is kept symbolic and done exactly where it is used.
 
 All numbers are taken modulo the register's width. The lanes of a scalar form are less than `SPAN`
 apart, so that the sum of base and offset wraps at most once: code that looks at the lowest and the
-highest lane (address checks, comparisons) knows of every lane between them.
+highest lane (address checks, comparisons) knows of every lane between them. For a striped form
+this holds within a row.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from dataclasses import dataclass, replace
 W = 32
 ZERO = (0,) * W
 LANES = tuple(range(W))
-UNIFORM, AFFINE, INDEXED, SPARSE, VECTOR = range(5)
+UNIFORM, AFFINE, STRIPED, INDEXED, SPARSE, VECTOR = range(6)
 SPAN = 1 << 30
 """The lanes of a scalar form are less than this apart, in bytes where it is an address."""
 
@@ -34,6 +39,7 @@ class Form:
     align  log2 of a power of two that divides the scalar base
     const  its value as a signed number, where the whole register is one known integer
     top    every lane is within 0 .. top, with a clear sign bit: signed and unsigned readings agree
+    rows   how many times a striped index has its step, by lane (an indexed form may be striped)
     """
 
     kind: int
@@ -43,6 +49,7 @@ class Form:
     top: int | None = None
     scale: int = 1
     signed: bool = True
+    rows: tuple[int, ...] = ZERO
 
     @property
     def is_scalar(self) -> bool:
@@ -70,12 +77,27 @@ def affine(
     return Form(UNIFORM if off == ZERO else AFFINE, off, min(align, 62), const, top)
 
 
-def indexed(off: tuple[int, ...], scale: int, signed: bool) -> Form:
-    """base + scale * ext(index + off[lane]), with the scale modulo 2^64."""
+def row_length(rows: tuple[int, ...]) -> int:
+    """Lanes that share a row, one run after the other; 0 where rows are shorter than 8 lanes."""
+    for length in (16, 8):
+        if all(x == rows[i // length * length] for i, x in enumerate(rows)):
+            return length
+    return 0
+
+
+def striped(off: tuple[int, ...], rows: tuple[int, ...]) -> Form:
+    """base + off[lane] + step * rows[lane], in 32 bits."""
+    if not row_length(rows) or max(off) - min(off) >= SPAN:
+        return vector()
+    return Form(STRIPED, off, rows=rows)
+
+
+def indexed(off: tuple[int, ...], scale: int, signed: bool, rows: tuple[int, ...] = ZERO) -> Form:
+    """base + scale * ext(index + off[lane] + step * rows[lane]), with the scale modulo 2^64."""
     scale = wrapped(scale, 64)
     if (max(off) - min(off)) * max(1, abs(scale)) >= SPAN:
         return Form(SPARSE, scale=scale, signed=signed)
-    return Form(INDEXED, off, scale=scale, signed=signed)
+    return Form(INDEXED, off, scale=scale, signed=signed, rows=rows)
 
 
 def wrapped(value: int, bits: int) -> int:
@@ -88,6 +110,8 @@ def truncated(f: Form, bits: int) -> Form:
     """The form of the low `bits` bits of a register that has the form `f`."""
     if f.kind in (INDEXED, SPARSE):
         return f if bits == 64 else vector()
+    if f.kind == STRIPED:
+        return f if bits == 32 else vector()
     if f.const is not None:
         return constant(wrapped(f.const, bits))
     top = f.top if f.top is not None and f.top < 1 << (bits - 1) else None
@@ -126,10 +150,12 @@ def meet(a: Form | None, b: Form) -> Form:
     if a.kind != b.kind:
         # Of different kinds, only indexed and sparse have a form in common: sparse.
         pair = {a.kind, b.kind}
-        if pair == {UNIFORM, AFFINE} or VECTOR in pair or a.kind <= AFFINE or b.kind <= AFFINE:
+        if pair != {INDEXED, SPARSE}:
             return vector(top)
     if a.kind == VECTOR:
         return vector(top)
+    if a.kind == STRIPED:
+        return a if (a.off, a.rows) == (b.off, b.rows) else vector(top)
     if a.kind <= AFFINE:
         if a.off != b.off:
             return vector(top)
@@ -137,6 +163,6 @@ def meet(a: Form | None, b: Form) -> Form:
         return Form(a.kind, a.off, min(a.align, b.align), const, top)
     if (a.scale, a.signed) != (b.scale, b.signed):
         return vector(top)
-    if a.kind == b.kind == INDEXED and a.off == b.off:
+    if a.kind == b.kind == INDEXED and (a.off, a.rows) == (b.off, b.rows):
         return replace(a, align=0, const=None, top=top)
     return Form(SPARSE, scale=a.scale, signed=a.signed)

@@ -9,11 +9,13 @@ a signed number of that width and a known `top` has a clear sign bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from weft.device.sim.analyse.form import (
     AFFINE,
     INDEXED,
     SPARSE,
+    STRIPED,
     UNIFORM,
     VECTOR,
     ZERO,
@@ -22,6 +24,8 @@ from weft.device.sim.analyse.form import (
     computed,
     constant,
     indexed,
+    row_length,
+    striped,
     trailing_zeros,
     wrapped,
 )
@@ -59,7 +63,12 @@ def _add(fs: Sequence[Form], bits: int, signed: bool, sign: int = 1) -> Form:
     # A wide value that is subtracted would need the opposite scale, which `WideRules` does not
     # build.
     if wide.kind in (INDEXED, SPARSE) and other.kind == UNIFORM and (sign == 1 or wide is a):
-        return Form(wide.kind, wide.off, scale=wide.scale, signed=wide.signed)
+        return replace(wide, align=0, const=None, top=None)
+    rows, flat = (a, b) if a.kind == STRIPED else (b, a)
+    # One step is kept, and it is not negated.
+    if rows.kind == STRIPED and flat.is_scalar and (sign == 1 or rows is a):
+        moved = (wrapped(x + sign * y, bits) for x, y in zip(a.off, b.off, strict=True))
+        return striped(tuple(moved), rows.rows)
     return computed(top)
 
 
@@ -74,8 +83,10 @@ def _scaled(a: Form, c: int, bits: int) -> Form:
         return constant(wrapped(a.const * c, bits))
     if a.is_scalar:
         return _moved((x * c for x in a.off), bits, a.align + trailing_zeros(c), top)
+    if a.kind == STRIPED:
+        return striped(tuple(wrapped(x * c, bits) for x in a.off), a.rows)
     if a.kind == INDEXED:
-        return indexed(a.off, a.scale * c, a.signed)
+        return indexed(a.off, a.scale * c, a.signed, a.rows)
     if a.kind == SPARSE:
         return Form(SPARSE, scale=wrapped(a.scale * c, bits), signed=a.signed)
     return computed(top)
@@ -91,6 +102,9 @@ def _mul(fs: Sequence[Form], bits: int, signed: bool) -> Form:
     top = _cap(tops[0] * tops[1], bits) if tops else None
     if a.kind == b.kind == UNIFORM:
         return affine(ZERO, a.align + b.align, top)
+    if {a.kind, b.kind} == {UNIFORM, AFFINE} and bits == 32:
+        rows = a.off if a.kind == AFFINE else b.off
+        return striped(ZERO, rows) if row_length(rows) else computed(top)
     return computed(top)
 
 
@@ -244,6 +258,8 @@ def widen(a: Form, scale: int, signed: bool) -> Form:
     if a.kind == UNIFORM:
         top = _cap(a.top * scale, 64) if a.top is not None and scale > 0 else None
         return affine(ZERO, a.align + trailing_zeros(scale) if a.top is not None else 0, top)
+    if a.kind == STRIPED:
+        return indexed(a.off, scale, signed, a.rows)
     if a.kind == AFFINE:
         if a.top is not None:  # no lane wraps: the sum may be taken apart
             top = _cap(a.top * scale, 64) if scale > 0 else None

@@ -11,6 +11,7 @@ from weft.device.base import Dim3
 from weft.device.sim.analyse import lattice
 from weft.device.sim.analyse.form import (
     SOME_UNIFORM,
+    STRIPED,
     UNIFORM,
     Form,
     affine,
@@ -45,6 +46,8 @@ from weft.ptx.model import (
 )
 
 CARRY = "%cc"
+INDEX_TYPES = ("b32", "u32", "s32")
+"""Registers that may be striped."""
 PLAIN = INTEGERS | {"pred"}
 """Operand types of the rows whose results may keep structure."""
 
@@ -166,11 +169,17 @@ class Program:
             if d.row.form is Result.ADDRESS and "local" in ins.parts:
                 return self._local_address(ins, operands[0])
             rule = WARP_FORMS.get(d.row.form)
-            return rule(ins, operands) if rule else vector()
+            result = rule(ins, operands) if rule else vector()
+            return result if result.kind != STRIPED or self._is_index(ins) else vector()
         form = self._integer(ins, d, operands) if set(d.types.values()) <= PLAIN else None
         if form is not None:
-            return form
+            return form if form.kind != STRIPED or self._is_index(ins) else vector()
         return SOME_UNIFORM if all(f.kind == UNIFORM for f in operands) else vector()
+
+    def _is_index(self, ins: Instruction) -> bool:
+        """Does it write a register of 32 bits that holds integers?"""
+        dest = ins.operands[0]
+        return isinstance(dest, Reg) and self.function.registers[dest.name] in INDEX_TYPES
 
     def _local_address(self, ins: Instruction, a: Form) -> Form:
         """Each lane has its own copy of local memory, `local_bytes` apart."""

@@ -65,7 +65,8 @@ def _generic(ins: Instruction, fs: list[Form]) -> Form:
     """A window's start is added to shared and parameter addresses: their values are not known."""
     a = fs[0]
     windowed = any(p.startswith(("shared", "param")) for p in ins.parts)
-    return Form(a.kind, a.off, scale=a.scale, signed=a.signed) if windowed else truncated(a, 64)
+    moved = Form(a.kind, a.off, scale=a.scale, signed=a.signed, rows=a.rows)
+    return moved if windowed else truncated(a, 64)
 
 
 def _moved(ins: Instruction, fs: list[Form]) -> Form:

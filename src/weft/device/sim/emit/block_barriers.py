@@ -8,31 +8,30 @@ has been completed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
 
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.lockstep import Lockstep, barrier_number
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Slot, Status
-from weft.device.sim.observe import Watcher
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Block
 from weft.ptx.model import Instruction
-
-
-class Arriving(Suspending, Protocol):
-    """What lanes need to arrive at a barrier."""
-
-    watch: Watcher
 
 
 class BlockBarriers:
     """The block barriers of a warp under emission."""
 
     def __init__(
-        self, e: Arriving, words: FrameWords, suspension: Suspension, waits_at: int
+        self,
+        e: Suspending,
+        words: FrameWords,
+        suspension: Suspension,
+        lockstep: Lockstep,
+        waits_at: int,
     ) -> None:
-        self.e, self.words, self.suspension = e, words, suspension
+        self.e, self.words, self.suspension, self.lockstep = e, words, suspension, lockstep
         self.waits_at = waits_at
         """Where in the frame the rows are."""
         self.sites = [
@@ -51,18 +50,36 @@ class BlockBarriers:
         target = block.successors[0]
         if not e.program.partial[block.index]:
             names = self.suspension.survivors(block, target)
-            self.suspension.suspend(names, Status.WAITING)
-            self._check_release(site)
+            if self.lockstep.used:
+                self.suspension.suspend(names, Status.WAITING, meet=partial(self._meet, site))
+                with b.when(self.lockstep.is_apart()):
+                    self._check_release(site)
+            else:
+                self.suspension.suspend(names, Status.WAITING)
+                self._check_release(site)
             self._after_barrier(block, site)
-            b.jump("exit" if target == EXIT else f"B{target}")
+            b.jump("end" if target == EXIT else f"B{target}")
             return
         b.jump("dispatch")
+
+    def _meet(self, site: int, resume: int) -> None:
+        self.lockstep.meet(resume, site, barrier_number(self.e.ins))
 
     def arrive(self, ins: Instruction, number: Val, count: Val | None, value: Val | None) -> None:
         """Called by the barrier rows: notes the arrival of the lanes that execute it."""
         e, b = self.e, self.e.b
         lanes = e.executing()
         e.watch.barrier(number, count, lanes)
+        if self.lockstep.used and not e.program.partial[e.block.index]:
+            with b.when(self.lockstep.is_apart()):  # else `lockstep` notes what has to be noted
+                self._arrive(ins, number, count, value, lanes)
+        else:
+            self._arrive(ins, number, count, value, lanes)
+
+    def _arrive(
+        self, ins: Instruction, number: Val, count: Val | None, value: Val | None, lanes: Val
+    ) -> None:
+        e, b = self.e, self.e.b
         fn = b.helper(
             "barrier_arrive",
             [("ptr", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0), ("i32", 0)],
@@ -122,7 +139,7 @@ class BlockBarriers:
         blocks, survivors = self.e.program.graph.blocks, self.suspension.survivors
         names: set[str] = set()
         for index, _ in self.sites:
-            names |= set(survivors(blocks[index], blocks[index].successors[0]))
+            names |= survivors(blocks[index], blocks[index].successors[0])
         return names
 
     def suspend_all(self, send: Callable[[Val, int], None]) -> None:
@@ -132,7 +149,7 @@ class BlockBarriers:
         """
         e, b = self.e, self.e.b
         graph = e.program.graph
-        names = sorted(self.survivors())
+        names = self.survivors()
         self.suspension.suspend(names, Status.WAITING, self._waiting_site())
         self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
         for site, (index, _) in enumerate(self.sites):

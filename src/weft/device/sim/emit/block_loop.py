@@ -49,14 +49,16 @@ def emit_run(
     slot_bytes: int,
     barriers: bool,
     waits: bool,
+    together: bool,
     watch: Watcher,
 ) -> None:
     """Adds `run(context, worker) -> Run.*` to the module."""
     warps, frame_bytes = frames.warps, frames.nbytes
     _emit_release(module, watch)
-    _emit_round(module, warps, frame_bytes, waits)
+    _emit_round(module, warps, frame_bytes, waits, together)
     # blocks that wait for each other are started one by one, in order
-    _emit_start(module, warps, threads, frame_bytes, barriers, 1 if waits else BATCH, watch)
+    batch = 1 if waits else BATCH
+    _emit_start(module, warps, threads, frame_bytes, barriers, batch, together, watch)
     if waits:
         emit_stall(module, frames, barriers)
     fn = Function("run", [], "i32", "#0")
@@ -195,6 +197,7 @@ def _emit_start(
     frame_bytes: int,
     barriers: bool,
     batch: int,
+    together: bool,
     watch: Watcher,
 ) -> None:
     """start(context, worker, slot): takes the next block into a slot; 0 when there is none."""
@@ -221,6 +224,7 @@ def _emit_start(
     b.store(b.integer("i32", threads), b.at(slot, Slot.LIVE_THREADS))
     b.store(b.integer("i32", warps), b.at(slot, Slot.LIVE_WARPS))
     b.store(b.integer("i64", 0), b.at(slot, Slot.RELEASES))
+    b.store(b.integer("i32", int(together)), b.at(slot, Slot.TOGETHER))
     b.store(b.integer("i64", 0), b.at(slot, Slot.EPOCH))
     for k in range(16 if barriers else 0):
         row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
@@ -240,13 +244,30 @@ def _emit_start(
     module.functions["start"] = fn.text()
 
 
-def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> None:
+def _emit_round(
+    module: IrModule, warps: int, frame_bytes: int, waits: bool, together: bool
+) -> None:
     """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
     fn = Function("round", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     zero = b.integer("i32", 0)
+    frames = b.at(slot, Slot.FRAMES)
+
+    def call(*rest: Val) -> Val:
+        args = ", ".join(x.typed for x in (context, worker, slot, frames, *rest))
+        return b.val("i32", 0, f"call {WARP_CALL} i32 @warp({args})")
+
+    if together:
+        flag = b.at(slot, Slot.TOGETHER)
+        with b.when(b.load("i32", 0, flag).ne(0)):
+            b.store(zero, flag)
+            result = call(zero, b.integer("i32", FRESH), b.integer("i32", 1))
+            with b.when(result.eq(Status.FAULT), rare=True):
+                b.ret(b.integer("i32", Round.FAULT))
+            with b.when(result.eq(Status.DONE)):
+                b.ret(b.integer("i32", Round.DONE))
     ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
     b.store(b.integer("i32", TURNS), turns)
@@ -254,15 +275,15 @@ def _emit_round(module: IrModule, warps: int, frame_bytes: int, waits: bool) -> 
         b.store(zero, ran)
         b.store(zero, yielded)
         with b.loop(warps) as w:
-            frame = b.at(slot, (w.zext("i64") * frame_bytes) + Slot.FRAMES)
-            done = b.load("i32", 0, frame).eq(FINISHED)
+            frame = b.at(frames, w.zext("i64") * frame_bytes)
+            state = b.load("i32", 0, frame)
+            done = state.eq(FINISHED)
             seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
             held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
             # A warp at a barrier need not be called before some barrier of the block has completed.
             same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
             with b.when((done | (held & same)) ^ 1):
-                args = ", ".join(x.typed for x in (context, worker, slot, frame, w))
-                result = b.val("i32", 0, f"call {WARP_CALL} i32 @warp({args})")
+                result = call(w, state, zero)
                 b.store(result, b.at(frame, Frame.STATUS))
                 with b.when(result.eq(Status.FAULT), rare=True):
                     b.ret(b.integer("i32", Round.FAULT))

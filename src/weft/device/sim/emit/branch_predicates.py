@@ -8,10 +8,11 @@ Such predicates are not written to their register at all when nothing but branch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form
+from weft.device.sim.analyse.form import AFFINE, UNIFORM
+from weft.device.sim.analyse.program import Program
 from weft.device.sim.protocols import Operands
 from weft.ir import Val
 from weft.ptx.isa import decode
@@ -20,6 +21,7 @@ from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
 
 _ORDER = {
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge",
+    "eq": "eq", "ne": "ne",
 }  # fmt: skip
 
 _COMBINED = 64
@@ -43,6 +45,8 @@ class Predicates:
     def __init__(self, e: Operands) -> None:
         self.e = e
         self.deferred: dict[str, LanePredicate] = {}
+        self.settled: Collection[str] = ()
+        """Predicates that no register holds: each block compares for itself (`recompute`)."""
         self.defs: Counter[str] = Counter()
         self.readers: dict[str, list[Instruction]] = {}
         for block in e.program.graph.blocks:
@@ -56,6 +60,9 @@ class Predicates:
         form = decode(ins).row.form
         if form is not Result.COMPARISON and form not in _COMBINATIONS:
             return False
+        if any(name in self.settled for name in self.e.program.defs(ins)):
+            self.settle(ins)
+            return True
         if ins.guard is not None or not self._only_branches(ins):
             return False
         predicate = self._compare(ins) if form is Result.COMPARISON else self._combine(ins)
@@ -65,6 +72,12 @@ class Predicates:
         assert isinstance(dest, Reg)
         self.deferred[dest.name] = predicate
         return True
+
+    def settle(self, ins: Instruction) -> None:
+        """A comparison of values that do not change: no register holds its result."""
+        dest = ins.operands[0]
+        assert isinstance(dest, Reg)
+        self.deferred[dest.name] = self._ends(ins)
 
     def _only_branches(self, ins: Instruction) -> bool:
         """Is its result defined once, and read between here and the branch of this block alone?
@@ -92,17 +105,9 @@ class Predicates:
 
     # ---- comparisons ------------------------------------------------------------------------
     def _compare(self, ins: Instruction) -> LanePredicate | None:
-        kind = ins.parts[-1]
-        order = _ORDER.get(ins.parts[1])
-        if len(ins.parts) != 3 or order is None or kind not in ("s32", "u32"):
+        if not settles(self.e.program, ins) or self._changes(ins):
             return None
-        a, b = ins.operands[1], ins.operands[2]
-        forms = self.e.program.form_of(a), self.e.program.form_of(b)
-        if forms[0] is None or forms[1] is None or not all(self._plain(x) for x in (a, b)):
-            return None
-        if {forms[0].kind, forms[1].kind} != {AFFINE, UNIFORM} or self._changes(ins):
-            return None
-        return self._ends(ins, order, kind[0], a, b, forms[0])
+        return self._ends(ins)
 
     def _changes(self, ins: Instruction) -> bool:
         """Is an operand written again before the branch, where the lanes would be compared?"""
@@ -111,22 +116,27 @@ class Predicates:
         reads = set(self.e.program.uses(ins))
         return any(not reads.isdisjoint(self.e.program.defs(x)) for x in code[at + 1 :])
 
-    def _plain(self, operand: Operand) -> bool:
-        return isinstance(operand, Reg | Imm | Special)
-
-    def _ends(
-        self, ins: Instruction, order: str, sign: str, a: Operand, b: Operand, form_a: Form
-    ) -> LanePredicate:
+    def _ends(self, ins: Instruction) -> LanePredicate:
         """Compares the lowest and the highest lane; they settle it unless the sum wraps."""
         e, x = self.e, self.e.b
+        a, b = ins.operands[1], ins.operands[2]
         left, right = e.base(a, "b32"), e.base(b, "b32")
-        moving = a if form_a.kind == AFFINE else b
-        form = e.program.form_of(moving)
+        form = e.program.form_of(a)
         assert form is not None
+        moving = a
+        if form.kind != AFFINE:
+            moving, form = b, e.program.form_of(b)
+            assert form is not None
+        order, sign = _ORDER[ins.parts[1]], "s" if ins.parts[-1] == "s32" else "u"
         low, high = min(form.off), max(form.off)
         base = left if moving is a else right
         first, last = (base + n if n else base for n in (low, high))
         steady = x.icmp(f"{sign}le", first, last)
+        if order in ("eq", "ne"):  # all lanes differ from what lies beyond their ends
+            other = right if moving is a else left
+            beyond = x.icmp(f"{sign}lt", other, first) | x.icmp(f"{sign}lt", last, other)
+            differ = x.integer("i1", int(order == "ne"))
+            return LanePredicate(steady & beyond, differ, lambda: self._lanes(ins))
 
         def test(lane: Val) -> Val:
             p, q = (lane, right) if moving is a else (left, lane)
@@ -184,6 +194,18 @@ class Predicates:
         lanes = self.e.read(operand, "pred")
         flag = self.e.b.integer("i1", int(uniform))
         return LanePredicate(flag, lanes if uniform else flag, lambda: lanes)
+
+
+def settles(program: Program, ins: Instruction) -> bool:
+    """Does it compare an affine value of 32 bits with a uniform one?"""
+    if decode(ins).row.form is not Result.COMPARISON or len(ins.parts) != 3:
+        return False
+    if ins.parts[1] not in _ORDER or ins.parts[-1] not in ("s32", "u32", "b32"):
+        return False
+    sources = ins.operands[1:]
+    forms = [program.form_of(x) for x in sources]
+    kinds = {f.kind for f in forms if f is not None}
+    return kinds == {AFFINE, UNIFORM} and all(isinstance(x, Reg | Imm | Special) for x in sources)
 
 
 def _combines(ins: Instruction) -> bool:

@@ -46,6 +46,7 @@ def generate(
         # A barrier at which warps only arrive also has a row to clear.
         barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
         waits=waits,
+        together=warp.schedule.lockstep.used,
         watch=warp.watch,
     )
     info = CodeInfo(

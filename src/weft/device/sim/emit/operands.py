@@ -6,8 +6,8 @@ import ctypes
 import struct
 from collections.abc import Sequence
 
-from weft.device.sim.address import Wide
-from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.address import Stripes, Wide
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, VECTOR, Form
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.special import special_form
 from weft.device.sim.emit.branch_predicates import Predicates
@@ -30,6 +30,13 @@ from weft.ptx.model import (
     Vec,
 )
 
+PARAMETERS = [
+    ("C", "ptr"), ("K", "ptr"), ("S", "ptr"), ("F", "ptr"), ("w", "i32"), ("state", "i32"),
+    ("together", "i32"),
+]  # fmt: skip
+"""Of the code of a warp: context, worker, slot, the block's frames, the number of the warp, where
+it starts, and whether the code is to go on with the warps that follow."""
+
 NOTHING = Instruction("", ("",), (), None, False, 0, "", None)
 """The instruction while there is none."""
 
@@ -47,9 +54,9 @@ class WarpOperands:
         self.program = program
         fn = Function("warp", [], "i32", "#0")
         self.b = b = Builder(module, fn)
-        kinds = [("C", "ptr"), ("K", "ptr"), ("S", "ptr"), ("F", "ptr"), ("w", "i32")]
-        fn.params = [Val(b, ty, 0, f"%{name}") for name, ty in kinds]
-        self.context, self.worker, self.slot, self.frame, self.warp = fn.params
+        fn.params = [Val(b, ty, 0, f"%{name}") for name, ty in PARAMETERS]
+        self.context, self.worker, self.slot, self.frames, self.warp = fn.params[:5]
+        self.frame = self.frames
         self.registers = Registers(program, b)
         self.mask_slot = b.alloca("i32")
         self.ins = NOTHING
@@ -94,6 +101,8 @@ class WarpOperands:
 
     def read_register(self, name: str) -> Val:
         """A register's value, lanes spread out where they differ."""
+        if name in self.predicates.deferred:
+            return self.predicates.deferred[name].lanes()
         form = self.program.forms[name]
         storage = self.registers.storage(name)
         if form.const is not None and storage not in ("float", "double"):
@@ -102,6 +111,8 @@ class WarpOperands:
             return self.b.reinterpret(self.b.integer(f"i{BITS[storage]}", form.const), storage)
         if form.kind in (INDEXED, SPARSE):
             return self.read_wide(name).vector()
+        if form.kind == STRIPED:
+            return self.read_stripes(name).vector()
         v = self.registers.load(self.registers.of(name)[0])
         v.raw_nan = name in self.program.raw_nan
         return self.spread(v, form)
@@ -115,8 +126,17 @@ class WarpOperands:
     def read_wide(self, name: str) -> Wide:
         """A register of one of the symbolic wide forms."""
         form = self.program.forms[name]
-        base, index = (self.registers.load(p) for p in self.registers.of(name))
-        return Wide(base, index, form.off, form.scale, form.signed)
+        base, index, *step = (self.registers.load(p) for p in self.registers.of(name))
+        wide = Wide(base, index, form.off, form.scale, form.signed)
+        if step:
+            wide.step, wide.rows = step[0], form.rows
+        return wide
+
+    def read_stripes(self, name: str) -> Stripes:
+        """A register of the striped form."""
+        form = self.program.forms[name]
+        base, step = (self.registers.load(p) for p in self.registers.of(name))
+        return Stripes(base, step, form.off, form.rows)
 
     def read_lanes(self, operand: Operand, ptx_type: str) -> Val:
         return self.b.splat(self.read(operand, ptx_type), 32)
@@ -219,9 +239,21 @@ class WarpOperands:
         if form.kind not in (INDEXED, SPARSE):
             self.write_register(name, value.vector())
             return
-        base, index = self.registers.of(name)
-        new = value.index if form.kind == INDEXED else value.lanes()
-        for part, v in ((base, value.base), (index, new)):
+        new = [value.base, value.index if form.kind == INDEXED else value.lanes()]
+        if form.kind == INDEXED and value.step is not None:
+            new.append(value.step)
+        self._write_parts(name, new)
+
+    def write_stripes(self, name: str, value: Stripes) -> None:
+        """A result of the striped form, in whatever form the register has."""
+        self.versions[name] = self.versions.get(name, 0) + 1
+        if self.program.forms[name].kind == STRIPED:
+            self._write_parts(name, [value.base, value.step])
+        else:
+            self.write_register(name, value.vector())
+
+    def _write_parts(self, name: str, values: Sequence[Val]) -> None:
+        for part, v in zip(self.registers.of(name), values, strict=True):
             if self.ins.guard is not None and not self.predicate_taken:
                 v = self.b.select(self.guard(), v, self.registers.load(part))
             self.registers.store(part, v)
@@ -259,8 +291,7 @@ class WarpOperands:
     def guard(self) -> Val:
         """The guard predicate of the instruction, negation resolved."""
         assert self.ins.guard is not None
-        deferred = self.predicates.deferred.get(self.ins.guard)
-        p = deferred.lanes() if deferred is not None else self.read_register(self.ins.guard)
+        p = self.read_register(self.ins.guard)
         return p ^ 1 if self.ins.guard_negated else p
 
     def executing(self) -> Val:

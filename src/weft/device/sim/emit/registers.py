@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.device.sim.analyse.form import INDEXED, SPARSE, VECTOR, Form
+from weft.device.sim.analyse.form import INDEXED, SPARSE, STRIPED, VECTOR, ZERO, Form
 from weft.device.sim.analyse.program import CARRY, Program
 from weft.device.sim.lane_sets import lane_bits, lanes_of
 from weft.ir import BITS, Builder, Val
@@ -45,7 +45,10 @@ class Registers:
     def __init__(self, program: Program, b: Builder) -> None:
         self.program, self.b = program, b
         self.parts: dict[str, list[Part]] = {}
+        self.frame = Val(b, "ptr", 0, "%F")
         self.frame_bytes = 0
+        self.at_start: list[str] = []
+        """Lines with which every warp starts or resumes."""
         self.header = 0
         self.resident: set[str] = set()
         self.resident_scalars: set[str] = set()
@@ -102,14 +105,15 @@ class Registers:
         if name not in self.parts:
             form = self.program.forms[name]
             shapes = {
-                INDEXED: [("i64", 0), ("i32", 0)],
+                STRIPED: [("i32", 0), ("i32", 0)],
+                INDEXED: [("i64", 0), ("i32", 0), *[("i32", 0)] * (form.rows != ZERO)],
                 SPARSE: [("i64", 0), ("i32", 32)],
                 VECTOR: [(self.storage(name), 32)],
             }.get(form.kind, [(self.storage(name), 0)])
             self.parts[name] = [
                 self._in_frame(ty, n)
                 if self._is_resident(name, n)
-                else self._on_stack(ty, n, zero=name in self._live_somewhere)
+                else self._on_stack(ty, n, joined=name in self._live_somewhere)
                 for ty, n in shapes
             ]
         return self.parts[name]
@@ -117,24 +121,30 @@ class Registers:
     def _is_resident(self, name: str, lanes: int) -> bool:
         return name in (self.resident if lanes else self.resident_scalars)
 
-    def _on_stack(self, ty: str, lanes: int, *, zero: bool) -> Part:
+    def _on_stack(self, ty: str, lanes: int, *, joined: bool) -> Part:
         """A slot on the stack.
 
-        It starts as `zero` where a block may read it first: LLVM may do anything with what was
-        never written. A register that lives inside of one block is written there before it is
-        read. Without the zero LLVM sees that at once; with it, it looks at all blocks.
+        A register that lives inside of one block is written there before it is read. Any other has
+        no value when a warp starts or resumes, until it is restored: LLVM would keep what the last
+        warp had in it.
         """
         slot = self.b.alloca(ty, lanes)
-        if zero:
+        if joined:
             shape = f"<{lanes} x {ty}>" if lanes else ty
-            self.b.fn.entry.append(f"  store {shape} zeroinitializer, ptr {slot.ref}")
+            self.at_start.append(f"  store {shape} poison, ptr {slot.ref}")
         return Part(ty, lanes, slot)
+
+    def clear_unwritten(self) -> None:
+        """A fresh warp: registers that may be read before they are written are 0."""
+        for name in sorted(self.program.graph.live_in[0]):
+            for part in self.of(name):
+                self.store(part, self.b.zero(part.ty, part.lanes))
 
     def _in_frame(self, ty: str, lanes: int) -> Part:
         b = self.b
         part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64 if lanes else 4, resident=True)
         at = self.frame_offset(part)
-        b.fn.entry.append(f"  {part.slot.ref} = getelementptr i8, ptr %F, i64 {at}")
+        self.at_start.append(f"  {part.slot.ref} = getelementptr i8, {self.frame.typed}, i64 {at}")
         return part
 
     def load(self, part: Part) -> Val:

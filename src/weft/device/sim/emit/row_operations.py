@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from weft.device.sim.address import SPACES, Wide
-from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, Form
+from weft.device.sim.address import SPACES, Stripes, Wide
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, Form
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.lane_sets import spread
@@ -31,6 +31,9 @@ class RowWarp(Executing, Located, Errors, Protocol):
 
     def read_register(self, name: str) -> Val:
         """A register's value in the type that it is kept in."""
+
+    def write_stripes(self, name: str, value: Stripes) -> None:
+        """A result of the striped form."""
 
     def write_wide(self, name: str, value: Wide) -> None:
         """A result of a symbolic wide form, in whatever form the register has."""
@@ -62,6 +65,9 @@ def _copy(e: RowWarp, ins: Instruction, dest: Operand, source: Operand, kind: st
         return
     if form.kind in (INDEXED, SPARSE):
         e.write_wide(dest.name, e.wide.build(ins, form))
+        return
+    if form.kind == STRIPED and isinstance(source, Reg):
+        e.write_stripes(dest.name, e.read_stripes(source.name))
         return
     if isinstance(source, Reg) and form.kind != AFFINE:
         e.write(dest, e.read_register(source.name))  # keeps the type, and so late NaNs

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Protocol
 
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
-from weft.device.sim.emit.block_barriers import Arriving, BlockBarriers
+from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.lockstep import Lockstep, retire
 from weft.device.sim.emit.pending_lanes import Pending
-from weft.device.sim.emit.suspend import Suspension
+from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import (
     FINISHED,
     NOTHING_PENDING,
@@ -28,7 +29,7 @@ from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction
 
 
-class Scheduled(Arriving, Protocol):
+class Scheduled(Suspending, Protocol):
     """What the branches of a warp depend on."""
 
     predicates: Predicates
@@ -46,9 +47,12 @@ class Schedule:
         graph = e.program.graph
         self.words = FrameWords(e)
         self.pending = Pending(e, self.words)
-        self.suspension = Suspension(e, self.words, self.pending)
+        self.lockstep = Lockstep(e)
+        self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
         self.waits_at = self.pending.end
-        self.block_barriers = BlockBarriers(e, self.words, self.suspension, self.waits_at)
+        self.block_barriers = BlockBarriers(
+            e, self.words, self.suspension, self.lockstep, self.waits_at
+        )
         self.barriers = self.block_barriers.sites
         self.spin_heads = spin_heads(graph)
         self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
@@ -62,6 +66,7 @@ class Schedule:
         """Entry: a fresh warp starts at block 0, a suspended one where it stopped."""
         e, b = self.e, self.e.b
         self.suspension.prologue()
+        self.start_state = b.load("i32", 0, self.lockstep.phase)
         self.entry_switch = len(b.fn.lines)
         b.emit("")  # the switch: its cases are known at the end
         b.place("start")
@@ -78,6 +83,7 @@ class Schedule:
             b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # no lanes wait
         for start in self._starts:
             start()
+        e.registers.clear_unwritten()
         b.jump("B0")
 
     def epilogue(self) -> None:
@@ -92,12 +98,10 @@ class Schedule:
         b.ret(b.integer("i32", Status.FAULT))
         resumes = enumerate(self.suspension.resumes, 1)
         cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes)
-        state = b.name()
-        lines = b.fn.lines
-        lines[self.entry_switch] = (
-            f"  {state} = load i32, ptr %F\n  switch i32 {state}, label %start [ {cases} ]"
-        )
+        state = self.start_state
+        b.fn.lines[self.entry_switch] = f"  switch {state.typed}, label %start [ {cases} ]"
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
+        self.lockstep.complete(self.waits_at, self.frame_bytes)
 
     def reserve(
         self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
@@ -151,7 +155,7 @@ class Schedule:
         """Continues at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
         if target == EXIT:
-            b.jump("exit")
+            b.jump("exit" if e.program.partial[block.index] else "end")
             return
         if target <= block.index:
             self._turn(block, target)
@@ -318,21 +322,24 @@ class Schedule:
             b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
 
     def _emit_exit(self) -> None:
+        """Some lanes return, or all that live."""
         e, b = self.e, self.e.b
-        b.place("exit")
-        if not self.pending.points:
-            if self.barriers:
-                self._retire(self.words.load(Frame.LIVE))
-            else:
-                e.watch.leave(None)
-            self._finish()
-            return
-        self._retire(b.load("i32", 0, e.mask_slot))
-        b.jump("dispatch")
+        if self.pending.points:
+            b.place("exit")
+            self._retire(b.load("i32", 0, e.mask_slot))
+            b.jump("dispatch")
+        b.place("end")
+        e.watch.leave(self.live() if self.barriers else None)
+        self._finish()
 
     def _finish(self) -> None:
-        b = self.e.b
+        """The warp ends; lanes that still live return with it."""
+        e, b = self.e, self.e.b
         for finish in self._finishes:
             finish()
+        if self.lockstep.used:
+            self.lockstep.end()
+        if self.barriers:
+            retire(b, e.slot, e.frame)
         self.words.store(Frame.STATE, b.integer("i32", FINISHED))
         b.ret(b.integer("i32", Status.DONE))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from weft.device.sim.analyse.waits import member_mask
 from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.lockstep import Lockstep, Together
 from weft.device.sim.emit.pending_lanes import Pending, Running
-from weft.device.sim.emit.registers import Registers
+from weft.device.sim.emit.recompute import Recomputed, Recomputing
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Status
-from weft.device.sim.protocols import Executing
 from weft.ir import Val
 from weft.ptx.cfg import EXIT, Block
 
@@ -18,17 +19,19 @@ SPIN_FUEL = 256
 the thread it waits for may be a lane of the same warp or of a block on the same host thread."""
 
 
-class Suspending(Executing, Running, Protocol):
+class Suspending(Running, Together, Recomputing, Protocol):
     """What a warp that stops must save."""
-
-    registers: Registers
 
 
 class Suspension:
     """Suspending and resuming of a warp under emission."""
 
-    def __init__(self, e: Suspending, words: FrameWords, pending: Pending) -> None:
-        self.e, self.words, self.pending = e, words, pending
+    def __init__(
+        self, e: Suspending, words: FrameWords, pending: Pending, lockstep: Lockstep
+    ) -> None:
+        self.e, self.words, self.pending, self.lockstep = e, words, pending, lockstep
+        self.recomputed = Recomputed(e)
+        e.predicates.settled = self.recomputed.comparisons.keys()
         self.resumes: list[str] = []
         self.rotates = False
 
@@ -40,31 +43,46 @@ class Suspension:
     def _refuel(self) -> None:
         self.e.b.store(self.e.b.integer("i32", SPIN_FUEL), self.fuel)
 
-    def survivors(self, block: Block, target: int) -> list[str]:
+    def survivors(self, block: Block, target: int) -> set[str]:
         """Registers that must outlive a suspension in `block`."""
         live = self.e.program.graph.live_in
         names: set[str] = set() if target == EXIT else set(live[target])
         for x in self.e.program.waiting[block.index]:
             names |= live[x]
-        return sorted(names)
+        return names
 
-    def suspend(self, names: list[str], status: int, site: Val | None = None) -> None:
+    def suspend(
+        self,
+        names: set[str],
+        status: int,
+        site: Val | None = None,
+        meet: Callable[[int], None] | None = None,
+    ) -> None:
         """Saves and returns `status`; what is emitted next is where the warp comes back.
 
         `site` is the instruction that errors name: the present one, unless another is given.
+        `meet` is for a warp of which all lanes wait at a barrier: it may go on with another warp.
         """
         e, b = self.e, self.e.b
         label = b.label("resume")
         self.resumes.append(label)
-        # Numbered from 1: 0 is a fresh warp.
-        self.words.store(Frame.STATE, b.integer("i32", len(self.resumes)))
+        number = len(self.resumes)  # from 1: 0 is a fresh warp
+        saved = sorted(self.recomputed.without(names))
+        e.registers.save(saved, e.frame)
+        if meet is not None:
+            meet(number)
+        elif self.lockstep.used:
+            self.lockstep.suspend(status)
+        self.words.store(Frame.STATE, b.integer("i32", number))
         self.words.store(Frame.SITE, site or b.integer("i32", e.ins.index))
         self.words.store(Frame.MASK, b.load("i32", 0, e.mask_slot))
-        e.registers.save(names, e.frame)
-        b.ret(b.integer("i32", status))
+        b.ret(self.lockstep.result(status))
         b.place(label)
-        e.registers.restore(names, e.frame)
-        b.store(self.words.load(Frame.MASK), e.mask_slot)
+        e.registers.restore(saved, e.frame)
+        self.recomputed.resume(names)
+        # Where warps run together, the mask has not been saved: all lanes that live wait there.
+        lanes = Frame.MASK if meet is None else Frame.LIVE
+        b.store(self.words.load(lanes), e.mask_slot)
 
     def turn(self, block: Block, target: int) -> None:
         """A backward branch of a loop that may be waiting: yields after `SPIN_FUEL` iterations."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, UNIFORM, Form
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, UNIFORM, Form
 from weft.device.sim.analyse.lattice import KEEPS_OFFSETS, adds_bits
 from weft.device.sim.analyse.program import CARRY, Program
 from weft.device.sim.analyse.waits import is_warp_sync
@@ -20,7 +20,7 @@ from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
-from weft.device.sim.emit.wide_values import WideRules
+from weft.device.sim.emit.wide_values import StripedRules, WideRules
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
@@ -53,6 +53,7 @@ class WarpEmitter(WarpOperands):
     ) -> None:
         super().__init__(program, module)
         self.module, self.fast_math = module, fast_math
+        self.observed = observer is not None
         self.position = 0
         self.strips: dict[int, dict[int, int]] = {}
         self.groups: dict[tuple[str, int, int, bool], Group] = {}
@@ -60,6 +61,7 @@ class WarpEmitter(WarpOperands):
         self.predicates = Predicates(self)
         self.windows = Windows(self)
         self.wide = WideRules(self)
+        self.striped = StripedRules(self)
         self.schedule = Schedule(self)
         self.changes = Changes(self, self.schedule.spin_heads)
         self.memory = LoadsAndStores(self, self.changes)
@@ -70,7 +72,6 @@ class WarpEmitter(WarpOperands):
         self.mbarriers = MemoryBarriers(self, self.bulk)
         self.matrices = Matrices(self)
         self.textures = Textures(self)
-        self.observed = observer is not None
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
 
     # ---- the function -----------------------------------------------------------------------
@@ -104,10 +105,11 @@ class WarpEmitter(WarpOperands):
         self.shared = b.load("ptr", 0, b.at(self.slot, Slot.SHARED))
         self.shared_bytes = b.load("i64", 0, b.at(self.slot, Slot.SHARED_BYTES)).trunc("i32")
         local = b.load("ptr", 0, b.at(self.slot, Slot.LOCAL))
-        step = 32 * self.program.local_bytes
-        self.local = b.at(local, self.warp.zext("i64") * step) if step else local
         self.params = b.load("ptr", 0, b.at(self.context, Context.PARAMS))
         self.sites = b.load("ptr", 0, b.at(self.worker, Worker.SITES))
+        self.schedule.lockstep.enter()
+        step = 32 * self.program.local_bytes
+        self.local = b.at(local, self.warp.zext("i64") * step) if step else local
         self.specials.prologue()
         self.schedule.prologue()
 
@@ -120,6 +122,7 @@ class WarpEmitter(WarpOperands):
         self.groups.clear()
         self.predicates.deferred.clear()
         self.versions.clear()
+        self.schedule.suspension.recomputed.begin(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)
@@ -164,6 +167,17 @@ class WarpEmitter(WarpOperands):
         self.predicate_taken = False
         self._mask, self.specials.values = mask, values  # what was computed inside ends there
 
+    def evaluate(self, ins: Instruction) -> None:
+        """An instruction once more: without its guard, and not for an observer."""
+        watch, self.watch = self.watch, Watcher(self)
+        self.ins, self.predicate_taken = ins, False
+        decoded = self.program.decoded[ins.index]
+        if decoded.row.warp:
+            decoded.row.function(self, ins, **decoded.words)
+        else:
+            self._lane_row(ins)
+        self.watch = watch
+
     # ---- lane-wise rows ---------------------------------------------------------------------
     def _lane_row(self, ins: Instruction) -> None:
         d = self.program.decoded[ins.index]
@@ -174,6 +188,9 @@ class WarpEmitter(WarpOperands):
             return  # known at compile time: readers use the constant
         if result.kind in (INDEXED, SPARSE) and isinstance(dest, Reg):
             self.write_wide(dest.name, self.wide.build(ins, result))
+            return
+        if result.kind == STRIPED and isinstance(dest, Reg):
+            self.write_stripes(dest.name, self.striped.build(ins, result))
             return
         scalar_bases = result.is_scalar and self._keeps_bases(ins, result)
         args: list[Val | None] = []

@@ -1,11 +1,12 @@
-"""How instructions compute 64-bit values that are kept as base + scale * ext(index): see `form`."""
+"""How instructions compute values that are kept as several scalars: see `form`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from weft.device.sim.address import Wide
-from weft.device.sim.analyse.form import INDEXED, SPARSE, Form
+from weft.device.sim.address import Stripes, Wide
+from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, ZERO, Form
 from weft.device.sim.protocols import Operands
 from weft.ir import Val
 from weft.ptx.isa import decode
@@ -45,8 +46,13 @@ class WideRules:
     def _widened(self, operand: Operand, result: Form) -> Wide:
         """A 32-bit source, widened."""
         e = self.e
+        kept = (result.off, result.scale, result.signed)
+        if result.rows != ZERO:
+            assert isinstance(operand, Reg)
+            x = e.read_stripes(operand.name)
+            return Wide(e.b.integer("i64", 0), x.base, *kept, x.step, result.rows)
         index = (e.base if result.kind == INDEXED else e.read)(operand, "b32")
-        return Wide(e.b.integer("i64", 0), index, result.off, result.scale, result.signed)
+        return Wide(e.b.integer("i64", 0), index, *kept)
 
     def _cvt(self, ins: Instruction, result: Form) -> Wide:
         return self._operand(ins.operands[1]) or self._widened(ins.operands[1], result)
@@ -58,7 +64,7 @@ class WideRules:
 
     def _shift(self, w: Wide, amount: Val, sign: int = 1) -> Wide:
         base = w.base + amount if sign == 1 else w.base - amount
-        return Wide(base, w.index, w.off, w.scale, w.signed)
+        return replace(w, base=base)
 
     def _add(self, ins: Instruction, result: Form, sign: int = 1) -> Wide:
         a, b = ins.operands[1], ins.operands[2]
@@ -74,7 +80,7 @@ class WideRules:
         return self._add(ins, result, -1)
 
     def _times(self, w: Wide, c: int) -> Wide:
-        return Wide(w.base * c, w.index, w.off, w.scale * c, w.signed)
+        return replace(w, base=w.base * c, scale=w.scale * c)
 
     def _shl(self, ins: Instruction, result: Form) -> Wide:
         w, n = self._operand(ins.operands[1]), self.e.program.form_of(ins.operands[2])
@@ -121,3 +127,58 @@ class WideRules:
         if "wide" in ins.parts:
             a, b = (x.sext("i64") if kind[0] == "s" else x.zext("i64") for x in (a, b))
         return self._shift(w, a * b)
+
+
+class StripedRules:
+    """How each instruction that gives a striped form builds it: a base and a step."""
+
+    def __init__(self, e: Operands) -> None:
+        self.e = e
+
+    def build(self, ins: Instruction, result: Form) -> Stripes:
+        row = decode(ins).row.form
+        base, step = self._value(row, list(ins.operands[1:]))
+        assert step is not None
+        return Stripes(base, step, result.off, result.rows)
+
+    def _value(self, row: Result, operands: list[Operand]) -> tuple[Val, Val | None]:
+        """The base and the step of a result; no step where it is affine."""
+        if row in (Result.COPY, Result.CONVERSION):
+            return self._source(operands[0])
+        if row is Result.PRODUCT_SUM:
+            return self._sum(self._product(*operands[:2]), self._source(operands[2]), 1)
+        if row is Result.PRODUCT:
+            return self._product(*operands)
+        if row is Result.LEFT_SHIFT:
+            (base, step), n = self._source(operands[0]), self.e.program.form_of(operands[1])
+            assert n is not None and n.const is not None and step is not None
+            return base * (1 << n.const), step * (1 << n.const)
+        a, b = (self._source(x) for x in operands)
+        return self._sum(a, b, -1 if row is Result.DIFFERENCE else 1)
+
+    def _source(self, operand: Operand) -> tuple[Val, Val | None]:
+        form = self.e.program.form_of(operand)
+        if isinstance(operand, Reg) and form is not None and form.kind == STRIPED:
+            x = self.e.read_stripes(operand.name)
+            return x.base, x.step
+        return self.e.base(operand, "b32"), None
+
+    def _sum(
+        self, a: tuple[Val, Val | None], b: tuple[Val, Val | None], sign: int
+    ) -> tuple[Val, Val | None]:
+        base = a[0] + b[0] if sign == 1 else a[0] - b[0]
+        return base, a[1] if a[1] is not None else b[1]
+
+    def _product(self, x: Operand, y: Operand) -> tuple[Val, Val | None]:
+        """By a constant, or the product of a uniform and an affine value: its step is the first."""
+        (a, step_a), (b, step_b) = self._source(x), self._source(y)
+        if step_a is not None or step_b is not None:
+            factor, step = (b, step_a) if step_a is not None else (a, step_b)
+            assert step is not None
+            return a * b, step * factor
+        forms = [self.e.program.form_of(o) for o in (x, y)]
+        affine = [f is not None and f.kind == AFFINE for f in forms]
+        known = [f is not None and f.const is not None for f in forms]
+        if not any(affine) or any(known):
+            return a * b, None
+        return a * b, b if affine[0] else a

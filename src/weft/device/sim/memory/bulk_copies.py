@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import SPACES
-from weft.device.sim.layout import Slot
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import UNIT, Pending, Reduction, add, land
@@ -46,7 +45,7 @@ class BulkCopies:
 
     def pending(self) -> Val:
         """The block's list."""
-        return self.e.b.at(self.e.slot, Slot.FRAMES + self.at)
+        return self.e.b.at(self.e.frames, self.at)
 
     # ---- issue ------------------------------------------------------------------------------
     def issue(self, ins: Instruction) -> None:

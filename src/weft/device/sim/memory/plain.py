@@ -13,7 +13,7 @@ from typing import Protocol
 from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Site, Space
-from weft.device.sim.memory import checks, groups, lane_loops, prefetch, sparse
+from weft.device.sim.memory import checks, groups, lane_loops, prefetch, sparse, striped
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.changes import Changes
 from weft.device.sim.memory.lane_moves import LaneMoves
@@ -52,7 +52,7 @@ class LoadsAndStores:
             return self.moves.load(a, ty, count, ordered)
         lanes = self.e.executing()
         if not a.scalar:
-            return self._load_slow(access, ty, count, lanes)
+            return self._load_rows(access, ty, count, lanes)
         ok, near = self._checked(mem, access)
         if a.uniform:
             return self._load_uniform(mem, access, ok, near, ty, count, lanes, ordered)
@@ -67,6 +67,32 @@ class LoadsAndStores:
             ok,
             lambda: self.moves.load(near, ty, count, ordered),
             lambda: self._load_slow(access, ty, count, lanes),
+            likely=True,
+        )
+
+    def _load_rows(self, access: Access, ty: str, count: int, lanes: Val) -> list[Val]:
+        """Lanes of which only this may be known, that they are rows of a block."""
+        runs = striped.find(self.e, access) if count == 1 else None
+        if runs is None:
+            return self._load_slow(access, ty, count, lanes)
+        return self.e.b.either(
+            runs.ok,
+            lambda: [striped.load(self.e, access, runs, ty)],
+            lambda: self._load_slow(access, ty, count, lanes),
+            likely=True,
+        )
+
+    def _store_rows(self, access: Access, values: list[Val], lanes: Val) -> None:
+        """As `_load_rows`."""
+        runs = striped.find(self.e, access) if len(values) == 1 else None
+        if runs is None:
+            self._store_slow(access, values, lanes)
+            return
+        ok = runs.ok if self.e.executes_fully else runs.ok & lanes.eq(-1)
+        self.e.b.either(
+            ok,
+            lambda: striped.store(self.e, runs, values[0]),
+            lambda: self._store_slow(access, values, lanes),
             likely=True,
         )
 
@@ -167,7 +193,10 @@ class LoadsAndStores:
             return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         # Lanes that may write the same place must be stored in lane order: the last one wins.
-        if not a.scalar or not self.moves.can_store(a, ty, count):
+        if not a.scalar:
+            self._store_rows(access, values, lanes)
+            return
+        if not self.moves.can_store(a, ty, count):
             self._store_slow(access, values, lanes)
             return
         fast, near = self._checked(mem, access)

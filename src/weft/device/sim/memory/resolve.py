@@ -40,7 +40,7 @@ def _flat(e: Operands, mem: Mem, space: int) -> Address:
         low, high = min(form.off), max(form.off)
         first = p + (low + mem.offset) if low + mem.offset else p
         return Address(space, tuple(x - low for x in form.off), first, _plus(first, high - low))
-    if form.kind == INDEXED and isinstance(base, Reg):
+    if form.kind == INDEXED and form.rows == ZERO and isinstance(base, Reg):
         w = e.read_wide(base.name)
         w.base = w.base + mem.offset if mem.offset else w.base
         # A negative scale reverses the lanes: the lowest address then has the highest index.
@@ -48,7 +48,7 @@ def _flat(e: Operands, mem: Mem, space: int) -> Address:
         low, high = (w.off[byte.index(f(byte))] for f in (min, max))
         off = tuple(x - min(byte) for x in byte)
         return Address(space, off, w.at(low), w.at(high), wide=w)
-    if form.kind == SPARSE and isinstance(base, Reg):
+    if form.kind in (INDEXED, SPARSE) and isinstance(base, Reg):
         w = e.read_wide(base.name)
         w.base = w.base + mem.offset if mem.offset else w.base
         return Address(space, None, wide=w)

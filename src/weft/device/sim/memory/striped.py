@@ -1,0 +1,75 @@
+"""Loads and stores of a warp that holds several rows of a block: each row is a run of neighbours.
+
+A block of 16 x 16 threads that accesses `a[row * width + column]` touches two runs of 16 elements
+in each warp, as far apart as the width says. The two ends of each run are checked; then it is one
+vector. Everything else is done as for addresses of which nothing is known (`sparse`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.sim.access import Access
+from weft.device.sim.analyse.form import row_length
+from weft.device.sim.layout import Site, Space
+from weft.device.sim.memory import prefetch
+from weft.device.sim.memory.accessing import Accessing
+from weft.ir import BITS, Builder, Val
+
+
+@dataclass(slots=True)
+class Runs:
+    """Where each row of the warp starts, in bytes; `ok` if all of them may be touched."""
+
+    starts: list[Val]
+    apart: int
+    ok: Val
+
+
+def find(e: Accessing, access: Access) -> Runs | None:
+    """The rows of an access; None where they are no runs of equal or neighbouring elements."""
+    w, b, nbytes = access.address.wide, e.b, access.nbytes
+    x = w.stripes if w is not None else None
+    if w is None or x is None:
+        return None
+    length = row_length(x.rows)
+    steps = {w.scale * (x.off[i + 1] - x.off[i]) for i in range(31) if (i + 1) % length}
+    apart = steps.pop() if len(steps) == 1 else -1
+    if apart not in ([nbytes] if access.writes else [0, nbytes]):
+        return None
+    site = b.at(e.sites, Site.SIZE * e.windows.site())
+    low, count = (b.load("i64", 0, b.at(site, at), 8) for at in (Site.LOW, Site.STARTS))
+    starts, ok = [], b.integer("i1", 1)
+    for first in range(0, 32, length):
+        ends = [w.extend(x.at(i)) + w.base for i in (first, first + length - 1)]
+        # No window is as large as an index that wraps (see `form.SPAN`): two ends are enough.
+        for end in ends if apart else ends[:1]:
+            ok = ok & (end - low).ult(count)
+        if nbytes > 1:
+            ok = ok & (ends[0] & (nbytes - 1)).eq(0)
+        starts.append(ends[0])
+    return Runs(starts, apart, ok)
+
+
+def load(e: Accessing, access: Access, runs: Runs, ty: str) -> Val:
+    """One element a lane; the runs have been checked."""
+    b, size, length = e.b, BITS[ty] // 8, 32 // len(runs.starts)
+    if access.space == Space.GLOBAL:
+        site = b.at(e.sites, Site.SIZE * e.windows.site())
+        prefetch.ahead(b, site, runs.starts, runs.apart * (length - 1) + size)
+    places = [_pointer(b, p) for p in runs.starts]
+    if runs.apart:
+        return b.concat([b.load(ty, length, p, size) for p in places])
+    return b.concat([b.splat(b.load(ty, 0, p, size), length) for p in places])
+
+
+def store(e: Accessing, runs: Runs, value: Val) -> None:
+    """One element a lane, in lane order; the runs have been checked."""
+    b, size, length = e.b, value.bits // 8, 32 // len(runs.starts)
+    for i, p in enumerate(runs.starts):
+        part = b.shuffle(b.splat(value, 32), range(i * length, (i + 1) * length))
+        b.store(part, _pointer(b, p), size)
+
+
+def _pointer(b: Builder, p: Val) -> Val:
+    return b.val("ptr", 0, f"inttoptr {p.typed} to ptr")
