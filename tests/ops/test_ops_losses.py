@@ -177,6 +177,18 @@ def test_rows_of_labels_with_gaps() -> None:
         torch.testing.assert_close(*grads)
 
 
+@pytest.mark.parametrize(
+    "x",
+    [numbers(2, 5, 3, 6)[..., :4], numbers(2, 5, 3, 4).permute(3, 1, 0, 2), numbers(5, 7).t(),
+     numbers(2, 5, 3, 4, 6)[:, :, :2, :3, :5]],
+)  # fmt: skip
+def test_labels_of_any_memory_order(x: Any) -> None:
+    shape = (x.shape[0], *x.shape[2:])
+    target = torch.randint(x.shape[1], shape, generator=torch.Generator().manual_seed(3))
+    ours, theirs = (f(x, target, reduction="none") for f in (weft.ops.nll_loss, F.nll_loss))
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_pairs_keep_the_memory_order_of_both() -> None:
     x, t = numbers(3, 4, 5).transpose(0, 2), numbers(3, 4, 5, seed=2).transpose(0, 2)
     for target in (t, t.contiguous()):

@@ -1,19 +1,24 @@
 // The negative log-likelihood: log-probabilities at labels, one thread per label.
 #include "classes.cuh"
 
-// The element of a label in a contiguous tensor whose rows are `stride` apart where they are contiguous themselves.
-__device__ inline long long place(long long i, int label, long long stride, const Classes& c) {
-    return c.inner == 1 ? i * stride + label : (i / c.inner * c.n + label) * c.inner + i % c.inner;
-}
+// Strides of log-probabilities: of a row and of a class, and of the two dimensions behind that of the classes, of which the
+// second has `last` elements.
+struct Logits {
+    long long row, step, last, far, near;
+    __device__ long long place(long long i, int label, long long inner) const {
+        long long behind = i % inner;
+        return i / inner * row + label * step + behind / last * far + behind % last * near;
+    }
+};
 
 template <class T, class L>
 __global__ void __launch_bounds__(256) nll(const T* x, const L* target, const T* weight, T* loss, float2* partials,
-                                           int* counter, const Classes c) {
+                                           int* counter, const Classes c, const Logits logits) {
     Labels<T, L> labels{target, weight};
     float losses = 0, weights = 0;
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll) {
         int label = labels.of(i, c);
-        float w = labels.weigh(label), one = label < 0 ? 0 : -w * to<float>(x[place(i, label, c.stride, c)]);
+        float w = labels.weigh(label), one = label < 0 ? 0 : -w * to<float>(x[logits.place(i, label, c.inner)]);
         if (c.reduction == NONE) loss[i] = to<T>(one);
         losses += one, weights += w;
     }
@@ -29,6 +34,6 @@ __global__ void __launch_bounds__(256) nll_gradient(const L* target, const T* we
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll) {
         int label = labels.of(i, c);
         if (label >= 0)
-            gradient[place(i, label, c.n, c)] = to<T>(-labels.weigh(label) * to<float>(upstream[i * c.upstream_step]) / norm);
+            gradient[(i / c.inner * c.n + label) * c.inner + i % c.inner] = to<T>(-labels.weigh(label) * to<float>(upstream[i * c.upstream_step]) / norm);
     }
 }

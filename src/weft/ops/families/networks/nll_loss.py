@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import struct
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,8 +14,9 @@ from weft.kernels import cdiv
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
-from weft.ops.loss.classes import call_of, check, label_shape
-from weft.ops.plan import Buffer, Plan, Step
+from weft.ops.layouts import dense, merged
+from weft.ops.loss.classes import call_of, check, class_dim, label_shape
+from weft.ops.plan import Buffer, Layout, Plan, Step
 from weft.ops.rows import BLOCK
 
 FILE = "loss/nll.cu"
@@ -33,6 +36,11 @@ def _candidates(backward: bool, request: Request) -> list[Candidate]:
 
 
 def _plan(backward: bool, request: Request, out: Buffer) -> Plan:
+    strides = None if backward else _strides(request.first)
+    if strides is not None:  # no copy is needed, whatever the order in memory
+        x = request.first
+        plain = x._replace(strides=dense(x.shape))
+        request = replace(request, inputs=(plain, *request.inputs[1:]))
     call = call_of(
         request, FILE, (out,), first=int(backward), loss=not backward, gradient=backward
     )  # fmt: skip
@@ -42,9 +50,21 @@ def _plan(backward: bool, request: Request, out: Buffer) -> Plan:
         kernel = call.kernel("nll_gradient")
     else:
         loss, partials, _, counter = call.results(blocks)
-        args = (call.x, call.target, call.weight, loss, partials, counter, call.problem)
+        inner = call.view.inner
+        logits = struct.pack("<5q", *(strides or (call.view.n * inner, inner, inner, 0, 1)))
+        args = (call.x, call.target, call.weight, loss, partials, counter, call.problem, logits)
         kernel = call.kernel("nll")
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+def _strides(x: Layout) -> tuple[int, ...] | None:
+    """The struct `Logits` of nll.cu; None if the dimensions behind the classes are too many."""
+    dim = class_dim(x)
+    behind = merged(x.shape[dim + 1 :], [x.strides[dim + 1 :]])
+    if len(behind.sizes) > 2:
+        return None
+    far, near = (0, *behind.strides[0])[-2:]
+    return (x.strides[0] if dim else 0, x.strides[dim], behind.sizes[-1], far, near)
 
 
 def _loss_shape(x: Any, reduction: str) -> tuple[int, ...]:
