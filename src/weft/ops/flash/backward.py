@@ -51,12 +51,12 @@ class Tiles(NamedTuple):
 
 
 TILES = {
-    16: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.06),
-    32: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.12),
-    48: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.16),
+    16: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.14),
+    32: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.17),
+    48: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.18),
     64: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.2),
     80: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.22),
-    96: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.25),
+    96: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.3),
     128: Tiles((128, 32, 4), (48, 64, 4), (128, 64, 4, 3), 0.29, True),
     192: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
     256: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
@@ -69,17 +69,18 @@ def candidates(request: Request) -> list[Candidate]:
     ragged = request.inputs[STARTS] is not None
     job = described(request, 3, ragged)._replace(results=_results(request, ragged))
     p, floats = job.problem, job.floats
-    job = job._replace(queries=TILES[p.head].keys[0])
+    job = job._replace(queries=float_side(p) if floats else TILES[p.head].keys[0])
     if 0 in (p.batch, p.heads, p.rows, p.keys, p.width):
         empty = tuple(b._replace(zeroed=True) for b in job.results)
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
     work = Work(job, request.target)
     again = work.candidate("scores again", _again, work.queries, 0.0)
     turns = _turns(job, request.target)
-    if floats or not turns:
+    if not turns:
         return [again]
-    moved = 4 * p.batch * p.heads * (p.rows * p.keys * p.share + 2 * p.rows * p.head)
-    launches = (2 * len(turns) - 1) * (work.gpu.launch + 2e-6)
+    size = 2 * p.dtype.itemsize
+    moved = size * p.batch * p.heads * (p.rows * p.keys * p.share + 2 * p.rows * p.head)
+    launches = (2 * len(turns) - 1) * work.gpu.launch
     made = functools.partial(_kept, turns=turns)
     kept = work.candidate("scores kept", made, work.sums, launches + moved / work.gpu.bandwidth)
     return [again, kept]
@@ -88,9 +89,9 @@ def candidates(request: Request) -> list[Candidate]:
 def _turns(job: Job, gpu: Target) -> list[tuple[int, int]]:
     """The first head of keys and the number of heads of each turn; none if a head is too large."""
     heads = job.key_heads
-    most = KEPT // (2 * job.kept_size)
+    most = KEPT // (job.problem.dtype.itemsize * job.kept_size)
     # A turn of few heads leaves SMs without a block.
-    if most < heads and 2 * most * cdiv(job.problem.keys, 64) < 3 * gpu.sms:
+    if most < heads and most * cdiv(job.problem.keys, 64) < 2 * gpu.sms:
         return []
     each = cdiv(heads, cdiv(heads, most))
     return [(first, min(each, heads - first)) for first in range(0, heads, each)]
@@ -121,7 +122,7 @@ class Work:
         p, tiles = job.problem, TILES[job.problem.head]
         side = (float_side(p), float_side(p), 8)
         self.query_tile, self.key_tile = (side, side) if job.floats else (tiles.queries, tiles.keys)
-        self.sum_tile = tiles.sums
+        self.sum_tile = (*side, 1) if job.floats else tiles.sums
         self.rate = 0.35 * gpu.fp32 if job.floats else 2 * gpu.tf32 * tiles.reach
         heads, own = p.batch * p.heads, p.rows * p.head
         self.queries = self._stream(3, self.query_tile[:2], heads, p.rows, p.keys, heads * own)
@@ -218,16 +219,15 @@ def _key_step(steps: Steps, turn: tuple[int, int], kept: Argument) -> None:
     parts, sums = steps.split(work.keys, single=turn[1] == job.key_heads)
     tiles = cdiv(p.keys, bn)
     structs = job.structs(together(p, work.gpu, tiles, turn[1]), turn, parts)
-    where: tuple[Argument, ...] = ()
+    keep = str(kept is not None).lower()
     if job.floats:
-        kernel, shared = job.kernel("keys", bm, p.mask, p.drops), float_bytes(job)
+        kernel, shared = job.kernel("keys", bm, p.mask, keep, p.drops), float_bytes(job)
     else:
-        flags = [str(f).lower() for f in (paired, kept is not None)]
-        kernel = job.kernel("keys", bm, bn, warps, p.mask, *flags, p.drops)
+        words = (bm, bn, warps, p.mask, str(paired).lower(), keep, p.drops)
+        kernel = job.kernel("keys", *words)
         shared = job.pitch * (2 * bn + 4 * bm) + 16 * bm + (4 * bn * bm if paired else 0)
-        where = (kept,)
     args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, Pointer(RESULTS + 1),
-            Pointer(RESULTS + 2), *where, sums, *p.starts, *structs, *p.random)  # fmt: skip
+            Pointer(RESULTS + 2), kept, sums, *p.starts, *structs, *p.random)  # fmt: skip
     grid = (tiles * turn[1] * parts,)
     steps.made.append(Step(kernel, grid, (32 * warps,), args, shared))
     steps.join(sums, parts, 1, 2)
@@ -237,8 +237,9 @@ def _kept(work: Work, turns: Sequence[tuple[int, int]]) -> Plan:
     """The kernel of keys and values keeps gradients of scores for that of the queries."""
     job, p, steps = work.job, work.job.problem, Steps(work)
     bm, bn, warps, stages = work.sum_tile
-    kernel = job.kernel("sums", *work.sum_tile)
-    shared = stages * (job.pitch * bn + 2 * bm * bn)
+    kernel = job.kernel("sums", *((bm,) if job.floats else work.sum_tile))
+    scores = 4 * bm * (bn + 4) if job.floats else 2 * bm * bn
+    shared = stages * (job.pitch * bn + scores)
     kept = steps.buffer(Buffer((turns[0][1] * job.kept_size,), p.dtype))
     steps.made.append(job.delta_step())
     for turn in turns:

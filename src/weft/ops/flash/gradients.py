@@ -16,8 +16,6 @@ from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
 
 DOUT, DLSE, QUERY, KEY, VALUE, OUT, LSE, MASK, STATE, STARTS = range(10)
 """Numbers of the inputs; the cumulative lengths are the last two."""
-UNITS = 256
-"""Elements of the 16 x 16 tiles of kept gradients of scores."""
 
 
 class Job(NamedTuple):
@@ -50,14 +48,19 @@ class Job(NamedTuple):
         return self.problem.causal and self.problem.starts[0] is None
 
     @property
-    def rows16(self) -> int:
-        """Tiles of 16 queries, in whole tiles of the kernel that writes them."""
-        return cdiv(self.problem.rows, self.queries) * self.queries // 16
+    def side(self) -> int:
+        """Queries and keys of a tile of kept gradients of scores."""
+        return float_side(self.problem) if self.floats else 16
+
+    @property
+    def row_tiles(self) -> int:
+        """Such tiles for all queries, in whole tiles of the kernel that writes them."""
+        return cdiv(self.problem.rows, self.queries) * self.queries // self.side
 
     @property
     def tiles(self) -> int:
         """Tiles of gradients of scores for one head of queries."""
-        rows, keys = self.rows16, cdiv(self.problem.keys, 16)
+        rows, keys = self.row_tiles, cdiv(self.problem.keys, self.side)
         if not self.half:
             return rows * keys
         seen = min(rows, keys)
@@ -66,7 +69,7 @@ class Job(NamedTuple):
     @property
     def kept_size(self) -> int:
         """Gradients of scores for one head of keys."""
-        return self.problem.group * UNITS * self.tiles
+        return self.problem.group * self.side**2 * self.tiles
 
     def structs(
         self, heads: int, turn: tuple[int, int] | None = None, parts: int = 1
@@ -76,7 +79,7 @@ class Job(NamedTuple):
         results = [n for made in self.results for n in self.problem.strides(made)]
         results += [0] * (9 - len(results))
         problem = self.problem.packed((q, k, v, out), parts=parts, together=heads)
-        kept = (*(turn or (0, self.key_heads)), self.rows16, self.half, self.tiles)
+        kept = (*(turn or (0, self.key_heads)), self.row_tiles, self.half, self.tiles)
         return problem, struct.pack("<12q4iq", *dout, *results, *kept)
 
     def plan(
@@ -126,7 +129,9 @@ def described(request: Request, outputs: int, ragged: bool) -> Job:
 
 def float_side(p: Problem) -> int:
     """Queries and keys of a tile of floats. Shared memory has no room for 64 large heads."""
-    return 32 if p.head > 128 or max(p.rows, p.keys) <= 32 else 64
+    if min(p.rows, p.keys) <= 16:
+        return 16
+    return 32 if p.head > 128 or min(p.rows, p.keys) <= 32 else 64
 
 
 def float_bytes(job: Job) -> int:

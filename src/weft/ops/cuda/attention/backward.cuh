@@ -12,17 +12,17 @@
 #pragma once
 #include "drop.cuh"
 
-// `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory, as 16 x 16
-// tiles. A head of queries has `tiles` of them: for each 16 keys a row of `rows16`. `half`: row c has no place for its
-// first c tiles, which a causal mask hides.
+// `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory, as square
+// tiles: of 16 queries and keys, or of SIDE in single precision. A head of queries has `tiles` of them: for the keys of a tile
+// a row of `row_tiles`. `half`: row c has no place for its first c tiles, which a causal mask hides.
 struct Gradients {
     Strides dout, dq, dk, dv;
-    int first, count, rows16, half;
+    int first, count, row_tiles, half;
     long long tiles;
 
-    // Before the tile of queries 0 and keys 16 key16.
-    __device__ long long row(int index, int key16) const {
-        return index * tiles + static_cast<long long>(key16) * rows16 - (half ? key16 * (key16 + 1ll) / 2 : 0);
+    // Before the first tile of row c.
+    __device__ long long row(int index, int c) const {
+        return index * tiles + static_cast<long long>(c) * row_tiles - (half ? c * (c + 1ll) / 2 : 0);
     }
 };
 

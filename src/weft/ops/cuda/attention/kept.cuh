@@ -71,7 +71,7 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* par
                 int row = row0 + i * 16;
                 copy_async(to + 2 * (down * ACROSS + i) * KEPT, from + i * KEPT, row >= least && row <= last);
             }
-            from += (g.rows16 - (g.half ? key16 + 1 : 0)) * KEPT;
+            from += (g.row_tiles - (g.half ? key16 + 1 : 0)) * KEPT;
         }
     };
 #pragma unroll

@@ -15,10 +15,12 @@ struct Tiles {
     }
 };
 
-// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TURNED.
-template <int HEAD, int SIDE, bool TURNED, bool DROP, int MASK, int EACH>
+// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TURNED. KEEP writes the gradients to
+// `kept` as well, as [query][key].
+template <int HEAD, int SIDE, bool TURNED, bool DROP, bool KEEP = false, int MASK, int EACH>
 __device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
-                            const float (&delta)[EACH], int first_row, int first_key, const Problem& p, const Drop& drop) {
+                            const float (&delta)[EACH], int first_row, int first_key, const Problem& p, const Drop& drop,
+                            float* kept = nullptr) {
     [[maybe_unused]] float dropped = 1;
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float s[EACH][EACH] = {}, dw[EACH][EACH] = {};
@@ -35,6 +37,7 @@ __device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (
             derive(s[i][j], dw[i][j], MASK == FREE ? p.scale : 1, log[i], delta[i]);
             int r = down + 16 * i, c = across + 16 * j, place = TURNED ? c * (SIDE + 4) + r : r * (SIDE + 4) + c;
             x.weights[place] = s[i][j] * dropped, x.slopes[place] = dw[i][j];
+            if constexpr (KEEP) kept[r * SIDE + c] = dw[i][j];
         }
 }
 
@@ -115,10 +118,10 @@ __global__ void __launch_bounds__(256)
     store_floats<HEAD>(result, first, rows, p.depth, p.scale * LN2, row_of(dq, g.dq));
 }
 
-template <int HEAD, int SIDE, int MASK, bool DROP>
-__global__ void __launch_bounds__(256)
+template <int HEAD, int SIDE, int MASK, bool KEEP, bool DROP>
+__global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
-         const float* deltas, float* dk, float* dv, float* partial, const int* starts_q, const int* starts_k,
+         const float* deltas, float* dk, float* dv, float* kept, float* partial, const int* starts_q, const int* starts_k,
          const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
@@ -153,7 +156,9 @@ __global__ void __launch_bounds__(256)
             delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
         }
         arrived();
-        derive_tile<HEAD, SIDE, true, DROP>(x, row, log, delta, start, first, p, drop);
+        int index = at.index * p.group + t / each, place = hidden + t % each;
+        float* to_tile = KEEP ? kept + (g.row(index, first / SIDE) + place) * SIDE * SIDE : nullptr;
+        derive_tile<HEAD, SIDE, true, DROP, KEEP>(x, row, log, delta, start, first, p, drop, to_tile);
         __syncthreads();
         add_rows<HEAD, SIDE>(of_values, x.weights, x.ds);
         add_rows<HEAD, SIDE>(of_keys, x.slopes, x.qs);
@@ -167,6 +172,37 @@ __global__ void __launch_bounds__(256)
     }
     store_floats<HEAD>(of_keys, first, span.keys, p.depth, p.scale * LN2, row_of(dk, g.dk, at.head, span.key0));
     store_floats<HEAD>(of_values, first, span.keys, p.width, 1, row_of(dv, g.dv, at.head, span.key0));
+}
+
+// The gradient of the queries from kept gradients of scores.
+template <int HEAD, int SIDE>
+__global__ void __launch_bounds__(256)
+    sums(const float* kept, const float* k, float* dq, float* partial, const int* starts_q, const int* starts_k,
+         const Problem p, const Gradients g) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    float *ks = reinterpret_cast<float*>(memory), *slopes = ks + SIDE * (HEAD + 4), result[SIDE / 16][HEAD / 16] = {};
+    Place at(p, (p.rows + SIDE - 1) / SIDE, p.heads, g.first * p.group, g.count * p.group);
+    Span span(p, starts_q, starts_k, at.batch);
+    int first = at.tile * SIDE, seen = span.keys, begin, end;
+    if (first >= span.rows) return;
+    const float* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
+    if (p.causal) seen = max(0, min(seen, min(first + SIDE, span.rows) + span.diagonal));
+    at.share(p, (seen + SIDE - 1) / SIDE, begin, end);
+    for (int tile = begin; tile < end; ++tile) {
+        const float* from = kept + (g.row(at.index, tile) + at.tile) * SIDE * SIDE;
+        __syncthreads();
+        fetch_floats<SIDE, HEAD>(ks, tile * SIDE, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, SIDE>(slopes, 0, SIDE, SIDE, [&](int r) { return from + r * SIDE; });
+        arrived();
+        add_rows<HEAD, SIDE>(result, slopes, ks);
+    }
+    if (partial) {
+        auto to = row_at<HEAD>(partial + at.partial(g.count * p.group, p.rows, HEAD));
+        store_floats<HEAD>(result, first, span.rows, HEAD, p.scale * LN2, to);
+        return;
+    }
+    auto row = [&](int r) { return dq + g.dq.at(at.batch, at.head, span.row0 + r); };
+    store_floats<HEAD>(result, first, span.rows, p.depth, p.scale * LN2, row);
 }
 
 template <int HEAD>
