@@ -23,6 +23,7 @@ from weft.ops.flash.gradients import (
     described,
     float_bytes,
     float_side,
+    float_stages,
 )
 from weft.ops.flash.parts import Result, Stream, join, scratch
 from weft.ops.flash.problem import gradient_shapes, result_strides
@@ -221,7 +222,11 @@ def _key_step(steps: Steps, turn: tuple[int, int], kept: Argument) -> None:
     structs = job.structs(together(p, work.gpu, tiles, turn[1]), turn, parts)
     keep = str(kept is not None).lower()
     if job.floats:
-        kernel, shared = job.kernel("keys", bm, p.mask, keep, p.drops), float_bytes(job)
+        stages = float_stages(p)
+        kernel, shared = (
+            job.kernel("keys", bm, stages, p.mask, keep, p.drops),
+            float_bytes(job, stages),
+        )
     else:
         words = (bm, bn, warps, p.mask, str(paired).lower(), keep, p.drops)
         kernel = job.kernel("keys", *words)

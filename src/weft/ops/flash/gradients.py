@@ -134,7 +134,12 @@ def float_side(p: Problem) -> int:
     return 32 if p.head > 128 or min(p.rows, p.keys) <= 32 else 64
 
 
-def float_bytes(job: Job) -> int:
-    """Shared memory of the kernels for floats: four tiles of rows, and two of scores."""
+def float_stages(p: Problem) -> int:
+    """Stages of queries of the kernel for keys: 2 where an SM holds as many blocks as with 1."""
+    return 2 if p.head in (32, 96, 256) and float_side(p) > 16 else 1
+
+
+def float_bytes(job: Job, stages: int = 1) -> int:
+    """Shared memory of the kernels for floats: four tiles of rows, two in stages, and scores."""
     side = float_side(job.problem)
-    return 4 * side * job.pitch + 2 * 4 * side * (side + 4)
+    return (2 + 2 * stages) * side * job.pitch + 2 * 4 * side * (side + 4)

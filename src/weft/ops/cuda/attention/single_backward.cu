@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(256)
     store_floats<HEAD>(result, first, rows, p.depth, p.scale * LN2, row_of(dq, g.dq));
 }
 
-template <int HEAD, int SIDE, int MASK, bool KEEP, bool DROP>
+// STAGES 2: the next tile of queries is copied while this one is used.
+template <int HEAD, int SIDE, int STAGES, int MASK, bool KEEP, bool DROP>
 __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
          const float* deltas, float* dk, float* dv, float* kept, float* partial, const int* starts_q, const int* starts_k,
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     Tiles<HEAD, SIDE> x;
 
     int tiles = (p.keys + SIDE - 1) / SIDE;
-    Place at(p, tiles, p.heads / p.group);
+    Place at(p, tiles, p.heads / p.group, g.first, g.count);
     Span span(p, starts_q, starts_k, at.batch);
     int first = (tiles - 1 - at.tile) * SIDE, down = threadIdx.x / 16;
     if (first >= span.keys) return;
@@ -140,11 +141,25 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     int count = (span.rows + SIDE - 1) / SIDE, hidden = p.causal ? min(count, max(0, first - span.diagonal) / SIDE) : 0;
     int from, to, each = count - hidden;  // tiles of queries
     at.share(p, each * p.group, from, to);
+    float* more = x.slopes + SIDE * (SIDE + 4);  // of the second stage
+    float *next_qs = STAGES == 2 ? more : x.qs, *next_ds = STAGES == 2 ? more + x.TILE : x.ds;
+    auto fetch_tile = [&](int t) {
+        if (t >= to) return;
+        int head = at.head * p.group + t / each, start = (hidden + t % each) * SIDE;
+        fetch_floats<SIDE, HEAD>(next_qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
+        fetch_floats<SIDE, HEAD>(next_ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
+    };
+    auto swap = [](float*& a, float*& b) {
+        float* c = a;
+        a = b, b = c;
+    };
+    if constexpr (STAGES == 2) fetch_tile(from);
     for (int t = from; t < to; ++t) {
         int head = at.head * p.group + t / each, start = (hidden + t % each) * SIDE;
-        __syncthreads();
-        fetch_floats<SIDE, HEAD>(x.qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
-        fetch_floats<SIDE, HEAD>(x.ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
+        if constexpr (STAGES == 1) {
+            __syncthreads();
+            fetch_tile(t);
+        }
         float log[EACH], delta[EACH];
         Drop drop(p, {state, seed, offset}, at.batch, head);
         Row<float, MASK> row[EACH];
@@ -156,6 +171,11 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
             delta[i] = r < span.rows ? *row_of(deltas, p.lse, head, span.row0)(r) : 0;
         }
         arrived();
+        if constexpr (STAGES == 2) {
+            swap(x.qs, next_qs), swap(x.ds, next_ds);
+            fetch_tile(t + 1);
+            commit();
+        }
         int index = at.index * p.group + t / each, place = hidden + t % each;
         float* to_tile = KEEP ? kept + (g.row(index, first / SIDE) + place) * SIDE * SIDE : nullptr;
         derive_tile<HEAD, SIDE, true, DROP, KEEP>(x, row, log, delta, start, first, p, drop, to_tile);
@@ -163,6 +183,7 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
         add_rows<HEAD, SIDE>(of_values, x.weights, x.ds);
         add_rows<HEAD, SIDE>(of_keys, x.slopes, x.qs);
     }
+    wait<0>();
     if (partial) {
         float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
         float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;
