@@ -136,8 +136,8 @@ def test_names_stand_for_contents() -> None:
 def test_vectors_that_a_loop_exchanges_are_not_outlined() -> None:
     with pytest.raises(Unsupported):
         outline(_module(EXCHANGES))
-    data, shared = compile_draft(_module(EXCHANGES))
-    assert jit.load_object(data) and shared == []
+    made = compile_draft(_module(EXCHANGES))
+    assert jit.load_object(made.data) and made.shared == []
 
 
 CALLS = """
@@ -167,12 +167,12 @@ def test_code_is_loaded_after_what_it_calls(
     root = CALLS.format(name="root", number=5, more=calls, result="u")
     first = compile_draft(_module(leaf + STARTS.replace("NAME", "leaf")))
     second = compile_draft(_module(leaf + root + STARTS.replace("NAME", "root")))
-    assert len(first[1]) == 1 and len(second[1]) == 2, "the second batch calls the first"
-    later = next(batch for batch in second[1] if batch not in first[1])
+    assert len(first.shared) == 1 and len(second.shared) == 2, "the second batch calls the first"
+    later = next(batch for batch in second.shared if batch not in first.shared)
     shared_code.forget()
-    assert shared_code.load([later]) and set(shared_code._loaded) == set(second[1])
+    assert shared_code.load([later]) and set(shared_code._loaded) == set(second.shared)
     x = np.zeros(8, np.int32)
-    assert jit.load_object(second[0]).run(x.ctypes.data, x.ctypes.data) == 4 + 5 + 71
+    assert jit.load_object(second.data).run(x.ctypes.data, x.ctypes.data) == 4 + 5 + 71
 
 
 KERNEL = "__global__ void shares(float* x) {{ x[threadIdx.x] = x[threadIdx.x] * {n}.0f + 2.0f; }}"

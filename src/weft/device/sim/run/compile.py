@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import time
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from weft import cache, progress
 from weft.device import jit
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
+from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.version import generator
 from weft.ir.outline import Unsupported, outline
 
@@ -30,13 +30,22 @@ class Compiled:
 
     ir       a digest of its IR: codes of the same IR have the same frames, so that one can go on
              with blocks that another has begun
-    seconds  processor time that LLVM took
+    seconds  processor time that LLVM took, without shared code
     """
 
     info: CodeInfo
     code: jit.Code
     ir: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An object file, the processor time that LLVM took, and the shared code that it calls."""
+
+    data: bytes
+    seconds: float
+    shared: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,36 +101,20 @@ class Job:
         """Generates the IR and compiles it in this process."""
         with progress.compiling(f"{self.entry} for the simulated GPU"):
             source = self.generate()
-            begin = time.thread_time()
-            if draft:
-                data, shared = compile_draft(source.text)
-            else:
-                data, shared = jit.compile_object(source.text), []
-            seconds = time.thread_time() - begin
-        return self.keep(source, data, seconds, shared, draft=draft), source
+            made = compile_draft(source.text) if draft else compile_full(source.text)
+        return self.keep(source, made, draft=draft), source
 
-    def keep(
-        self,
-        source: Source,
-        data: bytes,
-        seconds: float,
-        shared: Sequence[str] = (),
-        *,
-        draft: bool,
-    ) -> Compiled:
-        """Loads the object file made from `source`, and puts it into the cache.
-
-        `shared` is the code that it calls (`shared_code`).
-        """
+    def keep(self, source: Source, made: Made, *, draft: bool) -> Compiled:
+        """Loads the code made from `source`, and puts it into the cache."""
         about = {
             "info": asdict(source.info),
             "ir": source.digest,
-            "seconds": seconds,
-            "shared": list(shared),
+            "seconds": made.seconds,
+            "shared": made.shared,
         }
         head = json.dumps(about).encode()
-        cache.put("sim", self._key(draft), len(head).to_bytes(4, "little") + head + data)
-        return Compiled(source.info, jit.load_object(data), source.digest, seconds)
+        cache.put("sim", self._key(draft), len(head).to_bytes(4, "little") + head + made.data)
+        return Compiled(source.info, jit.load_object(made.data), source.digest, made.seconds)
 
     def _key(self, draft: bool) -> str:
         seen = self.observer.key if self.observer is not None else ""
@@ -132,10 +125,35 @@ class Job:
         )
 
 
-def compile_draft(text: str) -> tuple[bytes, list[str]]:
-    """The object file of a draft, and the batches of shared code that it calls."""
-    shared: list[str] = []
-    with contextlib.suppress(Unsupported):  # then the whole module is compiled
+def compile_full(text: str) -> Made:
+    """Full code."""
+    begin = time.thread_time()
+    data = jit.compile_object(text)
+    return Made(data, time.thread_time() - begin)
+
+
+def compile_draft(text: str) -> Made:
+    """A draft, at the same time as the code that it shares with others and that is not there."""
+    try:
         outlined = outline(text)
-        text, shared = outlined.kernel, shared_code.provide(outlined)
-    return jit.compile_object(text, draft=True), shared
+    except Unsupported:  # the whole module is compiled
+        return _draft(text)
+    shared: list[str] = []
+
+    def provide() -> int:
+        shared.extend(shared_code.provide(outlined))
+        return len(shared)
+
+    tasks = ThreadTasks([provide])
+    try:
+        made = _draft(outlined.kernel)
+    finally:
+        tasks.wait()  # LLVM must not be working when the process ends
+    tasks.results()
+    return replace(made, shared=shared)
+
+
+def _draft(text: str) -> Made:
+    begin = time.thread_time()
+    data = jit.compile_object(text, draft=True)
+    return Made(data, time.thread_time() - begin)

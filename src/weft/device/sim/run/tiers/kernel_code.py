@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.layout import Run, Worker
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.compile import Compiled, Job, Source
+from weft.device.sim.run.compile import Compiled, Job, Made, Source
 from weft.device.sim.run.draft import Tier
 from weft.device.sim.run.tiers import background
 
-FULL_COST = 2.5
-"""Seconds that LLVM takes for full code, for each second that it took for the draft."""
+FULL_COST = 11.0
+"""Seconds that LLVM takes for full code, for each second that it took for the draft's own code."""
 SAVED = 0.5
 """The part of a draft's running time that full code saves, at the least."""
 
@@ -113,7 +113,8 @@ class KernelCode:
 
         def done(data: bytes, seconds: float) -> None:
             assert source is not None
-            self._replace(job.keep(source, data, seconds, draft=False) if data else None)
+            made = Made(data, seconds)
+            self._replace(job.keep(source, made, draft=False) if data else None)
 
         background.submit(text, done)
 
