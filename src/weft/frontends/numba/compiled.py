@@ -10,15 +10,19 @@ import inspect
 import linecache
 import os
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numba
+from cuda.core._utils.cuda_utils import CUDAError
 from numba.cuda import dispatcher, types
+from numba.cuda.core.errors import NumbaDebugInfoWarning
 
 from weft.device import models
 from weft.device.models import GpuModel
+from weft.errors import LaunchError
 from weft.frontends.numba import link
 from weft.frontends.numba.context import capability, compiling_for
 from weft.frontends.numba.driver import reachable
@@ -32,6 +36,16 @@ _LIBRARIES = tuple(str(Path(m.__file__).parent) + os.sep for m in (numba, dispat
 _Kernel: Any = dispatcher._Kernel  # Numba's own, whatever is put in its place later
 
 
+class InvalidLaunch(LaunchError, CUDAError):  # type: ignore[misc]
+    """A launch that no GPU takes, as weft's error and as the one that a script may expect."""
+
+    def __init__(self, error: LaunchError) -> None:
+        what = f"CUDA_ERROR_INVALID_VALUE: {error.what}"
+        LaunchError.__init__(
+            self, what, where=error.where, got=error.got, allowed=error.allowed, next=error.next
+        )
+
+
 class SimKernel(_Kernel):  # type: ignore[misc]
     """An overload that runs on a simulated GPU."""
 
@@ -41,8 +55,11 @@ class SimKernel(_Kernel):  # type: ignore[misc]
     def __init__(self, py_func: Any, argtypes: Any, **options: Any) -> None:
         readable = linecache.getlines(py_func.__code__.co_filename)
         # Interactive functions have no file, and debug already includes line information.
+        asked = options.get("lineinfo") or options.get("debug")
         options["lineinfo"] = bool(readable) and not options.get("debug")  # errors name the line
-        with compiling_for(self.model):
+        with compiling_for(self.model), warnings.catch_warnings():
+            if not asked:  # of a lambda, Numba finds no line
+                warnings.simplefilter("ignore", NumbaDebugInfoWarning)
             super().__init__(py_func, argtypes, **options)
 
     @classmethod
@@ -64,7 +81,10 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
     ) -> None:
         """Replaces Numba's launch."""
-        self.run(args, (griddim, blockdim, sharedmem))
+        try:
+            self.run(args, (griddim, blockdim, sharedmem))
+        except LaunchError as error:
+            raise InvalidLaunch(error) from None
 
     def run(
         self,
@@ -156,13 +176,14 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         if not code:
             return
         thread, block = (
-            tuple(int(kernel.status(f"{what}{axis}")[0]) for axis in "xyz")
-            for what in ("tid", "ctaid")
+            [int(kernel.status(f"{what}{axis}")[0]) for axis in "zyx"] for what in ("tid", "ctaid")
         )
         kind, arguments, line = self.call_helper.get_exception(code)
-        where = f"{line[1]}:{line[2]}" if line else kernel.name
-        message = f": {arguments[0]}" if arguments else ""
-        raise kind(f"{where}: block {block}, thread {thread}{message}", *(arguments or ())[1:])
+        # Numba's own words, which programs may look for.
+        where = f"In function {line[0]!r}, file {line[1]}, line {line[2]}, " if line else ""
+        place = f"{where}tid={thread} ctaid={block}"
+        first = (f"{place}: {arguments[0]}", *arguments[1:]) if arguments else (place,)
+        raise kind(*first)
 
 
 def _has_pointer(ty: Any) -> bool:

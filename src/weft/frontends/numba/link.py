@@ -63,7 +63,7 @@ def link(library: Any, model: GpuModel) -> str:
     else:
         texts = [*library.get_asm_strs(cc=cc), *(_from_cuda(*_read(f), arch) for f in cuda)]
     texts += [str(_read(file)[0]) for file in ptx]
-    if any("cudaCGSynchronize" in text for text in texts):
+    if any("cudaCG" in text for text in texts):
         texts.append(_runtime(arch))
     return linked.link(_of_one_version(texts))
 
