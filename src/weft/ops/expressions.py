@@ -28,6 +28,7 @@ class Row:
     operands    the letters of its arguments in order: tensors a, b and c, numbers s and t
     expression  C++ over the letters; C is the type of the arithmetic
     gradients   torch expressions for each operand: (grad, *operands) -> gradients
+    by_result   True if `gradients` gets the result instead of the operands
     integers    True if integers and booleans are computed as integers
     boolean     True if the result is boolean
     numbers     True if one of two operands may be a Python number
@@ -43,15 +44,22 @@ class Row:
     boolean: bool = False
     numbers: bool = True
     names: tuple[str, ...] = ()
+    by_result: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:
         return self.names or tuple(self.operands)
 
 
-def _unary(name: str, expression: str, doc: str, gradient: Callable[[Any], Any]) -> Row:
-    """A function of one real number, with its derivative."""
-    return Row(name, "a", expression, doc, lambda g, a: (g * gradient(a),), integers=False)
+def _unary(
+    name: str, expression: str, doc: str, gradient: Callable[[Any, Any], Any], of: str = "operand"
+) -> Row:
+    """A function of one real number; its gradient by that of the result, and an operand or result.
+
+    Each op in a gradient is a launch.
+    """
+    return Row(name, "a", expression, doc, lambda g, a: (gradient(g, a),), integers=False,
+               by_result=of == "result")  # fmt: skip
 
 
 def _compared(name: str, operator: str, doc: str = "") -> Row:
@@ -85,13 +93,13 @@ ROWS = (
         numbers=False, names=("alpha", "x", "y")),
     Row("neg", "a", "-a", "-a", lambda g, a: (-g,)),
     Row("abs", "a", "absolute<C>(a)", "the absolute value", lambda g, a: (g * a.sign(),)),
-    _unary("exp", "exp(a)", "e to the power of a", lambda a: a.exp()),
-    _unary("log", "log(a)", "the natural logarithm", lambda a: 1 / a),
-    _unary("sqrt", "sqrt(a)", "the square root", lambda a: 0.5 / a.sqrt()),
-    _unary("rsqrt", "rsqrt(a)", "1 / sqrt(a)", lambda a: -0.5 * a.rsqrt() / a),
-    _unary("reciprocal", "C(1) / a", "1 / a", lambda a: -1 / (a * a)),
-    _unary("sin", "sin(a)", "the sine", lambda a: a.cos()),
-    _unary("cos", "cos(a)", "the cosine", lambda a: -a.sin()),
+    _unary("exp", "exp(a)", "e to the power of a", lambda g, y: g * y, of="result"),
+    _unary("log", "log(a)", "the natural logarithm", lambda g, a: g / a),
+    _unary("sqrt", "sqrt(a)", "the square root", lambda g, y: g / (2 * y), of="result"),
+    _unary("rsqrt", "rsqrt(a)", "1 / sqrt(a)", lambda g, y: g * (-0.5 * y**3), of="result"),
+    _unary("reciprocal", "C(1) / a", "1 / a", lambda g, y: g * (y * -y), of="result"),
+    _unary("sin", "sin(a)", "the sine", lambda g, a: g * a.cos()),
+    _unary("cos", "cos(a)", "the cosine", lambda g, a: g * -a.sin()),
     _compared("less", "<"), _compared("less_equal", "<="), _compared("greater", ">"),
     _compared("greater_equal", ">="), _compared("equal", "=="), _compared("not_equal", "!="),
     _compared("logical_and", "&&", "whether neither is 0"),

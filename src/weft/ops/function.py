@@ -135,11 +135,6 @@ class Function:
         """The candidates for a request and the chosen one."""
         return choose(request, self.definition.candidates(request))
 
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether a call with equal layouts and options does the same; see `native.trace.Op`."""
-        return not self.definition.varying and not self._tracked
-
     def entry(self, *args: Any) -> Entry:
         """The plan of a call, which is made if it is new."""
         found: Entry = self.call.__globals__["find"](*args)
@@ -234,7 +229,7 @@ class Function:
         results  how many results it returns; see `eager.differentiable`
         """
         d = self.definition
-        if d.backward is None or d.setup is None or self._tracked:
+        if d.backward is None or d.setup is None or self.is_tracked:
             return None
         in_python = eager.differentiable(
             d.name, lambda *args: self.compute(*args), d.setup, d.backward, results
@@ -257,7 +252,7 @@ class Function:
         return record
 
     @property
-    def _tracked(self) -> bool:
+    def is_tracked(self) -> bool:
         """Whether torch tracks what the op writes, or looks into lists of tensors."""
         return any(a.alias_info or "List[Tensor" in str(a.type) for a in self.arguments)
 

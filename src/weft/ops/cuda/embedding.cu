@@ -1,5 +1,5 @@
 // Rows of a table by index, and the gradient of the table. The gradient adds the rows of each index in order, so that it
-// does not depend on timing: positions come sorted by index.
+// does not depend on timing: positions come sorted by index, except few of them.
 #include <assert.h>
 
 #include "vector.cuh"
@@ -101,4 +101,50 @@ __global__ void __launch_bounds__(128) join_pieces(const long long* keys, const 
 #pragma unroll
     for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
     store(d + key * columns + p.column, made);
+}
+
+// For at most FEW positions, in any order: the block of the first position of an index adds the rows of all of them.
+template <class T, class L, int V>
+__global__ void __launch_bounds__(128) add_few(const T* dy, const L* indices, T* d, int n, int columns,
+                                               long long padding) {
+    constexpr int FEW = 512;
+    __shared__ unsigned same[FEW / 32];  // a bit for each position: whether it has the index of this block
+    long long key = indices[blockIdx.x];
+    bool before = false;
+    for (int i = threadIdx.x; i < (n + 31) / 32 * 32; i += 128) {
+        bool is_same = i < n && indices[i] == key;
+        before |= is_same && i < int(blockIdx.x);
+        unsigned word = __ballot_sync(~0u, is_same);
+        if (i % 32 == 0) same[i / 32] = word;
+    }
+    if (__syncthreads_or(before) || key == padding) return;
+    int column = (blockIdx.y * 128 + threadIdx.x) * V;
+    if (column >= columns) return;
+    constexpr int AHEAD = 8;
+    Vector<float, V> sum{};
+    int at = blockIdx.x / 32, last = (n - 1) / 32;
+    unsigned word = same[at];
+    while (true) {
+        Vector<T, V> rows[AHEAD];
+        int found = 0;
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            while (!word && at < last) word = same[++at];
+            if (!word) break;
+            rows[a] = load<V>(dy + (at * 32ll + __ffs(word) - 1) * columns + column);
+            word &= word - 1;
+            found++;
+        }
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            if (a >= found) break;
+#pragma unroll
+            for (int j = 0; j < V; j++) sum[j] += to<float>(rows[a][j]);
+        }
+        if (found < AHEAD) break;
+    }
+    Vector<T, V> made;
+#pragma unroll
+    for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
+    store(d + key * columns + column, made);
 }

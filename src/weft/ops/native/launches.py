@@ -15,7 +15,7 @@ from weft.device.gpu import machine, native_launch, pending
 from weft.device.gpu.addressed_launch import call_of, checked
 from weft.device.gpu.call import Slot
 from weft.ops import runner
-from weft.ops.plan import Constant, Counters, Plan, Pointer, Step
+from weft.ops.plan import Constant, Counters, Plan, Pointer, Step, Word
 
 Row = tuple[Any, ...]
 """A step as the C++ code reads it: its kind, then its parts."""
@@ -45,15 +45,16 @@ class Entry(Protocol):
     def device(self) -> torch.device: ...
 
 
-def step(entry: Entry, inputs: Sequence[int]) -> Row | None:
+def step(entry: Entry, inputs: Sequence[int], words: Sequence[int] = ()) -> Row | None:
     """The step that runs a plan on tensors of these numbers; None if only Python can.
 
+    words  the ints of the call that no plan depends on
     On the simulated GPU, a step is a call of Python.
     """
-    plan, device = entry.plan, entry.device
+    plan, device, run = entry.plan, entry.device, entry.run
     if device.type != "cuda":
-        return "function", inputs, entry.run
-    kernels = [_kernel(s, device) for s in plan.steps]
+        return "function", inputs, (lambda *tensors: run(*tensors, *words)) if words else run
+    kernels = [_kernel(s, device, words) for s in plan.steps]
     if None in kernels:
         return None
     buffers = [(b.shape, b.steps, b.dtype, b.zeroed) for b in (*plan.outputs, *plan.scratch)]
@@ -62,7 +63,7 @@ def step(entry: Entry, inputs: Sequence[int]) -> Row | None:
     return "launches", inputs, buffers, len(plan.outputs), kernels, counters, device
 
 
-def _kernel(step: Step, device: torch.device) -> Row | None:
+def _kernel(step: Step, device: torch.device, words: Sequence[int]) -> Row | None:
     launch, packed, arguments = runner.prepare(step, device.index or 0)
     call, params, addresses = call_of(launch), bytearray(packed), []
     for argument, at in arguments:
@@ -72,8 +73,8 @@ def _kernel(step: Step, device: torch.device) -> Row | None:
             addresses.append((at, _COUNTERS, 0))
         elif isinstance(argument, Constant):
             struct.pack_into("<Q", params, at, runner.constant(argument, device).data_ptr())
-        else:
-            return None
+        elif isinstance(argument, Word):
+            struct.pack_into("<Q", params, at, words[argument.number] % 2**64)
     offsets = call.layout.offsets
     if len(params) > native_launch.ROOM or len(offsets) > native_launch.MANY:
         return None

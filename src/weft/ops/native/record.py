@@ -24,9 +24,6 @@ class Recorded(Protocol):
     tensors: list[str]
     definition: Any
 
-    @property
-    def is_repeatable(self) -> bool: ...
-
 
 class Refused(Exception):
     """A call that only Python can record."""
@@ -121,8 +118,8 @@ def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
     entry    the plan of the call
     results  how many results the call returns, the first ones; 0: all
     """
-    if not op.is_repeatable:
-        raise Refused("an argument of each call")
+    if op.definition.varying:
+        raise Refused("an integer that differs from call to call")
     # Each gets an identity of its own: two arguments may be one tensor.
     own = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
     names = [a.name for a in op.arguments]

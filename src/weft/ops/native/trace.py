@@ -28,10 +28,11 @@ class Op(Protocol):
 
     arguments: list[Any]
     tensors: list[str]
+    definition: Any
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether a later call with equal layouts and options does the same."""
+    def is_tracked(self) -> bool:
+        """Whether torch must see its calls, because it writes to arguments."""
 
     def entry(self, *args: Any) -> Any:
         """The plan of a call."""
@@ -94,13 +95,19 @@ class _Trace(TorchDispatchMode):  # type: ignore[misc]
 
     def _library(self, name: str, values: Sequence[Any]) -> Any:
         op = OPS.get(name)
-        if op is None or not op.is_repeatable:
+        if op is None or op.is_tracked:
             raise Untraceable(name)
         entry = op.entry(*values)
-        given = [v for v, a in zip(values, op.arguments, strict=True) if a.name in op.tensors]
-        result = entry.run(*given)
+        named = {a.name: value for a, value in zip(op.arguments, values, strict=True)}
+        given = [named[name] for name in op.tensors]
+        words = [named[name] for name in op.definition.varying]
+        if any(words):  # such as a seed; 0 where no random numbers are wanted
+            raise Untraceable("an integer that differs from call to call")
+        result = entry.run(*given, *words)
         reads = [self.number(t) for t in given]
-        self._add(reads, result, lambda final: launches.step(entry, list(map(final, reads))), False)
+        self._add(
+            reads, result, lambda final: launches.step(entry, list(map(final, reads)), words), False
+        )
         return result
 
     def _argument(self, declared: str, value: Any) -> tuple[str, Any]:

@@ -103,12 +103,14 @@ def _plan(way: Way, out: Buffer) -> Plan:
 
 # ---- definitions -------------------------------------------------------------------------------
 def _setup(row: Row, ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*_tensors(row, inputs))
+    ctx.save_for_backward(*((output,) if row.by_result else _tensors(row, inputs)))
     ctx.numbers = [v for v, letter in zip(inputs, row.operands, strict=True) if letter in NUMERALS]
 
 
 def _backward(row: Row, ctx: Any, grad: Any) -> Any:
     assert row.gradients is not None
+    if row.by_result:
+        return row.gradients(grad, *ctx.saved_tensors)[0]
     tensors, numbers = iter(ctx.saved_tensors), iter(ctx.numbers)
     args = [
         next(tensors) if letter in LETTERS

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from weft.kernels import cdiv
-from weft.ops import library
+from weft.ops import eager, library
 from weft.ops.flash import backward, mask
 from weft.ops.flash.check import check, check_ragged
 from weft.ops.flash.forward import candidates
@@ -67,17 +67,20 @@ def _empty_gradients(
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     query, key, value, added, _, *ctx.options = inputs
     ctx.random = 0.0, 0, 0
+    ctx.set_materialize_grads(False)  # zeros for logarithms that are not used are a launch
     ctx.save_for_backward(query, key, value, added, None, *output)
 
 
 def _setup_dropped(ctx: Any, inputs: Any, output: Any) -> None:
     *tensors, p, causal, scale, shared, seed, offset = inputs
     ctx.options, ctx.random = (causal, scale, shared), (p, seed, offset)
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors, *output)
 
 
-def _gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
+def _gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
     query, key, value, added, state, out, lse = ctx.saved_tensors
+    dout = torch.zeros_like(out) if dout is None else dout
     given = (dout, _dense(dlse), query, key, value, out, lse, added, state)
     made = library.call("attention_backward")(*given, None, None, 0, 0, *ctx.options, *ctx.random)
     of = [d.sum_to_size(x.shape) for d, x in zip(made, (query, key, value), strict=True)]
@@ -90,11 +93,13 @@ def _gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
 
 def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
     *tensors, ctx.max_q, ctx.max_k, ctx.causal, ctx.scale, ctx.shared = inputs
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors, *output)
 
 
-def _ragged_gradients(ctx: Any, dout: Any, dlse: Any) -> Any:
+def _ragged_gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
     query, key, value, starts_q, starts_k, out, lse = ctx.saved_tensors
+    dout = torch.zeros_like(out) if dout is None else dout
     made = library.call("attention_backward")(
         dout, _dense(dlse), query, key, value, out, lse, None, None, starts_q, starts_k, ctx.max_q,
         ctx.max_k, ctx.causal, ctx.scale, ctx.shared, 0.0, 0, 0,
@@ -116,6 +121,8 @@ def _redirect(name: str) -> Any:
 
     def redirect(op: Any) -> Any:
         with_lse = library.call(f"{name}_lse")
+        record = library.function(f"{name}_lse").recording(results=1)
+        assert record is not None
 
         def redirected(query: Any, key: Any, value: Any, other: Any, *rest: Any) -> Any:
             """`other` is the mask, or lengths."""
@@ -134,7 +141,11 @@ def _redirect(name: str) -> Any:
                 return NotImplemented
             return with_lse(query, key, value, other, *rest)[0]
 
-        return redirected
+        def recorded(*args: Any) -> Any:
+            dropped = name == "attention" and args[4] > 0
+            return redirected(*args) if dropped else record(*args)
+
+        return eager.Redirect(redirected, recorded)
 
     return redirect
 

@@ -21,6 +21,8 @@ BLOCK, GROUPS = 256, 128
 """Threads of a block, of the forward pass and of the backward pass."""
 LEAST, PIECES = 32, 4096
 """The least positions in a piece, and the pieces from which on they grow."""
+FEW = 512
+"""Positions up to which they are not sorted, which takes several launches; as in embedding.cu."""
 
 
 def _vector(columns: int, itemsize: int, *aligned: int) -> int:
@@ -102,6 +104,31 @@ def _scatter(request: Request) -> list[Candidate]:
     return [Candidate("sorted", time, f"{positions} rows for {rows}", plan)]
 
 
+def _scatter_few(request: Request) -> list[Candidate]:
+    dy, index = request.inputs
+    assert dy is not None and index is not None
+    positions, columns = dy.shape
+    rows, padding = request.options["rows"], request.options["padding_idx"]
+    out = Buffer((rows, columns), dy.dtype, zeroed=True)
+    if 0 in (positions, rows, columns):
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    moved = (positions + rows) * columns * dy.itemsize
+    time = 2 * request.target.launch + moved / request.target.bandwidth
+
+    def plan() -> Plan:
+        tensors = Operands(request, (out,))
+        (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
+        assert dense is not None
+        vector = _vector(columns, dy.itemsize, dense.aligned)
+        types = f"{source.ctype(dy.dtype)}, {source.ctype(index.dtype)}, {vector}"
+        kernel = source.kernel("embedding.cu", f"add_few<{types}>")
+        grid = (positions, cdiv(cdiv(columns, vector), GROUPS))
+        args = (gradient, indices, tensors.output(0), positions, columns, padding)
+        return tensors.plan(Step(kernel, grid, (GROUPS,), args))
+
+    return [Candidate("unsorted", time, f"{positions} rows for {rows}", plan)]
+
+
 # ---- definitions -------------------------------------------------------------------------------
 def _check(input: Any, weight: Any, padding_idx: int | None) -> None:
     for name, x, allowed in (("input", input, INDICES), ("weight", weight, DTYPES)):
@@ -136,8 +163,11 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
-    keys, order = torch.sort(index.reshape(-1), stable=True)
     flat = grad.reshape(-1, grad.shape[-1]) if grad.numel() else grad.new_empty((0, grad.shape[-1]))
+    if index.numel() <= FEW:
+        few = library.call("embedding_backward_few")
+        return None, few(flat, index.reshape(-1), ctx.rows, ctx.padding), None
+    keys, order = torch.sort(index.reshape(-1), stable=True)
     call = library.call("embedding_backward")
     return None, call(flat, keys.long(), order, ctx.rows, ctx.padding), None
 
@@ -148,11 +178,24 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _second(ctx: Any, v: Any) -> Any:
-    """The gradient is linear in that of the result."""
     keys, order = ctx.saved_tensors
-    rows = library.call("embedding")(keys, v.contiguous(), None)
-    rows = rows.masked_fill((keys == ctx.padding).unsqueeze(1), 0)
+    rows = _rows(ctx, v, keys)
     return torch.empty_like(rows).index_copy(0, order, rows), None, None, None, None
+
+
+def _setup_few(ctx: Any, inputs: Any, output: Any) -> None:
+    _, index, _, ctx.padding = inputs
+    ctx.save_for_backward(index)
+
+
+def _second_few(ctx: Any, v: Any) -> Any:
+    return _rows(ctx, v, *ctx.saved_tensors), None, None, None
+
+
+def _rows(ctx: Any, v: Any, index: Any) -> Any:
+    """The gradient is linear in that of the result: the same rows of its gradient."""
+    rows = library.call("embedding")(index, v.contiguous(), None)
+    return rows.masked_fill((index == ctx.padding).unsqueeze(1), 0)
 
 
 DEFINITIONS = (
@@ -162,8 +205,9 @@ DEFINITIONS = (
         doc="""The rows of weight that input has the indices of, as torch.nn.functional.embedding.
 
         An index that is no row fails an assertion of the kernel, as in PyTorch; on the simulated
-        GPU that is weft.AssertFailed. The gradient of weight is deterministic: torch.sort orders
-        the positions, and the rows of each index are added in this order, in float32. That of the
+        GPU that is weft.AssertFailed. The gradient of weight is deterministic: the
+        rows of each index are added in the order of its positions, in float32; torch.sort orders
+        more than 512 positions. That of the
         row padding_idx is 0.
         """,
         fake=lambda input, weight, padding_idx=None: weight.new_empty(
@@ -183,6 +227,17 @@ DEFINITIONS = (
         candidates=_scatter,
         setup=_setup_backward,
         backward=_second,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name="embedding_backward_few",
+        schema="(Tensor dy, Tensor index, int rows, int padding_idx) -> Tensor",
+        doc="The gradient of embedding's weight, from a few indices in any order.",
+        fake=lambda dy, index, rows, padding_idx: dy.new_empty((rows, dy.shape[1])),
+        candidates=_scatter_few,
+        setup=_setup_few,
+        backward=_second_few,
         autocast=None,
         public=False,
     ),
