@@ -402,3 +402,19 @@ def test_cache_without_a_part_is_a_miss(tmp_path: Any, monkeypatch: pytest.Monke
     assert set(manager.get_group("k.json") or ()) == set(group)
     Path(group["k.cubin"]).unlink()
     assert manager.get_group("k.json") is None
+
+
+def test_copies_of_a_sum_are_no_race() -> None:
+    """Lanes hold sums whose last bits differ, because of contraction, and store all of them."""
+    x, out = uniform(16, 96), torch.zeros(16)
+    with weft.sanitize():
+        features.sum_of_squares[(16,)](x, out, 96, BLOCK=128)
+    close(out, x.square().sum(1))
+
+
+def test_floats_of_8_bits() -> None:
+    a, b = ((8 * uniform(16, 32, seed=n) - 4).to(torch.float8_e4m3fn) for n in (1, 2))
+    scale, out = uniform(16), torch.zeros(16, 16).to(torch.float8_e4m3fn)
+    features.scaled_product[(1,)](a, b, scale, out, K=32)
+    wanted = ((a.float() @ b.float().T) * scale[:, None]).to(torch.float8_e4m3fn)
+    assert torch.equal(out.float(), wanted.float())

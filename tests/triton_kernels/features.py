@@ -223,3 +223,20 @@ def through_a_table(table, out, N: tl.constexpr):
     x = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
     i = tl.arange(0, N)
     tl.store(out + i, tl.load(x + i))
+
+
+@triton.jit
+def sum_of_squares(x, out, n, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    values = tl.load(x + row * n + i, i < n, other=0.0)
+    tl.store(out + row, tl.sum(values * values))
+
+
+@triton.jit
+def scaled_product(a, b, scale, out, K: tl.constexpr):
+    """Rows of 8-bit floats, as libraries quantise activations and weights."""
+    i, k = tl.arange(0, 16), tl.arange(0, K)
+    left = tl.load(a + i[:, None] * K + k[None, :])
+    right = tl.load(b + i[None, :] * K + k[:, None])
+    total = tl.dot(left, right) * tl.load(scale + i)[:, None]
+    tl.store(out + i[:, None] * 16 + i[None, :], total.to(tl.float8e4nv))

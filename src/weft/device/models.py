@@ -70,6 +70,12 @@ class GpuModel:
         return f"sm_{major}{minor}"
 
     @property
+    def triton_arch(self) -> int:
+        """What Triton compiles for: sm_89 has floats of 8 bits, sm_90 would mean `wgmma`."""
+        least = int(self.compile_for.removeprefix("compute_"))
+        return max(least, 89) if self.compute_capability >= (8, 9) else least
+
+    @property
     def memory_khz(self) -> int:
         """The clock that gives its bandwidth: two transfers per clock over the whole bus."""
         return round(self.memory_gb_per_s * 1e6 * 8 / (2 * self.memory_bus_bits))

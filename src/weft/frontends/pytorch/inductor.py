@@ -60,7 +60,7 @@ def _hints(model: GpuModel) -> None:
         type="cuda",
         index=0,
         multi_processor_count=model.sms,
-        cc=int(model.compile_for.removeprefix("compute_")),
+        cc=model.triton_arch,
         major=model.compute_capability[0],
         regs_per_multiprocessor=model.registers_per_sm,
         max_threads_per_multi_processor=model.max_threads_per_sm,

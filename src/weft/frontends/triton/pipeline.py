@@ -51,7 +51,7 @@ def check_version() -> None:
 
 def target(model: GpuModel) -> GPUTarget:
     """The compile target; the backend is still called "cuda", since kernels branch on it."""
-    return GPUTarget("cuda", int(model.compile_for.removeprefix("compute_")), model.warp_size)
+    return GPUTarget("cuda", model.triton_arch, model.warp_size)
 
 
 def install() -> None:

@@ -160,6 +160,10 @@ _ITSELF = "threads execute this line at the same time: use an atomic, or one pla
 _COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
 
 
+_TRITONS_SHARED_MEMORY = "global_smem"
+"""The array that holds all shared memory of a Triton kernel."""
+
+
 class Decoder:
     """Findings of one launch."""
 
@@ -240,6 +244,8 @@ class Decoder:
             r = replace(r, kind=Kind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
         text = TEXTS[r.kind]
         shared = self._is_shared(r)
+        if self._is_tritons_own(r, shared):
+            return None
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
@@ -271,6 +277,19 @@ class Decoder:
             place=place,
             address=r.address if r.kind in (*RACES, Kind.UNINITIALISED) else None,
         )
+
+    def _is_tritons_own(self, r: Raw, shared: bool) -> bool:
+        """Lanes of a Triton kernel that store their copies of one sum at the same place.
+
+        Triton contracts `x * x` of each lane with its first addition, so that the last bits of the
+        copies differ. The source of the kernel has no such store.
+        """
+        itself = r.kind == Kind.WRITE_AFTER_WRITE and r.index == r.other_index
+        return itself and shared and r.apart == Apart.LANES and self._is_triton
+
+    @property
+    def _is_triton(self) -> bool:
+        return _TRITONS_SHARED_MEMORY in self.module.module.variables
 
     def _pending(self, r: Raw, shared: bool) -> bool:
         return shared and r.kind in RACES and r.other >> Record.CLOCK == Record.PENDING
