@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops.fourier import lengths  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
 
 LIMIT = 3e-7
 """The norm of the error over the norm of the result; cuFFT has up to 2e-7 at these lengths."""
@@ -106,6 +109,7 @@ LONG: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "odd spectrum": ("irfft", complex_(2, 68), {"n": 135}),
     "a prime": ("ifft", complex_(2, 97), {}),
     "real with a prime": ("rfft", drawn(2, 194), {}),
+    "odd real with a prime": ("rfft", drawn(2, 97), {}),
     "spectrum with a prime": ("irfft", complex_(2, 98), {"n": 194}),
     "a factor with a prime": ("fft", complex_(2, 222), {"norm": "ortho"}),
     "pairs of a factor with a prime": ("rfft", drawn(2, 444), {}),
@@ -113,22 +117,49 @@ LONG: dict[str, tuple[str, Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("subject", LONG)
-def test_several_passes(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextlib.contextmanager
+def blocks_of(most: int, of_pass: int, op: Any) -> Iterator[None]:
     """Blocks that hold few elements, so that short transforms take the passes of long ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lengths, "MOST", most)
+        patch.setattr(lengths, "PASS", of_pass)
+        try:
+            for forget in (lengths.bluestein.cache_clear, op.op.forget):
+                forget()
+            yield
+        finally:
+            for forget in (lengths.bluestein.cache_clear, op.op.forget):
+                forget()
+
+
+@pytest.mark.parametrize("subject", LONG)
+def test_several_passes(subject: str) -> None:
     name, x, options = LONG[subject]
     op = getattr(weft.ops, name)
-    most = (80, 80) if "factor" in subject else (60, 16)
-    monkeypatch.setattr(lengths, "MOST", most[0])
-    monkeypatch.setattr(lengths, "PASS", most[1])
-    lengths.bluestein.cache_clear()
-    op.op.forget()
     reference = getattr(torch.fft, name)(double(x), **options)
-    try:
+    with blocks_of(*((80, 80) if "factor" in subject else (60, 16)), op):
         assert error(op(x, **options), reference) < LIMIT
-    finally:
-        lengths.bluestein.cache_clear()
-        op.op.forget()
+
+
+def test_the_gradient_of_a_long_odd_transform() -> None:
+    """Its last pass weighs the elements that stand for two."""
+    x, dy = complex_(2, 49), drawn(2, 97, seed=3)
+    ours, theirs = x.clone().requires_grad_(), double(x).requires_grad_()
+    torch.fft.irfft(theirs, n=97).backward(dy.double())
+    with blocks_of(60, 16, weft.ops.irfft):
+        weft.ops.irfft(ours, n=97).backward(dy)
+    assert error(ours.grad, theirs.grad) < LIMIT
+
+
+def test_other_passes_are_offered() -> None:
+    """`weft tune` may choose among them: they give the same transform."""
+    x = complex_(2, 222)
+    with blocks_of(80, 80, weft.ops.fft):
+        function = weft.ops.fft.op
+        choice = function.choice(function.request(*function.bound((x,), {})))
+        assert choice.used.name == "fourier" and len(choice.others) > 1
+        other = runner(choice.others[0].build(), 1, x.device)(x)
+    assert error(other, torch.fft.fft(double(x))) < LIMIT
 
 
 @pytest.mark.parametrize("n", [8192, 5040, 3000])
