@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import platform
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from weft.errors import Error
@@ -58,6 +60,11 @@ def _initialise() -> None:
         llvm.set_option("", option)
 
 
+def folder() -> str:
+    """Where LLVM's package is found: for a process with a search path of its own."""
+    return str(Path(llvmlite.__file__).absolute().parents[1])
+
+
 @functools.cache
 def host() -> tuple[str, str]:
     """This CPU's name and features."""
@@ -72,12 +79,13 @@ def identity() -> str:
 
 
 def _machine(level: int = 2) -> llvm.TargetMachine:
-    # The memory of an object file is in one piece, so its parts are near each other. On AArch64,
-    # the default for JIT compilers assumes more distance: a call takes five instructions, and quick
-    # instruction selection refuses it.
+    # The default for JIT compilers assumes that the parts of an object file may be far apart: a call
+    # takes five instructions, and quick instruction selection refuses it. On AArch64 llvmlite loads
+    # an object file into one piece of memory. Elsewhere it does not.
+    near = platform.machine().lower() in ("arm64", "aarch64")
     cpu, features = host()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=level, jit=True, codemodel="small"
+        cpu=cpu, features=features, opt=level, jit=True, codemodel="small" if near else "jitdefault"
     )
 
 

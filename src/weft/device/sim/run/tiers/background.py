@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from weft.device import jit
+
 Done = Callable[[bytes, float], None]
 """Is given the object file and the seconds it took; no bytes: it could not be made."""
 
@@ -68,8 +70,9 @@ def _work() -> None:
 
 def _start() -> subprocess.Popen[bytes] | None:
     """None where no process can be started."""
-    places = [*sys.path, str(Path(__file__).parents[5])]  # an import hook may have found weft
-    command = f"import sys; sys.path[:] = {places!r}; {_START}"
+    # Only these and the standard library: files beside a script must not stand for modules.
+    places = [str(Path(__file__).parents[5]), jit.folder()]
+    command = f"import sys; sys.path += {places!r}; {_START}"
     # Without the site's hooks it starts in half the time. What is preloaded is for the program.
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     pipe, none = subprocess.PIPE, subprocess.DEVNULL
