@@ -79,7 +79,7 @@ def identity() -> str:
 
 
 def _machine(level: int = 2) -> llvm.TargetMachine:
-    # The default for JIT compilers assumes that the parts of an object file may be far apart: a call
+    # The default for JIT compilers assumes that parts of an object file may be far apart: a call
     # takes five instructions, and quick instruction selection refuses it. On AArch64 llvmlite loads
     # an object file into one piece of memory. Elsewhere it does not.
     near = platform.machine().lower() in ("arm64", "aarch64")
