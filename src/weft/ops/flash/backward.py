@@ -70,7 +70,7 @@ def candidates(request: Request) -> list[Candidate]:
     ragged = request.inputs[STARTS] is not None
     job = described(request, 3, ragged)._replace(results=_results(request, ragged))
     p, floats = job.problem, job.floats
-    job = job._replace(queries=float_side(p) if floats else TILES[p.head].keys[0])
+    job = job._replace(queries=float_side(job) if floats else TILES[p.head].keys[0])
     if 0 in (p.batch, p.heads, p.rows, p.keys, p.width):
         empty = tuple(b._replace(zeroed=True) for b in job.results)
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
@@ -121,7 +121,7 @@ class Work:
     def __init__(self, job: Job, gpu: Target) -> None:
         self.job, self.gpu = job, gpu
         p, tiles = job.problem, TILES[job.problem.head]
-        side = (float_side(p), float_side(p), 8)
+        side = (float_side(job), float_side(job), 8)
         self.query_tile, self.key_tile = (side, side) if job.floats else (tiles.queries, tiles.keys)
         self.sum_tile = (*side, 1) if job.floats else tiles.sums
         self.rate = 0.35 * gpu.fp32 if job.floats else 2 * gpu.tf32 * tiles.reach
@@ -222,7 +222,7 @@ def _key_step(steps: Steps, turn: tuple[int, int], kept: Argument) -> None:
     structs = job.structs(together(p, work.gpu, tiles, turn[1]), turn, parts)
     keep = str(kept is not None).lower()
     if job.floats:
-        stages = float_stages(p)
+        stages = float_stages(job)
         kernel, shared = (
             job.kernel("keys", bm, stages, p.mask, keep, p.drops),
             float_bytes(job, stages),

@@ -50,7 +50,7 @@ class Job(NamedTuple):
     @property
     def side(self) -> int:
         """Queries and keys of a tile of kept gradients of scores."""
-        return float_side(self.problem) if self.floats else 16
+        return float_side(self) if self.floats else 16
 
     @property
     def row_tiles(self) -> int:
@@ -127,19 +127,27 @@ def described(request: Request, outputs: int, ragged: bool) -> Job:
     return Job(p, operands, inputs, (), dlse)
 
 
-def float_side(p: Problem) -> int:
-    """Queries and keys of a tile of floats. Shared memory has no room for 64 large heads."""
-    if min(p.rows, p.keys) <= 16:
-        return 16
-    return 32 if p.head > 128 or min(p.rows, p.keys) <= 32 else 64
+def float_side(job: Job) -> int:
+    """Queries and keys of a tile of floats: no more than twice as many as there are, that fit."""
+    fewest = min(job.problem.rows, job.problem.keys)
+    room = job.operands.request.target.shared_per_block
+    fit = (n for n in (64, 32) if fewest > n // 2 and _bytes(job.pitch, n, 1) <= room)
+    return next(fit, 16)
 
 
-def float_stages(p: Problem) -> int:
+def float_stages(job: Job) -> int:
     """Stages of queries of the kernel for keys: 2 where an SM holds as many blocks as with 1."""
-    return 2 if p.head in (32, 96, 256) and float_side(p) > 16 else 1
+    gpu, registers = job.operands.request.target, 2 if job.problem.head <= 64 else 1
+    one, two = (_bytes(job.pitch, float_side(job), stages) for stages in (1, 2))
+    resident = [min(registers, gpu.shared_per_sm // (n + 1024)) for n in (one, two)]
+    return 2 if two <= gpu.shared_per_block and resident[0] == resident[1] else 1
 
 
 def float_bytes(job: Job, stages: int = 1) -> int:
-    """Shared memory of the kernels for floats: four tiles of rows, two in stages, and scores."""
-    side = float_side(job.problem)
-    return (2 + 2 * stages) * side * job.pitch + 2 * 4 * side * (side + 4)
+    """Shared memory of the kernels for floats."""
+    return _bytes(job.pitch, float_side(job), stages)
+
+
+def _bytes(pitch: int, side: int, stages: int) -> int:
+    """Bytes of four tiles of rows, two of them in stages, and of two tiles of scores."""
+    return (2 + 2 * stages) * side * pitch + 2 * 4 * side * (side + 4)

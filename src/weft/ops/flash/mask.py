@@ -34,7 +34,7 @@ def _plan(job: Job, result: Buffer, to: Pointer) -> Plan:
     args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, to, *job.structs(1),
             *p.random)  # fmt: skip
     if job.floats:
-        side, threads = float_side(p), 256
+        side, threads = float_side(job), 256
         kernel = job.kernel("scores", side, p.mask, p.drops)
         shared = float_bytes(job)
     else:
