@@ -164,3 +164,17 @@ def test_an_exit_waits_for_no_compiler(seen: Seen, tmp_path: Path) -> None:
     )
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
+
+
+def test_a_fork_has_none_of_its_parents_compilers(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "LINGER", 1.0)
+    launch_until(seen.replaced)
+    assert background._threads and background._processes
+    child = os.fork()
+    if child == 0:
+        os._exit(bool(background._threads or background._processes or background._jobs))
+    assert os.waitpid(child, 0)[1] == 0
+    assert background._loading.acquire(timeout=5)
+    background._loading.release()

@@ -35,6 +35,8 @@ _jobs: deque[tuple[Callable[[], str], Done]] = deque()
 _threads: list[threading.Thread] = []
 _processes: set[subprocess.Popen[bytes]] = set()
 _exiting = False
+_loading = threading.Lock()
+"""Held while a thread loads code: a fork waits, since its child would never get LLVM's lock."""
 
 
 def submit(text: Callable[[], str], done: Done) -> None:
@@ -60,7 +62,9 @@ def _work() -> None:
                     return
                 text, done = _jobs.popleft()
             process = process or _start()
-            done(*_compiled(process, text()))
+            made = _compiled(process, text())
+            with _loading:
+                done(*made)
             if process is not None and process.poll() is not None:
                 _end(process)
                 process = None
@@ -132,6 +136,7 @@ def _exit() -> None:
 def _forget() -> None:
     """In a child of `fork`, which has none of these threads; the processes are its parent's."""
     global _changed
+    _loading.release()
     _changed = threading.Condition()
     _jobs.clear()
     _threads.clear()
@@ -141,4 +146,6 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(
+        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_forget
+    )
