@@ -199,3 +199,17 @@ def test_what_is_no_kernel(what: str) -> None:
 def test_a_launch_without_a_block() -> None:
     with pytest.raises(weft.LaunchError, match="takes a grid and a block"):
         weft.kernel(add_one)[4](np.zeros(4))
+
+
+def count(x: Any, empty: Any) -> None:
+    x[cuda.grid(1)] += len(empty)
+    x[cuda.grid(1)] += cuda.grid(1)
+
+
+def test_a_misaligned_array_and_an_empty_tuple() -> None:
+    """Numba copies arrays to aligned memory; its line information cannot describe the tuple."""
+    whole = np.zeros(40, np.uint8)
+    x = np.ndarray(4, np.float64, whole.data, 4)
+    weft.kernel(count)[1, 4](x, ((), ()))
+    assert x.tolist() == [2, 3, 4, 5]
+    assert whole[:4].tolist() == whole[-4:].tolist() == [0] * 4

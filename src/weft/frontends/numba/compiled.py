@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from cuda.core._utils.cuda_utils import CUDAError
 from numba.cuda import dispatcher, types
 from numba.cuda.core.errors import NumbaDebugInfoWarning
@@ -54,6 +55,8 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
     def __init__(self, py_func: Any, argtypes: Any, **options: Any) -> None:
         readable = linecache.getlines(py_func.__code__.co_filename)
+        # Numba's line information fails for an empty tuple.
+        readable = readable if not any(map(_has_empty_tuple, argtypes)) else []
         # Interactive functions have no file, and debug already includes line information.
         asked = options.get("lineinfo") or options.get("debug")
         options["lineinfo"] = bool(readable) and not options.get("debug")  # errors name the line
@@ -108,6 +111,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         self, args: Sequence[Any], after: list[Callable[[], object]]
     ) -> tuple[Loaded, Sequence[Any]]:
         """(kernel, arguments after extensions); `after` collects functions to call after a run."""
+        args = [_aligned(a, after) if isinstance(a, np.ndarray) else a for a in args]
         if not self.extensions:
             return self.load(self.argument_types), args
         types, values = list(self.argument_types), list(args)
@@ -184,6 +188,20 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         place = f"{where}tid={thread} ctaid={block}"
         first = (f"{place}: {arguments[0]}", *arguments[1:]) if arguments else (place,)
         raise kind(*first)
+
+
+def _aligned(a: np.ndarray[Any, Any], after: list[Callable[[], object]]) -> np.ndarray[Any, Any]:
+    """The array, or a copy that has an aligned address, as Numba's copy on a GPU has."""
+    if a.flags.aligned:
+        return a
+    copied = a.copy()
+    if a.flags.writeable:
+        after.append(lambda: np.copyto(a, copied))
+    return copied
+
+
+def _has_empty_tuple(ty: Any) -> bool:
+    return isinstance(ty, types.BaseTuple) and (not len(ty) or any(map(_has_empty_tuple, ty)))
 
 
 def _has_pointer(ty: Any) -> bool:
