@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft.device import jit
-from weft.device.sim.run import module
+from weft.device.sim.run import module, shared_code
 from weft.kernels import kernel as kernels
 from weft.kernels import module as modules
 
@@ -19,10 +19,11 @@ SOURCE = """
 __global__ void add(int *x) {{ x[threadIdx.x] += {number}; }}
 template <int N> __global__ void times(int *x) {{ x[threadIdx.x] *= N; }}
 """
+SHARES = "__global__ void sum(int *x) {{ x[threadIdx.x] += {number}; }}"
 
 
 def _loaded() -> int:
-    """The kernels whose machine code is in this process; functions that drafts share stay."""
+    """The kernels whose machine code is in this process; batches that drafts share are apart."""
     gc.collect()
     kinds = [type(each) for each in gc.get_objects()]
     return kinds.count(llvm.ExecutionEngine) - kinds.count(jit.Library)
@@ -68,3 +69,20 @@ def test_code_of_instances_of_templates(monkeypatch: pytest.MonkeyPatch) -> None
     for n in (3, 4, 5, 6):
         assert _launch(templates.kernel(f"times<{n}>")) == n
         assert _loaded() <= before + 2
+
+
+def test_code_that_drafts_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_code, "RECENT", 1)
+    shared_code.forget()
+    held = [weft.cuda(SHARES.format(number=n)).sum for n in (7, 8, 9)]
+    assert [_launch(each, 32) for each in held] == [8, 9, 10]
+    gc.collect()
+    used = len(shared_code._loaded)
+    assert used > 1, "each kernel has functions of its own"
+    del held[1]
+    gc.collect()
+    assert 0 < len(shared_code._loaded) < used
+    assert [_launch(each, 32) for each in held] == [8, 10]
+    held.clear()
+    gc.collect()
+    assert len(shared_code._loaded) <= 1

@@ -120,9 +120,9 @@ def test_outlined_code_computes_the_same() -> None:
     text = _module(MERGES.replace("i32 -3", "i32 3"))
     outlined = outline(text)
     assert "<8 x i32>, ptr %C" not in outlined.kernel and "phi <" not in outlined.kernel
-    shared_code.provide(outlined)
+    libraries = list(shared_code.provide(outlined).values())
     full = jit.load_object(jit.compile_object(text))
-    draft = jit.load_object(jit.compile_object(outlined.kernel, draft=True))
+    draft = jit.load_object(jit.compile_object(outlined.kernel, draft=True), libraries)
     for turns in range(5):
         assert _run(full, turns) == _run(draft, turns)
 
@@ -137,7 +137,7 @@ def test_vectors_that_a_loop_exchanges_are_not_outlined() -> None:
     with pytest.raises(Unsupported):
         outline(_module(EXCHANGES))
     made = compile_draft(_module(EXCHANGES))
-    assert jit.load_object(made.data) and made.shared == []
+    assert jit.load_object(made.data) and not made.shared
 
 
 CALLS = """
@@ -170,9 +170,11 @@ def test_code_is_loaded_after_what_it_calls(
     assert len(first.shared) == 1 and len(second.shared) == 2, "the second batch calls the first"
     later = next(batch for batch in second.shared if batch not in first.shared)
     shared_code.forget()
-    assert shared_code.load([later]) and set(shared_code._loaded) == set(second.shared)
+    libraries = shared_code.load([later])
+    assert libraries and set(shared_code._loaded) == set(second.shared)
     x = np.zeros(8, np.int32)
-    assert jit.load_object(second.data).run(x.ctypes.data, x.ctypes.data) == 4 + 5 + 71
+    code = jit.load_object(second.data, libraries)
+    assert code.run(x.ctypes.data, x.ctypes.data) == 4 + 5 + 71
 
 
 KERNEL = "__global__ void shares(float* x) {{ x[threadIdx.x] = x[threadIdx.x] * {n}.0f + 2.0f; }}"
@@ -186,9 +188,9 @@ def test_kernels_share_code_with_those_of_other_processes(
     made: list[int] = []
     real = shared_code._compile
 
-    def counted(outlined: Outlined, missing: list[str]) -> None:
+    def counted(outlined: Outlined, missing: list[str], found: dict[str, jit.Library]) -> None:
         made.append(len(missing))
-        real(outlined, missing)
+        real(outlined, missing, found)
 
     monkeypatch.setattr(shared_code, "_compile", counted)
     results = []

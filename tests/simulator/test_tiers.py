@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -75,8 +76,8 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
     seen, loaded = Seen(), itertools.count()
     load, replace = jit.load_object, kernel_code.KernelCode._replace
 
-    def load_object(data: bytes) -> jit.Code:
-        code, number = load(data), next(loaded)
+    def load_object(data: bytes, libraries: Sequence[jit.Library] = ()) -> jit.Code:
+        code, number = load(data, libraries), next(loaded)
         run = code.run
 
         def recorded(context: int, worker: int) -> int:

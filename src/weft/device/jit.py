@@ -6,7 +6,8 @@ import ctypes
 import functools
 import platform
 import struct
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ class Code:
 
     run: Callable[[int, int], int]
     engine: object
+    libraries: Sequence[Library] = ()
 
 
 def compile_object(text: str, *, draft: bool = False) -> bytes:
@@ -149,35 +151,51 @@ def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def load_object(data: bytes) -> Code:
-    """An object file to a callable `run(context, worker)`; raises BadObject."""
-    engine = _engine(data)
+def load_object(data: bytes, libraries: Sequence[Library] = ()) -> Code:
+    """An object file to a callable `run(context, worker)`; raises BadObject.
+
+    libraries  have the functions that it calls; they are freed after it
+    """
+    engine = _engine(data, libraries)
     address = engine.get_function_address("run")
     if not address:
         raise BadObject("an object file has no function `run`")
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-    return Code(kind(address), engine)
+    return Code(kind(address), engine, libraries)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Library:
-    """Functions that code which is loaded later may call; never unloaded."""
+    """Functions that other code may call; the code keeps it."""
 
     engine: object
+    addresses: Mapping[str, int]
+    libraries: Sequence[Library] = ()
 
 
-def load_library(data: bytes, names: Sequence[str]) -> Library:
-    """Makes functions of an object file known by their names; raises BadObject."""
-    engine = _engine(data)
-    for name in names:
-        address = engine.get_function_address(name)
+def load_library(data: bytes, names: Sequence[str], libraries: Sequence[Library] = ()) -> Library:
+    """The functions of an object file by their names; raises BadObject."""
+    engine = _engine(data, libraries)
+    addresses = {name: engine.get_function_address(name) for name in names}
+    for name, address in addresses.items():
         if not address:
             raise BadObject(f"an object file has no function `{name}`")
-        llvm.add_symbol(name, address)
-    return Library(engine)
+    return Library(engine, addresses, libraries)
 
 
-def _engine(data: bytes) -> llvm.ExecutionEngine:
+_linking = threading.Lock()
+
+
+def _engine(data: bytes, libraries: Sequence[Library]) -> llvm.ExecutionEngine:
+    # LLVM knows one address for a name: that of the library which this code keeps.
+    with _linking:
+        for library in libraries:
+            for name, address in library.addresses.items():
+                llvm.add_symbol(name, address)
+        return _linked(data)
+
+
+def _linked(data: bytes) -> llvm.ExecutionEngine:
     _initialise()
     _check_object(data)  # LLVM ends the process where it cannot read a file
     # MCJIT must be given a module; the code comes from the object file alone.

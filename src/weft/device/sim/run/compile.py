@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ class Made:
 
     data: bytes
     seconds: float
-    shared: list[str] = field(default_factory=list)
+    shared: Mapping[str, jit.Library] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,10 @@ class Job:
         size = int.from_bytes(data[:4], "little")
         try:
             head: dict[str, Any] = json.loads(data[4 : 4 + size])
-            if not shared_code.load(head["shared"]):
+            libraries = shared_code.load(head["shared"])
+            if libraries is None:
                 return None
-            code = jit.load_object(data[4 + size :])
+            code = jit.load_object(data[4 + size :], libraries)
             return Compiled(CodeInfo(**head["info"]), code, head["ir"], head["seconds"])
         except (ValueError, TypeError, KeyError, jit.BadObject):
             return None
@@ -110,11 +111,12 @@ class Job:
             "info": asdict(source.info),
             "ir": source.digest,
             "seconds": made.seconds,
-            "shared": made.shared,
+            "shared": list(made.shared),
         }
         head = json.dumps(about).encode()
         cache.put("sim", self._key(draft), len(head).to_bytes(4, "little") + head + made.data)
-        return Compiled(source.info, jit.load_object(made.data), source.digest, made.seconds)
+        code = jit.load_object(made.data, list(made.shared.values()))
+        return Compiled(source.info, code, source.digest, made.seconds)
 
     def _key(self, draft: bool) -> str:
         seen = self.observer.key if self.observer is not None else ""
@@ -138,10 +140,10 @@ def compile_draft(text: str) -> Made:
         outlined = outline(text)
     except Unsupported:  # the whole module is compiled
         return _draft(text)
-    shared: list[str] = []
+    shared: dict[str, jit.Library] = {}
 
     def provide() -> int:
-        shared.extend(shared_code.provide(outlined))
+        shared.update(shared_code.provide(outlined))
         return len(shared)
 
     tasks = ThreadTasks([provide])

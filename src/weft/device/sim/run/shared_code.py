@@ -1,14 +1,17 @@
 """Machine code of functions that the drafts of many kernels call: made once, found by name.
 
 A kernel brings the functions that it needs (`weft.ir.outline`). Those that no kernel before it has
-brought are compiled together, as a batch, which is kept in the cache and stays in the process. A
-name stands for a function's contents, so kernels of any module share it.
+brought are compiled together, as a batch, which is kept in the cache. A name stands for a
+function's contents, so kernels of any module share it. A batch stays in the process as long as a
+kernel calls it, or until others were used more recently.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from weft import cache
@@ -20,53 +23,67 @@ from weft.ir.shared_functions import callees, declaration
 MOST = 5000
 """Functions that the cache's index names, the newest."""
 
+RECENT = 64
+"""Batches that are kept although no kernel may need them."""
+
 _lock = threading.Lock()
 _batches: dict[str, str] = {}
-"""The batch that has a function."""
-_loaded: dict[str, jit.Library] = {}
+"""The batch that has a function; it may have been freed."""
+_loaded: weakref.WeakValueDictionary[str, jit.Library] = weakref.WeakValueDictionary()
 """Batches of this process."""
-_kept: list[jit.Library] = []
+_recent: OrderedDict[str, jit.Library] = OrderedDict()
 
 
-def provide(outlined: Outlined) -> list[str]:
+def provide(outlined: Outlined) -> dict[str, jit.Library]:
     """Compiles the functions that are missing; the batches that the kernel needs."""
     with _lock:
-        missing = [name for name in outlined.shared if name not in _batches]
-        if missing:  # another process may have made them
-            index = _index()
+        found = _find(outlined.shared)
+        if missing := [name for name in outlined.shared if name not in found]:
+            index = _index()  # another process may have made them
             for batch in {index[name] for name in missing if name in index}:
                 _load(batch)
-            missing = [name for name in missing if name not in _batches]
+            found = _find(outlined.shared)
+            missing = [name for name in missing if name not in found]
         if missing:
-            _compile(outlined, missing)
-        return sorted({_batches[name] for name in outlined.shared})
+            _compile(outlined, missing, found)
+        return {_batches[name]: found[name] for name in sorted(found)}
 
 
-def load(batches: Iterable[str]) -> bool:
-    """Loads batches from the cache; False if one is not there."""
+def load(batches: Iterable[str]) -> list[jit.Library] | None:
+    """Loads batches from the cache; None if one is not there."""
     with _lock:
-        return all(batch in _loaded or _load(batch) for batch in batches)
+        libraries = [_load(batch) for batch in batches]
+    whole = [library for library in libraries if library is not None]
+    return whole if len(whole) == len(libraries) else None
 
 
 def forget() -> None:
-    """As in a new process, which has the cache alone; code that is loaded stays."""
+    """As in a new process, which has the cache alone; kernels keep the code that they call."""
     with _lock:
-        _kept.extend(_loaded.values())
         _batches.clear()
         _loaded.clear()
+        _recent.clear()
 
 
-def _compile(outlined: Outlined, missing: list[str]) -> None:
+def _find(names: Iterable[str]) -> dict[str, jit.Library]:
+    """The batches of those functions that are loaded."""
+    found = {name: _loaded.get(_batches.get(name, "")) for name in names}
+    return {name: library for name, library in found.items() if library is not None}
+
+
+def _compile(outlined: Outlined, missing: list[str], found: dict[str, jit.Library]) -> None:
+    """Adds the functions that are missing to those that were found."""
     texts = [outlined.shared[name] for name in missing]
     others = [declaration(text) for name, text in outlined.shared.items() if name not in missing]
     data = jit.compile_object("\n".join([*texts, *others, outlined.common]), draft=True)
     batch = cache.key("shared", generator(), jit.identity(), *missing)
     # What they call is in earlier batches, and is loaded before them.
     called = {name for text in texts for name in callees(text)} - set(missing)
-    needs = sorted({_batches[name] for name in called})
-    head = json.dumps({"names": missing, "needs": needs}).encode()
+    needs = {_batches[name]: found[name] for name in sorted(called)}
+    head = json.dumps({"names": missing, "needs": list(needs)}).encode()
     cache.put("sim", batch, len(head).to_bytes(4, "little") + head + data)
-    _add(batch, missing, data)
+    library = _add(batch, missing, data, list(needs.values()))
+    found.update(dict.fromkeys(missing, library))
     # A process that adds at the same time loses an entry of the index: its code is made again.
     known = [*_index().items(), *((name, batch) for name in missing)]
     cache.put("sim", _index_key(), json.dumps(dict(known[-MOST:])).encode())
@@ -83,21 +100,37 @@ def _index_key() -> str:
     return cache.key("shared index", generator(), jit.identity())
 
 
-def _load(batch: str) -> bool:
+def _load(batch: str) -> jit.Library | None:
+    """A batch that is loaded, or in the cache."""
+    if (library := _loaded.get(batch)) is not None:
+        return _used(batch, library)
     data = cache.get("sim", batch)
     if not data:
-        return False
+        return None
     size = int.from_bytes(data[:4], "little")
     try:
         head = json.loads(data[4 : 4 + size])
-        if not all(other in _loaded or _load(other) for other in head["needs"]):
-            return False
-        _add(batch, head["names"], data[4 + size :])
+        needs = [_load(other) for other in head["needs"]]
+        whole = [library for library in needs if library is not None]
+        if len(whole) < len(needs):
+            return None
+        return _add(batch, head["names"], data[4 + size :], whole)
     except (ValueError, TypeError, KeyError, jit.BadObject):
-        return False
-    return True
+        return None
 
 
-def _add(batch: str, names: list[str], data: bytes) -> None:
-    _loaded[batch] = jit.load_library(data, names)
+def _add(batch: str, names: list[str], data: bytes, needs: list[jit.Library]) -> jit.Library:
+    library = _loaded[batch] = jit.load_library(data, names, needs)
     _batches.update(dict.fromkeys(names, batch))
+    if len(_batches) > MOST:
+        for name in [name for name, held in _batches.items() if held not in _loaded]:
+            del _batches[name]
+    return _used(batch, library)
+
+
+def _used(batch: str, library: jit.Library) -> jit.Library:
+    _recent[batch] = library
+    _recent.move_to_end(batch)
+    while len(_recent) > RECENT:
+        _recent.popitem(last=False)
+    return library
