@@ -156,7 +156,7 @@ class Lockstep:
         return lane_table(b, "i32", tuple(x for row in self._places for x in row))
 
     def _passed(self, resume: Val) -> None:
-        """Tells the observer, as `release` does."""
+        """Notifies the observer, as `release` does."""
         b, watch = self.e.b, self.e.watch
 
         def body(x: Builder, args: list[Val]) -> None:
