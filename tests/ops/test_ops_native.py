@@ -23,7 +23,7 @@ from torch.nn import functional  # noqa: E402
 from weft.device import driver  # noqa: E402
 from weft.device.gpu import machine  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.native import build, launches, recorder, trace  # noqa: E402
+from weft.ops.native import build, launches, record, recorder, trace  # noqa: E402
 from weft.ops.sweep import host  # noqa: E402
 
 pytestmark = [
@@ -263,6 +263,19 @@ def test_a_dropped_graph_frees_its_tensors() -> None:
     del inner, result
     gc.collect()
     assert gone() is None
+
+
+def test_recipes_are_freed_with_their_plans() -> None:
+    def formulas() -> int:
+        gc.collect()
+        return sum(type(each) is record._Formula for each in gc.get_objects())
+
+    before, x = formulas(), leaf(2, 8)
+    for _ in range(2):
+        weft.ops.silu(x).sum().backward()
+    assert formulas() == before + 1
+    weft.ops.silu.op.forget()
+    assert formulas() == before
 
 
 def test_an_error_of_a_formula() -> None:

@@ -76,14 +76,15 @@ class _Formula:
     op: Recorded
     stored: dict[str, Any]
     zeros: list[Callable[[], torch.Tensor]] | None
-    recipe: Any = None
     left: int = field(default=PROGRAMS)
 
-    def __call__(self, saved: tuple[Any, ...], gradients: tuple[Any, ...]) -> Sequence[Any]:
+    def __call__(
+        self, saved: tuple[Any, ...], gradients: tuple[Any, ...], recipe: Any
+    ) -> Sequence[Any]:
         results = self._gradients(saved, gradients)
         if self.left and self.op.definition.traceable and _plain():
             self.left -= 1
-            self._learn(saved, gradients)
+            self._learn(saved, gradients, recipe)
         return results
 
     def _gradients(self, saved: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
@@ -97,7 +98,7 @@ class _Formula:
         rows = zip(self.op.arguments, of_all, needs, strict=False)
         return [g if need else None for a, g, need in rows if a.name in self.op.tensors]
 
-    def _learn(self, saved: tuple[Any, ...], gradients: tuple[Any, ...]) -> None:
+    def _learn(self, saved: tuple[Any, ...], gradients: tuple[Any, ...], recipe: Any) -> None:
         tensors, count = (*saved, *gradients), len(saved)
         try:
             steps, results = trace.traced(
@@ -109,7 +110,7 @@ class _Formula:
             self.left = 0
             return
         module = build.started().module
-        module.learn(self.recipe, tensors, module.program(steps, results))
+        module.learn(recipe, tensors, module.program(steps, results))
 
 
 def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
@@ -135,11 +136,10 @@ def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
         raise Refused("a plan that only Python runs")
     forward = module.program([step], [len(tensors) + i for i in range(len(returned))])
     formula = _Formula(op, setup.stored(), _zeros(returned) if setup.materialize else None)
-    formula.recipe = module.recipe(
+    return module.recipe(
         f"weft_{op.definition.name}", forward, _numbers(setup.saved, (*tensors, *outputs)),
         [_is_differentiable(t) and id(t) not in setup.constant for t in returned], formula,
     )  # fmt: skip
-    return formula.recipe
 
 
 def _numbers(saved: Sequence[Any], tensors: Sequence[Any]) -> list[int]:

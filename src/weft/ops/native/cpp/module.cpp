@@ -112,11 +112,6 @@ T* held(py::handle capsule) {
   return static_cast<T*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
 }
 
-template <class T>
-py::object capsule(T value) {
-  return py::capsule(new T(std::move(value)), [](void* p) { delete static_cast<T*>(p); });
-}
-
 at::ScalarType scalar_type(py::handle dtype) {
   return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
 }

@@ -65,7 +65,7 @@ struct Recipe {
   std::shared_ptr<const Program> forward;
   std::vector<int> saved;  // numbers of forward's tensors; -1: none
   std::vector<bool> differentiable;
-  Ref formula;  // (saved, gradients) -> gradients of the tensors
+  Ref formula;  // (saved, gradients, recipe) -> gradients of the tensors
 
   std::shared_ptr<const Program> find(const Slots& slots) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -93,10 +93,12 @@ struct OpNode : Node {
   std::string name() const override { return recipe->name; }
 
   variable_list apply(variable_list&& gradients) override {
-    std::lock_guard<std::mutex> lock(mutex);
-    TORCH_CHECK(!released || saved.empty(), torch::autograd::ERR_BACKWARD_TWICE);
     Slots slots;
-    for (const SavedVariable& each : saved) slots.push_back(each.unpack(getptr()));
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      TORCH_CHECK(!released || saved.empty(), torch::autograd::ERR_BACKWARD_TWICE);
+      for (const SavedVariable& each : saved) slots.push_back(each.unpack(getptr()));
+    }
     for (Tensor& gradient : gradients) slots.push_back(std::move(gradient));
     if (observed()) return by_formula(slots);
     std::shared_ptr<const Program> program = recipe->find(slots);
@@ -125,7 +127,9 @@ struct OpNode : Node {
     for (size_t i = 0; i < slots.size(); i++) {
       (i < count ? kept : gradients)[i < count ? i : i - count] = wrapped(slots[i]);
     }
-    py::object made = called(recipe->formula.get(), py::make_tuple(kept, gradients));
+    // The formula does not keep the recipe, which keeps it: they would never be freed.
+    py::tuple given = py::make_tuple(kept, gradients, capsule(recipe));
+    py::object made = called(recipe->formula.get(), given);
     variable_list results;
     for (py::handle each : made.cast<py::sequence>()) results.push_back(unwrapped(each));
     return results;

@@ -27,6 +27,11 @@ Ref keep(py::handle object) {
   throw error;
 }
 
+template <class T>
+py::object capsule(T value) {
+  return py::capsule(new T(std::move(value)), [](void* p) { delete static_cast<T*>(p); });
+}
+
 py::object called(PyObject* function, const py::tuple& args) {
   PyObject* result = PyObject_CallObject(function, args.ptr());
   if (result == nullptr) raise();
