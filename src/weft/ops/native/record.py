@@ -66,7 +66,12 @@ class _Context:
 
 def _plain() -> bool:
     """Whether no gradients of gradients are wanted and nothing of torch must see the ops."""
-    return not torch.is_grad_enabled() and eager.plain()
+    return not torch.is_grad_enabled() and eager.plain() and not capturing()
+
+
+def capturing() -> bool:
+    """Whether launches go into a graph, which must not have those of a trace as well."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 @dataclass
@@ -137,7 +142,7 @@ def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
     forward = module.program([step], [len(tensors) + i for i in range(len(returned))])
     formula = _Formula(op, setup.stored(), _zeros(returned) if setup.materialize else None)
     return module.recipe(
-        f"weft_{op.definition.name}", forward, _numbers(setup.saved, (*tensors, *outputs)),
+        f"weft_{op.definition.name}Backward", forward, _numbers(setup.saved, (*tensors, *outputs)),
         [_is_differentiable(t) and id(t) not in setup.constant for t in returned], formula,
     )  # fmt: skip
 

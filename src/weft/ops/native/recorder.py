@@ -54,11 +54,11 @@ class Recorders(dict[int, Any]):
 
 
 def _module(device: torch.device) -> Any:
-    """the C++ code, where it may be used on a device and is compiled."""
+    """The C++ code, where it may be used on a device and is compiled."""
     if device.type == "cuda":
         # With several GPUs, launches look at the current context first, in Python.
         known = driver.count() == 1 and hasattr(torch.Tensor, native_launch.EXCHANGE)
-        return _for_gpus() if known else None
+        return _for_gpus() if known and not record.capturing() else None
     return build.started().module if ON_CPU else None
 
 
