@@ -47,7 +47,9 @@ for kind, place, code in json.load(sys.stdin):
             exec(compile(code, place, "exec"), names)
     elif kind == "sh run":
         done = subprocess.run(["bash", "-e", "-c", code], stdout=-1, stderr=-2, text=True)
-        said.write(done.stdout)
+        # Progress is printed in the first run alone.
+        lines = done.stdout.splitlines(keepends=True)
+        said.write("".join(line for line in lines if not line.startswith("weft: compiling ")))
         if done.returncode and "|| true" not in code:
             sys.exit(f"{place}: exit code {done.returncode}: {done.stdout}")
     else:
