@@ -24,6 +24,7 @@ class Tile(NamedTuple):
 
     resident  blocks that an SM holds
     reach     the share of the tensor cores' rate in a full tile
+    causal    the same under a causal mask where it differs
     """
 
     queries: int
@@ -32,6 +33,7 @@ class Tile(NamedTuple):
     stages: int
     resident: int
     reach: float
+    causal: float = 0.0
 
     def shared(self, head: int) -> int:
         """Bytes of shared memory; rows are padded by 16 bytes."""
@@ -44,7 +46,11 @@ TILES = {
     48: (Tile(64, 64, 4, 2, 3, 0.18), Tile(128, 64, 8, 2, 2, 0.21)),
     64: (Tile(64, 64, 4, 2, 3, 0.2), Tile(128, 64, 4, 2, 2, 0.25)),
     80: (Tile(64, 64, 4, 2, 3, 0.21), Tile(128, 64, 4, 2, 2, 0.28)),
-    96: (Tile(64, 64, 4, 2, 3, 0.22), Tile(128, 32, 4, 2, 2, 0.32)),
+    96: (
+        Tile(64, 64, 4, 2, 3, 0.22),
+        Tile(128, 64, 4, 2, 2, 0.325, 0.3),
+        Tile(128, 32, 4, 2, 2, 0.3, 0.32),
+    ),
     128: (Tile(64, 64, 4, 2, 2, 0.25), Tile(128, 32, 4, 2, 2, 0.35)),
     192: (Tile(64, 64, 4, 1, 2, 0.25),),
     256: (Tile(64, 64, 4, 1, 2, 0.25),),
@@ -134,7 +140,8 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     most = cdiv(blocks, gpu.sms)
     at_once = min(most, tile.resident)
     keys = cdiv(p.keys, parts) * p.share
-    work = 4 * tile.queries * keys * p.head / (2 * gpu.tf32 / gpu.sms * tile.reach)
+    reach = (p.causal and tile.causal) or tile.reach
+    work = 4 * tile.queries * keys * p.head / (2 * gpu.tf32 / gpu.sms * reach)
     work *= max(1.0, tile.resident / at_once / 2)  # too few warps hide no latency
     read = 2 * 2 * keys * p.head / SM_BANDWIDTH / at_once
     moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
