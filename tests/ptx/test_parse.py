@@ -127,6 +127,12 @@ def test_range_whose_prefix_ends_in_a_digit() -> None:
     assert move.operands == (Reg("%x12"), Reg("%x10"))
 
 
+def test_register_beside_a_range_of_its_name() -> None:
+    """Triton's conversions of 8-bit floats declare both."""
+    function = kernel("{ .reg .b32 w; .reg .f16 w<2>; mov.b32 {w0, w1}, w; }")
+    assert {"w.1": "b32", "w0.1": "f16", "w1.1": "f16"}.items() <= function.registers.items()
+
+
 def test_nested_scopes_rename_registers_labels_and_variables() -> None:
     function = kernel(
         "mov.b32 a, 0;\n"

@@ -52,7 +52,10 @@ class Scope:
 
     def declare_register(self, name: str, type: str, lanes: int, count: int | None) -> None:
         """Take `name`, or `name0 .. name(count-1)`, for registers."""
-        self._claim(name)
+        if count is None:
+            self._claim(name)
+        else:
+            self._claim_range(name)
         if lanes:
             self.vectors[name] = (type, lanes)
         elif count is None:
@@ -63,11 +66,17 @@ class Scope:
             self.ranges[name] = (count, type)
 
     def _claim(self, name: str) -> None:
+        taken: tuple[Mapping[str, object], ...] = (self.registers, self.vectors, self.symbols)
+        self._is_new(name, any(name in names for names in taken))
+
+    def _claim_range(self, name: str) -> None:
+        """`a<2>` is a0 and a1: a register `a` may stand beside it."""
+        self._is_new(name, name in self.ranges)
+
+    def _is_new(self, name: str, taken: bool) -> None:
         # A remembered operand may mean an outer name that this declaration hides.
         self.memo.clear()
-        taken: tuple[Mapping[str, object], ...]
-        taken = (self.registers, self.vectors, self.ranges, self.symbols)
-        if any(name in names for names in taken):
+        if taken:
             raise PtxError("declared twice in one scope", got=brief(name))
 
     def find(self, name: str) -> Operand | None:
