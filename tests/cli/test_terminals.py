@@ -13,6 +13,7 @@ import pytest
 
 import weft
 from limits import PROCESS_SECONDS
+from weft import progress
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(weft.__file__).parents[1]), "NO_COLOR": "1"}
 ASCII = {**ENVIRONMENT, "LANG": "C", "PYTHONIOENCODING": "ascii"}
@@ -94,7 +95,7 @@ COMPILES = """
 import sys, threading
 from weft import progress
 progress.enabled, progress.AFTER = sys.argv[1] == "on", 0
-with progress.compiling("k"):
+with getattr(progress, sys.argv[2])("k"):
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
             thread.join()
@@ -102,13 +103,20 @@ with progress.compiling("k"):
 
 
 @pytest.mark.parametrize(
-    ("switch", "terminal", "said"),
-    [("on", True, "weft: compiling k\r\n"), ("on", False, ""), ("off", True, "")],
+    ("switch", "what", "terminal", "said"),
+    [
+        ("on", "compiling", True, "weft: compiling k\r\n"),
+        ("on", "compiling", False, ""),
+        ("off", "compiling", True, ""),
+        ("on", "building", True, "weft: compiling k\r\n"),
+        ("on", "building", False, "weft: compiling k (first run)\n"),
+        ("off", "building", False, ""),
+    ],
 )
-def test_a_line_while_it_compiles(switch: str, terminal: bool, said: str) -> None:
+def test_a_line_while_it_compiles(switch: str, what: str, terminal: bool, said: str) -> None:
     ours, theirs = pty.openpty() if terminal else os.pipe()
     try:
-        assert python("-c", COMPILES, switch, stderr=theirs).returncode == 0
+        assert python("-c", COMPILES, switch, what, stderr=theirs).returncode == 0
         os.write(theirs, b".")  # the end
         shown = b""
         while not shown.endswith(b"."):  # a terminal gives it in pieces
@@ -122,4 +130,4 @@ def test_a_line_while_it_compiles(switch: str, terminal: bool, said: str) -> Non
 def test_weft_run_says_what_it_compiles(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("from weft import progress; print(progress.enabled)")
     assert python("-m", "weft", "run", "script.py", cwd=tmp_path).stdout == "True\n"
-    assert not weft.progress.enabled, "a program that imports weft is left alone"
+    assert not progress.enabled, "a program that imports weft is left alone"

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft import user_paths
 from weft.errors import Error
+from weft.frontends.program import executable
 
 PROGRAMS = (".cu", ".cpp", ".cc", ".cxx", "")
 """Suffixes of CUDA programs; a program of `weft nvcc` has none."""
@@ -48,7 +49,7 @@ def runner(file: Path) -> Any:
         )
     user_paths.must_exist(file, tuple(_RUNNERS), "a Python script or a CUDA program")
     shell = not file.suffix and not is_script(file) and _interpreter(file)
-    if shell:
+    if shell and not executable.is_program(file):  # which begins with a line for the shell
         raise Error(
             "weft does not run shell scripts",
             where=str(file),

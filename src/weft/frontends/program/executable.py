@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 _MARK = b"\nweft program 2\n"
 _SIZE = struct.Struct("<Q")
+_HEAD_BYTES = 4096  # the lines for the shell end before
 
 
 class Executable(NamedTuple):
@@ -29,10 +30,16 @@ def wrapped(program: Executable) -> bytes:
     return head + _MARK + _SIZE.pack(len(listed)) + listed + program.code
 
 
+def is_program(path: Path) -> bool:
+    """Whether `weft nvcc` has written a file."""
+    with path.open("rb") as file:
+        return _MARK in file.read(_HEAD_BYTES)
+
+
 def unwrapped(path: str) -> Executable | None:
     """The program in a file; None if the file is not one of weft's."""
     data = Path(path).read_bytes()
-    at = data.find(_MARK, 0, 4096)
+    at = data.find(_MARK, 0, _HEAD_BYTES)
     if at < 0:
         return None
     at += len(_MARK)
