@@ -133,7 +133,9 @@ def compiled(row: Row) -> str:
         import torch
 
         taken = [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in given]
-        launch, values = weft.kernel(_kernel(row), device=ANY)[row.grid].plain(*taken, **row.options)
+        launch, values = weft.kernel(_kernel(row), device=ANY)[row.grid].plain(
+            *taken, **row.options
+        )
     else:
         taken = given
         launch, values = weft.kernel(_kernel(row))[row.grid, row.block].plain(*given)
