@@ -197,7 +197,7 @@ def test_training_loop(tmp_path: Path) -> None:
 @triton_too
 def test_triton_script(tmp_path: Path) -> None:
     done = weft_run("FILE", "1024", folder=tmp_path, text=TRITON)
-    assert (done.returncode, done.stdout) == (0, "True 80\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "True 89\n"), done.stderr
     wrong = weft_run("FILE", "1000", folder=tmp_path, text=TRITON)
     assert wrong.returncode == 1
     assert "weft.errors.IllegalAddress" in wrong.stderr

@@ -102,7 +102,7 @@ PTX = """
         ("suld.b.1d.v2.b32.trap {%r0}, [%p, {%r1}];", weft.PtxError, "as many registers"),
         ("txq.width.b32 %r0, [%p+4];", weft.PtxError, "no offset"),
         ("sust.p.1d.b32.trap [%p, {%r1}], {%r0};", weft.UnsupportedInstruction, "does not cover"),
-        ("sust.b.1d.b32.trap [%p, {%r1}], {%r0};", weft.DeviceError, "uses a texture or surface"),
+        ("sust.b.1d.b32.trap [%p, {%r1}], {%r0};", weft.DeviceError, "texture or surface"),
     ],
 )
 def test_refused(line: str, error: type[weft.Error], what: str) -> None:

@@ -49,7 +49,7 @@ X = np.zeros(8, np.float32)
 # launch, error, pieces of where, pieces of got and allowed
 CASES = [
     (lambda m: m.direct[1, 32](0, X), weft.DeviceError,
-     ["kernel.cu:6  `y[0] = tex2D", ", in __nv_nvrtc_builtin_header.h:"], ["whole programs"]),
+     ["kernel.cu:6  `y[0] = tex2D", ", in __nv_nvrtc_builtin_header.h:"], ["surface"]),
     (lambda m: m.called[1, 32](0, X), weft.DeviceError,
      ["kernel.cu:3  `return tex2D", ", inlined at kernel.cu:9"], ["thread (0, 0, 0)"]),
     (lambda m: m.apart[1, 64](), weft.Deadlock, ["kernel.cu:12  `if (threadIdx.x < 32)"],

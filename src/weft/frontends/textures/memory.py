@@ -95,8 +95,8 @@ def shape_of(value: Any, channels: int, layered: bool, cube: bool) -> tuple[Shap
         raise _wrong("texels have no such type", memory.dtype, ", ".join(FORMATS))
     if not memory.contiguous:
         raise _wrong("the array has gaps or another order", "strides", "a contiguous array")
-    if channels not in (1, 2, 4):
-        raise _wrong("a texel has no such number of channels", str(channels), "1, 2 or 4")
+    if not isinstance(channels, int) or channels not in (1, 2, 4):
+        raise _wrong("a texel has no such number of channels", repr(channels)[:80], "1, 2 or 4")
     if channels > 1 and (len(sizes) < 2 or sizes.pop() != channels):
         raise _wrong(
             f"the last dimension is not that of {channels} channels", str(tuple(value.shape)),

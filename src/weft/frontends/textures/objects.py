@@ -120,7 +120,7 @@ def texture(
     else:
         texels = _filled(source, channels, layered, cube, linear)
     axes = len(texels.shape.sizes)
-    sampler = _sampler([address] * axes if isinstance(address, str) else address, border)
+    sampler = _sampler(address, axes, border)
     sampler.filter = _index("filter", filter, FILTERS)
     sampler.flags = READ_AS_INTEGER * (1 - _index("read", read, _READS))
     sampler.flags |= NORMALIZED * bool(normalized) | SRGB * bool(srgb)
@@ -222,19 +222,33 @@ def _copy(texels: Texels, array: Any, *, back: bool = False) -> None:
 # ---- samplers -----------------------------------------------------------------------------------
 
 
-def _sampler(address: Sequence[str], border: float | Sequence[float]) -> Sampler:
+def _sampler(address: object, axes: int, border: object) -> Sampler:
     """Axes that the texels do not have clamp: a GPU would blend a row with a border beside it."""
-    colour = [float(border)] * 4 if isinstance(border, int | float) else [*border, 0.0, 0.0, 0.0]
     sampler = Sampler()
-    modes = [*address, "clamp", "clamp", "clamp"][:3]
+    modes = [*_several("address", address, axes), "clamp", "clamp", "clamp"][:3]
     sampler.address = tuple(_index("address", mode, ADDRESSES) for mode in modes)
-    sampler.border = tuple(colour[:4])
+    colour = [*_several("border", border, 4), 0.0, 0.0, 0.0]
+    try:
+        sampler.border = tuple(map(float, colour[:4]))
+    except (TypeError, ValueError, OverflowError) as e:
+        raise ArgumentError("border= has numbers", got=repr(border)[:80]) from e
     return sampler
 
 
-def _index(what: str, value: str, allowed: Sequence[str]) -> int:
-    if value not in allowed:
-        raise ArgumentError(f"{what}= is unknown", got=repr(value), allowed=", ".join(allowed))
+def _several(what: str, value: object, count: int) -> Sequence[Any]:
+    """A tuple or list of at most so many values, or one value as often."""
+    if not isinstance(value, tuple | list):
+        return [value] * count
+    if not 0 < len(value) <= count:
+        raise ArgumentError(
+            f"{what}= has too few or too many", got=str(len(value)), allowed=f"1 to {count}"
+        )
+    return value
+
+
+def _index(what: str, value: object, allowed: Sequence[str]) -> int:
+    if not isinstance(value, str) or value not in allowed:
+        raise ArgumentError(f"{what}= is unknown", got=repr(value)[:80], allowed=", ".join(allowed))
     return allowed.index(value)
 
 
