@@ -9,23 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import nvcc
 from folders import TESTS
 from limits import PROCESS_SECONDS
-from weft.errors import MissingDependency
-from weft.source import toolkit
 
 EXTENSIONS = TESTS / "extensions"
 
 
-def _missing() -> str:
-    try:
-        toolkit.find()
-    except MissingDependency as error:
-        return error.what
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+pytestmark = nvcc.needed
 
 
 def _run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:

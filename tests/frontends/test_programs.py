@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import nvcc
 from folders import TESTS
 from limits import PROCESS_SECONDS
 from weft import sanitize as weft_sanitize
@@ -23,15 +24,7 @@ from weft.source import toolkit
 PROGRAMS = TESTS / "programs"
 
 
-def _missing() -> str:
-    try:
-        toolkit.find()
-    except MissingDependency as error:
-        return error.what
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+pytestmark = nvcc.needed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,29 +7,17 @@ import ctypes
 import numpy as np
 import pytest
 
+import nvcc
 from folders import TESTS
 from weft import sanitize
 from weft.device.sim.run import initialised
 from weft.device.sim.tools.sanitizer import extents
-from weft.errors import MissingDependency
 from weft.frontends import program
 from weft.frontends.program.sanitizer import guards, written
 from weft.frontends.program.sanitizer.order import PER_THREAD, Order
 from weft.frontends.program.sanitizer.touches import Touched
-from weft.source import toolkit
 
 PROGRAM = TESTS / "programs" / "order.cu"
-
-
-def _missing() -> str:
-    try:
-        toolkit.find()
-    except MissingDependency as error:
-        return str(error)
-    return ""
-
-
-needs_nvcc = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
 
 
 def line_of(text: str) -> int:
@@ -66,7 +54,7 @@ MISTAKES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
-@needs_nvcc
+@nvcc.needed
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_found(name: str) -> None:
     kind, what, lines = MISTAKES[name]
@@ -85,7 +73,7 @@ def test_a_mistake_is_found(name: str) -> None:
             assert PROGRAM.read_text().splitlines()[access.number - 1] in body, str(found)
 
 
-@needs_nvcc
+@nvcc.needed
 def test_programs_that_are_right_have_no_findings() -> None:
     with sanitize() as report:
         assert program.run(str(PROGRAM), []) == 0

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import devices
+import nvcc
 import weft
 from weft.frontends.textures.structures import ADDRESSES, FILTERS
-from weft.source import toolkit
 
 # One module for all cases: compiling costs more than the launches.
 SOURCE = r"""
@@ -51,16 +51,7 @@ __global__ void transpose(cudaTextureObject_t t, cudaSurfaceObject_t s) {
 Device = devices.Sim | devices.Gpu
 
 
-def _missing() -> str:
-    """Why the texture unit of the simulated GPU cannot be built here."""
-    try:
-        toolkit.find()
-    except weft.MissingDependency as error:
-        return str(error)
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+pytestmark = nvcc.needed
 
 
 @pytest.fixture(scope="module")

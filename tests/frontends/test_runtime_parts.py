@@ -9,23 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import nvcc
 from limits import PROCESS_SECONDS
-from weft.errors import MissingDependency
 from weft.frontends.program import parts
 from weft.frontends.program.library import runtime_library
 from weft.frontends.program.parts import CORE
 from weft.source import toolkit
 
-
-def _missing() -> str:
-    try:
-        toolkit.find()
-    except MissingDependency as error:
-        return error.what
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
+pytestmark = nvcc.needed
 
 
 @pytest.mark.parametrize(

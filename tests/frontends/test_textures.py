@@ -7,24 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nvcc
 import weft
 from folders import TESTS
-from weft.errors import MissingDependency
 from weft.frontends import program
-from weft.source import toolkit
 
 PROGRAMS = TESTS / "programs" / "textures"
 
-
-def _missing() -> str:
-    try:
-        toolkit.find()
-    except MissingDependency as error:
-        return error.what
-    return ""
-
-
-needs_nvcc = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is there")
 
 # program, what it prints, parts of standard error
 ROWS = (
@@ -47,7 +36,7 @@ ROWS = (
 )
 
 
-@needs_nvcc
+@nvcc.needed
 @pytest.mark.parametrize(("file", "out", "err"), ROWS, ids=[row[0] for row in ROWS])
 def test_program(
     file: str, out: str, err: tuple[str, ...], capfd: pytest.CaptureFixture[str]
@@ -58,7 +47,7 @@ def test_program(
     assert [part for part in err if part not in said] == [], said
 
 
-@needs_nvcc
+@nvcc.needed
 def test_fetches_are_those_of_an_h200(tmp_path: Path) -> None:
     """The first fetches of each texture of `probe.cu`, bit for bit, but for those that differ.
 
