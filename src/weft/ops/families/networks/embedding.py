@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -67,19 +68,32 @@ def _gather(request: Request) -> list[Candidate]:
 
 
 # ---- backward ----------------------------------------------------------------------------------
-def _scatter(request: Request) -> list[Candidate]:
+def _gradient_of_table(
+    request: Request, name: str, launches: int, steps: Callable[[Operands], Sequence[Step]]
+) -> list[Candidate]:
+    """The candidate that adds gradients of rows by these steps, after a launch for the zeros."""
     dy = request.inputs[0]
     assert dy is not None
-    positions, columns = dy.shape
-    rows, padding = request.options["rows"], request.options["padding_idx"]
+    (positions, columns), rows = dy.shape, request.options["rows"]
     out = Buffer((rows, columns), dy.dtype, zeroed=True)
     if 0 in (positions, rows, columns):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     moved = (positions + rows) * columns * dy.itemsize
-    time = 3 * request.target.launch + moved / request.target.bandwidth
+    time = launches * request.target.launch + moved / request.target.bandwidth
 
     def plan() -> Plan:
         tensors = Operands(request, (out,))
+        return tensors.plan(*steps(tensors))
+
+    return [Candidate(name, time, f"{positions} rows for {rows}", plan)]
+
+
+def _scatter(request: Request) -> list[Candidate]:
+    dy, padding = request.inputs[0], request.options["padding_idx"]
+    assert dy is not None
+    positions, columns = dy.shape
+
+    def steps(tensors: Operands) -> Sequence[Step]:
         (gradient, dense), (keys, _), (order, _) = (tensors.dense(i) for i in range(3))
         assert dense is not None
         vector = _vector(columns, dy.itemsize, dense.aligned)
@@ -96,27 +110,20 @@ def _scatter(request: Request) -> list[Candidate]:
             source.kernel("embedding.cu", f"{name}<{types}>")
             for name in ("add_pieces", "join_pieces")
         )
-        return tensors.plan(
+        return (
             Step(first, grid, (GROUPS,), (gradient, keys, order, *rest)),
             Step(second, grid, (GROUPS,), (keys, order, *rest)),
         )
 
-    return [Candidate("sorted", time, f"{positions} rows for {rows}", plan)]
+    return _gradient_of_table(request, "sorted", 3, steps)
 
 
 def _scatter_few(request: Request) -> list[Candidate]:
     dy, index = request.inputs
     assert dy is not None and index is not None
-    positions, columns = dy.shape
-    rows, padding = request.options["rows"], request.options["padding_idx"]
-    out = Buffer((rows, columns), dy.dtype, zeroed=True)
-    if 0 in (positions, rows, columns):
-        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    moved = (positions + rows) * columns * dy.itemsize
-    time = 2 * request.target.launch + moved / request.target.bandwidth
+    (positions, columns), padding = dy.shape, request.options["padding_idx"]
 
-    def plan() -> Plan:
-        tensors = Operands(request, (out,))
+    def steps(tensors: Operands) -> Sequence[Step]:
         (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
         assert dense is not None
         vector = _vector(columns, dy.itemsize, dense.aligned)
@@ -124,9 +131,9 @@ def _scatter_few(request: Request) -> list[Candidate]:
         kernel = source.kernel("embedding.cu", f"add_few<{types}>")
         grid = (positions, cdiv(cdiv(columns, vector), GROUPS))
         args = (gradient, indices, tensors.output(0), positions, columns, padding)
-        return tensors.plan(Step(kernel, grid, (GROUPS,), args))
+        return (Step(kernel, grid, (GROUPS,), args),)
 
-    return [Candidate("unsorted", time, f"{positions} rows for {rows}", plan)]
+    return _gradient_of_table(request, "unsorted", 2, steps)
 
 
 # ---- definitions -------------------------------------------------------------------------------
