@@ -227,3 +227,9 @@ def test_the_sanitizer_names_the_line(module: Any) -> None:
 def test_refusals(array: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(weft.ArgumentError, match=message):
         weft.texture(array, **options)
+
+
+def test_an_array_for_a_texture_object_names_weft_texture() -> None:
+    source = "__global__ void k(cudaTextureObject_t t, int* y) { *y = tex1Dfetch<int>(t, 0); }"
+    with pytest.raises(weft.ArgumentError, match=r"a texture object is weft\.texture\(x\)"):
+        weft.cuda(source).k[1, 1](np.zeros(4, np.int32), np.zeros(1, np.int32))

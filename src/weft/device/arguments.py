@@ -186,8 +186,8 @@ class Packer:
                 "is a scalar parameter, an array was given",
                 got=type(value).__name__,
                 allowed=want.spelling if want else f"a scalar of {param.size} bytes",
-                next="pass the number itself, e.g. x.size or x.item(); for a texture object, "
-                "weft.texture(x)",
+                next="pass the number itself, e.g. x.size or x.item()"
+                + ("; a texture object is weft.texture(x)" if param.size == 8 else ""),
             )
         try:
             found = arrays.view(value)
