@@ -9,11 +9,16 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
+from weft.ops import library  # noqa: E402
+from weft.ops.families.networks.embedding import block_of  # noqa: E402
 
 F = torch.nn.functional
 CASES = {
     "a matrix of indices": ((5, 7), 11, 8, torch.float32, None),
-    "long runs of one index": ((1000,), 2, 6, torch.float32, None),
+    "sorted positions": ((4100,), 3, 6, torch.float32, None),
+    "threads that share a row": ((1000,), 2, 6, torch.float32, None),
+    "blocks of several rows": ((40,), 1500, 8, torch.float32, 3),
+    "a row of several blocks": ((20,), 2, 80, torch.bfloat16, None),
     "padding": ((3, 200), 4, 40, torch.bfloat16, -1),
     "runs across the words of bits": ((130,), 3, 6, torch.bfloat16, -1),
     "columns that are no vectors": ((70,), 5, 3, torch.float32, 1),
@@ -47,6 +52,30 @@ def test_rows_and_gradients(subject: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("positions", "rows", "chunks", "block"),
+    [
+        (1539, 32, 1, (1, 1, 16)),  # 48 positions of a row
+        (2047, 1, 170, (1, 8, 32)),  # columns are cut, to use more SMs
+        (1952, 32767, 2, (63, 2, 1)),  # few positions of a row: threads write several
+        (4, 32767, 35, (58, 35, 1)),
+        (4, 3, 5000, (1, 2048, 1)),
+    ],
+)
+def test_block_of_the_gradient(
+    positions: int, rows: int, chunks: int, block: tuple[int, ...]
+) -> None:
+    assert block_of(positions, rows, chunks, sms=132) == block
+
+
+def test_gradient_ignores_what_is_no_row() -> None:
+    """The forward pass has asserted; the gradient must not write beside the table."""
+    few = library.call("embedding_backward_few")
+    dy = drawn(3, 8)
+    d = few(dy, torch.tensor([1, 5, -2]), 4, -1)
+    assert torch.equal(d[1], dy[0]) and not d[[0, 2, 3]].any()
+
+
 def test_layouts() -> None:
     """Strided indices and tables, misaligned ones, and 32-bit indices."""
     index, weight = indices(6, 4, rows=9), drawn(9, 8)
@@ -58,7 +87,7 @@ def test_layouts() -> None:
     assert torch.equal(weft.ops.embedding(index, shifted), y)
 
 
-@pytest.mark.parametrize("count", [12, 520])
+@pytest.mark.parametrize("count", [12, 4100])
 def test_second_derivative(count: int) -> None:
     index, weight = indices(count, rows=4), drawn(4, 8).requires_grad_()
     results = []

@@ -1,5 +1,5 @@
 // Rows of a table by index, and the gradient of the table. The gradient adds the rows of each index in order, so that it
-// does not depend on timing: positions come sorted by index, except few of them.
+// does not depend on timing: positions come sorted by index, or a block of a few rows of the table looks for theirs.
 #include <assert.h>
 
 #include "vector.cuh"
@@ -103,48 +103,74 @@ __global__ void __launch_bounds__(128) join_pieces(const long long* keys, const 
     store(d + key * columns + p.column, made);
 }
 
-// For at most FEW positions, in any order: the block of the first position of an index adds the rows of all of them.
+// For at most FEW positions, in any order: a block writes `share` rows of the table, `width` vectors of each, and zeros where
+// a row has no index. It lists the positions of its rows in their order. `groups` threads share a vector: each adds every
+// `groups`-th position of the list, and the first one adds their sums.
 template <class T, class L, int V>
-__global__ void __launch_bounds__(128) add_few(const T* dy, const L* indices, T* d, int n, int columns,
-                                               long long padding) {
-    constexpr int FEW = 512;
-    __shared__ unsigned same[FEW / 32];  // a bit for each position: whether it has the index of this block
-    long long key = indices[blockIdx.x];
-    bool before = false;
-    for (int i = threadIdx.x; i < (n + 31) / 32 * 32; i += 128) {
-        bool is_same = i < n && indices[i] == key;
-        before |= is_same && i < int(blockIdx.x);
-        unsigned word = __ballot_sync(~0u, is_same);
-        if (i % 32 == 0) same[i / 32] = word;
+__global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T* d, int n, long long rows, int columns,
+                                                int share, int width, int groups, long long padding) {
+    constexpr int FEW = 4096, WARPS = 8, WORDS = FEW / 32 / WARPS;
+    __shared__ unsigned list[FEW];  // a row of the block, then a position in the lower 16 bits
+    __shared__ int counts[WARPS];
+    __shared__ Vector<float, V> part[256];
+    long long first = (long long)blockIdx.x * share;
+    share = int(min((long long)share, rows - first));
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int words = (n + 255) / 256, begin = warp * words * 32 + lane;
+    unsigned found[WORDS];
+    int count = 0;
+#pragma unroll
+    for (int k = 0; k < WORDS; k++) {
+        if (k >= words) break;
+        int i = begin + k * 32;
+        long long index = i < n ? (long long)indices[i] : -1;
+        found[k] = __ballot_sync(~0u, index >= first && index < first + share && index != padding);
+        count += __popc(found[k]);
     }
-    if (__syncthreads_or(before) || key == padding) return;
-    int column = (blockIdx.y * 128 + threadIdx.x) * V;
-    if (column >= columns) return;
-    constexpr int AHEAD = 8;
-    Vector<float, V> sum{};
-    int at = blockIdx.x / 32, last = (n - 1) / 32;
-    unsigned word = same[at];
-    while (true) {
-        Vector<T, V> rows[AHEAD];
-        int found = 0;
+    if (lane == 0) counts[warp] = count;
+    __syncthreads();
+    int at = 0, total = 0;
+    for (int w = 0; w < WARPS; w++) at += w < warp ? counts[w] : 0, total += counts[w];
 #pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-            while (!word && at < last) word = same[++at];
-            if (!word) break;
-            rows[a] = load<V>(dy + (at * 32ll + __ffs(word) - 1) * columns + column);
-            word &= word - 1;
-            found++;
-        }
-#pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-            if (a >= found) break;
-#pragma unroll
-            for (int j = 0; j < V; j++) sum[j] += to<float>(rows[a][j]);
-        }
-        if (found < AHEAD) break;
+    for (int k = 0; k < WORDS; k++) {
+        if (k >= words) break;
+        int i = begin + k * 32;
+        if (found[k] >> lane & 1)
+            list[at + __popc(found[k] & ((1u << lane) - 1))] = unsigned(indices[i] - first) << 16 | i;
+        at += __popc(found[k]);
     }
-    Vector<T, V> made;
+    __syncthreads();
+    int each = 256 / groups, group = threadIdx.x / each;
+    for (int base = 0; base < share * width; base += each) {
+        int item = base + threadIdx.x % each, row = item / width, column = (blockIdx.y * width + item % width) * V;
+        bool there = row < share && column < columns;
+        constexpr int AHEAD = 8;
+        Vector<float, V> sum{};
+        for (int k = group; there && k < total; k += AHEAD * groups) {
+            Vector<T, V> ahead[AHEAD];
 #pragma unroll
-    for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
-    store(d + key * columns + column, made);
+            for (int a = 0; a < AHEAD; a++) {
+                int next = k + a * groups;
+                unsigned entry = next < total ? list[next] : ~0u;
+                ahead[a] = {};
+                if (entry >> 16 == row) ahead[a] = load<V>(dy + (entry & 0xffff) * (long long)columns + column);
+            }
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++)
+#pragma unroll
+                for (int j = 0; j < V; j++) sum[j] += to<float>(ahead[a][j]);
+        }
+        if (groups > 1) {  // all vectors of the block at once
+            part[threadIdx.x] = sum;
+            __syncthreads();
+            for (int g = 1; g < groups && group == 0; g++)
+#pragma unroll
+                for (int j = 0; j < V; j++) sum[j] += part[g * each + threadIdx.x][j];
+        }
+        if (!there || group) continue;
+        Vector<T, V> made;
+#pragma unroll
+        for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
+        store(d + (first + row) * columns + column, made);
+    }
 }

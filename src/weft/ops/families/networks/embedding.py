@@ -22,8 +22,12 @@ BLOCK, GROUPS = 256, 128
 """Threads of a block, of the forward pass and of the backward pass."""
 LEAST, PIECES = 32, 4096
 """The least positions in a piece, and the pieces from which on they grow."""
-FEW = 512
+FEW = 4096
 """Positions up to which they are not sorted, which takes several launches; as in embedding.cu."""
+SEVERAL = 4
+"""Positions of a row from which on several threads share them."""
+EACH = 8
+"""Vectors that a thread writes where rows have few positions."""
 
 
 def _vector(columns: int, itemsize: int, *aligned: int) -> int:
@@ -71,12 +75,13 @@ def _gather(request: Request) -> list[Candidate]:
 def _gradient_of_table(
     request: Request, name: str, launches: int, steps: Callable[[Operands], Sequence[Step]]
 ) -> list[Candidate]:
-    """The candidate that adds gradients of rows by these steps, after a launch for the zeros."""
+    """The candidate that adds gradients of rows by these steps; several add to zeros."""
     dy = request.inputs[0]
     assert dy is not None
     (positions, columns), rows = dy.shape, request.options["rows"]
-    out = Buffer((rows, columns), dy.dtype, zeroed=True)
-    if 0 in (positions, rows, columns):
+    nothing = 0 in (positions, rows, columns)
+    out = Buffer((rows, columns), dy.dtype, zeroed=nothing or launches > 1)
+    if nothing:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     moved = (positions + rows) * columns * dy.itemsize
     time = launches * request.target.launch + moved / request.target.bandwidth
@@ -121,19 +126,36 @@ def _scatter(request: Request) -> list[Candidate]:
 def _scatter_few(request: Request) -> list[Candidate]:
     dy, index = request.inputs
     assert dy is not None and index is not None
-    (positions, columns), padding = dy.shape, request.options["padding_idx"]
+    (positions, columns), rows = dy.shape, request.options["rows"]
+    padding, sms = request.options["padding_idx"], request.target.sms
 
     def steps(tensors: Operands) -> Sequence[Step]:
         (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
         assert dense is not None
         vector = _vector(columns, dy.itemsize, dense.aligned)
+        chunks = columns // vector
+        share, width, groups = block_of(positions, rows, chunks, sms)
         types = f"{source.ctype(dy.dtype)}, {source.ctype(index.dtype)}, {vector}"
-        kernel = source.kernel("embedding.cu", f"add_few<{types}>")
-        grid = (positions, cdiv(cdiv(columns, vector), GROUPS))
-        args = (gradient, indices, tensors.output(0), positions, columns, padding)
-        return (Step(kernel, grid, (GROUPS,), args),)
+        kernel = source.kernel("embedding.cu", f"add_rows<{types}>")
+        grid = (cdiv(rows, share), cdiv(chunks, width))
+        numbers = (positions, rows, columns, share, width, groups, padding)
+        return (Step(kernel, grid, (BLOCK,), (gradient, indices, tensors.output(0), *numbers)),)
 
-    return _gradient_of_table(request, "unsorted", 2, steps)
+    return _gradient_of_table(request, "unsorted", 1, steps)
+
+
+def block_of(positions: int, rows: int, chunks: int, sms: int) -> tuple[int, int, int]:
+    """(rows of the table that a block writes, vectors of each, threads that share a vector)."""
+    if positions < SEVERAL * rows:
+        width = min(chunks, EACH * BLOCK)
+        return max(1, min(EACH * BLOCK // width, cdiv(rows, SEVERAL * sms))), width, 1
+    width = min(BLOCK, 1 << (chunks - 1).bit_length())
+    while width > EACH and rows * cdiv(chunks, width) < 2 * sms:
+        width //= 2
+    groups = 1
+    while groups < BLOCK // width and groups * SEVERAL < positions // rows:
+        groups *= 2
+    return 1, width, groups
 
 
 # ---- definitions -------------------------------------------------------------------------------
@@ -213,9 +235,8 @@ DEFINITIONS = (
 
         An index that is no row fails an assertion of the kernel, as in PyTorch; on the simulated
         GPU that is weft.AssertFailed. The gradient of weight is deterministic: the
-        rows of each index are added in the order of its positions, in float32; torch.sort orders
-        more than 512 positions. That of the
-        row padding_idx is 0.
+        rows of each index are added in an order that follows from the positions, in float32;
+        torch.sort orders more than 4,096 positions. That of the row padding_idx is 0.
         """,
         fake=lambda input, weight, padding_idx=None: weight.new_empty(
             (*input.shape, weight.shape[1])
