@@ -293,6 +293,8 @@ def test_compiling_ends_at_its_time() -> None:
     now = time.time()
     assert compiled.Compiler(now + 60).may_win(1e-3)
     assert not compiled.Compiler(now + 60).may_win(1e-6)
+    assert compiled.Compiler(now + 60).may_win(100e-6)
+    assert not compiled.Compiler(now + 60).may_win(100e-6, backward=True)
     assert not compiled.Compiler(now).may_win(1e-3)
 
 

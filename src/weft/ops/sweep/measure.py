@@ -91,7 +91,7 @@ class Meter:
         compiler = self.compiler
         if compiler is None or "compile" in failed:
             return result
-        if not compiler.may_win(min(result.seconds.values())):
+        if not compiler.may_win(min(result.seconds.values()), case.backward):
             return result
         try:
             function = run.attempt("compile", lambda: compiler(case, made))

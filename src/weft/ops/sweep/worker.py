@@ -15,7 +15,7 @@ from weft.ops.native import build
 from weft.ops.sweep import time
 from weft.ops.sweep.case import find
 from weft.ops.sweep.cases import CASES
-from weft.ops.sweep.compiled import LEAST, Compile, Compiler
+from weft.ops.sweep.compiled import Compile, Compiler
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.measure import Broken, Meter
 from weft.ops.sweep.pool import Answer
@@ -46,7 +46,6 @@ class Job:
     device: str = "cuda"
     compile: Compile | None = torch.compile
     until: float = math.inf
-    least: float = LEAST
     clock: time.Clock = time.as_called
 
     def start(self) -> Callable[[Task], Answer]:
@@ -57,7 +56,7 @@ class Job:
         torch.backends.cudnn.allow_tf32 = False  # a peer computes as precisely as weft
         compiler = None
         if self.compile is not None:
-            compiler = Compiler(self.until, self.compile, self.least, turn)
+            compiler = Compiler(self.until, self.compile, turn=turn)
         if self.device == "cuda":
             _load_libraries(compiler)
         meter = Meter(self.device, compiler, self.clock, turn)
