@@ -269,3 +269,24 @@ def test_large_windows_are_shared_by_warps() -> None:
         want = functional.adaptive_max_pool2d(layout, (2, 1), return_indices=True)
         torch.testing.assert_close(got, want, equal_nan=True)
     compare("avg_pool2d", numbers(2, 3, 16, 17), (9, 8), stride=(5, 7), padding=(3, 2))
+
+
+def test_threads_of_several_planes() -> None:
+    """Adaptive windows are found once for several planes; the last thread has fewer."""
+    x = numbers(3, 7, 7, 5)
+    many = torch.empty(40000, 7, 7, 5, device=DEVICE)
+    chosen = weft.ops.explain(weft.ops.adaptive_avg_pool2d, many, (3, 4))
+    assert "planes by 8" in str(chosen).splitlines()[0]
+    dy = numbers(3, 7, 3, 4)
+    want = functional.adaptive_avg_pool2d(leaf := x.double().requires_grad_(), (3, 4))
+    (slope,) = torch.autograd.grad(want, leaf, dy.double())
+    for name, args, expected in (
+        ("adaptive_avg_pool2d", (x, [3, 4]), want.detach()),
+        ("avg_pool_backward", (dy, list(x.shape), 2, [3, 4], False, 0), slope),
+    ):
+        function = library.function(name)
+        request = function.request(*function.bound(args, {}))
+        made = function.definition.candidates(request)
+        plan = next(c for c in made if c.name == "planes by 8").build()
+        got = runner(plan, 1, torch.device(DEVICE))(args[0])
+        torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=1e-5)

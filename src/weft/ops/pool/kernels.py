@@ -1,6 +1,7 @@
 """Candidates of the pooling kernels: several kernels per pass, and vectors of several widths.
 
 windows   a thread computes one place, for several channels where they are last in memory
+planes    the same for several planes, where it takes long to find the windows
 groups    the same by a warp, for large windows
 disjoint  a thread computes several places of a row, for windows that share nothing
 strips    a thread computes several places of a row, and reads what their windows share once
@@ -33,6 +34,10 @@ SCATTERED = 1.15
 """Cost of reading windows element by element, relative to vectors."""
 WARP, LOAD, JOIN = 32, 50e-9, 0.5e-6
 """Threads of a group; seconds of a load of a thread, and of joining what a group has."""
+OVERLAPPED = 0.25
+"""The time of the same load of another plane, which does not wait for the first."""
+PLANES, DIVIDING = 8, 250
+"""The most elements of planes of a thread; instructions to find adaptive windows."""
 HELD = 64
 """The most elements that a thread keeps in registers."""
 
@@ -69,6 +74,10 @@ class Job:
         return self.windows.sizes(self.view.height, self.view.width)
 
     @property
+    def _axes(self) -> str:
+        return self.windows.axes(self.view.height, self.view.width)
+
+    @property
     def _itemsize(self) -> int:
         return int(self.dtype.itemsize)
 
@@ -92,6 +101,12 @@ class Job:
                       f"one place per thread, {self._vector} channels, {self.moved:,} bytes",
                       functools.partial(self._windows, self._vector)),
             *(
+                [Candidate(f"planes by {n}", least + self._windows_time(target, 1, n),
+                           f"one place of {n} planes per thread, {self.moved:,} bytes",
+                           functools.partial(self._windows, self._vector, planes=n))]
+                if (n := self._planes) > 1 and n <= self.view.planes < 2**31 else []
+            ),
+            *(
                 [Candidate(f"groups by {self._vector}", least + self._windows_time(target, WARP),
                            f"one place per warp, {self._vector} channels, {self.moved:,} bytes",
                            functools.partial(self._windows, self._vector, WARP))]
@@ -109,16 +124,21 @@ class Job:
     def _large(self) -> bool:
         return not self.backward and self.windows.dilation == (1, 1) and self._taps >= WARP
 
-    def _windows_time(self, target: Target, threads: int) -> float:
-        """Seconds with so many threads per place: of the memory, or of loads one after another."""
+    def _windows_time(self, target: Target, threads: int, planes: int = 1) -> float:
+        """Seconds with so many threads per place, or planes per thread.
+
+        Those of the memory, of loads one after another, or of the instructions.
+        """
         moving = SCATTERED * self.moved / target.bandwidth
-        if self.backward:
-            return moving
-        rows, columns = self.sizes
-        places = self.view.planes * rows * columns * (self.view.inner // self._vector)
+        rows, columns = (self.view.height, self.view.width) if self.backward else self.sizes
+        places = cdiv(self.view.planes, planes) * rows * columns * (self.view.inner // self._vector)
         waves = cdiv(places * threads, target.threads)
+        dividing = 2 * DIVIDING * places * threads / target.fp32 if self.windows.out else 0.0
+        if self.backward:
+            return max(moving, dividing, waves * (1 + (planes - 1) * OVERLAPPED) * LOAD)
         joining = JOIN if threads > 1 else 0.0
-        return max(moving, waves * (cdiv(self._taps, threads) * LOAD + joining))
+        loads = cdiv(self._taps, threads) * (1 + (planes - 1) * OVERLAPPED)
+        return max(moving, dividing, waves * (loads * LOAD + joining))
 
     @property
     def _vector(self) -> int:
@@ -129,13 +149,20 @@ class Job:
             vector //= 2
         return vector
 
-    def _windows(self, vector: int, threads: int = 1) -> Plan:
+    @property
+    def _planes(self) -> int:
+        """Planes that a thread may have: of means, if where windows lie takes divisions."""
+        return max(1, PLANES // self._vector) if self.name == "mean" and self.windows.out else 1
+
+    def _windows(self, vector: int, threads: int = 1, planes: int = 1) -> Plan:
         v = self.view
         rows, columns = (v.height, v.width) if self.backward else self.sizes
         forward = "groups" if threads > 1 else "windows"
         name = f"{self.name}_{'gather' if self.backward else forward}"
-        shape, last = (rows, columns, v.inner // vector), f"{self.windows.axes()}, {vector}"
-        return self._plan(name, last, *shape, self.numbers, threads)
+        shape, last = (rows, columns, v.inner // vector), f"{self._axes}, {vector}"
+        if planes > 1:
+            last += f", {planes}"
+        return self._plan(name, last, *shape, self.numbers, threads, planes)
 
     # ---- disjoint ------------------------------------------------------------------------------
     def _wide(self, n: int) -> int:
@@ -193,22 +220,24 @@ class Job:
     def _strips(self, n: int) -> Plan:
         rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes
         name = f"{self.name}_{'cover' if self.backward else 'strips'}"
-        return self._plan(name, f"{self.windows.axes()}, {n}", rows, columns // n, 1, self.numbers)
+        return self._plan(name, f"{self._axes}, {n}", rows, columns // n, 1, self.numbers)
 
     # ---- both ----------------------------------------------------------------------------------
     def _plan(
         self, name: str, last: str, rows: int, columns: int, inner: int, numbers: tuple[int, ...],
-        threads: int = 1,
+        threads: int = 1, planes: int = 1,
     ) -> Plan:  # fmt: skip
         v = self.view
-        total = v.planes * rows * columns * inner
+        total = cdiv(v.planes, planes) * rows * columns * inner
         index = "unsigned" if total + BLOCK < NARROW else "long long"
         code = [] if self.code is None else [self.code or "Nothing"]
         types = ", ".join([source.ctype(self.dtype), *code, index])
         file = "pool/pool_backward.cu" if self.backward else "pool/pool.cu"
         kernel = source.kernel(file, f"{name}<{types}, {last}>")
         sizes = [n for size in (inner, columns, rows) for n in (size, *divisor(size, 32))]
-        shape = struct.pack("<q4i9I4x", total, v.height, v.width, *self.sizes, *sizes)
+        shape = struct.pack(
+            "<q4i10I", total, v.height, v.width, *self.sizes, *sizes, v.planes if planes > 1 else 0
+        )
         step = Step(
             kernel, (cdiv(total * threads, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape)
         )

@@ -75,10 +75,12 @@ class Windows:
         k, s, p, d = ((numbers[i], numbers[i + 1]) for i in range(0, 8, 2))
         return Windows(k, s, p, d, bool(numbers[8]))
 
-    def axes(self) -> str:
+    def axes(self, height: int, width: int) -> str:
         """The C++ types of the windows along height and width."""
         if self.out:
-            return "Adaptive, Adaptive"
+            sizes = zip((height, width), self.out, strict=True)
+            narrow = all((size + 1) * out < 2**32 for size, out in sizes)
+            return ", ".join([f"Adaptive<{'unsigned' if narrow else 'long long'}>"] * 2)
         rows = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
         return ", ".join(f"Fixed<{', '.join(map(str, r))}>" for r in rows)
 

@@ -40,31 +40,43 @@ __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* _
     store_code<V>(where, (long long)e * V, code);
 }
 
-// `divisor` is 0 if the number of positions is to be divided by; `padding` says whether those of the padding count.
-template <class T, class I, class Y, class X, int V>
+// `divisor` is 0 if the number of positions is to be divided by; `padding` says whether those of the padding count. A thread
+// has the same place of P planes: where windows lie is computed once.
+template <class T, class I, class Y, class X, int V, int P = 1>
 __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
                                                     const PoolShape p) {
     using C = typename Wider<T>::Type;
     I e = I(blockIdx.x) * 256 + threadIdx.x;
     if (e >= I(p.total)) return;
     int c, column, row;
-    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
-    long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
-    const T* from = x + plane * pixels * inner + c * V;
-    C sum[V] = {};
+    long long plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row) * (long long)P;
+    long long inner = (long long)p.inner.size * V, apart = (long long)p.height * p.width * inner;
+    int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
+    const T* from = x + plane * apart + c * V;
+    C sum[P][V] = {};
     Y::each(row, p.height, p.out_rows, [&](int h, int) {
         X::each(column, p.width, p.out_columns, [&](int w, int) {
-            Vector<T, V> v = load<V>(from + ((long long)h * p.width + w) * inner);
+            const T* at = from + ((long long)h * p.width + w) * inner;
+            Vector<T, V> v[P] = {};
 #pragma unroll
-            for (int i = 0; i < V; ++i) sum[i] += to<C>(v[i]);
+            for (int k = 0; k < P; ++k)
+                if (k < there) v[k] = load<V>(at + k * apart);
+#pragma unroll
+            for (int k = 0; k < P; ++k)
+#pragma unroll
+                for (int i = 0; i < V; ++i) sum[k][i] += to<C>(v[k][i]);
         });
     });
     int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
     C by = divisor ? divisor : count;
-    Vector<T, V> result;
+    T* end = y + (((plane * p.out_rows + row) * p.out_columns + column) * p.inner.size + c) * V;
 #pragma unroll
-    for (int i = 0; i < V; ++i) result[i] = to<T>(sum[i] / by);
-    store(y + (long long)e * V, result);
+    for (int k = 0; k < P; ++k) {
+        Vector<T, V> result;
+#pragma unroll
+        for (int i = 0; i < V; ++i) result[i] = to<T>(sum[k][i] / by);
+        if (k < there) store(end + k * ((long long)p.out_rows * p.out_columns * inner), result);
+    }
 }
 
 // ---- large windows -----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ struct PoolShape {
     long long total;               // threads that have work
     int height, width, out_rows, out_columns;
     Size inner, columns, rows;     // how threads are numbered: vectors of the inner dimension, columns, rows
+    unsigned planes;               // of the tensors, where a thread has several
 };
 
 // Windows along one dimension: K positions D apart, windows S apart, P positions of padding in front.
@@ -61,21 +62,24 @@ struct Fixed {
     }
 };
 
-// Windows that cut a dimension into `out` parts; neighbours may share a position.
+// Windows that cut a dimension into `out` parts; neighbours may share a position. N is an integer type that holds
+// (size + 1) * out: divisions of 64 bits take several times as long as those of 32.
+template <class N>
 struct Adaptive {
     static constexpr bool FIXED = false;
     static constexpr int TAPS = 0;
-    static __device__ int first(int o, int size, int out) { return int((long long)o * size / out); }
-    static __device__ int last(int o, int size, int out) { return int(((o + 1ll) * size + out - 1) / out); }
+    static __device__ int first(int o, int size, int out) { return int(N(o) * N(size) / N(out)); }
+    static __device__ int last(int o, int size, int out) { return int((N(o + 1) * N(size) + N(out - 1)) / N(out)); }
     static __device__ int tap(int, int) { return 0; }
     template <class F>
     static __device__ void each(int o, int size, int out, F f) {
         for (int at = first(o, size, out), end = last(o, size, out); at < end; ++at) f(at, 0);
     }
+    // Window o begins at or before a position where o * size < (at + 1) * out, and ends after it where (o + 1) * size > at * out.
     template <class F>
     static __device__ void covering(int at, int size, int out, F f) {
-        for (int o = int((long long)at * out / size); o < out && first(o, size, out) <= at; ++o)
-            if (at < last(o, size, out)) f(o, 0);
+        int end = int((N(at + 1) * N(out) - 1) / N(size));
+        for (int o = int(N(at) * N(out) / N(size)); o <= end; ++o) f(o, 0);
     }
     static __device__ int count(int o, int size, int out, bool) { return last(o, size, out) - first(o, size, out); }
 };

@@ -28,29 +28,42 @@ __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, cons
     store(dx + (long long)e * V, result);
 }
 
-template <class T, class I, class Y, class X, int V>
+// A thread has the same place of P planes: which windows cover it is computed once.
+template <class T, class I, class Y, class X, int V, int P = 1>
 __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* __restrict__ dx, int divisor, int padding,
                                                    const PoolShape p) {
     using C = typename Wider<T>::Type;
     I e = I(blockIdx.x) * 256 + threadIdx.x;
     if (e >= I(p.total)) return;
     int c, w, h;
-    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h);
-    long long inner = (long long)p.inner.size * V, start = plane * ((long long)p.out_rows * p.out_columns) * inner + c * V;
-    C sum[V] = {};
+    long long plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h) * (long long)P;
+    long long inner = (long long)p.inner.size * V, apart = (long long)p.out_rows * p.out_columns * inner;
+    int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
+    const T* from = dy + plane * apart + c * V;
+    C sum[P][V] = {};
     Y::covering(h, p.height, p.out_rows, [&](int row, int) {
         X::covering(w, p.width, p.out_columns, [&](int column, int) {
-            Vector<T, V> v = load<V>(dy + start + ((long long)row * p.out_columns + column) * inner);
+            const T* at = from + ((long long)row * p.out_columns + column) * inner;
+            Vector<T, V> v[P] = {};
+#pragma unroll
+            for (int k = 0; k < P; ++k)
+                if (k < there) v[k] = load<V>(at + k * apart);
             int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
             C part = C(1) / C(divisor ? divisor : count);
 #pragma unroll
-            for (int i = 0; i < V; ++i) sum[i] += to<C>(v[i]) * part;
+            for (int k = 0; k < P; ++k)
+#pragma unroll
+                for (int i = 0; i < V; ++i) sum[k][i] += to<C>(v[k][i]) * part;
         });
     });
-    Vector<T, V> result;
+    T* end = dx + (((plane * p.height + h) * p.width + w) * p.inner.size + c) * V;
 #pragma unroll
-    for (int i = 0; i < V; ++i) result[i] = to<T>(sum[i]);
-    store(dx + (long long)e * V, result);
+    for (int k = 0; k < P; ++k) {
+        Vector<T, V> result;
+#pragma unroll
+        for (int i = 0; i < V; ++i) result[i] = to<T>(sum[k][i]);
+        if (k < there) store(end + k * ((long long)p.height * p.width * inner), result);
+    }
 }
 
 // ---- windows that touch neither each other nor the padding -------------------------------------------------------------
