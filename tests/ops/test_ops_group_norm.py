@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
+from weft.ops.runner import runner  # noqa: E402
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 LIMITS = {F32: 2e-5, F16: 8e-3, BF16: 6e-2}
@@ -44,6 +45,8 @@ CASES: dict[str, tuple[tuple[int, ...], int, Any, Any]] = {
     "long groups": ((1, 2, 200, 200), 1, F32, F32),
     "bf16 with weights of float": ((3, 8, 16), 2, BF16, F32),
     "no weights": ((3, 6, 4, 8), 2, F32, None),
+    "small planes of halves": ((9, 4, 7, 7), 1, F16, F16),
+    "a large batch": ((1030, 5, 2, 2), 5, BF16, BF16),
     "no batch": ((0, 6, 4), 2, F32, F32),
 }
 
@@ -64,6 +67,32 @@ def test_against_float64(subject: str) -> None:
         if a is not None:
             close(a.grad, b.grad, dtype)
     assert torch.equal(weft.ops.group_norm(tensors[0], groups, *tensors[1:]), got)
+
+
+def test_rows_on_chip_and_planes() -> None:
+    """Small rows stay in shared memory, also misaligned ones; both ways give the same."""
+    x = drawn((811,), 3)[1:].view(3, 6, 9, 5)
+    dy, w = drawn((3, 6, 9, 5), 4), drawn((6,), 5)
+    _, *statistics = library.call("group_norm_forward")(x, 2)
+    function = library.function("group_norm_backward")
+    tensors = (dy, x, w, *statistics)
+    request = function.request(*function.bound((*tensors, 2, True), {}))
+    made = {c.name: c for c in function.definition.candidates(request)}
+    assert min(made.values(), key=lambda c: c.cost).name == "rows"
+    results = [runner(made[n].build(), 5, x.device)(*tensors) for n in ("rows", "planes")]
+    for a, b in zip(*results, strict=True):
+        close(a, b, F32)
+
+
+def test_gradient_with_gaps_between_rows() -> None:
+    x, dy = drawn((5, 12), 1).requires_grad_(), drawn((5, 20), 2)[:, :12]
+    for ours, theirs in (
+        (lambda v: weft.ops.group_norm(v, 1), lambda v: F.group_norm(v, 1)),
+        (lambda v: weft.ops.layer_norm(v, (12,)), lambda v: F.layer_norm(v, (12,))),
+        (lambda v: weft.ops.rms_norm(v, (12,)), lambda v: F.rms_norm(v, (12,))),
+    ):
+        got, want = (torch.autograd.grad(f(x), x, dy)[0] for f in (ours, theirs))
+        close(got, want, F32)
 
 
 def test_large_mean() -> None:

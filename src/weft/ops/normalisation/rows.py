@@ -79,12 +79,12 @@ def _word(value: object) -> str:
 
 def job(
     request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
-    outputs: Sequence[Buffer], inner: int = 0, groups: int = 1,
+    outputs: Sequence[Buffer], inner: int = 0, groups: int = 1, *, gaps: bool = False,
 ) -> Job:  # fmt: skip
     """The job of a request whose inputs `rows` are tensors of rows of n elements.
 
-    The first of them may have gaps between its rows; what else is not contiguous is copied first.
-    `inner` and `groups`: see Job.
+    What is not contiguous is copied first; with `gaps`, the first of `rows` may have them between
+    its rows, and the kernels read it by Job.stride. `inner` and `groups`: see Job.
     """
     inputs: list[Pointer | None] = []
     before: list[Step] = []
@@ -93,7 +93,7 @@ def job(
     for number, x in enumerate(request.inputs):
         pointer = None if x is None else Pointer(number)
         if x is not None and not x.contiguous:
-            step = _gap(x, n) if number == rows[0] else None
+            step = _gap(x, n) if gaps and number == rows[0] else None
             if step is not None:
                 stride = step
             else:

@@ -161,18 +161,21 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// Sums partial[2][blocks][n] over the blocks: 32 columns per block, 8 threads each. The second half of the blocks is db.
+// Sums partial[2][blocks][n] over the blocks, `each` of them in a row of the grid: 32 columns per block, 8 threads each. The
+// second half of a row is db. Results are [rows of the grid][n].
 template <class W>
-__global__ void __launch_bounds__(256) sum_partials(const float* partial, W* dw, W* db, int blocks, int n, int tiles) {
+__global__ void __launch_bounds__(256)
+    sum_partials(const float* partial, W* dw, W* db, int blocks, int n, int tiles, int each) {
     __shared__ float part[8][33];
     int lane = threadIdx.x % 32, t = threadIdx.x / 32, at = blockIdx.x % tiles * 32 + lane, which = blockIdx.x / tiles;
+    int begin = blockIdx.y * each, end = min(blocks, begin + each);
     float sum = 0;
     if (at < n)
 #pragma unroll 8
-        for (int i = t; i < blocks; i += 8) sum += partial[((long long)which * blocks + i) * n + at];
+        for (int i = begin + t; i < end; i += 8) sum += partial[((long long)which * blocks + i) * n + at];
     part[t][lane] = sum;
     __syncthreads();
     if (t > 0 || at >= n) return;
     for (int i = 1; i < 8; i++) sum += part[i][lane];
-    (which ? db : dw)[at] = to<W>(sum);
+    (which ? db : dw)[(long long)blockIdx.y * n + at] = to<W>(sum);
 }

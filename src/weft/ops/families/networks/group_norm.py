@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,16 +17,29 @@ from weft.ops.normalisation.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.normalisation.forward import Kind, candidates
 from weft.ops.normalisation.rows import BLOCK, Job, job, parts_of
 from weft.ops.normalisation.saving import saving
-from weft.ops.plan import Buffer, Layout, Plan, Step
+from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
 
 KIND = Kind("group_norm", centred=True, added=False)
+LONG = 1024
+"""Vectors of a plane from which on a block sums it, instead of a warp."""
+AMPLE, MOST, WAITING = 32 << 10, 100 << 10, 0.2
+"""Bytes of a block's rows: enough for the bandwidth, at the most, and what AMPLE more of them cost.
+
+The blocks of an SM load while others compute; larger ones are fewer.
+"""
+BLOCKS = 8
+"""Blocks for each SM that a block must leave before it has more rows."""
+SUMMED = 512
+"""Elements of a batch that one block sums for 32 channels."""
 
 
 # ---- candidates --------------------------------------------------------------------------------
 def _job(request: Request, x: Layout, rows: Any, weights: Any, outputs: Any) -> Job:
     groups = request.options["num_groups"]
     inner = math.prod(x.shape[2:])
-    return job(request, x.shape[1] // groups * inner, rows, weights, outputs, inner, groups)
+    n = x.shape[1] // groups * inner
+    forward = len(rows) == 1
+    return job(request, n, rows, weights, outputs, inner, groups, gaps=forward)
 
 
 def _forward(saved: bool, request: Request) -> list[Candidate]:
@@ -50,16 +63,67 @@ def _backward(request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
     made = _job(request, x, (0, 1), (2,), outputs)
     gpu = request.target
-    time = made.cost + (2 + wanted) * gpu.launch + 5 * x.numel * x.itemsize / gpu.bandwidth
+    moved = x.numel * x.itemsize
+    again = 2 * moved * (0.2 if 2 * moved < gpu.l2 else 1)
+    time = made.cost + (2 + wanted) * gpu.launch + (3 * moved + again) / gpu.bandwidth
     why = f"sums of {x.shape[0] * x.shape[1]} planes, then gradients"
-    build = functools.partial(_plan, made, x.shape[:2], wanted)
-    return [Candidate("planes", time, why, build)]
+    build = functools.partial(_planes, made, x.shape[:2], wanted)
+    candidates = [Candidate("planes", time, why, build)]
+    tile = _tile(made, x.shape[1])
+    if tile is not None:
+        waiting = 1 + max(0.0, tile.memory / AMPLE - 1) * WAITING
+        time = made.cost + (1 + wanted) * gpu.launch + 3 * moved * waiting / gpu.bandwidth
+        why = f"{tile.rows} rows of {made.n} elements in shared memory per block"
+        build = functools.partial(_rows, made, x.shape[:2], wanted, tile)
+        candidates.append(Candidate("rows", time, why, build))
+    return candidates
 
 
-def _plan(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
+class Tile(NamedTuple):
+    """The rows of a block that holds them in shared memory.
+
+    vector  elements that are copied at once
+    memory  bytes
+    """
+
+    rows: int
+    vector: int
+    memory: int
+
+
+def _tile(made: Job, channels: int) -> Tile | None:
+    """The rows of a block, which begin where vectors do; None if they do not fit."""
+    size, share = int(made.dtype.itemsize), channels // made.groups
+    own = (made.request.inputs[i] for i in (0, 1) if made.inputs[i] == Pointer(i))
+    vector = min((t.aligned for t in own if t is not None), default=16) // size
+    each = 2 * made.n * size + 16 * share
+    room = min(MOST, made.request.target.shared_per_sm // 2 - 1024)
+    while vector and vector // math.gcd(vector, made.n) * each > room:
+        vector //= 2
+    if not vector or share > made.n // 2:  # planes of single elements take more than the rows
+        return None
+    rows = vector // math.gcd(vector, made.n)
+    while 2 * rows * each <= AMPLE and 2 * rows * BLOCKS * made.request.target.sms <= made.count:
+        rows *= 2
+    return Tile(rows, vector, rows * each)
+
+
+def _rows(made: Job, shape: tuple[int, ...], wanted: bool, tile: Tile) -> Plan:
+    share = shape[1] // made.groups
+    lanes, over = (1 << max(0, min(5, n.bit_length() - 1)) for n in (made.inner // 2, share))
+    types = f"{source.ctype(made.dtype)}, {source.ctype(made.weight)}, {tile.vector}"
+    kernel = source.kernel("norm/groups_backward.cu", f"rows_of_planes<{types}>")
+    numbers = (made.count, made.inner, share, made.groups, tile.rows, lanes, over)
+    partial = made.extra(0) if wanted else None
+    args = (*made.inputs, partial, made.output(0), *numbers)
+    step = Step(kernel, (cdiv(made.count, tile.rows),), (BLOCK,), args, tile.memory)
+    return _summed(made, shape, wanted, (step,))
+
+
+def _planes(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
     batch, channels = shape
     inner, planes, share = made.inner // made.vector, batch * channels, channels // made.groups
-    threads = BLOCK if inner > 32 else 1 << (inner - 1).bit_length()
+    threads = BLOCK if inner > LONG else min(32, 1 << (inner - 1).bit_length())
     dy, x, w, mean, rstd = made.inputs
     partial, name = made.extra(0), "norm/planes_backward.cu"
     ctype, of_weights = source.ctype(made.dtype), source.ctype(made.weight)
@@ -67,19 +131,38 @@ def _plan(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
     second = source.kernel(name, f"gradient<{ctype}, {of_weights}, {made.vector}>")
     parts = max(parts_of(made), 1)
     each = cdiv(share * inner, parts)
-    steps = [
+    steps = (
         Step(first, (cdiv(planes, BLOCK // threads),), (BLOCK,),
              (dy, x, mean, rstd, partial, planes, inner, share)),
         Step(second, (made.count * parts,), (BLOCK,),
              (dy, x, w, mean, rstd, partial, made.output(0), planes, inner, share, made.groups,
               parts, each)),
-    ]  # fmt: skip
-    if wanted:
-        kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{of_weights}>")
-        tiles = cdiv(channels, 32)
-        args = (partial, made.output(1), made.output(2), batch, channels, tiles)
-        steps.append(Step(kernel, (2 * tiles,), (BLOCK,), args))
-    return made.plan(*steps, scratch=(Buffer((2, *shape), torch.float32),))
+    )  # fmt: skip
+    return _summed(made, shape, wanted, steps, kept=True)
+
+
+def _summed(
+    made: Job, shape: tuple[int, ...], wanted: bool, steps: tuple[Step, ...], kept: bool = False
+) -> Plan:
+    """Adds the sums of planes over the batch; `kept`: they are there even if not wanted."""
+    batch, channels = shape
+    sums = Buffer((2, *shape), torch.float32)
+    if not wanted:
+        return made.plan(*steps, scratch=(sums,) if kept else ())
+    partial, scratch, tiles = made.extra(0), [sums], cdiv(channels, 32)
+    dw, db, blocks = made.output(1), made.output(2), batch
+    parts = min(cdiv(batch, SUMMED), cdiv(4 * made.request.target.sms, 2 * tiles))
+    if parts > 1:  # first over parts of the batch
+        kernel = source.kernel("norm/rows_backward.cu", "sum_partials<float>")
+        joined = made.extra(1)
+        more = Pointer(joined.number, 4 * parts * channels)
+        args = (partial, joined, more, batch, channels, tiles, cdiv(batch, parts))
+        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args))
+        scratch.append(Buffer((2, parts, channels), torch.float32))
+        partial, blocks = joined, parts
+    kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
+    args = (partial, dw, db, blocks, channels, tiles, blocks)
+    return made.plan(*steps, Step(kernel, (2 * tiles,), (BLOCK,), args), scratch=tuple(scratch))
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
     if x.numel == 0:
         zeros = [b._replace(zeroed=True) for b in outputs]
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(zeros)))]
-    rows = range(kind.tensors)
-    made = job(request, n, rows, range(kind.tensors, len(request.inputs)), outputs)
+    rows, weights = range(kind.tensors), range(kind.tensors, len(request.inputs))
+    made = job(request, n, rows, weights, outputs, gaps=True)
     return candidates(kind, saved, made)
 
 

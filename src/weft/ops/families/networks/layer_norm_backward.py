@@ -114,7 +114,7 @@ def _summed(
     tiles = cdiv(made.n, 32)
     kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
     dw, db = made.output(1), made.output(2) if centred else None
-    args = (made.extra(0), dw, db, blocks, made.n, tiles)
+    args = (made.extra(0), dw, db, blocks, made.n, tiles, blocks)
     step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args)
     partial = Buffer((2, blocks, made.n), torch.float32)
     return made.plan(*steps, step, scratch=(partial, *scratch))
