@@ -21,6 +21,7 @@ from weft import cache, tour
 from weft.cli import app, coverage
 from weft.device import driver, models
 from weft.ptx.isa import rows
+from weft.source import nvrtc
 
 SQUARE = """\
 template <class T> __global__ void square(const T* x, T* y) { y[0] = x[0] * x[0]; }
@@ -229,9 +230,10 @@ def test_doctor_is_well_here() -> None:
 
 
 def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:
-    """NVRTC's Python interface is hidden by a package of the same name that is empty."""
-    (tmp_path / "cuda").mkdir()
-    (tmp_path / "cuda" / "__init__.py").touch()
+    """NVRTC's library is hidden by an empty file, as an interrupted installation leaves it."""
+    library = tmp_path / nvrtc._WHEEL
+    library.parent.mkdir(parents=True)
+    library.touch()
     path = os.pathsep.join([str(tmp_path), str(Path(weft.__file__).parents[1])])
     done = subprocess.run(
         [sys.executable, "-m", "weft", "doctor"],

@@ -403,7 +403,7 @@ module = weft.load_ptx(head + ".global .b8 x[4294967296];")
 module.names"""
 NEEDS = {
     "to load NVRTC": (
-        "import weft.source.nvrtc, cuda.bindings.nvrtc",
+        "import weft.source.nvrtc",
         "weft.source.nvrtc.version()",
     ),
     "to load LLVM": ("import numpy", "import weft.device.jit"),

@@ -34,11 +34,14 @@ OPTIONS = (
     "-disable-machine-sink",
     "-disable-machine-licm",
     "-has-predecessor-max-steps=32",
+    "-grow-region-complexity-budget=1000",
     "-global-isel=0",
 )
 """Wide vectors make the machine schedulers quadratic, and sinking undoes the order of the code. All
 warps of a block run in one loop: what is moved out of it must be kept in memory meanwhile. In
-the long blocks of unrolled loops instruction selection asks for each load what comes before it. On
+the long blocks of unrolled loops instruction selection asks for each load what comes before it. The
+register allocator looks for a place to split each long live range among all blocks, which is
+quadratic in kernels with thousands of branches; in others it does not reach the budget. On
 AArch64 a draft would go through another instruction selection first, which gives up at vectors of
 32 lanes or puts all their constants at the function's start."""
 

@@ -1,15 +1,20 @@
 """Calls NVRTC, NVIDIA's runtime compiler, which needs neither a GPU nor a driver.
 
-`cuda.bindings` is imported at the first cache miss, because the import takes a tenth of a second.
+The library is loaded at the first cache miss and called through ctypes: to import `cuda.bindings`
+takes ten times as long as to load the library. NVRTC compiles in several threads at once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
+import os
 import re
+import sys
 from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import Any
 
 from weft import progress
 from weft.errors import CompileError
@@ -57,49 +62,76 @@ def compile(
 def _compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str]
 ) -> Compiled:
-    nvrtc = _library()
-    program = _check(nvrtc, nvrtc.nvrtcCreateProgram(_bytes(source), _bytes(name), 0, [], []))
+    library = _library()
+    program = c_void_p()
+    _check(library.nvrtcCreateProgram(byref(program), _bytes(source), _bytes(name), 0, None, None))
     try:
         for expression in expressions:
-            _check(nvrtc, nvrtc.nvrtcAddNameExpression(program, _bytes(expression)))
-        flags = [_bytes(option) for option in options]
+            _check(library.nvrtcAddNameExpression(program, _bytes(expression)))
+        flags = (c_char_p * len(options))(*map(_bytes, options))
         with progress.compiling(name):
-            (result,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-        if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise Refused(_text(nvrtc, program, "ProgramLog").strip() or result.name)
-        lowered = {
-            expression: _check(
-                nvrtc, nvrtc.nvrtcGetLoweredName(program, _bytes(expression))
-            ).decode()
-            for expression in expressions
-        }
-        log = _text(nvrtc, program, "ProgramLog")
+            status = library.nvrtcCompileProgram(program, len(options), flags)
+        if status != _SUCCESS:
+            raise Refused(_text(program, "ProgramLog").strip() or _error(status))
+        lowered = {expression: _lowered(program, expression) for expression in expressions}
+        log = _text(program, "ProgramLog")
         if "-dlto" in options:
-            return Compiled("", lowered, log, lto=_data(nvrtc, program, "LTOIR"))
-        ptx = _text(nvrtc, program, "PTX")
-        return Compiled(ptx, lowered, log, _data(nvrtc, program, "CUBIN"))
+            return Compiled("", lowered, log, lto=_data(program, "LTOIR"))
+        return Compiled(_text(program, "PTX"), lowered, log, _data(program, "CUBIN"))
     # NVRTC programs are not freed by Python.
     finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        library.nvrtcDestroyProgram(byref(program))
 
 
 def version() -> str:
     """The version of the library; `headers.wheels` knows it without loading the library."""
-    nvrtc = _library()
-    _, major, minor = nvrtc.nvrtcVersion()
-    return f"{major}.{minor}"
+    major, minor = c_int(), c_int()
+    _check(_library().nvrtcVersion(byref(major), byref(minor)))
+    return f"{major.value}.{minor.value}"
+
+
+_SUCCESS = 0
+_OUTPUTS = ("ProgramLog", "PTX", "CUBIN", "LTOIR")
+_NAME = "libnvrtc.so.13"
+_WHEEL = os.path.join("nvidia", "cu13", "lib", _NAME)
+"""Where the wheel has the library, in a folder of `sys.path`."""
+_PROGRAM, _OUT = c_void_p, POINTER(c_void_p)
+_FUNCTIONS: dict[str, list[type]] = {
+    "nvrtcVersion": [POINTER(c_int), POINTER(c_int)],
+    "nvrtcCreateProgram": [_OUT, c_char_p, c_char_p, c_int, c_void_p, c_void_p],
+    "nvrtcDestroyProgram": [_OUT],
+    "nvrtcAddNameExpression": [_PROGRAM, c_char_p],
+    "nvrtcCompileProgram": [_PROGRAM, c_int, POINTER(c_char_p)],
+    "nvrtcGetLoweredName": [_PROGRAM, c_char_p, POINTER(c_char_p)],
+    **{f"nvrtcGet{x}Size": [_PROGRAM, POINTER(c_size_t)] for x in _OUTPUTS},
+    **{f"nvrtcGet{x}": [_PROGRAM, c_char_p] for x in _OUTPUTS},
+}
 
 
 @functools.cache
-def _library() -> Any:
+def _library() -> ctypes.CDLL:
     try:
-        from cuda.bindings import nvrtc
-
-        nvrtc.nvrtcVersion()  # the first call loads the shared library
-    except (ImportError, OSError, RuntimeError, MemoryError) as error:
+        library = _loaded()
+        for name, arguments in _FUNCTIONS.items():
+            getattr(library, name).argtypes = arguments
+        library.nvrtcGetErrorString.restype = c_char_p
+    except (ImportError, OSError, RuntimeError, MemoryError, AttributeError) as error:
         needs = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
         raise unloadable("NVRTC (the CUDA C++ compiler)", error, needs) from error
-    return nvrtc
+    return library
+
+
+def _loaded() -> ctypes.CDLL:
+    """The library that the process has already, that of the wheel, or another that is installed."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(_NAME, os.RTLD_NOLOAD | os.RTLD_NOW)
+        for folder in sys.path:
+            if os.path.isfile(path := os.path.join(folder, _WHEEL)):
+                return ctypes.CDLL(path)
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    return ctypes.CDLL(load_nvidia_dynamic_lib("nvrtc").abs_path)
 
 
 def _bytes(text: str) -> bytes:
@@ -113,22 +145,33 @@ def _bytes(text: str) -> bytes:
         ) from None
 
 
-def _text(nvrtc: Any, program: Any, what: str) -> str:
-    return _data(nvrtc, program, what).rstrip(b"\0").decode("utf-8", "surrogateescape")
+def _text(program: c_void_p, output: str) -> str:
+    return _data(program, output).rstrip(b"\0").decode("utf-8", "surrogateescape")
 
 
-def _data(nvrtc: Any, program: Any, what: str) -> bytes:
+def _data(program: c_void_p, output: str) -> bytes:
     """Output of the program, by NVRTC's pair of size and data calls."""
-    size = _check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
-    buffer = bytearray(size)
-    if size:
-        _check(nvrtc, (*getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), None))
-    return bytes(buffer)
+    library, size = _library(), c_size_t()
+    _check(getattr(library, f"nvrtcGet{output}Size")(program, byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    if size.value:
+        _check(getattr(library, f"nvrtcGet{output}")(program, buffer))
+    return buffer.raw
 
 
-def _check(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
-    """The result of a call; raises Refused with NVRTC's error text."""
-    result, *values = answer
-    if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise Refused(nvrtc.nvrtcGetErrorString(result)[1].decode())
-    return values[0] if values else None
+def _lowered(program: c_void_p, expression: str) -> str:
+    """The mangled name of a name expression."""
+    name = c_char_p()
+    _check(_library().nvrtcGetLoweredName(program, _bytes(expression), byref(name)))
+    return (name.value or b"").decode()
+
+
+def _check(status: int) -> None:
+    """Raises Refused with NVRTC's error text."""
+    if status != _SUCCESS:
+        raise Refused(_error(status))
+
+
+def _error(status: int) -> str:
+    text: bytes = _library().nvrtcGetErrorString(status)
+    return text.decode()
