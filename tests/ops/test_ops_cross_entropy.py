@@ -133,6 +133,17 @@ def test_layouts() -> None:
         torch.testing.assert_close(weft.ops.cross_entropy(x, target.to(dtype)), loss)
 
 
+def test_long_rows_of_odd_stride() -> None:
+    """A half that is held in shared memory takes a word there."""
+    wide = torch.randn(2, 8_301, generator=torch.Generator().manual_seed(9)).bfloat16()
+    x = wide[:, :8_300].requires_grad_()
+    target = labels(x, 10)
+    with weft.sanitize():
+        (dx,) = torch.autograd.grad(weft.ops.cross_entropy(x, target), x)
+    *_, true_dx = both(x.detach(), target, {})
+    torch.testing.assert_close(dx, true_dx, rtol=1e-2, atol=1e-5, check_dtype=False)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_special_values(value: float) -> None:
     x = logits((4, 12), 10)

@@ -57,6 +57,11 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     return threads, held, max(0, cdiv(chunks, threads) - held)
 
 
+def packed_bytes(vector: int, itemsize: int) -> int:
+    """Bytes of a `Packed` vector (packed.cuh), which has whole words of 32 bits."""
+    return max(4, vector * itemsize)
+
+
 def parts_of(view: View, chunks: int, sms: int) -> int:
     """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
     wanted = cdiv(8 * sms, view.outer)

@@ -14,7 +14,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
-from weft.ops.rows import BLOCK, View, group, parts_of, view_of
+from weft.ops.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
 from weft.ops.target import Target
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -99,7 +99,7 @@ def _rows(
     kernel = source.kernel("softmax.cu", f"rows<{_vectors(view, out)}, {flags}>")
     block = 128 if threads <= 32 else threads
     grid = (cdiv(view.outer, block // threads),)
-    memory = shared * threads * max(4, view.vector * out.dtype.itemsize)
+    memory = shared * threads * packed_bytes(view.vector, out.dtype.itemsize)
     args = (x, Pointer(1), view.outer, view.n, view.stride)
     return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
 

@@ -19,7 +19,7 @@ from weft.ops.function import Definition
 from weft.ops.loss.classes import Call, call_of, check, label_shape
 from weft.ops.loss.scale import scale_unless_one
 from weft.ops.plan import Buffer, Layout, Plan, Step
-from weft.ops.rows import BLOCK, View, group, parts_of, view_of
+from weft.ops.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
 
 FILE = "loss/cross_entropy.cu"
 HELD, SHARED = 8, 12
@@ -135,7 +135,7 @@ def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Pla
     groups = max(1, cdiv(v.outer, block // threads))
     blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
     kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
-    memory = shared * threads * v.vector * call.itemsize
+    memory = shared * threads * packed_bytes(v.vector, call.itemsize)
     # Blocks that have one long row each leave the sum of the losses to a launch of its own.
     apart = threads >= 512 and v.outer > 1 and call.loss is not None and call.reduction > 0
     loss, partials, gradient, counter = call.results(v.outer if apart else blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from typing import Any
 
@@ -60,6 +61,9 @@ def _batch(rng: random.Random, most: int) -> Call:
 
 def _group(rng: random.Random, most: int) -> Call:
     x = _images(rng, most)
+    images, channels, *sides = x.shape
+    if channels * math.prod(sides) < LEAST:
+        x = dataclasses.replace(x, shape=(images, LEAST, *sides))
     divisors = [d for d in range(1, min(64, x.shape[1]) + 1) if x.shape[1] % d == 0]
     size = max(1, LEAST // max(1, x.shape[-1] if len(x.shape) == 4 else 1))
     groups = rng.choice([d for d in divisors if x.shape[1] // d >= size] or [1])
