@@ -46,10 +46,13 @@ class Pointer(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """A kernel argument: the address of `COUNTERS` 32-bit zeros.
+    """A kernel argument: the address of `COUNTERS` 32-bit zeros, plus `offset` bytes.
 
-    Launches of one stream share them, so a kernel must reset them to zero.
+    Launches of one stream share them, so a kernel must reset them to zero. `PARTIALS` bytes follow,
+    whose contents are undefined at the start of a kernel: see `partials`.
     """
+
+    offset: int = 0
 
 
 class Word(NamedTuple):
@@ -70,6 +73,7 @@ class Constant(NamedTuple):
 
 
 COUNTERS = 1024
+PARTIALS = 32 * 1024
 Argument = Pointer | Counters | Constant | Word | int | float | bytes | None
 """None is a null pointer, bytes are a struct."""
 Dim = tuple[int, ...]
@@ -134,6 +138,14 @@ def layout(tensor: torch.Tensor) -> Layout:
     address = tensor.data_ptr() % 16
     aligned = address & -address if address else 16
     return Layout(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), aligned)
+
+
+def partials(size: int) -> Counters | None:
+    """Memory for so many bytes that the kernels of a call share; None if there is too little.
+
+    It costs the call no allocation, but a call has it only once.
+    """
+    return Counters(4 * COUNTERS) if size <= PARTIALS else None
 
 
 def result(values: list[Any]) -> Any:

@@ -17,6 +17,7 @@ from weft.device.base import LaunchConfig, PreparedLaunch
 from weft.device.gpu.addressed_launch import Launch, addressed
 from weft.ops.plan import (
     COUNTERS,
+    PARTIALS,
     Argument,
     Buffer,
     Constant,
@@ -46,7 +47,7 @@ def _simulated(plan: Plan, count: int) -> Run:
         tensors = [*inputs, *map(_allocate, plan.outputs), *map(_allocate, plan.scratch)]
         memory = [None if t is None else span(t) for t in tensors]
         # New zeros for each call: kernels of two threads must not share them.
-        zeros = torch.zeros(COUNTERS, dtype=torch.int32)
+        zeros = _cleared(torch.device("cpu"))
         for step in plan.steps:
             launch = step.kernel[step.grid, step.block, step.shared]
             launch(*(_value(argument, memory, words, zeros) for argument in step.args))
@@ -70,7 +71,9 @@ def span(tensor: torch.Tensor) -> torch.Tensor:
 
 def _value(argument: Any, memory: Sequence[Any], words: Sequence[int], zeros: torch.Tensor) -> Any:
     if isinstance(argument, Counters):
-        return zeros
+        # Partial results are numbers, for the check of a kernel's arguments.
+        later = zeros[argument.offset // zeros.itemsize :]
+        return later.view(torch.float32) if argument.offset else zeros
     if isinstance(argument, Word):
         return words[argument.number]
     if isinstance(argument, Constant):
@@ -154,7 +157,7 @@ def _open(argument: Any) -> int | None:
 
 def _address(argument: Any, names: Sequence[str]) -> str:
     if isinstance(argument, Counters):
-        return "counts"
+        return f"counts + {argument.offset}" if argument.offset else "counts"
     if isinstance(argument, Word):
         return f"w{argument.number}"
     if isinstance(argument, Constant):
@@ -211,10 +214,17 @@ def counters(device: torch.device) -> int:
     streams. Their memory may be reused at once, because the graph keeps stream order.
     """
     if torch.cuda.is_current_stream_capturing():
-        return int(torch.zeros(COUNTERS, dtype=torch.int32, device=device).data_ptr())
+        return int(_cleared(device).data_ptr())
     number = device.index or 0
     key = (number, torch._C._cuda_getCurrentRawStream(number))
     zeros = _SHARED_COUNTERS.get(key)
     if zeros is None:
-        zeros = _SHARED_COUNTERS[key] = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+        zeros = _SHARED_COUNTERS[key] = _cleared(device)
     return int(zeros.data_ptr())
+
+
+def _cleared(device: torch.device) -> torch.Tensor:
+    """Counters that are zero, and memory for partial results after them."""
+    made = torch.empty(COUNTERS + PARTIALS // 4, dtype=torch.int32, device=device)
+    made[:COUNTERS].zero_()
+    return made

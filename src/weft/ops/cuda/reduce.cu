@@ -1,210 +1,30 @@
 // Reductions along the last dimension of [rows, n], and along the middle one of [outer, n, inner].
-//
-// An operation is a struct: State holds what is known of some elements, `none` of no element, `add` takes one more,
-// `join` unites two states and `finish` gives the result. States are joined in a fixed order: results do not depend on timing.
+// States are joined in a fixed order: results do not depend on timing.
 #include "last.cuh"
-#include "operations.cuh"
+#include "quotient.cuh"
+#include "reduce.cuh"
 #include "vector.cuh"
 
-template <class C> struct Mean : Sum<C> {
-    static __device__ C finish(C s, double n) { return s / C(n); }
-};
-// The first of equal elements; the first NaN if there is one.
-template <class C> struct Found {
-    C value;
-    long long at;
-};
-template <class C> struct ArgMax {
-    using State = Found<C>;
-    static __device__ State none() { return {least<C>(), 0x7fffffffffffffffll}; }
-    static __device__ State join(State a, State b) {
-        bool nan_a = is_nan(a.value), nan_b = is_nan(b.value);
-        bool first = nan_a != nan_b ? nan_a : nan_a || a.value == b.value ? a.at < b.at : a.value > b.value;
-        return first ? a : b;
-    }
-    static __device__ void add(State& s, C x, long long at) { s = join(s, {x, at}); }
-    static __device__ long long finish(State s, double) { return s.at; }
-};
-template <class C> struct ArgMin : ArgMax<C> {
-    using State = Found<C>;
-    static __device__ State none() { return {greatest<C>(), 0x7fffffffffffffffll}; }
-    static __device__ State join(State a, State b) {
-        bool nan_a = is_nan(a.value), nan_b = is_nan(b.value);
-        bool first = nan_a != nan_b ? nan_a : nan_a || a.value == b.value ? a.at < b.at : a.value < b.value;
-        return first ? a : b;
-    }
-    static __device__ void add(State& s, C x, long long at) { s = join(s, {x, at}); }
-};
-template <class C> struct Norm1 : Sum<C> {
-    static __device__ void add(C& s, C x, long long) { s += x < 0 ? -x : x; }
-};
-template <class C> struct Norm2 : Sum<C> {
-    static __device__ void add(C& s, C x, long long) { s += x * x; }
-    static __device__ C finish(C s, double) { return sqrt(s); }
-};
-template <class C> struct NormInf : Max<C> {
-    static __device__ C none() { return 0; }
-    static __device__ void add(C& s, C x, long long) { s = Max<C>::join(s, x < 0 ? -x : x); }
-};
-// The mean and the sum of squared differences from it, element by element (Welford 1962); states are joined as Chan,
-// Golub and LeVeque do. Its error does not grow with the mean, nor with how far the first elements are from it.
-template <class C> struct Moments {
-    C count, mean, squares;
-};
-__device__ inline float reciprocal(float x) { return __fdividef(1, x); }  // of a small integer
-__device__ inline double reciprocal(double x) { return 1 / x; }
-template <class C> struct Var {
-    using State = Moments<C>;
-    static __device__ State none() { return {0, 0, 0}; }
-    static __device__ void add(State& s, C x, long long) {
-        C d = x - s.mean;
-        s.count += 1, s.mean += d * reciprocal(s.count), s.squares += d * (x - s.mean);
-    }
-    static __device__ State join(State a, State b) {
-        if (b.count == 0) return a;
-        if (a.count == 0) return b;
-        C n = a.count + b.count, d = b.mean - a.mean, part = b.count / n;
-        return {n, a.mean + d * part, a.squares + b.squares + d * d * a.count * part};
-    }
-    // `less` is the number of elements less the correction; 0 or less gives NaN or infinity, as in torch.
-    static __device__ C finish(State s, double less) { return s.squares / C(less > 0 ? less : 0); }
-};
-template <class C> struct Any {
-    using State = int;
-    static __device__ State none() { return 0; }
-    static __device__ void add(State& s, C x, long long) { s |= x != 0; }
-    static __device__ State join(State a, State b) { return a | b; }
-    static __device__ bool finish(State s, double) { return s; }
-};
-template <class C> struct All {
-    using State = int;
-    static __device__ State none() { return 1; }
-    static __device__ void add(State& s, C x, long long) { s &= x != 0; }
-    static __device__ State join(State a, State b) { return a & b; }
-    static __device__ bool finish(State s, double) { return s; }
-};
-template <class C> struct Count {
-    using State = long long;
-    static __device__ State none() { return 0; }
-    static __device__ void add(State& s, C x, long long) { s += x != 0; }
-    static __device__ State join(State a, State b) { return a + b; }
-    static __device__ long long finish(State s, double) { return s; }
-};
-
-// A state of another lane, word by word.
-template <class S>
-__device__ S from_lane(S s, int d) {
-    static_assert(sizeof(S) % 4 == 0, "whole words");
-    int words[sizeof(S) / 4];
-    memcpy(words, &s, sizeof(S));
-#pragma unroll
-    for (int i = 0; i < int(sizeof(S) / 4); i++) words[i] = __shfl_down_sync(~0u, words[i], d);
-    memcpy(&s, words, sizeof(S));
-    return s;
-}
-
-// The state of a group of G threads, in its first thread. All threads of the block take part.
-template <int G, class Op>
-__device__ typename Op::State across(typename Op::State s) {
-    using State = typename Op::State;
-    constexpr int LANES = G < 32 ? G : 32;
-#pragma unroll
-    for (int d = LANES / 2; d > 0; d /= 2) s = Op::join(s, from_lane(s, d));
-    if constexpr (G > 32) {
-        __shared__ State part[G / 32];
-        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
-        __syncthreads();
-        s = threadIdx.x % 32 < G / 32 ? part[threadIdx.x % 32] : Op::none();
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2) s = Op::join(s, from_lane(s, d));
-        __syncthreads();
-    }
-    return s;
-}
-
-// G threads reduce a row, or a part of it; the last block of a row joins the parts.
-// `each` is the number of vectors in a part, `scale` what `finish` needs.
-template <class T, class C, class O, template <class> class Operation, int V, int G>
-__global__ void __launch_bounds__(256) rows(const T* x, O* y, void* found, int* counters, long long count, long long n,
-                                            long long stride, int parts, long long each, double scale) {
-    using Op = Operation<C>;
-    using State = typename Op::State;
-    long long row = blockIdx.x / parts * (long long)(256 / G) + threadIdx.x / G;
-    int part = blockIdx.x % parts, t = threadIdx.x % G;
-    bool there = row < count;
-    const T* p = x + row * stride;
-    int lead = there ? int(reinterpret_cast<size_t>(p) / sizeof(T) % V) : 0;
-    long long chunks = there ? (n + lead + V - 1) / V : 0, end = min(chunks, (part + 1) * each);
-    constexpr int TURNS = 4;  // states that are independent of each other: additions of one do not wait for another
-    State s[TURNS];
-#pragma unroll
-    for (int u = 0; u < TURNS; u++) s[u] = Op::none();
-    auto take = [&](State& state, long long chunk) {
-        long long at = chunk * V - lead;
-        if (at >= 0 && at + V <= n) {
-            Vector<T, V> v = load<V>(p + at);
-#pragma unroll
-            for (int j = 0; j < V; j++) Op::add(state, to<C>(v[j]), at + j);
-        } else {
-#pragma unroll
-            for (int j = 0; j < V; j++)
-                if (at + j >= 0 && at + j < n) Op::add(state, to<C>(p[at + j]), at + j);
-        }
-    };
-    long long c = part * each + t;
-    for (; c + (TURNS - 1) * G < end; c += TURNS * G)
-#pragma unroll
-        for (int u = 0; u < TURNS; u++) take(s[u], c + u * G);
-    for (; c < end; c += G) take(s[0], c);
-    State all = across<G, Op>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])));
-    if (parts > 1) {  // then G is 256
-        State* states = static_cast<State*>(found) + row * parts;
-        if (threadIdx.x == 0) states[part] = all;
-        if (!is_last(counters + row, parts)) return;
-        all = Op::none();
-        for (int i = threadIdx.x; i < parts; i += 256) all = Op::join(all, states[i]);
-        all = across<G, Op>(all);
-    }
-    if (there && t == 0) y[row] = to<O>(Op::finish(all, scale));
-}
-
-// Rows of a few neighbours: a block reads 256 rows as they are in memory, in vectors of V, and a thread has a row.
-template <class T, class C, class O, template <class> class Operation, int V>
-__global__ void __launch_bounds__(256) short_rows(const T* x, O* y, long long count, int n, double scale) {
-    using Op = Operation<C>;
-    extern __shared__ __align__(16) char memory[];
-    T* kept = reinterpret_cast<T*>(memory);
-    long long first = blockIdx.x * 256ll;
-    int rows = int(min(count - first, 256ll)), all = rows * n;
-    const T* p = x + first * n;
-#pragma unroll 4
-    for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(kept + i, load<V>(p + i));
-    for (int i = all / V * V + threadIdx.x; i < all; i += 256) kept[i] = p[i];
-    __syncthreads();
-    if (threadIdx.x >= rows) return;
-    typename Op::State s = Op::none();
-#pragma unroll 4
-    for (int i = 0; i < n; i++) Op::add(s, to<C>(kept[threadIdx.x * n + i]), i);
-    y[first + threadIdx.x] = to<O>(Op::finish(s, scale));
-}
-
-// Where the elements of [outer, n, inner] and the results are: in planes of rows, or along any dimensions.
+// Where the elements of [outer, n, inner] and the results are: in planes of rows, or along any dimensions. A `line` is a row of
+// neighbours, where inner is 1.
 struct Planes {
     long long outer_stride, row_stride, outer_result, inner_result;
+    __device__ long long line(long long outer) const { return outer * outer_stride; }
+    __device__ long long line_result(long long outer) const { return outer * outer_result; }
     __device__ long long column(long long outer, long long at) const { return outer * outer_stride + at; }
     __device__ long long row(long long i) const { return i * row_stride; }
     __device__ long long result(long long outer, long long at) const { return outer * outer_result + at * inner_result; }
-    __device__ bool dense() const { return inner_result == 1; }
+    __device__ long long beside() const { return inner_result; }
 };
 struct Dims {
     int rank;
-    unsigned size[5];
+    int size[5], magic[5], shift[5];
     long long stride[5];
 
-    __device__ long long at(unsigned i) const {
+    __device__ long long at(int i) const {
         long long sum = 0;
         for (int d = rank - 1; d > 0; d--) {
-            unsigned next = i / size[d];
+            int next = quotient(i, magic[d], shift[d]);
             sum += (i - next * size[d]) * stride[d];
             i = next;
         }
@@ -213,16 +33,127 @@ struct Dims {
 };
 struct Strided {
     Dims kept, reduced, written;  // `kept` in x is `written` in y
-    __device__ long long column(long long, long long at) const { return kept.at(unsigned(at)); }
-    __device__ long long row(long long i) const { return reduced.at(unsigned(i)); }
-    __device__ long long result(long long, long long at) const { return written.at(unsigned(at)); }
-    __device__ bool dense() const { return false; }
+    __device__ long long line(long long at) const { return kept.at(int(at)); }
+    __device__ long long line_result(long long at) const { return written.at(int(at)); }
+    __device__ long long column(long long, long long at) const { return kept.at(int(at)); }
+    __device__ long long row(long long i) const { return reduced.at(int(i)); }
+    __device__ long long result(long long, long long at) const { return written.at(int(at)); }
+    __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };
 
-// Along the middle of [outer, n, inner]: a block takes `width` groups of V neighbours of `inner`, with 256 / width
-// threads for each. Neighbouring threads take neighbours of `inner`, or with ALONG neighbours of n.
-template <class T, class C, class O, template <class> class Operation, int V, class Place, bool ALONG>
-__global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, Place place, long long n,
+// G threads reduce a row of neighbours, or a part of it; the last block of a row joins the parts.
+// `each` is the number of vectors in a part, `scale` what `finish` needs.
+template <class T, class C, class O, template <class> class Operation, int V, int G, class Place>
+__global__ void __launch_bounds__(G < 256 ? 256 : G)
+    rows(const T* x, O* y, void* found, int* counters, const Place place, long long count, long long n, int parts,
+         long long each, double scale) {
+    using Op = Operation<C>;
+    using State = typename Op::State;
+    constexpr int BLOCK = G < 256 ? 256 : G;
+    long long row = blockIdx.x / parts * (long long)(BLOCK / G) + threadIdx.x / G;
+    int part = blockIdx.x % parts, t = threadIdx.x % G;
+    bool there = row < count;
+    const T* p = x + (there ? place.line(row) : 0);
+    int lead = there ? int(reinterpret_cast<size_t>(p) / sizeof(T) % V) : 0;
+    long long length = there ? n : 0, whole = (length + lead) / V, begin = part * each, end = min(whole, begin + each);
+    constexpr int TURNS = 4;  // states that are independent of each other: additions of one do not wait for another
+    State s[TURNS];
+#pragma unroll
+    for (int u = 0; u < TURNS; u++) s[u] = Op::none();
+    // The elements before the first whole vector, and behind the last one.
+    if (part == 0 && lead > 0)
+        for (long long at = t; at < min((long long)(V - lead), length); at += G) Op::add(s[0], to<C>(p[at]), at);
+    if (part == parts - 1 && (whole > 0 || lead == 0))
+        for (long long at = whole * V - lead + t; at < length; at += G) Op::add(s[1], to<C>(p[at]), at);
+    // All loads of a turn are issued before the first addition.
+    for (long long c = max(begin, lead > 0 ? 1ll : 0ll) + t; c < end; c += TURNS * G) {
+        Vector<T, V> v[TURNS];
+#pragma unroll
+        for (int u = 0; u < TURNS; u++)
+            if (c + u * G < end) v[u] = load<V>(p + ((c + u * G) * V - lead));
+#pragma unroll
+        for (int u = 0; u < TURNS; u++)
+            if (c + u * G < end)
+#pragma unroll
+                for (int j = 0; j < V; j++) Op::add(s[u], to<C>(v[u][j]), (c + u * G) * V - lead + j);
+    }
+    State all = across<G, Op>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])));
+    if (parts > 1) {  // then G is 256
+        State* states = static_cast<State*>(found) + row * parts;
+        if (threadIdx.x == 0) states[part] = all;
+        if (!is_last(counters + row, parts)) return;
+        all = Op::none();
+        for (int i = threadIdx.x; i < parts; i += BLOCK) all = Op::join(all, states[i]);
+        all = across<G, Op>(all);
+    }
+    if (there && t == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
+}
+
+// Rows of N neighbours without gaps, which are a part of a vector: a thread reads VECTORS vectors, 256 apart.
+template <class T, class C, class O, template <class> class Operation, int V, int N, int VECTORS>
+__global__ void __launch_bounds__(256) vector_rows(const T* x, O* y, long long count, double scale) {
+    using Op = Operation<C>;
+    constexpr int ROWS = V / N;
+    long long first = (blockIdx.x * (256ll * VECTORS) + threadIdx.x) * ROWS;
+    Vector<T, V> v[VECTORS];
+#pragma unroll
+    for (int u = 0; u < VECTORS; u++) {
+        long long row = first + u * (256 * ROWS);
+        if (row + ROWS <= count) v[u] = load<V>(x + row * N);
+        else  // the last rows
+            for (int i = 0; i < (count - row) * N; i++) v[u][i] = x[row * N + i];
+    }
+#pragma unroll
+    for (int u = 0; u < VECTORS; u++) {
+        long long row = first + u * (256 * ROWS);
+        Vector<O, ROWS> results;
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            typename Op::State s = Op::none();
+#pragma unroll
+            for (int j = 0; j < N; j++) Op::add(s, to<C>(v[u][k * N + j]), j);
+            results[k] = to<O>(Op::finish(s, scale));
+        }
+        if (row + ROWS <= count) store_whole(y + row, results);
+        else
+            for (int k = 0; k < count - row; k++) y[row + k] = results[k];
+    }
+}
+
+// Small planes of n x inner neighbours without gaps: a block reads `planes` of them as they are in memory, in vectors of V, and
+// D threads have a column.
+template <class T, class C, class O, template <class> class Operation, int V, int D>
+__global__ void __launch_bounds__(256) small_planes(const T* x, O* y, const Planes place, long long outer, int n, int inner,
+                                                    int planes, double scale) {
+    using Op = Operation<C>;
+    extern __shared__ __align__(16) char memory[];
+    T* kept = reinterpret_cast<T*>(memory);
+    long long first = blockIdx.x * (long long)planes;
+    int size = n * inner, there = int(min(outer - first, (long long)planes)), all = there * size;
+    const T* p = x + first * size;
+#pragma unroll 4
+    for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(kept + i, load<V>(p + i));
+    for (int i = all / V * V + threadIdx.x; i < all; i += 256) kept[i] = p[i];
+    __syncthreads();
+    int t = threadIdx.x % D;
+    for (int k = threadIdx.x / D; k - threadIdx.x / D < there * inner; k += 256 / D) {
+        int plane = inner == 1 ? k : k / inner, column = k - plane * inner;
+        bool mine = plane < there;
+        typename Op::State s = Op::none();
+        if (mine)
+#pragma unroll 4
+            for (int i = t; i < n; i += D) Op::add(s, to<C>(kept[plane * size + i * inner + column]), i);
+        s = across<D, Op>(s);
+        if (mine && t == 0) y[place.result(first + plane, column)] = to<O>(Op::finish(s, scale));
+    }
+}
+
+// Along the middle of [outer, n, inner]: a block takes U x `width` groups of V neighbours of `inner`, with 256 / width threads
+// for each. Neighbouring threads take neighbours of `inner`, or with ALONG neighbours of n; the U groups of a thread are `width`
+// groups apart, so that those of a block are neighbours too. The loads of TURNS rows are issued before the first addition.
+template <class T, class C, class O, template <class> class Operation, int V, int U, int TURNS, class Place,
+          bool ALONG>
+__global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
                                                long long inner, int width, long long tiles, int parts, long long each,
                                                double scale) {
     using Op = Operation<C>;
@@ -233,58 +164,86 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
     int deep = 256 / width;
     int w = ALONG ? threadIdx.x / deep : threadIdx.x % width, t = ALONG ? threadIdx.x % deep : threadIdx.x / width;
     int next = ALONG ? 1 : width;  // from a thread of a column to the next one
-    long long column = (tile % tiles * width + w) * V;
-    bool there = t < deep && w < width && column < inner;
-    State s[V];
+    bool works = t < deep && w < width;
+    long long column[U];
+    const T* p[U];
+    bool there[U];
+    State s[U][V];
 #pragma unroll
-    for (int j = 0; j < V; j++) s[j] = Op::none();
-    if (there) {
-        const T* p = x + place.column(outer, column);
-#pragma unroll 4
-        for (long long i = part * each + t; i < min(n, (part + 1) * each); i += deep) {
-            Vector<T, V> v = load<V>(p + place.row(i));
+    for (int u = 0; u < U; u++) {
+        column[u] = (tile % tiles * width * U + u * width + w) * V, there[u] = works && column[u] < inner;
+        p[u] = x + (there[u] ? place.column(outer, column[u]) : 0);
 #pragma unroll
-            for (int j = 0; j < V; j++) Op::add(s[j], to<C>(v[j]), i);
-        }
+        for (int j = 0; j < V; j++) s[u][j] = Op::none();
     }
-    auto united = [&]() {  // the lower half of the threads of a column takes over the upper half, until one is left
+    long long end = min(n, (part + 1) * each);
+    if (there[0])
+        for (long long i = part * each + t; i < end; i += deep * TURNS) {
+            Vector<T, V> v[TURNS][U];
+#pragma unroll
+            for (int k = 0; k < TURNS; k++)
+                if (i + k * deep < end) {
+                    long long row = place.row(i + k * deep);
+#pragma unroll
+                    for (int u = 0; u < U; u++)
+                        if (there[u]) v[k][u] = load<V>(p[u] + row);
+                }
+#pragma unroll
+            for (int k = 0; k < TURNS; k++)
+#pragma unroll
+                for (int u = 0; u < U; u++)
+                    if (i + k * deep < end && there[u])
+#pragma unroll
+                        for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
+        }
+    auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper half, until one is left
         for (int left = deep; left > 1; left = (left + 1) / 2) {
             int half = (left + 1) / 2;
-            if (there && t >= half && t < left)
+            if (there[u] && t >= half && t < left)
 #pragma unroll
-                for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[j];
+                for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[u][j];
             __syncthreads();
-            if (there && t + half < left)
+            if (there[u] && t + half < left)
 #pragma unroll
-                for (int j = 0; j < V; j++) s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * next]);
+                for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
             __syncthreads();
         }
     };
-    united();
-    if (parts > 1) {
-        State* states = static_cast<State*>(found) + outer * parts * inner + column;
-        if (there && t == 0)
 #pragma unroll
-            for (int j = 0; j < V; j++) states[part * inner + j] = s[j];
+    for (int u = 0; u < U; u++) united(u);
+    if (parts > 1) {
+        State* states = static_cast<State*>(found) + outer * parts * inner;
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (there[u] && t == 0)
+#pragma unroll
+                for (int j = 0; j < V; j++) states[part * inner + column[u] + j] = s[u][j];
         if (!is_last(counters + tile, parts)) return;
 #pragma unroll
-        for (int j = 0; j < V; j++) s[j] = Op::none();
-        if (there)
-            for (int i = t; i < parts; i += deep)
+        for (int u = 0; u < U; u++) {
 #pragma unroll
-                for (int j = 0; j < V; j++) s[j] = Op::join(s[j], states[i * inner + j]);
-        united();
-    }
-    if (!there || t > 0) return;
-    Vector<O, V> results;
+            for (int j = 0; j < V; j++) s[u][j] = Op::none();
+            if (there[u])
+                for (int i = t; i < parts; i += deep)
 #pragma unroll
-    for (int j = 0; j < V; j++) results[j] = to<O>(Op::finish(s[j], scale));
-    if (place.dense()) {  // neighbours of `inner` are neighbours in y
-        store_whole(y + place.result(outer, column), results);
-        return;
+                    for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], states[i * inner + column[u] + j]);
+            united(u);
+        }
     }
 #pragma unroll
-    for (int j = 0; j < V; j++) y[place.result(outer, column + j)] = results[j];
+    for (int u = 0; u < U; u++) {
+        if (!there[u] || t > 0) continue;
+        Vector<O, V> results;
+#pragma unroll
+        for (int j = 0; j < V; j++) results[j] = to<O>(Op::finish(s[u][j], scale));
+        O* to_results = y + place.result(outer, column[u]);
+        if (place.beside() == 1) {  // neighbours of `inner` are neighbours in y
+            store_whole(to_results, results);
+            continue;
+        }
+#pragma unroll
+        for (int j = 0; j < V; j++) to_results[j * place.beside()] = results[j];
+    }
 }
 
 // Columns of [n, inner] without gaps, whose rows are no whole vectors: `fold` rows together are. A thread reads vectors at a

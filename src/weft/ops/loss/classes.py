@@ -85,9 +85,9 @@ class Call:
 
     def results(self, blocks: int) -> tuple[Argument, ...]:
         """The arguments for results: the loss, partial sums, the gradient, and a counter."""
-        partials = None
+        partials: Argument = None
         if self.loss is not None and self.reduction and blocks > 1:
-            partials = self.tensors.buffer(Buffer((blocks, 2), torch.float32))
+            partials = self.tensors.shared(blocks)
         return self.loss, partials, self.gradient, Counters()
 
     def _total(self) -> Argument:
@@ -96,7 +96,7 @@ class Call:
             return None
         total = self.tensors.buffer(Buffer((1,), torch.float32))
         blocks = min(self.tensors.request.target.sms, cdiv(self.count, 16 * BLOCK))
-        partials = self.tensors.buffer(Buffer((blocks, 2), torch.float32))
+        partials = self.tensors.shared(blocks)
         args = (self.target, self.weight, partials, total, Counters(), self.problem)
         kernel = self.kernel("total_weight")
         self.tensors.steps.append(Step(kernel, (blocks,), (BLOCK,), args))

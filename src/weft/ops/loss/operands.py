@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
+
 from weft.ops.choose import Request
 from weft.ops.copies import contiguous
-from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step, partials
 
 
 @dataclass
@@ -32,6 +34,11 @@ class Operands:
         """A new scratch buffer."""
         self.scratch.append(buffer)
         return Pointer(len(self.request.inputs) + len(self.outputs) + len(self.scratch) - 1)
+
+    def shared(self, blocks: int) -> Argument:
+        """Memory for two numbers of each block, which the last block joins."""
+        kept = partials(8 * blocks)
+        return self.buffer(Buffer((blocks, 2), torch.float32)) if kept is None else kept
 
     def dense(self, number: int) -> tuple[Argument, Layout | None]:
         """An input as a contiguous tensor, copied if needed; nothing if it was omitted."""

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
@@ -121,10 +119,8 @@ def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
 def _losses(call: _Call) -> Plan:
     reduced = call.request.options["reduction"] != "none"
     kernel = call.kernel("losses", reduced)
-    partials: Argument = None
-    if reduced and call.blocks > 1:
-        partials = call.tensors.buffer(Buffer((call.blocks, 2), torch.float32))
-    args = (*call.inputs, call.tensors.output(0), partials, Counters(), call.problem)
+    shared = call.tensors.shared(call.blocks) if reduced and call.blocks > 1 else None
+    args = (*call.inputs, call.tensors.output(0), shared, Counters(), call.problem)
     return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
 
 

@@ -70,7 +70,7 @@ def _kernel(step: Step, device: torch.device, words: Sequence[int]) -> Row | Non
         if isinstance(argument, Pointer):
             addresses.append((at, argument.number, argument.offset))
         elif isinstance(argument, Counters):
-            addresses.append((at, _COUNTERS, 0))
+            addresses.append((at, _COUNTERS, argument.offset))
         elif isinstance(argument, Constant):
             struct.pack_into("<Q", params, at, runner.constant(argument, device).data_ptr())
         elif isinstance(argument, Word):

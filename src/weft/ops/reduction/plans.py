@@ -7,49 +7,71 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Request
-from weft.ops.plan import Argument, Buffer, Counters, Plan, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Counters, Plan, Pointer, Step, partials
+from weft.ops.reduction.model import BLOCK
 from weft.ops.reduction.row import NORMS, Row, computed
 from weft.ops.reduction.views import View, Walks
 
-BLOCK = 256
-"""Threads of a block."""
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations that need more than 8 bytes."""
 
 
 def reduced(
     row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
-    vector: int, threads: int, parts: int, walks: Walks | None = None,
+    vector: int, threads: int, parts: int, walks: Walks | None = None, beside: int = 1,
 ) -> Plan:  # fmt: skip
     types, scale = _types(row, request, out), _scale(row, request, view.n)
-    scratch, partials = _partials(row, request, view, x, parts)
+    scratch, shared = _partials(row, request, view, x, parts)
+    place, where = ("Strided", walks.packed()) if walks else ("Planes", view.packed)
     args: tuple[Argument, ...]
-    if view.inner == 1 and view.row_stride == 1 and walks is None:
-        each = cdiv(cdiv(view.n, vector) + 1, parts)
-        kernel = source.kernel("reduce.cu", f"rows<{types}, {vector}, {threads}>")
-        grid = (cdiv(view.outer, BLOCK // threads) * parts,)
-        args = (x, Pointer(1), *partials, view.outer, view.n, view.outer_stride, parts, each,
-                scale)  # fmt: skip
+    if view.inner == 1 and view.row_stride == 1:
+        each, block = cdiv(cdiv(view.n, vector) + 1, parts), max(BLOCK, threads)
+        kernel = source.kernel("reduce.cu", f"rows<{types}, {vector}, {threads}, {place}>")
+        grid = cdiv(view.outer, block // threads) * parts
+        args = (x, Pointer(1), *shared, where, view.outer, view.n, parts, each, scale)
     else:
-        tiles = cdiv(view.inner // vector, threads)
-        place = "Strided" if walks else "Planes"
+        tiles, block = cdiv(view.inner // vector, threads * beside), BLOCK
+        loaded = beside * vector * request.first.itemsize
         along = str(walks is not None and walks.along).lower()
-        kernel = source.kernel("reduce.cu", f"columns<{types}, {vector}, {place}, {along}>")
-        grid = (view.outer * tiles * parts,)
-        where = walks.packed() if walks else view.packed
-        args = (x, Pointer(1), *partials, where, view.n, view.inner, threads, tiles, parts,
+        kernel = source.kernel(
+            "reduce.cu", f"columns<{types}, {vector}, {beside}, {turns(loaded)}, {place}, {along}>"
+        )
+        grid = view.outer * tiles * parts
+        args = (x, Pointer(1), *shared, where, view.n, view.inner, threads, tiles, parts,
                 cdiv(view.n, parts), scale)  # fmt: skip
-    return Plan((*before, Step(kernel, grid, (BLOCK,), args)), (out,), scratch)
+    return Plan((*before, Step(kernel, (grid,), (block,), args)), (out,), scratch)
 
 
-def short_rows(
+def turns(loaded: int) -> int:
+    """Rows that a thread of `columns` loads before it adds them, with so many bytes of each."""
+    return 8 if loaded <= 4 else 4 if loaded <= 16 else 2
+
+
+VECTORS = 4
+"""Vectors that a thread of `vector_rows` has in flight."""
+
+
+def vector_rows(
     row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int,
 ) -> Plan:  # fmt: skip
-    kernel = source.kernel("reduce.cu", f"short_rows<{_types(row, request, out)}, {vector}>")
-    args = (x, Pointer(1), view.outer, view.n, _scale(row, request, view.n))
-    memory = BLOCK * view.n * request.first.itemsize
-    step = Step(kernel, (cdiv(view.outer, BLOCK),), (BLOCK,), args, memory)
+    types = f"{_types(row, request, out)}, {vector}, {view.n}, {VECTORS}"
+    kernel = source.kernel("reduce.cu", f"vector_rows<{types}>")
+    args = (x, Pointer(1), view.outer, _scale(row, request, view.n))
+    grid = cdiv(view.outer, BLOCK * VECTORS * vector // view.n)
+    return Plan((*before, Step(kernel, (grid,), (BLOCK,), args)), (out,))
+
+
+def small_planes(
+    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    vector: int, deep: int, planes: int,
+) -> Plan:  # fmt: skip
+    types = _types(row, request, out)
+    kernel = source.kernel("reduce.cu", f"small_planes<{types}, {vector}, {deep}>")
+    args = (x, Pointer(1), view.packed, view.outer, view.n, view.inner, planes,
+            _scale(row, request, view.n))  # fmt: skip
+    memory = planes * view.n * view.inner * request.first.itemsize
+    step = Step(kernel, (cdiv(view.outer, planes),), (BLOCK,), args, memory)
     return Plan((*before, step), (out,))
 
 
@@ -58,8 +80,8 @@ def folded(
     vector: int, fold: int, width: int, parts: int,
 ) -> Plan:  # fmt: skip
     kernel = source.kernel("reduce.cu", f"folded<{_types(row, request, out)}, {vector}>")
-    scratch, partials = _partials(row, request, view, x, parts)
-    args = (x, Pointer(1), *partials, view.n, view.inner, width, fold, parts,
+    scratch, shared = _partials(row, request, view, x, parts)
+    args = (x, Pointer(1), *shared, view.n, view.inner, width, fold, parts,
             cdiv(view.n // fold, parts), _scale(row, request, view.n))  # fmt: skip
     return Plan((*before, Step(kernel, (parts,), (BLOCK,), args)), (out,), scratch)
 
@@ -70,9 +92,12 @@ def _partials(
     """Scratch for the states of several blocks, and its arguments."""
     if parts == 1:
         return (), (None, None)
-    size = STATE.get(row.name, 8) * (2 if request.first.dtype is torch.float64 else 1)
-    scratch = Buffer((view.outer * view.inner * parts * size,), torch.uint8)
-    return (scratch,), (Pointer(3 if x.number == 2 else 2), Counters())
+    state = STATE.get(row.name, 8) * (2 if request.first.dtype is torch.float64 else 1)
+    size = view.outer * view.inner * parts * state
+    kept = partials(size)
+    if kept is not None:
+        return (), (kept, Counters())
+    return (Buffer((size,), torch.uint8),), (Pointer(3 if x.number == 2 else 2), Counters())
 
 
 def _types(row: Row, request: Request, out: Buffer) -> str:

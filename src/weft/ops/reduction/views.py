@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.ops.layouts import Walk, merged
+from weft.ops.layouts import Walk, divisor, merged
 from weft.ops.plan import Buffer, Layout
 
 MOST_DIMS = 5
@@ -87,15 +88,28 @@ class Walks:
     reduced: Walk
     along: bool
 
+    @property
+    def n(self) -> int:
+        return math.prod(self.reduced.sizes)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.kept.sizes)
+
     def packed(self) -> bytes:
         """The struct `Strided` of reduce.cu."""
         x, y = self.kept.strides
         walks = ((self.kept.sizes, x), (self.reduced.sizes, self.reduced.strides[0]),
                  (self.kept.sizes, y))  # fmt: skip
-        return b"".join(
-            struct.pack("<i5I5q", len(sizes), *_filled(sizes, 1), *_filled(strides, 0))
-            for sizes, strides in walks
-        )
+        return b"".join(_dims(sizes, strides) for sizes, strides in walks)
+
+
+def _dims(sizes: Sequence[int], strides: Sequence[int]) -> bytes:
+    """The struct `Dims` of reduce.cu."""
+    factors = [divisor(size, 32) for size in sizes]
+    magic, shift = _filled([f[0] for f in factors], 0), _filled([f[1] for f in factors], 0)
+    numbers = (*_filled(sizes, 1), *magic, *shift)
+    return struct.pack("<i15I5q", len(sizes), *numbers, *_filled(strides, 0))
 
 
 def _filled(values: Sequence[int], rest: int) -> list[int]:

@@ -98,7 +98,7 @@ struct Launches : Step {
     std::memcpy(params, kernel.params.data(), kernel.params.size());
     size_t n = 0;
     for (const Address& a : kernel.addresses) {
-      int64_t value = zeros;
+      int64_t value = zeros + a.add;
       if (a.tensor >= 0) {
         const Tensor& t = tensors[a.tensor];
         value = t.defined() ? reinterpret_cast<int64_t>(t.data_ptr()) + a.add : 0;

@@ -1,0 +1,106 @@
+"""Lists the candidates of reductions along neighbours in memory, and of small planes of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from weft.kernels import cdiv
+from weft.ops.choose import Candidate, Request
+from weft.ops.plan import Buffer, Plan, Pointer, Step
+from weft.ops.reduction import plans
+from weft.ops.reduction.model import BLOCK, ROUND, TURNS, WIDE, parts_of, power, seconds
+from weft.ops.reduction.row import Row
+from weft.ops.reduction.views import View
+
+SECTOR = 32
+"""Bytes of the smallest access to memory."""
+SMALL = 512
+"""The most bytes of a plane that a block reads through shared memory with others."""
+MEMORY = 8192
+"""Bytes of shared memory for the planes of a block."""
+LONG = 512
+"""Vectors of a row from which on a block of WIDE threads may have it."""
+
+
+def of_rows(request: Request, view: View, make: Callable[..., Plan]) -> list[Candidate]:
+    """Candidates for rows: a group of threads for each, or several blocks."""
+    gpu, dtype = request.target, request.first.dtype
+    moved = view.outer * view.n * dtype.itemsize
+    wide = 16 // dtype.itemsize
+    chunks = cdiv(view.n, wide)
+    ways = []
+    for threads in _groups(chunks):
+        size = max(BLOCK, threads)
+        blocks = cdiv(view.outer, size // threads)
+        # A row takes whole vectors, and one more where it is not aligned.
+        read = moved if chunks > 4 else view.outer * (chunks + 1) * 16
+        for parts in parts_of(view.outer, chunks, gpu) if threads == BLOCK else (1,):
+            turns = cdiv(chunks, threads * parts * TURNS) * ROUND
+            waves = cdiv(blocks * parts, gpu.threads // size)
+            time = seconds(gpu, max(read / gpu.bandwidth, turns * waves), parts > 1)
+            name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
+            why = f"{blocks * parts} blocks read {moved:,} bytes"
+            ways.append(Candidate(name, time, why, functools.partial(make, wide, threads, parts)))
+    return ways
+
+
+def _groups(chunks: int) -> list[int]:
+    """Options for threads per row: about four vectors per thread."""
+    if chunks > 64:
+        return [32, BLOCK, *([WIDE] if chunks >= LONG else [])]
+    wanted = 1
+    while wanted * 4 < chunks and wanted < 32:
+        wanted *= 2
+    return [wanted]
+
+
+def of_vector_rows(
+    row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    before: tuple[Step, ...],
+) -> list[Candidate]:  # fmt: skip
+    """A candidate for rows without gaps that are a part of a vector: a thread has some of them."""
+    gpu, itemsize = request.target, request.first.itemsize
+    if view.n < 2 or view.outer_stride != view.n:
+        return []
+    vector = 16 // itemsize
+    while aligned % (vector * itemsize) or vector // view.n * out.dtype.itemsize > SECTOR:
+        vector //= 2
+    if vector % view.n:
+        return []
+    moved = view.outer * (view.n * itemsize + out.dtype.itemsize)
+    time = seconds(gpu, moved / gpu.bandwidth)
+    why = f"threads read {moved:,} bytes in vectors of {vector // view.n} rows"
+    build = functools.partial(plans.vector_rows, row, request, view, out, x, before, vector)
+    return [Candidate("rows in vectors", time, why, build)]
+
+
+def of_small_planes(
+    row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    before: tuple[Step, ...],
+) -> list[Candidate]:  # fmt: skip
+    """A candidate for planes of a few neighbours without gaps, which a block reads as they are."""
+    gpu, itemsize = request.target, request.first.itemsize
+    size = view.n * view.inner * itemsize
+    dense = view.row_stride == view.inner and view.outer_stride == view.n * view.inner
+    if not 0 < size <= SMALL or not dense:
+        return []
+    vector = 16 // itemsize
+    while aligned % (vector * itemsize):
+        vector //= 2
+    step = 16 // math.gcd(size, 16)  # planes that are whole vectors together
+    planes = min(max(1, MEMORY // size), cdiv(view.outer, 4 * gpu.sms))
+    planes = cdiv(planes, step) * step
+    deep = min(32, BLOCK // min(BLOCK, power(planes * view.inner)), power(view.n) // 2)
+    # Threads read at a distance of a plane: banks that they share make them wait.
+    conflicts = max(1.0, math.gcd(size // 4, 32) / view.inner) if size % 4 == 0 else 1.0
+    moved = view.outer * (size + view.inner * out.dtype.itemsize)
+    elements = view.outer * view.n * view.inner
+    time = seconds(gpu, max(moved / gpu.bandwidth, 0.5e-12 * elements * conflicts))
+    why = f"{cdiv(view.outer, planes)} blocks read {moved:,} bytes through shared memory"
+    build = functools.partial(
+        plans.small_planes, row, request, view, out, x, before, vector, max(1, deep), planes
+    )
+    name = "short rows" if view.inner == 1 else "small planes"
+    return [Candidate(name, time, why, build)]
