@@ -101,16 +101,19 @@ def devices_table() -> str:
 
 
 def speed_table() -> str:
-    """The newest whole run of `benchmarks/sim_speed.py --record`.
-
-    Processor time hardly depends on what else runs. Figures of the clock do: they come from the
-    newest run on a machine that was idle.
-    """
+    """The newest whole run of `benchmarks/sim_speed.py --record` on each architecture."""
     lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
     runs = [run for run in map(json.loads, lines) if run["cases"] and not run["quick"]]
     if not runs:
         return "Not measured yet: `python benchmarks/sim_speed.py --record` does it."
-    run, machine = runs[-1], runs[-1]["machine"]
+    newest = {run["machine"]["architecture"]: run for run in runs}
+    return "\n\n".join(_speed(newest[name], runs) for name in sorted(newest))
+
+
+def _speed(run: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
+    """One run. Processor time hardly depends on what else runs. Figures of the clock do: they come
+    from the newest run on a machine that was idle."""
+    machine = run["machine"]
     idle = next((r for r in reversed(runs) if _was_idle(r["machine"], machine)), run)
     clocked = {case["name"]: case for case in idle["cases"]}
     targets = {t["name"]: t for t in idle["targets"] if t["name"] in BY_THE_CLOCK}

@@ -119,7 +119,7 @@ TARGETS = [
     Target("numba's simulator, geometric mean", _other("numba"), 1e4, show="{:,.0f} x"),
     Target("Triton's interpreter, geometric mean", _other("triton"), 1000, show="{:,.0f} x"),
     Target("first launch from source", _fresh("start", "cold", "to_result_s"),
-           below=0.6, show="{:.0f} ms", scale=1e3),
+           below=0.3, show="{:.0f} ms", scale=1e3),
     Target("first launch from the cache", _fresh("start", "cached", "to_result_s"),
            below=0.05, show="{:.0f} ms", scale=1e3),
     Target("warm launch of an empty kernel", _fresh("empty", "empty_s"),
