@@ -172,3 +172,21 @@ def test_the_generators_digest_follows_contents_alone(
         os.utime(file, (when, when))
         digests.append(version.generator.__wrapped__())
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_process_in_which_files_were_edited_shares_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have loaded some files before and others after: no other process may run its code."""
+    file = tmp_path / "ir" / "builder.py"
+    for name in ("ir", "ptx", "device"):
+        (tmp_path / name).mkdir()
+    file.write_text("a = 1\n")
+    now = time.time()
+    monkeypatch.setattr(version, "_ROOT", str(tmp_path))
+    monkeypatch.setattr(version, "_STARTED", now - 60)
+    digests = []
+    for when in (now - 90, now - 30, now + 3600):  # the last: a clock that is ahead, no edit
+        os.utime(file, (when, when))
+        digests.append(version.generator.__wrapped__())
+    assert digests[0] == digests[2] != digests[1]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 import weft
 from weft.device import jit
 from weft.device.sim.layout import Run
+from weft.device.sim.run import shared_code
 from weft.device.sim.run.compile import Compiled
 from weft.device.sim.run.tiers import background, kernel_code
 
@@ -55,6 +57,34 @@ while not background._processes:
 print(*(p.pid for p in background._processes))
 """
 """A program that ends while its full code is made."""
+
+
+LOADS = """
+import threading, time
+import numpy as np
+import weft
+from weft.device import jit
+from weft.device.sim.run.tiers import kernel_code
+
+kernel_code.FULL_COST = 0.0
+load, begun = jit.load_object, threading.Event()
+
+
+def slowly(data, libraries=()):
+    if threading.current_thread() is not threading.main_thread():
+        begun.set()
+        time.sleep(0.5)
+        load(data, libraries)
+        print("loaded", flush=True)
+    return load(data, libraries)
+
+
+jit.load_object = slowly
+x, flag = np.ones(100, np.float32), np.ones(1, np.int32)
+weft.cuda({source!r}).mix[2, 64](x, x.copy(), flag, 100)
+assert begun.wait(60)
+"""
+"""A program that ends while its full code is loaded."""
 
 
 class Seen:
@@ -167,6 +197,35 @@ def test_an_exit_waits_for_no_compiler(seen: Seen, tmp_path: Path) -> None:
         os.kill(int(done.stdout), 0)
 
 
+def test_an_exit_waits_for_code_that_is_loaded(seen: Seen) -> None:
+    """LLVM is taken apart at the exit of a process, and must not be at work then."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS.format(source=SOURCE)],
+        capture_output=True, check=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "loaded\n"
+
+
+def test_a_fork_can_compile_whatever_its_parent_does() -> None:
+    held = threading.Event()
+
+    def work() -> None:
+        with shared_code._lock, jit._linking:
+            held.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        locks = (jit._linking, shared_code._lock)
+        os._exit(not all(lock.acquire(timeout=5) for lock in locks))
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert not jit._linking.locked()
+
+
 def test_a_fork_has_none_of_its_parents_compilers(
     seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,5 +236,3 @@ def test_a_fork_has_none_of_its_parents_compilers(
     if child == 0:
         os._exit(bool(background._threads or background._processes or background._jobs))
     assert os.waitpid(child, 0)[1] == 0
-    assert background._loading.acquire(timeout=5)
-    background._loading.release()

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import pkgutil
 import struct
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import weft
 import weft.errors
-from weft.source import compile_cuda, headers, read_ptx, remarks
+from weft.source import compile_cuda, headers, nvrtc, read_ptx, remarks
 from weft.values import Ptx
 
 SQUARE = """\
@@ -386,3 +389,26 @@ def test_read_ptx(tmp_path: Path) -> None:
 def test_read_ptx_refuses(source: str, what: str) -> None:
     with pytest.raises(weft.errors.PtxError, match=what):
         read_ptx(source)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_compilations() -> None:
+    """NVRTC's lock, held by another thread of the parent, would never be free in the child."""
+    begun = threading.Event()
+
+    def work() -> None:
+        with nvrtc._running:
+            begun.set()
+            time.sleep(0.2)
+            order.append("compiled")
+
+    order: list[str] = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(order != ["compiled"] or nvrtc.compile("", "a.cu", []).ptx == "")
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert nvrtc.compile("", "a.cu", []).ptx

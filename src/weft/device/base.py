@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -197,20 +196,27 @@ class Program:
         self.instances: weakref.WeakSet[Program] = weakref.WeakSet()
         self._loaded: dict[Device, DeviceModule] = {}
         self._lock = threading.RLock()
+        self._module: Module | None = None
+        self._summary: ModuleSummary | None = None
         if base is not None:
             base.instances.add(self)
 
-    @functools.cached_property
+    # Not `functools.cached_property`, which in Python 3.11 has one lock for all programs.
+    @property
     def module(self) -> Module:
         """The parsed PTX."""
-        from weft.ptx.parse import parse  # a launch from the cache parses nothing
+        if self._module is None:
+            from weft.ptx.parse import parse  # a launch from the cache parses nothing
 
-        return parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
+            self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
+        return self._module
 
-    @functools.cached_property
+    @property
     def summary(self) -> ModuleSummary:
         """The module without its code."""
-        return summarize(self.ptx.text, lambda: self.module)
+        if self._summary is None:
+            self._summary = summarize(self.ptx.text, lambda: self.module)
+        return self._summary
 
     def loaded(self, device: Device) -> DeviceModule | None:
         """The module on a device, if it has been loaded there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 import struct
 import threading
@@ -55,8 +56,17 @@ class BadObject(Error):
     """Bytes that are no object file."""
 
 
-@functools.cache
+_linking = threading.Lock()
+"""Held while LLVM is set up, while it loads code, and by a thread that forks."""
+
+
 def _initialise() -> None:
+    with _linking:
+        _set_up()
+
+
+@functools.cache
+def _set_up() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # the host counter is read by inline assembly
@@ -186,23 +196,20 @@ def load_library(data: bytes, names: Sequence[str], libraries: Sequence[Library]
     return Library(engine, addresses, libraries)
 
 
-_linking = threading.Lock()
-
-
 def _engine(data: bytes, libraries: Sequence[Library]) -> llvm.ExecutionEngine:
+    machine = _machine()
     # LLVM knows one address for a name: that of the library which this code keeps.
     with _linking:
         for library in libraries:
             for name, address in library.addresses.items():
                 llvm.add_symbol(name, address)
-        return _linked(data)
+        return _linked(data, machine)
 
 
-def _linked(data: bytes) -> llvm.ExecutionEngine:
-    _initialise()
+def _linked(data: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
     _check_object(data)  # LLVM ends the process where it cannot read a file
     # MCJIT must be given a module; the code comes from the object file alone.
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(data))
     engine.finalize_object()
     return engine
@@ -219,3 +226,20 @@ def _check_object(data: bytes) -> None:
         raise BadObject("not an object file", got=f"an ELF file of type {kind}")
     if table + size * count > len(data):
         raise BadObject("an object file that was cut off", got=f"{len(data)} bytes")
+
+
+def _before_fork() -> None:
+    """A child has no threads of its parent: a lock that one of them holds would never be free."""
+    _linking.acquire()
+    ffi.lib._lock.__enter__()
+
+
+def _after_fork() -> None:
+    ffi.lib._lock.__exit__()
+    _linking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

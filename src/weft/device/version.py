@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Iterator
 from hashlib import sha256
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FOLDERS = ("ir", "ptx", "device")
+_STARTED = time.time()
 
 
 @functools.cache
@@ -16,15 +18,38 @@ def generator() -> str:
     """A digest of the files that make code: what an edited one made is not found again.
 
     It depends on the contents alone, so that a cache that is carried to another machine, as those
-    of continuous integration are, serves the same weft there.
+    of continuous integration are, serves the same weft there. A process in which files of two
+    versions may be loaded has a digest of its own.
     """
     digest = sha256()
-    for folder in _FOLDERS:
-        for path in sorted(_files(os.path.join(_ROOT, folder))):
-            with open(path, "rb") as file:
-                text = file.read()
-            digest.update(f"{path[len(_ROOT) :]}:{len(text)}:".encode() + text)
+    for path in _paths():
+        with open(path, "rb") as file:
+            text = file.read()
+        digest.update(f"{path[len(_ROOT) :]}:{len(text)}:".encode() + text)
+    if _edited():
+        digest.update(f"{os.getpid()} {_STARTED}".encode())
     return digest.hexdigest()
+
+
+@functools.cache
+def look_again() -> None:
+    """Is called before the files that make code are loaded, which may be long after the start.
+
+    They are loaded at the first cache miss. Code that files of two versions made would crash the
+    processes that find it in the cache.
+    """
+    if _edited():
+        generator.cache_clear()
+
+
+def _edited() -> bool:
+    """Has a file changed since this process began to load them?"""
+    newest = max(os.stat(path).st_mtime for path in _paths())
+    return _STARTED < newest <= time.time()  # later: the clock of another machine
+
+
+def _paths() -> list[str]:
+    return [p for folder in _FOLDERS for p in sorted(_files(os.path.join(_ROOT, folder)))]
 
 
 def _files(folder: str) -> Iterator[str]:

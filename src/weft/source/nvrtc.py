@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def _compile(
         for expression in expressions:
             _check(library.nvrtcAddNameExpression(program, _bytes(expression)))
         flags = (c_char_p * len(options))(*map(_bytes, options))
-        with progress.compiling(name):
+        with progress.compiling(name), _running:
             status = library.nvrtcCompileProgram(program, len(options), flags)
         if status != _SUCCESS:
             raise Refused(_text(program, "ProgramLog").strip() or _error(status))
@@ -90,6 +91,34 @@ def version() -> str:
     return f"{major.value}.{minor.value}"
 
 
+class _Running:
+    """Compilations that run now. A thread that forks waits for them.
+
+    NVRTC has a lock of its own: a child whose parent was compiling could never compile.
+    """
+
+    def __init__(self) -> None:
+        self._count, self._changed = 0, threading.Condition()
+        if hasattr(os, "register_at_fork"):
+            release = self._changed.release
+            os.register_at_fork(before=self._stop, after_in_parent=release, after_in_child=release)
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    def _stop(self) -> None:
+        """Waits; none begins until the lock is released."""
+        self._changed.acquire()
+        self._changed.wait_for(lambda: not self._count)
+
+
+_running = _Running()
 _SUCCESS = 0
 _OUTPUTS = ("ProgramLog", "PTX", "CUBIN", "LTOIR")
 _NAME = "libnvrtc.so.13"

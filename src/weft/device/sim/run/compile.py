@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from weft import cache, progress
-from weft.device import jit
+from weft.device import jit, version
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
-from weft.device.version import generator
 from weft.ir.outline import Unsupported, outline
 
 if TYPE_CHECKING:
@@ -90,6 +89,7 @@ class Job:
 
     def generate(self) -> Source:
         """The IR; raises what is wrong with the kernel."""
+        version.look_again()
         from weft.device.sim.emit.generate import generate  # cached code needs no generator
 
         text, info = generate(
@@ -123,7 +123,13 @@ class Job:
         how = (self.fast, seen, *(("draft",) if draft else ()))
         # `jit.identity` names the CPU: code for another one may not run here.
         return cache.key(
-            "sim", generator(), jit.identity(), self.text, self.entry, repr(self.shape), *how
+            "sim",
+            version.generator(),
+            jit.identity(),
+            self.text,
+            self.entry,
+            repr(self.shape),
+            *how,
         )
 
 

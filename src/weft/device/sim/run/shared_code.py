@@ -9,6 +9,7 @@ kernel calls it, or until others were used more recently.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -134,3 +135,13 @@ def _used(batch: str, library: jit.Library) -> jit.Library:
     while len(_recent) > RECENT:
         _recent.popitem(last=False)
     return library
+
+
+def _new_lock() -> None:
+    """In a child of `fork`: the thread that held the lock may be one of its parent."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)

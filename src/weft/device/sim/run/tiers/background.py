@@ -36,7 +36,7 @@ _threads: list[threading.Thread] = []
 _processes: set[subprocess.Popen[bytes]] = set()
 _exiting = False
 _loading = threading.Lock()
-"""Held while a thread loads code: a fork waits, since its child would never get LLVM's lock."""
+"""Held while a thread loads code: an exit waits, since it takes LLVM apart."""
 
 
 def submit(text: Callable[[], str], done: Done) -> None:
@@ -103,7 +103,9 @@ def _compiled(process: subprocess.Popen[bytes] | None, text: str) -> tuple[bytes
         head = process.stdout.read(_ANSWER.size)
         if len(head) == _ANSWER.size:
             size, seconds = _ANSWER.unpack(head)
-            return process.stdout.read(size), seconds
+            made = process.stdout.read(size)
+            if len(made) == size:
+                return made, seconds
     return b"", 0.0
 
 
@@ -131,13 +133,13 @@ def _exit() -> None:
     for process in left:
         process.kill()
         process.wait()
+    _loading.acquire()  # and keeps it: these threads load nothing from here on
 
 
 def _forget() -> None:
     """In a child of `fork`, which has none of these threads; the processes are its parent's."""
-    global _changed
-    _loading.release()
-    _changed = threading.Condition()
+    global _changed, _loading
+    _changed, _loading = threading.Condition(), threading.Lock()
     _jobs.clear()
     _threads.clear()
     for process in _processes:
@@ -146,6 +148,4 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_forget
-    )
+    os.register_at_fork(after_in_child=_forget)
