@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import shutil
 import struct
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import devices
+import native_ops
 import weft
 
 torch = pytest.importorskip("torch")
@@ -23,28 +21,11 @@ from torch.nn import functional  # noqa: E402
 from weft.device import driver  # noqa: E402
 from weft.device.gpu import machine  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.native import build, launches, record, recorder, trace  # noqa: E402
+from weft.ops.native import build, launches, record, trace  # noqa: E402
 from weft.ops.sweep import host  # noqa: E402
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
-    # One compilation of torch's headers for all: the workers of pytest-xdist must not repeat it.
-    pytest.mark.xdist_group("native"),
-]
-
-
-def where() -> str:
-    return "cuda" if devices.current.name == "gpu" else "cpu"
-
-
-@pytest.fixture(autouse=True)
-def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(recorder, "ON_CPU", True)
-    found = build.started()
-    assert found.wait() is not None, found.failure
-    yield
-    for op in trace.OPS.values():
-        op.forget()  # type: ignore[attr-defined]  # the next test may record in Python
+pytestmark = native_ops.MARKS
+where = native_ops.where
 
 
 def leaf(*shape: int) -> Any:
@@ -332,6 +313,7 @@ LAUNCH = ctypes.CFUNCTYPE(
     ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
 )  # fmt: skip
 STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+STATUS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
 
 
 def test_launches_of_a_plan() -> None:
@@ -348,6 +330,10 @@ def test_launches_of_a_plan() -> None:
         found[0] = 77
         return 0
 
+    def capturing(stream: Any, status: Any) -> int:
+        status[0] = 0
+        return 0
+
     def slow(*addresses: int) -> None:
         raise weft.LaunchError(f"{len(addresses)} addresses")
 
@@ -358,7 +344,7 @@ def test_launches_of_a_plan() -> None:
     buffers = [((2, 3), (3, 1), torch.float32, True)]
     row = ("launches", [0], buffers, 1, [kernel], lambda: 4096, torch.device("cpu"))
     module, ring = build.started().module, (ctypes.c_uint64 * 33)()
-    callbacks = LAUNCH(launch), STREAM(stream)
+    callbacks = LAUNCH(launch), STREAM(stream), STATUS(capturing)
     module.configure(*map(machine.address, callbacks), ctypes.addressof(ring), 32)
     try:
         run = module.running(module.program([row], [1]))

@@ -54,8 +54,7 @@ def run(options: Options) -> None:
     batches = [] if options.host else _batches([_every()[name] for name in names], options)
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
     gpu.need("weft bench ops", instead)
-    if any(name.endswith(host.BACKWARD) for name in names):
-        bind.with_torch("weft.ops.native.build").started().wait()  # once, before processes need it
+    bind.with_torch("weft.ops.native.build").started().wait()  # once, before processes need it
     begin = time.monotonic()
     swept, ended = _swept(batches, options)
     late = ended or time.monotonic() - begin > options.limit - HOST / 2

@@ -71,19 +71,27 @@ _MODES = (
 """An expression that is true if a mode of torch must see the op."""
 CALL = """
 def {name}({signature}):
-    if not ({planless}) and not compiling():
-        entry = last
-        if {same_options}entry.guard({tensors}) and not ({modes}):
-            if not (({wants_grad}) and grad()):
-                return entry.run({inputs})
-            result = entry.record[0]({tensors})
-            return recorded({given}) if result is NotImplemented else result
-        if {plain} and not ({modes}):
-            if ({wants_grad}) and grad():
-                return recorded({given})
-            entry = known({given})
-            if entry is not None:
-                return entry.run({inputs})
+    if not compiling():
+        result = native.call({given})
+        if result is not NotImplemented:
+            return result
+        if not ({planless}):
+            entry = last
+            if {same_options}entry.guard({tensors}) and not ({modes}):
+                if {learnable}:
+                    teach(entry, {given})
+                if not (({wants_grad}) and grad()):
+                    return entry.run({inputs})
+                result = entry.record[0]({tensors})
+                return recorded({given}) if result is NotImplemented else result
+            if {plain} and not ({modes}):
+                if ({wants_grad}) and grad():
+                    return recorded({given})
+                entry = known({given})
+                if entry is not None:
+                    if {learnable}:
+                        teach(entry, {given})
+                    return entry.run({inputs})
     return dispatch({given})
 
 
@@ -149,6 +157,8 @@ def words(
         "inputs": ", ".join((*names, *varying)),
         "plain": " and ".join(map(plain, tensors)),
         "modes": _MODES,
+        # The caller of an op with varying arguments knows how the C++ code gets those.
+        "learnable": "False" if varying else "entry.record.open",
         "planless": planless,
         "wants_grad": " or ".join(map(wants_grad, tensors)),
         "same_options": f"entry.options == ({', '.join(options)},) and " if options else "",

@@ -1,10 +1,12 @@
 """Implements calls of an op: a fast path for eager calls, torch's dispatcher for all others.
 
-A call without gradients, modes or tensor subclasses reuses the plan of the previous call if dtype,
-device, shape, strides and alignment are equal, else it looks up a plan by them. torch's dispatcher
-is not involved. A call with gradients is recorded by `eager`. Every other call (torch.compile,
-vmap, autocast, fake tensors, subclasses, a profiler that wants to see the op) goes through the op
-that is registered with torch, whose implementation runs the same plan.
+A call without modes or tensor subclasses is made by C++ code (`native`) if that has learned a
+plan for its arguments. Otherwise it reuses the plan of the previous call if dtype, device, shape,
+strides and alignment are equal, else it looks up a plan by them, and the C++ code learns it.
+torch's dispatcher is not involved. A call with gradients is recorded by `eager` until the C++ code
+has learned it. Every other call (torch.compile, vmap, autocast, fake tensors, subclasses, a
+profiler that wants to see the op) goes through the op that is registered with torch, whose
+implementation runs the same plan.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
 from weft.ops.eager import PLAIN
 from weft.ops.native import trace
-from weft.ops.native.recorder import Recorders
+from weft.ops.native.calls import Calls
+from weft.ops.native.recorder import KEYS, Recorders
 from weft.ops.plan import Plan, layout
 from weft.ops.runner import Run, runner
 from weft.ops.target import target
@@ -108,6 +111,7 @@ class Function:
         self.arguments = list(schema.arguments)
         self.tensors = [a.name for a in self.arguments if "Tensor" in str(a.type)]
         self.op = self._register()
+        self.native = Calls([a.name in self.tensors for a in self.arguments])
         self.call, self.compute = self._written()
         room = self.call.__globals__
         room["dispatch"], room["recorded"] = self._slow_paths()
@@ -140,9 +144,10 @@ class Function:
         found: Entry = self.call.__globals__["find"](*args)
         return found
 
-    def run_of(self, request: Request, device: torch.device) -> Run:
-        """The function that runs the chosen plan: it takes the tensors, then what varies."""
-        return self._run_of(self.choice(request).used.build(), device)
+    def entry_of(self, request: Request, device: torch.device) -> Entry:
+        """The plan of a request, for a caller that keeps it."""
+        plan = self.choice(request).used.build()
+        return Entry(never, self._run_of(plan, device), (), plan, device, Recorders(KEYS))
 
     def _run_of(self, plan: Plan, device: torch.device) -> Run:
         return runner(plan, len(self.tensors), device, len(self.definition.varying))
@@ -150,6 +155,7 @@ class Function:
     def forget(self) -> None:
         """Drops all plans: the next call of each kind chooses its kernel again."""
         self.plans.clear()
+        self.native.forget()
         self.call.__globals__["last"] = _NONE  # see arguments.CALL
 
     # ---- the slow path: torch ------------------------------------------------------------------
@@ -176,15 +182,18 @@ class Function:
             "PLAIN": frozenset(PLAIN),
             "ad": forward_ad,
             "autocast": torch._C._is_any_autocast_enabled,
-            "compiling": torch.compiler.is_compiling,
+            # Other compilers than Dynamo have a mode of torch active.
+            "compiling": torch.compiler.is_dynamo_compiling,
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "function_modes": torch._C._len_torch_function_stack,
             "functorch": torch._C._functorch.peek_interpreter_stack,
             "grad": torch.is_grad_enabled,
             "last": _NONE,
             "make": self._make,
+            "native": self.native,
             "plans": self.plans,
             "profiled": torch.autograd._profiler_enabled,
+            "teach": self._teach,
             "traced": torch._C._get_tracing_state,
         }
         self._compile(text, room)
@@ -279,13 +288,19 @@ class Function:
         options = tuple(arguments.option(a, value) for a, value in pairs if self._is_option(a))
         # The guard saves a dictionary lookup; a simulated launch takes far longer than that.
         same = guard(inputs, PLAIN) if on_gpu else never
-        entry = Entry(same, made, options, plan, device, Recorders())
+        record = Recorders(0 if self.is_tracked else KEYS)
+        entry = Entry(same, made, options, plan, device, record)
         # Dropping all is cheaper than tracking the last use of each.
         if len(self.plans) >= REMEMBERED:
             self.plans.clear()
+            self.native.forget()
         if key is not None:
             self.plans[key] = entry
         return entry
+
+    def _teach(self, entry: Entry, *args: Any) -> None:
+        """Gives the C++ code the plan of a call that it has refused."""
+        self.native.learn(entry, args, range(len(self.tensors)))
 
     def _resolving(self, run: Run, args: Sequence[Any]) -> Run:
         """Wraps `run` to resolve negated and conjugated views first; they may need another plan.

@@ -21,7 +21,7 @@ from weft import cache
 from weft.device.gpu import machine
 
 FOLDER = Path(__file__).parent / "cpp"
-NAME = "weft_autograd"
+NAME = "weft_native"
 TORCH = Path(torch.__file__).parent
 _LIBRARIES = ("torch_python", "torch_cpu", "c10")
 
@@ -33,7 +33,7 @@ class Build:
         self.module: Any = None
         self.failure = ""
         self._compiler: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._run, name="weft-autograd", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="weft-native", daemon=True)
         atexit.register(self._stop)
         self._thread.start()
 
@@ -49,7 +49,7 @@ class Build:
             return
         version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
         text = "".join(path.read_text() for path in sorted(FOLDER.iterdir()))
-        key = cache.key("autograd", version, torch.__version__, str(TORCH), _python(), text)
+        key = cache.key("native ops", version, torch.__version__, str(TORCH), _python(), text)
         with tempfile.TemporaryDirectory(prefix="weft-") as folder:
             path = Path(folder) / f"{NAME}.so"
             data = cache.get("library", key)

@@ -21,16 +21,19 @@ Row = tuple[Any, ...]
 """A step as the C++ code reads it: its kind, then its parts."""
 NONE = -1
 """The number of a tensor that is left out."""
-_COUNTERS = -1
-"""The number of the counters among the tensors of a plan."""
+_COUNTERS, _WORDS = -1, -2
+"""The numbers of the counters and of the first word among the tensors of a plan."""
 
 
 def configure(module: Any) -> None:
     """Gives the C++ code the driver's launch and torch's current stream."""
-    exchange = arrays.exchange(getattr(torch.Tensor, native_launch.EXCHANGE))
+    exchange, library = (
+        arrays.exchange(getattr(torch.Tensor, native_launch.EXCHANGE)),
+        driver.library(),
+    )
     module.configure(
-        machine.address(driver.library().cuLaunchKernelEx), exchange.work_stream,
-        ctypes.addressof(pending.ring), pending.KEPT,
+        machine.address(library.cuLaunchKernelEx), exchange.work_stream,
+        machine.address(library.cuStreamIsCapturing), ctypes.addressof(pending.ring), pending.KEPT,
     )  # fmt: skip
 
 
@@ -45,10 +48,10 @@ class Entry(Protocol):
     def device(self) -> torch.device: ...
 
 
-def step(entry: Entry, inputs: Sequence[int], words: Sequence[int] = ()) -> Row | None:
+def step(entry: Entry, inputs: Sequence[int], words: Sequence[int] | None = ()) -> Row | None:
     """The step that runs a plan on tensors of these numbers; None if only Python can.
 
-    words  the ints of the call that no plan depends on
+    words  the ints of the call that no plan depends on; None: each call gives them
     On the simulated GPU, a step is a call of Python.
     """
     plan, device, run = entry.plan, entry.device, entry.run
@@ -63,7 +66,7 @@ def step(entry: Entry, inputs: Sequence[int], words: Sequence[int] = ()) -> Row 
     return "launches", inputs, buffers, len(plan.outputs), kernels, counters, device
 
 
-def _kernel(step: Step, device: torch.device, words: Sequence[int]) -> Row | None:
+def _kernel(step: Step, device: torch.device, words: Sequence[int] | None) -> Row | None:
     launch, packed, arguments = runner.prepare(step, device.index or 0)
     call, params, addresses = call_of(launch), bytearray(packed), []
     for argument, at in arguments:
@@ -73,7 +76,9 @@ def _kernel(step: Step, device: torch.device, words: Sequence[int]) -> Row | Non
             addresses.append((at, _COUNTERS, argument.offset))
         elif isinstance(argument, Constant):
             struct.pack_into("<Q", params, at, runner.constant(argument, device).data_ptr())
-        elif isinstance(argument, Word):
+        elif isinstance(argument, Word) and words is None:
+            addresses.append((at, _WORDS - argument.number, 0))
+        elif isinstance(argument, Word) and words is not None:
             struct.pack_into("<Q", params, at, words[argument.number] % 2**64)
     offsets = call.layout.offsets
     if len(params) > native_launch.ROOM or len(offsets) > native_launch.MANY:

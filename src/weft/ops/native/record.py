@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from weft.ops import eager
-from weft.ops.native import build, launches, trace
+from weft.ops.native import build, launches, loaded, trace
 from weft.ops.native.launches import NONE
 
 PROGRAMS = 16
@@ -66,12 +66,7 @@ class _Context:
 
 def _plain() -> bool:
     """Whether no gradients of gradients are wanted and nothing of torch must see the ops."""
-    return not torch.is_grad_enabled() and eager.plain() and not capturing()
-
-
-def capturing() -> bool:
-    """Whether launches go into a graph, which must not have those of a trace as well."""
-    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+    return not torch.is_grad_enabled() and eager.plain() and not loaded.capturing()
 
 
 @dataclass

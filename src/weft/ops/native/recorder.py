@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 
-from weft.device import driver
-from weft.device.gpu import native_launch
-from weft.ops.native import build, launches, record
+from weft.ops.native import loaded, record
 
-ON_CPU = False
-"""True: calls on the simulated GPU are recorded by the C++ code as well, as tests do."""
+KEYS = 8
+"""The most keys of a plan in the table of `calls.Calls`, such as `dim=1` and `dim=[1]`."""
 
 
 def unknown(*tensors: Any) -> Any:
@@ -21,10 +19,14 @@ def unknown(*tensors: Any) -> Any:
 
 
 class Recorders(dict[int, Any]):
-    """Recording functions by the number of results that they return; see `eager.differentiable`."""
+    """Recording functions by the number of results that they return; see `eager.differentiable`.
 
-    def __init__(self) -> None:
+    open  how many keys of the plan the C++ code may still learn
+    """
+
+    def __init__(self, open: int = 0) -> None:
         super().__init__()
+        self.open = open
         self._capsules: dict[int, Any] = {}
         self._refused: set[tuple[int, int]] = set()
 
@@ -33,7 +35,7 @@ class Recorders(dict[int, Any]):
 
     def add(self, op: Any, entry: Any, results: int, args: Sequence[Any]) -> bool:
         """Makes the recipe for calls like this one; False if there is none, or not yet."""
-        module = _module(entry.device)
+        module = loaded.module(entry.device)
         if module is None:
             return False
         tensors = [a for a, row in zip(args, op.arguments, strict=True) if row.name in op.tensors]
@@ -46,28 +48,13 @@ class Recorders(dict[int, Any]):
             recipe = record.recipe(op, entry, results, args)
         except (record.Refused, torch.OutOfMemoryError):  # a recipe needs the results twice
             return False
-        if results not in self._capsules:
-            self._capsules[results] = module.recorder(len(tensors))
-            self[results] = module.recording(self._capsules[results])
-        module.add(self._capsules[results], wanted, recipe)
+        recorder = self.capsule(module, results, len(tensors))
+        self[results] = module.recording(recorder)
+        module.add(recorder, wanted, recipe)
         return True
 
-
-def _module(device: torch.device) -> Any:
-    """The C++ code, where it may be used on a device and is compiled."""
-    if device.type == "cuda":
-        # With several GPUs, launches look at the current context first, in Python.
-        known = driver.count() == 1 and hasattr(torch.Tensor, native_launch.EXCHANGE)
-        return _for_gpus() if known and not record.capturing() else None
-    return build.started().module if ON_CPU else None
-
-
-_CONFIGURED: list[Any] = []
-
-
-def _for_gpus() -> Any:
-    module = build.started().module
-    if module is not None and not _CONFIGURED:
-        launches.configure(module)
-        _CONFIGURED.append(module)
-    return module
+    def capsule(self, module: Any, results: int, tensors: int) -> Any:
+        """The recipes of calls that return so many results, for the C++ code."""
+        if results not in self._capsules:
+            self._capsules[results] = module.recorder(tensors)
+        return self._capsules[results]

@@ -12,21 +12,23 @@ from typing import Any, NamedTuple
 import torch
 
 from weft.ops import eager, library
+from weft.ops.function import Entry
+from weft.ops.native.calls import Calls
+from weft.ops.native.launches import NONE
+from weft.ops.native.loaded import capturing
 from weft.ops.random.start import moved_by, source, start, taken
-from weft.ops.runner import Run
 
 REMEMBERED = 8192
 """The most plans that an op keeps; when exceeded, all are dropped."""
 
 # Bound once, as in eager.py.
-_compiling = torch.compiler.is_compiling
-_capturing = torch.cuda.is_current_stream_capturing
+_compiling = torch.compiler.is_dynamo_compiling
 
 
 class _Ready(NamedTuple):
     """A plan, the generator that it draws from, and how far it moves that one."""
 
-    run: Run
+    entry: Entry
     generator: Any
     moved: int
 
@@ -37,6 +39,7 @@ class Filled:
     def __init__(self, name: str, seeded: str) -> None:
         self._name, self._seeded = name, library.function(seeded)
         self._ready: dict[Any, _Ready] = {}
+        self._native = Calls([False] * 4)
 
     def __call__(
         self, size: Any, numbers: Sequence[float], generator: Any, dtype: Any, device: Any
@@ -44,12 +47,18 @@ class Filled:
         """A new tensor; `numbers` are the options of the distribution."""
         if generator is not None or device is None or _compiling():
             return self._drawn(size, numbers, generator, dtype, device)
-        key = (tuple(size) if type(size) is list else size, numbers, dtype, device)
-        ready = self._ready.get(key)
-        if ready is None:
-            self._keep(key)
-        elif eager.plain() and not _capturing():
-            return ready.run(None, None, *taken(ready.generator, ready.moved))
+        result = self._native.call(size, numbers, dtype, device)
+        if result is not NotImplemented:
+            return result
+        if eager.plain() and not capturing():
+            key = (tuple(size) if type(size) is list else size, numbers, dtype, device)
+            ready = self._ready.get(key) or self._made(key)
+            if ready is not None:
+                entry, *drawn = ready
+                if entry.record.open:
+                    args = size, numbers, dtype, device
+                    self._native.learn(entry, args, (NONE, NONE), ready[1:])
+                return entry.run(None, None, *taken(*drawn))
         return self._drawn(size, numbers, generator, dtype, device)
 
     def _drawn(
@@ -59,18 +68,22 @@ class Filled:
         begin = start(self._name, like.numel(), like.device, generator)
         return self._seeded.call(like, *numbers, *begin)
 
-    def _keep(self, key: Any) -> None:
-        """Makes the plan of a size, if it is one for a certain GPU."""
+    def _made(self, key: Any) -> _Ready | None:
+        """The plan of a new size, if it is one for a certain GPU."""
         size, numbers, dtype, device = key
         place = torch.device(device)
         # A device without a number is the current one, which may be another in the next call.
         if place.type != "cuda" or (place.index is None and torch.cuda.device_count() > 1):
-            return
+            return None
         if len(self._ready) >= REMEMBERED:
             self._ready.clear()
+            self._native.forget()
         like = _like(size, dtype, device)
-        run = self._seeded.run_of(self._seeded.request(like, *numbers, 0, 0, None), like.device)
-        self._ready[key] = _Ready(run, source(place), moved_by(like.numel(), place))
+        request = self._seeded.request(like, *numbers, 0, 0, None)
+        entry = self._seeded.entry_of(request, like.device)
+        ready = _Ready(entry, source(place), moved_by(like.numel(), place))
+        self._ready[key] = ready
+        return ready
 
 
 def _like(size: Any, dtype: Any, device: Any) -> torch.Tensor:

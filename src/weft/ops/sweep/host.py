@@ -133,7 +133,7 @@ def times(
 ) -> list[HostTime]:
     """The host's time of some ops, or of all that have a row."""
     if device == "cuda":
-        build.started().wait()  # calls are recorded in Python until it has ended
+        build.started().wait()  # calls are made in Python until it has ended
     rows = []
     for shape in SHAPES:
         x = torch.randn(shape, device=device)

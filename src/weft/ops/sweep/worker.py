@@ -59,6 +59,7 @@ class Job:
             compiler = Compiler(self.until, self.compile, turn=turn)
         if self.device == "cuda":
             _load_libraries(compiler)
+            build.started().wait()  # calls are made in Python until it has ended
         meter = Meter(self.device, compiler, self.clock, turn)
         return functools.partial(measured, meter)
 
@@ -66,8 +67,6 @@ class Job:
 def measured(meter: Meter, task: Task) -> Answer:
     """The result of a call, or what to do after a CUDA error."""
     case = find(task.case, CASES)
-    if case.backward and meter.device == "cuda":
-        build.started().wait()  # calls are recorded in Python until it has ended
     try:
         return Answer(meter(case, task.call, task.seed, task.failed))
     except Broken as broken:

@@ -10,13 +10,14 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
-from weft.ops import library, source
+from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
+from weft.ops.random.drawn import Drawn
 from weft.ops.random.filled import Filled, size_of
-from weft.ops.random.start import beginning, start
+from weft.ops.random.start import beginning
 from weft.ops.random.threads import BLOCK, blocks
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -194,14 +195,14 @@ def _normal() -> Any:
 
 
 def _bernoulli() -> Any:
-    call = library.call("seeded_bernoulli")
+    draw = Drawn("bernoulli", "seeded_bernoulli", 0)
 
     def bernoulli(x: Any, *, generator: Any = None) -> Any:
         """1 with the probability that x has at this element, else 0.
 
         Probabilities are not checked: 1 and more always give 1; 0, less and NaN always give 0.
         """
-        return call(x, *start("bernoulli", x.numel(), x.device, generator))
+        return draw(x, generator=generator)
 
     return bernoulli
 

@@ -16,7 +16,8 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.copies import after_copy, contiguous
 from weft.ops.function import Definition
 from weft.ops.plan import Buffer, Layout, Plan, Pointer, Step
-from weft.ops.random.start import beginning, start
+from weft.ops.random.drawn import Drawn
+from weft.ops.random.start import beginning
 from weft.ops.random.threads import BLOCK, blocks
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -25,7 +26,7 @@ GROUPS = 2
 
 
 def _dropout() -> Callable[..., Any]:
-    seeded = library.call("seeded_dropout")
+    draw = Drawn("dropout", "seeded_dropout", 1)
 
     def dropout(
         input: Any,
@@ -43,7 +44,7 @@ def _dropout() -> Callable[..., Any]:
         check_probability("weft.ops.dropout", p)
         if not training or p == 0.0:
             return input
-        result = seeded(input, p, *start("dropout", input.numel(), input.device, generator))
+        result = draw(input, p, generator=generator)
         return input.copy_(result) if inplace else result
 
     return dropout

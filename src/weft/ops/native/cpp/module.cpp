@@ -1,110 +1,20 @@
-// Recorded calls of weft's ops without Python: the functions that Python calls.
+// Calls of weft's ops without Python: what Python makes programs, recipes and tables of plans with.
 //
+// A program is what a plan does: it allocates, launches and returns.
 // A recipe is what a call with gradients does: its forward program, the tensors that it saves, and
 // backward programs by the layouts of their tensors. What no program is known for goes to the Python
 // function of the recipe, which may then teach the recipe a program.
 //
 // Compiled at run time against the headers of the installed torch; see build.py.
+#include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
-#include <torch/csrc/Device.h>
-#include <torch/csrc/Dtype.h>
-#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/Generator.h>
 
 #include <map>
 
-#include "node.h"
+#include "call.h"
 
 namespace {
-
-// ---- recorded calls ----------------------------------------------------------------------------
-struct Recorder {  // the recipes of one plan, by the tensors that require a gradient
-  size_t tensors;
-  std::vector<std::pair<uint64_t, std::shared_ptr<Recipe>>> recipes;
-};
-
-const c10::DispatchKeySet LAZY(
-    {c10::DispatchKey::Negative, c10::DispatchKey::Conjugate, c10::DispatchKey::Python});
-
-PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  HANDLE_TH_ERRORS
-  auto* recorder = static_cast<Recorder*>(PyCapsule_GetPointer(self, nullptr));
-  if (static_cast<size_t>(n) != recorder->tensors) Py_RETURN_NOTIMPLEMENTED;
-  Slots slots;
-  uint64_t wanted = 0;
-  for (Py_ssize_t i = 0; i < n; i++) {
-    if (args[i] == Py_None) {
-      slots.emplace_back();
-      continue;
-    }
-    if (!THPVariable_CheckExact(args[i])) Py_RETURN_NOTIMPLEMENTED;
-    const Tensor& t = THPVariable_Unpack(args[i]);
-    if (t.key_set().has_any(LAZY)) Py_RETURN_NOTIMPLEMENTED;
-    wanted |= static_cast<uint64_t>(t.requires_grad()) << i;
-    slots.push_back(t);
-  }
-  std::shared_ptr<Recipe> recipe;
-  for (const auto& [mask, each] : recorder->recipes) {
-    if (mask == wanted) recipe = each;
-  }
-  if (recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
-  const Program& forward = *recipe->forward;
-  {
-    py::gil_scoped_release release;
-    {
-      at::AutoGradMode off(false);
-      forward.run(slots);
-    }
-    NodePtr made = new_node<NodePtr>();
-    auto* node = static_cast<OpNode*>(made.get());
-    torch::autograd::edge_list edges;
-    edges.reserve(n);
-    for (Py_ssize_t i = 0; i < n; i++) {
-      bool is_wanted = wanted >> i & 1;
-      edges.push_back(is_wanted ? torch::autograd::impl::gradient_edge(slots[i]) : Edge());
-    }
-    node->set_next_edges(std::move(edges));
-    node->recipe = recipe;
-    for (size_t i = 0; i < forward.results.size(); i++) {
-      const Tensor& result = slots[forward.results[i]];
-      torch::autograd::set_history(recipe->differentiable[i] ? result : Tensor(), made);
-    }
-    node->saved.reserve(recipe->saved.size());
-    for (int number : recipe->saved) {
-      if (number < 0) {
-        node->saved.emplace_back(Tensor(), false);
-        continue;
-      }
-      bool is_output = std::find(forward.results.begin(), forward.results.end(), number) !=
-          forward.results.end();
-      node->saved.emplace_back(slots[number], is_output);
-    }
-  }
-  if (forward.results.size() == 1) return wrapped(slots[forward.results[0]]).release().ptr();
-  py::tuple results(forward.results.size());
-  for (size_t i = 0; i < forward.results.size(); i++) {
-    results[i] = wrapped(slots[forward.results[i]]);
-  }
-  return results.release().ptr();
-  END_HANDLE_TH_ERRORS
-}
-
-PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  HANDLE_TH_ERRORS
-  auto& program = *static_cast<std::shared_ptr<Program>*>(PyCapsule_GetPointer(self, nullptr));
-  Slots slots;
-  for (Py_ssize_t i = 0; i < n; i++) {
-    slots.push_back(args[i] == Py_None ? Tensor() : THPVariable_Unpack(args[i]));
-  }
-  {
-    py::gil_scoped_release release;
-    program->run(slots);
-  }
-  if (program->results.size() == 1) return wrapped(slots[program->results[0]]).release().ptr();
-  py::tuple results(program->results.size());
-  for (size_t i = 0; i < results.size(); i++) results[i] = wrapped(slots[program->results[i]]);
-  return results.release().ptr();
-  END_HANDLE_TH_ERRORS
-}
 
 // ---- construction, from plain Python values ----------------------------------------------------
 template <class T>
@@ -118,10 +28,7 @@ at::ScalarType scalar_type(py::handle dtype) {
 
 std::vector<int> numbers(py::handle list) { return list.cast<std::vector<int>>(); }
 
-std::vector<c10::SymInt> sizes(py::handle list) {
-  auto values = list.cast<std::vector<int64_t>>();
-  return {values.begin(), values.end()};
-}
+std::vector<int64_t> sizes(py::handle list) { return list.cast<std::vector<int64_t>>(); }
 
 Kernel kernel(const py::tuple& row) {
   Kernel made;
@@ -155,6 +62,8 @@ std::unique_ptr<Step> launches(const py::tuple& row) {
   }
   made->counters = keep(row[5]);
   made->device = reinterpret_cast<THPDevice*>(row[6].ptr())->device;
+  made->allocator = made->device.is_cuda() ? at::detail::getCUDAHooks().getCUDADeviceAllocator()
+                                           : c10::GetAllocator(c10::kCPU);
   return made;
 }
 
@@ -240,36 +149,77 @@ py::object builtin(PyMethodDef& method, const py::object& self) {
   return py::reinterpret_steal<py::object>(PyCFunction_New(&method, self.ptr()));
 }
 
+PyMethodDef CALL{"call", reinterpret_cast<PyCFunction>(call), METH_FASTCALL, nullptr};
 PyMethodDef RECORD{"record", reinterpret_cast<PyCFunction>(record), METH_FASTCALL, nullptr};
 PyMethodDef RUN{"run", reinterpret_cast<PyCFunction>(run), METH_FASTCALL, nullptr};
 
 py::object new_recorder(size_t tensors) {
-  auto made = std::make_unique<Recorder>();
+  auto made = std::make_shared<Recorder>();
   made->tensors = tensors;
-  return py::capsule(made.release(), [](void* p) { delete static_cast<Recorder*>(p); });
+  return capsule(std::move(made));
 }
 
 void add(const py::object& recorder, uint64_t wanted, const py::object& recipe) {
   auto shared = *held<std::shared_ptr<Recipe>>(recipe);
-  held<Recorder>(recorder)->recipes.emplace_back(wanted, std::move(shared));
+  (*held<std::shared_ptr<Recorder>>(recorder))->recipes.emplace_back(wanted, std::move(shared));
 }
 
-void configure(uintptr_t launch, uintptr_t work_stream, uintptr_t ring, uint64_t kept) {
+py::object new_calls(const std::vector<bool>& is_tensor) {
+  return capsule(Calls{is_tensor, {}});
+}
+
+// Keeps the program for calls with arguments like these; false where keys cannot describe them.
+// `source` is None, or a generator and how far a call moves it.
+bool enter(const py::object& calls, const py::tuple& args, const py::object& program,
+           const py::object& recorder, const py::object& source) {
+  auto* own = held<Calls>(calls);
+  Key key;
+  Slots tensors;
+  if (!own->describe(PySequence_Fast_ITEMS(args.ptr()), args.size(), key, tensors)) return false;
+  auto planned = std::make_shared<Planned>();
+  planned->program = *held<std::shared_ptr<Program>>(program);
+  if (!recorder.is_none()) planned->recorder = *held<std::shared_ptr<Recorder>>(recorder);
+  if (!source.is_none()) {
+    auto pair = source.cast<py::tuple>();
+    planned->generator = THPGenerator_Unwrap(pair[0].ptr());
+    planned->moved = pair[1].cast<uint64_t>();
+    planned->device = planned->generator.device();
+  }
+  own->plans[key] = std::move(planned);
+  return true;
+}
+
+size_t count(const py::object& calls) { return held<Calls>(calls)->plans.size(); }
+
+void forget(const py::object& calls) {
+  // They may keep the last reference to a Python object, whose end may run any code.
+  auto dropped = std::move(held<Calls>(calls)->plans);
+  held<Calls>(calls)->plans.clear();
+}
+
+void configure(uintptr_t launch, uintptr_t work_stream, uintptr_t capturing, uintptr_t ring,
+               uint64_t kept) {
   driver.launch = reinterpret_cast<decltype(driver.launch)>(launch);
   driver.work_stream = reinterpret_cast<decltype(driver.work_stream)>(work_stream);
+  driver.capturing = reinterpret_cast<decltype(driver.capturing)>(capturing);
   driver.ring = reinterpret_cast<uint64_t*>(ring);
   driver.mask = kept - 1;
 }
 
 }  // namespace
 
-PYBIND11_MODULE(weft_autograd, module) {
+PYBIND11_MODULE(weft_native, module) {
   module.def("configure", configure);
   module.def("program", new_program);
   module.def("recipe", new_recipe);
   module.def("learn", learn);
   module.def("recorder", new_recorder);
   module.def("add", add);
+  module.def("calls", new_calls);
+  module.def("enter", enter);
+  module.def("count", count);
+  module.def("forget", forget);
+  module.def("calling", [](const py::object& c) { return builtin(CALL, c); });
   module.def("recording", [](const py::object& r) { return builtin(RECORD, r); });
   module.def("running", [](const py::object& p) { return builtin(RUN, p); });
 }

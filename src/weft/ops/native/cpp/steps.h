@@ -1,15 +1,23 @@
 // Programs: lists of steps over numbered tensors. A step launches the kernels of a plan, calls an op
 // of torch, or calls a Python function; it appends its results to the tensors.
 #pragma once
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty_strided_ops.h>
 #include <ATen/ops/zero_ops.h>
+
+#include <array>
+#include <mutex>
+#include <unordered_map>
 
 #include "python.h"
 
 namespace {
 
 using Slots = c10::SmallVector<Tensor, 16>;
+using Words = std::array<int64_t, 2>;  // integers that differ from call to call, such as a seed
+
+constexpr size_t ROOM = 1024, MANY = 128;  // see device/gpu/native_launch.py
+constexpr int CUDA = 2;                    // DLPack's number
 
 struct Config {  // CUlaunchConfig
   unsigned grid[3], block[3], shared;
@@ -21,16 +29,27 @@ struct Config {  // CUlaunchConfig
 struct Driver {
   int (*launch)(const Config*, void*, void**, void**) = nullptr;
   int (*work_stream)(int, int, void**) = nullptr;  // of DLPack's exchange interface
-  uint64_t* ring = nullptr;  // see device/gpu/pending.py
+  int (*capturing)(void*, int*) = nullptr;         // cuStreamIsCapturing
+  uint64_t* ring = nullptr;                        // see device/gpu/pending.py
   uint64_t mask = 0;
 } driver;
 
-constexpr size_t ROOM = 1024, MANY = 128;  // see device/gpu/native_launch.py
-constexpr int CUDA = 2;                    // DLPack's number
+void* current_stream(c10::Device device) {
+  void* stream = nullptr;
+  if (driver.work_stream(CUDA, device.index() < 0 ? 0 : device.index(), &stream) == 0) return stream;
+  py::gil_scoped_acquire gil;
+  raise();
+}
+
+bool is_capturing(void* stream) {  // also where the driver does not say
+  int status = 0;
+  return driver.capturing(stream, &status) != 0 || status != 0;
+}
+
 
 struct Address {  // a parameter that each call sets
   size_t at;
-  int64_t tensor;  // its number in the plan; -1: the counters
+  int64_t tensor;  // its number in the plan; -1: the counters; -2 and less: a word
   int64_t add;     // bytes
 };
 
@@ -46,14 +65,14 @@ struct Kernel {
 };
 
 struct Buffer {
-  std::vector<c10::SymInt> sizes, strides;
+  std::vector<int64_t> sizes, strides;
   at::ScalarType dtype;
   bool zeroed;
 };
 
 struct Step {
   virtual ~Step() = default;
-  virtual void run(Slots& slots) const = 0;  // appends its results
+  virtual void run(Slots& slots, const Words& words) const = 0;  // appends its results
 };
 
 struct Launches : Step {
@@ -63,46 +82,66 @@ struct Launches : Step {
   std::vector<Kernel> kernels;
   Ref counters;  // returns the address of zeros
   c10::Device device{c10::kCPU};
+  c10::Allocator* allocator = nullptr;
 
-  void run(Slots& slots) const override {
-    c10::SmallVector<Tensor, 12> tensors;
-    for (int i : inputs) tensors.push_back(i < 0 ? Tensor() : slots[i]);
-    for (const Buffer& b : buffers) tensors.push_back(allocated(b));
-    int64_t zeros = 0;
-    if (counters != nullptr) {
-      py::gil_scoped_acquire gil;
-      zeros = called(counters.get(), py::tuple()).cast<int64_t>();
+  void run(Slots& slots, const Words& words) const override {
+    c10::SmallVector<int64_t, 12> addresses;  // of the inputs, outputs and scratch
+    c10::SmallVector<Tensor, 4> scratch;
+    for (int i : inputs) addresses.push_back(i < 0 ? 0 : address(slots[i]));
+    for (size_t i = 0; i < buffers.size(); i++) {
+      Tensor made = allocated(buffers[i]);
+      addresses.push_back(address(made));
+      if (i < outputs) slots.push_back(std::move(made));
+      else scratch.push_back(std::move(made));
     }
-    void* stream = nullptr;
-    if (driver.work_stream(CUDA, device.index() < 0 ? 0 : device.index(), &stream) != 0) {
-      py::gil_scoped_acquire gil;
-      raise();
-    }
-    for (const Kernel& kernel : kernels) launch(kernel, tensors, zeros, stream);
-    for (size_t i = 0; i < outputs; i++) slots.push_back(std::move(tensors[inputs.size() + i]));
+    if (kernels.empty()) return;
+    void* stream = current_stream(device);
+    int64_t zeros = counters == nullptr ? 0 : zeros_of(stream);
+    for (const Kernel& kernel : kernels) launch(kernel, addresses, zeros, words, stream);
   }
 
+  static int64_t address(const Tensor& t) {
+    return t.defined() ? reinterpret_cast<int64_t>(t.data_ptr()) : 0;
+  }
+
+  // As at::empty_strided, without the dispatcher.
   Tensor allocated(const Buffer& b) const {
     c10::DispatchKeySet keys(device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU);
-    Tensor made = at::_ops::empty_strided::redispatch(
-        keys, b.sizes, b.strides, b.dtype, c10::kStrided, device, false);
+    Tensor made(at::detail::empty_strided_generic(b.sizes, b.strides, allocator, keys, b.dtype));
     if (b.zeroed) at::_ops::zero_::redispatch(keys, made);
     return made;
   }
 
-  static void launch(const Kernel& kernel, c10::ArrayRef<Tensor> tensors, int64_t zeros,
-                     void* stream) {
+  // Zeros are kept for each stream. A graph gets its own, which Python makes.
+  int64_t zeros_of(void* stream) const {
+    static std::mutex mutex;
+    static std::unordered_map<void*, int64_t> known;
+    bool captured = is_capturing(stream);
+    if (!captured) {
+      std::lock_guard<std::mutex> lock(mutex);
+      auto found = known.find(stream);
+      if (found != known.end()) return found->second;
+    }
+    py::gil_scoped_acquire gil;
+    int64_t zeros = called(counters.get(), py::tuple()).cast<int64_t>();
+    if (!captured) {
+      std::lock_guard<std::mutex> lock(mutex);
+      known[stream] = zeros;
+    }
+    return zeros;
+  }
+
+  static void launch(const Kernel& kernel, c10::ArrayRef<int64_t> addresses, int64_t zeros,
+                     const Words& words, void* stream) {
     alignas(16) char params[ROOM];
     void* pointers[MANY];
     int64_t values[MANY];
     std::memcpy(params, kernel.params.data(), kernel.params.size());
     size_t n = 0;
     for (const Address& a : kernel.addresses) {
-      int64_t value = zeros + a.add;
-      if (a.tensor >= 0) {
-        const Tensor& t = tensors[a.tensor];
-        value = t.defined() ? reinterpret_cast<int64_t>(t.data_ptr()) + a.add : 0;
-      }
+      int64_t value = a.tensor == -1 ? zeros + a.add : 0;
+      if (a.tensor < -1) value = words[-2 - a.tensor];
+      if (a.tensor >= 0 && addresses[a.tensor] != 0) value = addresses[a.tensor] + a.add;
       std::memcpy(params + a.at, &value, 8);
       values[n++] = value;
     }
@@ -123,10 +162,12 @@ struct Function : Step {  // a Python function of tensors
   std::vector<int> inputs;
   Ref function;
 
-  void run(Slots& slots) const override {
+  void run(Slots& slots, const Words&) const override {
     py::gil_scoped_acquire gil;
     py::tuple given(inputs.size());
-    for (size_t i = 0; i < inputs.size(); i++) given[i] = inputs[i] < 0 ? py::none() : wrapped(slots[inputs[i]]);
+    for (size_t i = 0; i < inputs.size(); i++) {
+      given[i] = inputs[i] < 0 ? py::none() : wrapped(slots[inputs[i]]);
+    }
     py::object result = called(function.get(), given);
     if (!PyTuple_Check(result.ptr())) {
       slots.push_back(unwrapped(result));
@@ -144,7 +185,7 @@ struct Operator : Step {  // an op of torch; arguments that are tensors are numb
 
   explicit Operator(c10::OperatorHandle handle) : op(std::move(handle)) {}
 
-  void run(Slots& slots) const override {
+  void run(Slots& slots, const Words&) const override {
     torch::jit::Stack stack(arguments.begin(), arguments.end());
     for (size_t i = 0; i < tensors.size(); i++) {
       const auto& [argument, numbers] = tensors[i];
@@ -171,8 +212,8 @@ struct Program {
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<int> results;  // numbers of tensors; -1: none
 
-  void run(Slots& slots) const {
-    for (const auto& step : steps) step->run(slots);
+  void run(Slots& slots, const Words& words = {}) const {
+    for (const auto& step : steps) step->run(slots, words);
   }
 };
 

@@ -1,0 +1,204 @@
+// Calls of ops from Python: by a plan, which the arguments are looked up for, or by a recipe.
+#pragma once
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/Generator.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "key.h"
+#include "node.h"
+
+namespace {
+
+struct Unlocked {  // the interpreter's lock is released while it lives
+  PyThreadState* state = PyEval_SaveThread();
+  Unlocked() = default;
+  Unlocked(const Unlocked&) = delete;
+  ~Unlocked() { PyEval_RestoreThread(state); }
+};
+
+PyObject* results_of(const Program& program, Slots& slots) {
+  if (program.results.size() == 1) return THPVariable_Wrap(std::move(slots[program.results[0]]));
+  py::tuple results(program.results.size());
+  for (size_t i = 0; i < results.size(); i++) results[i] = wrapped(slots[program.results[i]]);
+  return results.release().ptr();
+}
+
+uint64_t wanted_by(const Slots& tensors) {  // a bit for each tensor that requires a gradient
+  uint64_t wanted = 0;
+  for (size_t i = 0; i < tensors.size(); i++) {
+    bool is_wanted = tensors[i].defined() && tensors[i].requires_grad();
+    wanted |= static_cast<uint64_t>(is_wanted) << i;
+  }
+  return wanted;
+}
+
+// ---- with gradients ----------------------------------------------------------------------------
+struct Recorder {  // the recipes of one plan, by the tensors that require a gradient
+  size_t tensors;
+  std::vector<std::pair<uint64_t, std::shared_ptr<Recipe>>> recipes;
+
+  std::shared_ptr<Recipe> find(uint64_t wanted) const {
+    for (const auto& [mask, each] : recipes) {
+      if (mask == wanted) return each;
+    }
+    return nullptr;
+  }
+};
+
+PyObject* recorded(const std::shared_ptr<Recipe>& recipe, Slots& slots, uint64_t wanted) {
+  const Program& forward = *recipe->forward;
+  size_t n = slots.size();
+  {
+    Unlocked unlocked;
+    {
+      at::AutoGradMode off(false);
+      forward.run(slots);
+    }
+    NodePtr made = new_node<NodePtr>();
+    auto* node = static_cast<OpNode*>(made.get());
+    torch::autograd::edge_list edges;
+    edges.reserve(n);
+    for (size_t i = 0; i < n; i++) {
+      bool is_wanted = wanted >> i & 1;
+      edges.push_back(is_wanted ? torch::autograd::impl::gradient_edge(slots[i]) : Edge());
+    }
+    node->set_next_edges(std::move(edges));
+    node->recipe = recipe;
+    for (size_t i = 0; i < forward.results.size(); i++) {
+      const Tensor& result = slots[forward.results[i]];
+      torch::autograd::set_history(recipe->differentiable[i] ? result : Tensor(), made);
+    }
+    node->saved.reserve(recipe->saved.size());
+    for (int number : recipe->saved) {
+      if (number < 0) {
+        node->saved.emplace_back(Tensor(), false);
+        continue;
+      }
+      bool is_output = std::find(forward.results.begin(), forward.results.end(), number) !=
+          forward.results.end();
+      node->saved.emplace_back(slots[number], is_output);
+    }
+  }
+  return results_of(forward, slots);
+}
+
+// Takes the tensors of a call whose plan is known.
+PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  HANDLE_TH_ERRORS
+  auto& recorder = **static_cast<std::shared_ptr<Recorder>*>(PyCapsule_GetPointer(self, nullptr));
+  if (static_cast<size_t>(n) != recorder.tensors) Py_RETURN_NOTIMPLEMENTED;
+  Slots slots;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    if (args[i] == Py_None) {
+      slots.emplace_back();
+      continue;
+    }
+    if (!THPVariable_CheckExact(args[i])) Py_RETURN_NOTIMPLEMENTED;
+    const Tensor& t = THPVariable_Unpack(args[i]);
+    if ((t.key_set().raw_repr() & ~ORDINARY.raw_repr()) != 0) Py_RETURN_NOTIMPLEMENTED;
+    slots.push_back(t);
+  }
+  uint64_t wanted = wanted_by(slots);
+  std::shared_ptr<Recipe> recipe = recorder.find(wanted);
+  if (recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
+  return recorded(recipe, slots, wanted);
+  END_HANDLE_TH_ERRORS
+}
+
+// ---- all calls ---------------------------------------------------------------------------------
+struct Planned {
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Recorder> recorder;  // may be null
+  at::Generator generator;                   // may be undefined
+  uint64_t moved = 0;                        // how far a call moves its offset
+  c10::Device device{c10::kCPU};             // of the generator
+
+  // Takes seed and offset; false where a graph must read them from memory.
+  bool draw(Words& words) const {
+    if (!generator.defined()) return true;
+    if (is_capturing(current_stream(device))) return false;
+    auto& source = *generator.unsafeGetGeneratorImpl();
+    std::lock_guard<std::mutex> lock(source.mutex_);
+    words[0] = static_cast<int64_t>(source.current_seed());
+    words[1] = static_cast<int64_t>(source.get_offset());
+    source.set_offset(words[1] + moved);
+    return true;
+  }
+};
+
+struct Calls {  // the plans of one op
+  std::vector<bool> is_tensor;  // of each argument
+  std::unordered_map<Key, std::shared_ptr<const Planned>, Hash> plans;
+
+  bool describe(PyObject* const* args, size_t n, Key& key, Slots& tensors) const {
+    if (n != is_tensor.size()) return false;
+    for (size_t i = 0; i < n; i++) {
+      if (!is_tensor[i] || args[i] == Py_None) {
+        if (!append_value(key, args[i])) return false;
+        if (is_tensor[i]) tensors.emplace_back();
+        continue;
+      }
+      if (!THPVariable_CheckExact(args[i])) return false;
+      const Tensor& t = THPVariable_Unpack(args[i]);
+      if (!append_tensor(key, t)) return false;
+      tensors.push_back(t);
+    }
+    return true;
+  }
+};
+
+// Whether nothing of torch has to see the op. Modes, transforms, autocast and tracers change the
+// dispatch keys of the thread; inference mode does as well, and is no hindrance.
+bool is_plain() {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  bool is_normal = keys.included_ == c10::default_included_set &&
+      keys.excluded_ == c10::default_excluded_set;
+  bool is_inference =
+      keys.included_ == c10::default_included_set.remove(c10::DispatchKey::ADInplaceOrView) &&
+      keys.excluded_ == (c10::default_excluded_set | c10::autograd_dispatch_keyset);
+  return (is_normal || is_inference) && at::impl::PythonTorchFunctionTLS::stack_len() == 0 &&
+      !at::hasCallbacks();
+}
+
+PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  HANDLE_TH_ERRORS
+  auto& calls = *static_cast<Calls*>(PyCapsule_GetPointer(self, nullptr));
+  Key key;
+  Slots slots;
+  if (!is_plain() || !calls.describe(args, n, key, slots)) Py_RETURN_NOTIMPLEMENTED;
+  auto found = calls.plans.find(key);
+  if (found == calls.plans.end()) Py_RETURN_NOTIMPLEMENTED;
+  // Another thread may drop the plans while this one has released the interpreter's lock.
+  std::shared_ptr<const Planned> planned = found->second;
+  uint64_t wanted = at::GradMode::is_enabled() ? wanted_by(slots) : 0;
+  if (wanted != 0) {
+    std::shared_ptr<Recipe> recipe =
+        planned->recorder == nullptr ? nullptr : planned->recorder->find(wanted);
+    if (recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
+    return recorded(recipe, slots, wanted);
+  }
+  Words words{};
+  if (!planned->draw(words)) Py_RETURN_NOTIMPLEMENTED;
+  {
+    Unlocked unlocked;
+    planned->program->run(slots, words);
+  }
+  return results_of(*planned->program, slots);
+  END_HANDLE_TH_ERRORS
+}
+
+// Runs a program on tensors.
+PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  HANDLE_TH_ERRORS
+  auto& program = *static_cast<std::shared_ptr<Program>*>(PyCapsule_GetPointer(self, nullptr));
+  Slots slots;
+  for (Py_ssize_t i = 0; i < n; i++) slots.push_back(unwrapped(args[i]));
+  {
+    Unlocked unlocked;
+    program->run(slots);
+  }
+  return results_of(*program, slots);
+  END_HANDLE_TH_ERRORS
+}
+
+}  // namespace

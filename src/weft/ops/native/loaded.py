@@ -1,0 +1,34 @@
+"""The C++ code, where it may be used on a device and is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from weft.device import driver
+from weft.device.gpu import native_launch
+from weft.ops.native import build, launches
+
+ON_CPU = False
+"""True: calls on the simulated GPU use the C++ code as well, as tests do."""
+_CONFIGURED: list[Any] = []
+
+
+def module(device: torch.device) -> Any:
+    """The C++ code; None where it cannot be used, or not yet. The first call compiles it."""
+    if device.type != "cuda":
+        return build.started().module if ON_CPU else None
+    # With several GPUs, launches look at the current context first, in Python.
+    if driver.count() != 1 or not hasattr(torch.Tensor, native_launch.EXCHANGE):
+        return None
+    found = build.started().module
+    if found is not None and not _CONFIGURED:
+        launches.configure(found)
+        _CONFIGURED.append(found)
+    return None if capturing() else found
+
+
+def capturing() -> bool:
+    """Whether launches go into a graph, which must not have those of a trace as well."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())

@@ -1,0 +1,20 @@
+"""Fixtures of the op library's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Calls are made and recorded by the C++ code, on the simulated GPU as well."""
+    from weft.ops.native import build, loaded, trace
+
+    monkeypatch.setattr(loaded, "ON_CPU", True)
+    found = build.started()
+    assert found.wait() is not None, found.failure
+    yield
+    for op in trace.OPS.values():
+        op.forget()  # type: ignore[attr-defined]  # the next test may make calls in Python
