@@ -6,6 +6,7 @@ import atexit
 import functools
 import importlib.machinery
 import importlib.util
+import itertools
 import shutil
 import subprocess
 import sysconfig
@@ -24,6 +25,9 @@ FOLDER = Path(__file__).parent / "cpp"
 NAME = "weft_native"
 TORCH = Path(torch.__file__).parent
 _LIBRARIES = ("torch_python", "torch_cpu", "c10")
+WORTH = 100
+"""Calls from which on it is compiled: a process with fewer ends before they are faster."""
+_ASKED = itertools.count()
 
 
 class Build:
@@ -49,7 +53,7 @@ class Build:
             return
         version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
         text = "".join(path.read_text() for path in sorted(FOLDER.iterdir()))
-        key = cache.key("native ops", version, torch.__version__, str(TORCH), _python(), text)
+        key = cache.key("native ops", version, torch.__version__, *_flags(), _python(), text)
         with tempfile.TemporaryDirectory(prefix="weft-") as folder:
             path = Path(folder) / f"{NAME}.so"
             data = cache.get("library", key)
@@ -82,6 +86,13 @@ class Build:
 def started() -> Build:
     """The compilation of this process; the first call starts it."""
     return Build()
+
+
+def asked() -> Build | None:
+    """The compilation, from the moment when it is worth its time; each call asks for it."""
+    if next(_ASKED) < WORTH and not started.cache_info().currsize:
+        return None
+    return started()
 
 
 def _python() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.ops.native import build, launches, loaded
+from weft.ops.native import launches, loaded
 
 REMEMBERED = 8192
 """The most plans of an op; when exceeded, all are dropped."""
@@ -48,7 +48,7 @@ class Calls:
         """
         module, record = loaded.module(entry.device), entry.record
         if module is None:
-            record.open = 0 if build.started().failure else record.open
+            record.open = 0 if loaded.failed() else record.open
             return
         step = launches.step(entry, inputs, () if source is None else None)
         if step is None or not entry.plan.outputs:

@@ -16,17 +16,24 @@ _CONFIGURED: list[Any] = []
 
 
 def module(device: torch.device) -> Any:
-    """The C++ code; None where it cannot be used, or not yet. The first call compiles it."""
+    """The C++ code; None where it cannot be used, or not yet."""
     if device.type != "cuda":
         return build.started().module if ON_CPU else None
     # With several GPUs, launches look at the current context first, in Python.
     if driver.count() != 1 or not hasattr(torch.Tensor, native_launch.EXCHANGE):
         return None
-    found = build.started().module
-    if found is not None and not _CONFIGURED:
-        launches.configure(found)
-        _CONFIGURED.append(found)
-    return None if capturing() else found
+    compiled = build.asked()
+    if compiled is None or compiled.module is None or capturing():
+        return None
+    if not _CONFIGURED:
+        launches.configure(compiled.module)
+        _CONFIGURED.append(compiled.module)
+    return compiled.module
+
+
+def failed() -> bool:
+    """Whether it cannot be compiled."""
+    return bool(build.started.cache_info().currsize and build.started().failure)
 
 
 def capturing() -> bool:
