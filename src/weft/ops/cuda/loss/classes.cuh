@@ -23,8 +23,8 @@ struct Labels {
     const T* weight;
 
     // The class of a label; -1 if it does not count. One that is no class stops the kernel, as in PyTorch.
-    __device__ int of(long long i, const Classes& c) const {
-        long long label = target[i];
+    __device__ int of(long long i, const Classes& c) const { return checked(target[i], c); }
+    static __device__ int checked(long long label, const Classes& c) {
         if (label == c.ignore) return -1;
         assert(label >= 0 && label < c.n && "a label must be 0 to classes - 1, or ignore_index");
         return int(label);

@@ -91,21 +91,19 @@ __global__ void __launch_bounds__(256)
 // `deep` threads. Where `width` is all of them, it takes several such planes at once, which are neighbours in memory too.
 struct Tiles {
     int width, deep, planes;
+    unsigned beside, count;  // tiles beside each other in a plane, and all
 };
 struct Place {
     int first, w, t;         // the number of the plane's first thread; the neighbour; the number among its threads
     long long outer, column;
     bool there;
 
-    __device__ Place(long long tile, const Tiles& by, const Classes& c) {
+    __device__ Place(unsigned tile, const Tiles& by, const Classes& c) {
         int each = by.width * by.deep, plane = threadIdx.x / each, inside = threadIdx.x % each;
-        long long tiles = (c.inner + by.width - 1) / by.width;
+        unsigned behind = tile / by.beside;
         first = plane * each, w = inside % by.width, t = inside / by.width;
-        outer = tile / tiles * by.planes + plane, column = tile % tiles * by.width + w;
+        outer = (long long)behind * by.planes + plane, column = (long long)(tile - behind * by.beside) * by.width + w;
         there = plane < by.planes && column < c.inner && outer * c.inner < c.count;
-    }
-    static __device__ long long tiles(const Tiles& by, const Classes& c) {
-        return (c.count / c.inner + by.planes - 1) / by.planes * ((c.inner + by.width - 1) / by.width);
     }
 };
 
@@ -119,31 +117,41 @@ __global__ void __launch_bounds__(256)
     __shared__ Smooth smoothed[256];
     int deep = by.deep;
     float norm = GRAD ? labels.template sum<256>(c, total) : 1, losses = 0, weights = 0;
-    for (long long tile = blockIdx.x; tile < Place::tiles(by, c); tile += gridDim.x) {
+    for (unsigned tile = blockIdx.x; tile < by.count; tile += gridDim.x) {
         Place place(tile, by, c);
         int t = place.t;
         long long row = place.outer * c.inner + place.column;
         long long start = place.outer * c.n * c.inner + place.column;
-        int label = place.there ? labels.of(row, c) : -1;
+        // The logits of a label that does not count are read too: otherwise they would wait for the label.
+        long long given = place.there ? target[row] : c.ignore;
         Running<T> own, all;
         Smooth smooth, sums;
-        if (label >= 0)
+        float x_label = 0;
+        if (place.there)
 #pragma unroll 4
             for (int i = t; i < c.n; i += deep) {
                 Packed<T, 1> v{bits(x[start + i * c.inner])};
                 own.take(v);
                 if (SMOOTH) smooth.add(v[0], i, weight);
+                if (i == given) x_label = v[0];
             }
-        __syncthreads();  // what was found for the tile before has been read
-        found[threadIdx.x] = own, smoothed[threadIdx.x] = smooth;
-        __syncthreads();
-        if (!place.there) continue;
-        for (int i = 0; i < deep; i++) {
-            int at = place.first + i * by.width + place.w;
-            all.take(found[at]);
-            if (SMOOTH) sums.x += smoothed[at].x, sums.weight += smoothed[at].weight;
+        int label = labels.checked(given, c);
+        if (label < 0) own = all, smooth = sums;
+        if (deep == 1) {
+            if (!place.there) continue;
+            all = own, sums = smooth;
+        } else {
+            __syncthreads();  // what was found for the tile before has been read
+            found[threadIdx.x] = own, smoothed[threadIdx.x] = smooth;
+            __syncthreads();
+            if (!place.there) continue;
+            for (int i = 0; i < deep; i++) {
+                int at = place.first + i * by.width + place.w;
+                all.take(found[at]);
+                if (SMOOTH) sums.x += smoothed[at].x, sums.weight += smoothed[at].weight;
+            }
+            x_label = label < 0 ? 0 : to<float>(x[start + label * c.inner]);
         }
-        float x_label = label < 0 ? 0 : to<float>(x[start + label * c.inner]);
         float s = GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
         Outcome<SMOOTH> is(all.most, all.sum, sums, label, labels.weigh(label), x_label, s, c);
         if (LOSS && t == 0) {
@@ -177,7 +185,7 @@ __global__ void __launch_bounds__(256)
     auto q = [&](long long at, int i) {
         return (keep * to<float>(target[at]) + even) * (weight ? to<float>(weight[i]) : 1);
     };
-    for (long long tile = blockIdx.x; tile < Place::tiles(by, c); tile += gridDim.x) {
+    for (unsigned tile = blockIdx.x; tile < by.count; tile += gridDim.x) {
         Place place(tile, by, c);
         int t = place.t;
         long long outer = place.outer, row = outer * c.inner + place.column;

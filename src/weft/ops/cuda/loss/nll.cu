@@ -6,6 +6,7 @@
 struct Logits {
     long long row, step, last, far, near;
     __device__ long long place(long long i, int label, long long inner) const {
+        if (inner == 1) return i * row + label * step;
         long long behind = i % inner;
         return i / inner * row + label * step + behind / last * far + behind % last * near;
     }
@@ -16,11 +17,25 @@ __global__ void __launch_bounds__(256) nll(const T* x, const L* target, const T*
                                            int* counter, const Classes c, const Logits logits) {
     Labels<T, L> labels{target, weight};
     float losses = 0, weights = 0;
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll) {
-        int label = labels.of(i, c);
-        float w = labels.weigh(label), one = label < 0 ? 0 : -w * to<float>(x[logits.place(i, label, c.inner)]);
-        if (c.reduction == NONE) loss[i] = to<T>(one);
-        losses += one, weights += w;
+    constexpr int TURNS = 4;  // labels whose loads are under way together
+    long long step = gridDim.x * 256ll;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += TURNS * step) {
+        long long given[TURNS];
+        int label[TURNS];
+        T value[TURNS];
+#pragma unroll
+        for (int u = 0; u < TURNS; u++) given[u] = i + u * step < c.count ? target[i + u * step] : c.ignore;
+#pragma unroll
+        for (int u = 0; u < TURNS; u++) label[u] = labels.checked(given[u], c);
+#pragma unroll
+        for (int u = 0; u < TURNS; u++)
+            if (label[u] >= 0) value[u] = x[logits.place(i + u * step, label[u], c.inner)];
+#pragma unroll
+        for (int u = 0; u < TURNS; u++) {
+            float w = labels.weigh(label[u]), one = label[u] < 0 ? 0 : -w * to<float>(value[u]);
+            if (c.reduction == NONE && i + u * step < c.count) loss[i + u * step] = to<T>(one);
+            losses += one, weights += w;
+        }
     }
     if (c.reduction != NONE) reduce_losses<256>(losses, weights, partials, counter, loss, c);
 }

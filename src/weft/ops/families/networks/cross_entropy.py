@@ -175,8 +175,8 @@ class _Tiles(NamedTuple):
     def count(self, v: View) -> int:
         return cdiv(v.outer, self.planes) * cdiv(v.inner, self.width)
 
-    def packed(self) -> bytes:
-        return struct.pack("<3i", *self)
+    def packed(self, v: View) -> bytes:
+        return struct.pack("<3i2I", *self, cdiv(v.inner, self.width), self.count(v))
 
 
 def _tiles(call: Call) -> _Tiles:
@@ -207,7 +207,7 @@ def _probabilities(call: Call) -> Plan:
     words = (call.types[0], *(str(m).lower() for m in call.modes))
     kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>")
     args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
-            by.packed(), call.problem)  # fmt: skip
+            by.packed(call.view), call.problem)  # fmt: skip
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
@@ -215,7 +215,7 @@ def _columns(call: Call) -> Plan:
     by = _tiles(call)
     blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
-    args = (call.x, *call.labels(), *call.results(blocks), by.packed(), call.problem)
+    args = (call.x, *call.labels(), *call.results(blocks), by.packed(call.view), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
