@@ -98,6 +98,22 @@ def test_layouts() -> None:
     assert weft.ops.mse_loss(x[:0], t[:0], "none").shape == (0, 16)
 
 
+def test_losses_of_tensors_with_gaps() -> None:
+    """One launch reads them where they are, forward and backward."""
+    x, t, up = numbers(5, 40)[:, :33], numbers(5, 33, seed=2), numbers(33, 5, seed=3).t()
+    gap = x.detach().requires_grad_()
+    plan = weft.ops.explain(weft.ops.smooth_l1_loss, gap, t, "none", 0.3).choice.used
+    assert plan.name.startswith("strided") and len(plan.build().steps) == 1
+    ours = weft.ops.smooth_l1_loss(gap, t, "none", 0.3)
+    wanted = F.smooth_l1_loss(x, t, reduction="none", beta=0.3)
+    torch.testing.assert_close(ours, wanted)
+    dense = x.clone().requires_grad_()
+    F.smooth_l1_loss(dense, t, reduction="none", beta=0.3).backward(up)
+    torch.testing.assert_close(torch.autograd.grad(ours, gap, up)[0], dense.grad)
+    with pytest.raises(weft.AssertFailed, match="must be a probability"):
+        weft.ops.binary_cross_entropy(1.5 + x.abs(), t.t().contiguous().t(), reduction="none")
+
+
 def test_no_probability() -> None:
     with pytest.raises(weft.AssertFailed, match="must be a probability"):
         weft.ops.binary_cross_entropy(torch.tensor([0.5, 1.5]), torch.tensor([0.0, 1.0]))

@@ -42,6 +42,8 @@ FORWARD = {
     "short columns of halves": (lambda: drawn((2, 3, 24), 1).half(), 1, "short columns"),
     "misaligned short columns": (lambda: drawn((43,), 1)[1:].view(2, 21), 0, "short columns"),
     "rows of three dimensions with gaps": (lambda: drawn((4, 5, 9), 1)[..., :6], 2, "rows"),
+    "staged rows of halves": (lambda: drawn((70, 61), 1).half(), 1, "staged rows"),
+    "misaligned staged rows": (lambda: drawn((34 * 7 + 1,), 1)[1:].view(34, 7), 1, "staged rows"),
     "rows of many threads": (lambda: drawn((2, 1501), 1), 1, "rows, 4 vectors per thread"),
     "rows that are read twice": (lambda: drawn((2, 3001), 1), 1, "rows, twice"),
     "halves that are read twice": (lambda: drawn((2, 5003), 1).bfloat16(), 1, "rows, twice"),

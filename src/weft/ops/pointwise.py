@@ -85,17 +85,21 @@ def _flat(job: Job, target: Target) -> list[Way]:
     )
     why = f"all operands have one order; {vector} elements per load, {job.moved:,} bytes"
 
-    def build() -> Step:
+    def build(times: int) -> Step:
         missing = [0] * (OPERANDS - len(steps))
-        make = job.kernel("flat", vector)
-        return make(cdiv(job.n, THREADS * vector), THREADS, job.n, *steps, *missing)
+        make = job.kernel("flat", vector, times)
+        return make(cdiv(job.n, THREADS * vector * times), THREADS, job.n, *steps, *missing)
 
     whole = next(vectors(job))
     widest = max(job.out_itemsize, *(o.itemsize for o in full), 1)
-    slow = max(1.0, UNDER_WAY / (vector * widest))  # small loads leave memory idle
-    flat = Way("flat", target.launch + slow * job.moved / target.bandwidth, why, build)
+    options = []
+    for times in (1, 2, 4):
+        slow = max(1.0, UNDER_WAY / (vector * widest * times))  # small loads leave memory idle
+        time = target.launch + slow * job.moved / target.bandwidth
+        name = "flat" if times == 1 else f"flat, {times} each"
+        options.append(Way(name, time, why, functools.partial(build, times)))
     # Only the operands that are not aligned are read element by element.
-    return [flat, *(_strided(job, target, whole) if vector < whole else ())]
+    return [*options, *(_strided(job, target, whole) if vector < whole else ())]
 
 
 # ---- strided -----------------------------------------------------------------------------------
@@ -109,8 +113,10 @@ def _strided(job: Job, target: Target, least: int = 1) -> list[Way]:
         time = target.launch + max(job.moved / bound * apart_cost(job, modes, vector), slots)
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
         why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
-        build = functools.partial(_strided_step, job, tuple(modes), vector)
-        options.append(Way(f"strided by {vector}", time, why, build))
+        for times in (unrolled(job, vector), 2 * unrolled(job, vector)):
+            build = functools.partial(_strided_step, job, tuple(modes), vector, times)
+            more = "" if times == unrolled(job, vector) else f", {times} each"
+            options.append(Way(f"strided by {vector}{more}", time, why, build))
     return options
 
 
@@ -127,11 +133,10 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     return ROW if operand.strides[-1] == 1 and rows else EACH
 
 
-def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
+def _strided_step(job: Job, modes: Sequence[int], vector: int, times: int) -> Step:
     last = [sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True))
             for o in job.operands]  # fmt: skip
     bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
-    times = unrolled(job, vector)
     index = "int" if bits == 32 else "long long"
     three = [*modes, *[SAME] * (OPERANDS - len(modes))]
     make = job.kernel("strided", index, len(job.sizes), vector, times, *three)

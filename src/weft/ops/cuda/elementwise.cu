@@ -5,6 +5,7 @@
 // find the element's place in the operands.
 #include "activations.cuh"
 #include "functions.cuh"
+#include "loss/values.cuh"
 #include "quotient.cuh"
 #include "vector.cuh"
 
@@ -25,26 +26,40 @@ enum Mode {
     TURNED   // through shared memory (turned() only)
 };
 
-// All operands have the output's order of elements; an operand with stride 0 is one element.
-template <class O, class C, class TA, class TB, class TC, int V>
+// All operands have the output's order of elements; an operand with stride 0 is one element. A thread computes V neighbours
+// at a time, U times; all loads are issued before the first result is stored.
+template <class O, class C, class TA, class TB, class TC, int V, int U>
 __global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC* pc, O* out, C s, C t, long long n,
                                             int sa, int sb, int sc) {
-    long long i = (blockIdx.x * 256ll + threadIdx.x) * V;
-    if (i + V <= n) {
-        Vector<TA, V> va = sa ? load<V>(pa + i) : broadcast<V>(pa);
-        Vector<TB, V> vb = sb ? load<V>(pb + i) : broadcast<V>(pb);
-        Vector<TC, V> vc = sc ? load<V>(pc + i) : broadcast<V>(pc);
-        Vector<O, V> result;
+    long long start = (blockIdx.x * (256ll * U) + threadIdx.x) * V;
+    Vector<TA, V> va[U];
+    Vector<TB, V> vb[U];
+    Vector<TC, V> vc[U];
 #pragma unroll
-        for (int k = 0; k < V; k++) {
-            C a = to<C>(va[k]), b = to<C>(vb[k]), c = to<C>(vc[k]);
-            result[k] = to<O>(EXPRESSION);
-        }
-        store_whole(out + i, result);
-    } else {
-        for (; i < n; i++) {
-            C a = to<C>(pa[i * sa]), b = to<C>(pb[i * sb]), c = to<C>(pc[i * sc]);
-            out[i] = to<O>(EXPRESSION);
+    for (int u = 0; u < U; u++) {
+        long long i = start + u * (256 * V);
+        if (i + V > n) break;
+        va[u] = sa ? load<V>(pa + i) : broadcast<V>(pa);
+        vb[u] = sb ? load<V>(pb + i) : broadcast<V>(pb);
+        vc[u] = sc ? load<V>(pc + i) : broadcast<V>(pc);
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        long long i = start + u * (256 * V);
+        if (i + V <= n) {
+            Vector<O, V> result;
+#pragma unroll
+            for (int k = 0; k < V; k++) {
+                C a = to<C>(va[u][k]), b = to<C>(vb[u][k]), c = to<C>(vc[u][k]);
+                result[k] = to<O>(EXPRESSION);
+            }
+            store_whole(out + i, result);
+        } else {
+            for (; i < n; i++) {
+                C a = to<C>(pa[i * sa]), b = to<C>(pb[i * sb]), c = to<C>(pc[i * sc]);
+                out[i] = to<O>(EXPRESSION);
+            }
+            return;
         }
     }
 }

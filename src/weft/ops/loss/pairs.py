@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Sequence
@@ -12,9 +13,11 @@ from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
+from weft.ops.jobs import Job, Operand, Way
 from weft.ops.layouts import broadcast, dense_strides, memory_order
 from weft.ops.loss.operands import Operands
 from weft.ops.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
+from weft.ops.pointwise import ways
 from weft.ops.rows import BLOCK
 
 
@@ -98,7 +101,7 @@ def result(
 
 
 def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
-    """The one kernel of a loss or of a gradient."""
+    """The one kernel of a loss or of a gradient; of tensors with gaps, each by an expression."""
     first = int(backward)
     x, target = request.inputs[first : first + 2]
     assert x is not None and target is not None
@@ -113,7 +116,40 @@ def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
     why = "one launch"
     build = _gradients if backward else _losses
     ordered = pairs.strides is not None
+    tensors = [t for t in (x, target, upstream) if t is not None]
+    copies = not ordered and not all(t.contiguous for t in tensors)
+    if none and copies and not any(request.inputs[first + 2 :]):
+        return _by_expression(loss, request, first, out)
     return [Candidate("pairs", time, why, lambda: build(_Call(loss, request, out, first, ordered)))]
+
+
+def _by_expression(loss: Loss, request: Request, first: int, out: Buffer) -> list[Candidate]:
+    """Candidates for one number per pair of tensors with any strides."""
+    order = (first, first + 1, *range(first))  # x, t and the gradients of the losses: a, b and c
+    operands = []
+    for number in order:
+        t = request.inputs[number]
+        assert t is not None
+        operands.append(
+            Operand(source.ctype(t.dtype), t.itemsize, t.strides, t.aligned, Pointer(number))
+        )
+    which = ("DT" if request.options["of_target"] else "DX") if first else "VALUE"
+    parameters = ", ".join(f"[[maybe_unused]] float {p}" for p in ("x", "t", "w", "option"))
+    function = f"[]({parameters}) {{ return {loss.expressions(request.options)[which]}; }}"
+    expression = f"{'c * ' if first else ''}{function}(a, b, 1.0f, s)"
+    option = float(request.options.get(loss.option, 0.0)) if loss.option else 0.0
+    job = Job(
+        expression, "float", out.shape, tuple(operands), source.ctype(out.dtype),
+        out.dtype.itemsize, Pointer(len(request.inputs)), (option, 0),
+    )  # fmt: skip
+
+    def built(way: Way) -> Plan:
+        return Plan((way.build(),), (out,))
+
+    return [
+        Candidate(way.name, way.cost, way.why, functools.partial(built, way))
+        for way in ways(job, request.target)
+    ]
 
 
 def _losses(call: _Call) -> Plan:

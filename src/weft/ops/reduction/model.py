@@ -36,8 +36,10 @@ def moving(gpu: Target, moved: float, blocks: int, flight: float) -> float:
 
 def parts_of(rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK) -> tuple[int, ...]:
     """Options for blocks per row: enough to fill the GPU, with some vectors per thread."""
-    most = min(cdiv(4 * gpu.sms, rows), chunks // least) if rows <= COUNTERS else 1
-    return (1, most) if most > 1 else (1,)
+    if rows > COUNTERS:
+        return (1,)
+    options = {1, *(min(cdiv(many * gpu.sms, rows), chunks // least) for many in (4, 8))}
+    return tuple(sorted(option for option in options if option > 0))
 
 
 def power(number: int) -> int:

@@ -16,7 +16,7 @@ from weft.ops.reduction.views import View
 
 SECTOR = 32
 """Bytes of the smallest access to memory."""
-SMALL = 512
+SMALL = 2048
 """The most bytes of a plane that a block reads through shared memory with others."""
 MEMORY = 8192
 """Bytes of shared memory for the planes of a block."""

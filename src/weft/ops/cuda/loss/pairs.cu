@@ -1,19 +1,14 @@
 // Losses of pairs of numbers, x and t: none, their sum or their mean in one launch, and gradients in one.
 //
 // VALUE, DX and DT are expressions of the floats x, t, w (a weight of t, or 1) and `option`.
-#include "../functions.cuh"
 #include "classes.cuh"
+#include "values.cuh"
 
 struct Pairs {
     long long n, weights, second;  // elements; elements after which `weight` and `second` repeat
     float option, scale;           // scale: of the sum
     int upstream_step;             // 0 if all elements share one gradient of the loss
 };
-
-__device__ inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }
-__device__ inline float clamped(float log) { return log < -100 ? -100 : log; }  // as PyTorch; NaN stays
-__device__ inline float xlogx(float x) { return x == 0 ? 0 : x * logf(x); }
-__device__ inline float softplus(float x) { return maximum(x, 0.0f) + log1pf(expf(-fabsf(x))); }
 
 __device__ inline float value_of([[maybe_unused]] float x, [[maybe_unused]] float t, [[maybe_unused]] float w,
                                  [[maybe_unused]] float option) {

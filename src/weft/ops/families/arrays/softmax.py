@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import torch
@@ -26,6 +27,10 @@ SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
 TWICE = 512
 """Vectors of a row above which it may be read twice."""
+STAGED, STAGE = 1024, 8192
+"""The most elements of a row that passes through shared memory, and bytes of a block's rows."""
+RAGGED = 1.3
+"""The time of rows that are no whole vectors, relative to others."""
 HELD = 8
 """The most 16-byte vectors that a thread keeps in registers."""
 
@@ -58,14 +63,17 @@ def _of_view(
         return [Candidate("single", gpu.launch + moved / gpu.bandwidth, "n is 1", build)]
     if view.inner > 1:
         return _of_columns(log, request, view, out, x, before)
-    candidates = []
+    candidates = _staged_rows(log, request, view, out, x, before)
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
+    # One SM's rate falls with the size of its loads.
+    rate = SM_BANDWIDTH * view.vector * size / 16
     for most in (HELD, HELD // 2):
         threads, held, shared = group(chunks, most)
         if shared > HELD + 4 or (most < HELD and (shared or chunks <= 32 * HELD)):
             continue
-        row = 2 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
-        time = gpu.launch + max(moved / gpu.bandwidth, row)
+        row = 2 * view.n * size / rate * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
+        ragged = RAGGED if view.vector == 1 or view.n % view.vector else 1.0
+        time = gpu.launch + max(ragged * moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
         name = "rows" if most == HELD else f"rows, {most} vectors per thread"
@@ -73,7 +81,7 @@ def _of_view(
     if chunks > TWICE:
         resident = min(view.outer, 2 * gpu.sms) * view.n * size
         near = 1.1 if resident < 0.8 * gpu.l2 else 1.5
-        row = 3 * view.n * size / SM_BANDWIDTH * cdiv(view.outer, 2 * gpu.sms)
+        row = 3 * view.n * size / rate * cdiv(view.outer, 2 * gpu.sms)
         time = gpu.launch + max(near * moved / gpu.bandwidth, row)
         build = functools.partial(_rows_twice, log, view, out, x, before)
         candidates.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
@@ -82,6 +90,37 @@ def _of_view(
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, log, view, out, x, before, parts, chunks)
     return [*candidates, Candidate("long rows", time, why, build)]
+
+
+def _staged_rows(
+    log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
+) -> list[Candidate]:
+    """A candidate for rows that are no whole vectors: a block has several in shared memory."""
+    gpu, size = request.target, out.dtype.itemsize
+    whole = view.vector > 1 and view.n % view.vector == 0
+    if whole or view.stride != view.n or view.n > STAGED:
+        return []
+    vector, aligned = 16 // size, 16 if before else request.first.aligned
+    while aligned % (vector * size):
+        vector //= 2
+    threads = 1
+    while threads < 32 and threads * 8 < view.n:
+        threads *= 2
+    held = next(h for h in (2, 4, 8, 12, 16, 24, 32) if h * threads >= view.n)
+    step = 16 // math.gcd(view.n * size, 16)  # rows that are whole vectors together
+    rows = min(max(STAGE // (view.n * size), BLOCK // threads), cdiv(view.outer, 4 * gpu.sms))
+    rows = cdiv(rows, step) * step
+    moved = 2 * view.outer * view.n * size
+    why = f"{rows} rows per block through shared memory, {threads} threads for each"
+    flags = f"{source.ctype(out.dtype)}, {vector}, {threads}, {held}, {str(log).lower()}"
+
+    def build() -> Plan:
+        kernel = source.kernel("softmax.cu", f"staged_rows<{flags}>")
+        args = (x, Pointer(1), view.outer, view.n, rows)
+        grid, memory = (cdiv(view.outer, rows),), rows * view.n * size
+        return Plan((*before, Step(kernel, grid, (BLOCK,), args, memory)), (out,))
+
+    return [Candidate("staged rows", gpu.launch + moved / gpu.bandwidth, why, build)]
 
 
 # ---- plans -------------------------------------------------------------------------------------
