@@ -69,28 +69,28 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long
     for (int k = 0; k < SHARED; k++) r.put(to_row, (HELD + k) * G + t, results<LOG>(lying[k * G + t], from, scale));
 }
 
-// Rows without gaps, wherever they begin: a block reads `rows` of them as they are in memory, in vectors of V, and writes them in
-// whole ones. Between, G threads have a row in shared memory, and HELD of its elements each in registers.
+// Along n of planes of n x inner neighbours, wherever they begin: a block reads `planes` of them as they are in memory, in vectors
+// of V, and writes them in whole ones. Between, G threads have a column in shared memory, and HELD of its elements each in registers.
 template <class T, int V, int G, int HELD, bool LOG>
-__global__ void __launch_bounds__(256) staged_rows(const T* x, T* y, long long count, int n, int rows) {
+__global__ void __launch_bounds__(256) staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
     constexpr int WHOLE = 16 / sizeof(T);
     extern __shared__ __align__(16) char memory[];
     T* kept = reinterpret_cast<T*>(memory);
-    long long first = blockIdx.x * (long long)rows;
-    int there = int(min(count - first, (long long)rows)), all = there * n;
-    x += first * n, y += first * n;
+    long long first = blockIdx.x * (long long)planes;
+    int size = n * inner, there = int(min(outer - first, (long long)planes)), all = there * size;
+    x += first * size, y += first * size;
 #pragma unroll 4
     for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(kept + i, load<V>(x + i));
     for (int i = all / V * V + threadIdx.x; i < all; i += 256) kept[i] = x[i];
     __syncthreads();
     int t = threadIdx.x % G;
-    for (int r = threadIdx.x / G; r - int(threadIdx.x) / G < there; r += 256 / G) {
-        T* row = kept + r * n;
-        int end = r < there ? n : 0;
+    for (int r = threadIdx.x / G; r - int(threadIdx.x) / G < there * inner; r += 256 / G) {
+        int plane = inner == 1 ? r : r / inner, end = plane < there ? n : 0;
+        T* column = kept + plane * size + (r - plane * inner);
         float held[HELD], most = lowest(), sum = 0;
 #pragma unroll
         for (int k = 0; k < HELD; k++) {
-            held[k] = k * G + t < end ? to<float>(row[k * G + t]) : lowest();
+            held[k] = k * G + t < end ? to<float>(column[(k * G + t) * inner]) : lowest();
             most = larger(most, held[k]);
         }
         float from = base(across<G>(most, lowest(), larger));
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(256) staged_rows(const T* x, T* y, long long c
         float scale = scale_of<LOG>(across<G>(sum, 0, plus));
 #pragma unroll
         for (int k = 0; k < HELD; k++)
-            if (k * G + t < end) row[k * G + t] = to<T>(LOG ? held[k] - scale : held[k] * scale);
+            if (k * G + t < end) column[(k * G + t) * inner] = to<T>(LOG ? held[k] - scale : held[k] * scale);
     }
     __syncthreads();
 #pragma unroll 4

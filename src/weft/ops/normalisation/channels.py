@@ -14,11 +14,11 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Request
 from weft.ops.copies import contiguous
-from weft.ops.plan import COUNTERS, Buffer, Layout, Plan, Pointer, Step
+from weft.ops.plan import COUNTERS, Argument, Buffer, Layout, Plan, Pointer, Step, partials
 
 BLOCK = 256
-PER_THREAD = 8
-"""Vectors of a thread that are worth a block."""
+PER_THREAD, LEAST = 8, 64
+"""Vectors of a thread, and bytes, that are worth a block."""
 RESIDENT = 4
 """Blocks of an SM at a time that read enough."""
 
@@ -86,13 +86,18 @@ class Channels:
         """Blocks for each channel in a sum: one wave, because the last block joins their sums."""
         if self.tiles > COUNTERS:
             return 1
-        least = cdiv(self.count, BLOCK // self.width * PER_THREAD)
+        least = cdiv(self.count, BLOCK // self.width * self.per_thread)
         return max(1, min(RESIDENT * self.request.target.sms // self.tiles, least))
 
     @property
     def writing(self) -> int:
         """Blocks for each channel where results are written: many short ones."""
-        return cdiv(self.count, BLOCK // self.width * PER_THREAD)
+        return cdiv(self.count, BLOCK // self.width * self.per_thread)
+
+    @property
+    def per_thread(self) -> int:
+        """Vectors of a thread in a block of its own."""
+        return max(PER_THREAD, LEAST // (self.vector * int(self.dtype.itemsize)))
 
     def shape(self, parts: int) -> bytes:
         """The struct Shape of the kernels."""
@@ -117,6 +122,19 @@ class Channels:
     def extra(self, number: int) -> Pointer:
         """The address of a scratch buffer that a plan adds."""
         return self.output(len(self.outputs) + len(self.scratch) + number)
+
+    def found(self, number: int, numbers: int) -> tuple[Argument, tuple[Buffer, ...]]:
+        """Memory for so many numbers of each channel and block of a sum.
+
+        Also returns the scratch buffer that it is, the given one among those of the plan, if any.
+        """
+        if self.summing == 1:
+            return None, ()
+        kept = partials(4 * numbers * self.summing * self.channels)
+        if kept is not None:
+            return kept, ()
+        made = Buffer((self.summing * self.channels, numbers), torch.float32)
+        return self.extra(number), (made,)
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
         """The plan of some launches."""

@@ -14,12 +14,13 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 #pragma unroll
     for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * (FLAT ? 1ll : s.inner * (long long)V), w.there);
     Moments own[K];
-    long long at[4];
+    constexpr int N = AHEAD<T, V>;
+    long long at[N];
     while (int n = w.take(at)) {
-        Vector<T, V> v[4];
+        Vector<T, V> v[N];
         load_all(v, x, at, n);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < N; i++) {
             if (i >= n) continue;
             Floats<V> f = unpack(v[i]);
             if constexpr (FLAT) {
@@ -61,12 +62,13 @@ __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w
                              float eps) {
     Walk<V, FLAT> walk(s);
     Affine<walk.K> a(walk.channel, walk.there, mean, var, w, b, eps);
-    long long at[4];
+    constexpr int N = AHEAD<T, V>;
+    long long at[N];
     while (int n = walk.take(at)) {
-        Vector<T, V> v[4];
+        Vector<T, V> v[N];
         load_all(v, x, at, n);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < N; i++) {
             if (i >= n) continue;
             Floats<V> f = unpack(v[i]);
 #pragma unroll

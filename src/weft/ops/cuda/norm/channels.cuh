@@ -81,6 +81,10 @@ struct Walk {
     }
 };
 
+// Vectors of a thread whose loads are under way together: narrow ones must be more.
+template <class T, int V>
+constexpr int AHEAD = V * sizeof(T) <= 4 ? 8 : 4;
+
 // Loads the first n vectors at some places.
 template <int V, int N, class T>
 __device__ void load_all(Vector<T, V> (&v)[N], const T* x, const long long (&at)[N], int n) {

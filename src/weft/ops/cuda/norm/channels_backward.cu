@@ -17,13 +17,14 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
     constexpr int K = w.K;
     Affine<K> a(w.channel, w.there, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
-    long long at[4];
+    constexpr int N = AHEAD<T, V>;
+    long long at[N];
     while (int n = w.take(at)) {
-        Vector<T, V> g[4], v[4];
+        Vector<T, V> g[N], v[N];
         load_all(g, dy, at, n);
         load_all(v, x, at, n);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < N; i++) {
             if (i >= n) continue;
             Floats<V> fg = unpack(g[i]), fv = unpack(v[i]);
 #pragma unroll
@@ -56,13 +57,14 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
         Sums all = BATCH && walk.there ? sums[walk.channel + k] : Sums{};
         db[k] = all.db / size, dw[k] = all.dw / size * a.scale[k];
     }
-    long long at[2];
+    constexpr int N = AHEAD<T, V> / 2;
+    long long at[N];
     while (int n = walk.take(at)) {
-        Vector<T, V> g[2], v[2];
+        Vector<T, V> g[N], v[N];
         load_all(g, dy, at, n);
         if constexpr (BATCH) load_all(v, x, at, n);
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < N; i++) {
             if (i >= n) continue;
             Floats<V> fg = unpack(g[i]), fv;
             if constexpr (BATCH) fv = unpack(v[i]);

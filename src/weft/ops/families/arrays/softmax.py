@@ -27,8 +27,10 @@ SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
 TWICE = 512
 """Vectors of a row above which it may be read twice."""
-STAGED, STAGE = 1024, 8192
-"""The most elements of a row that passes through shared memory, and bytes of a block's rows."""
+STAGED, STAGE, MEMORY = 8192, 8192, 48 * 1024
+"""The most elements of a row in shared memory; bytes of a block's rows, wanted and at the most."""
+COLUMN = 0.3e-6
+"""Seconds in which a group of threads finds the maximum and the sum of a row in shared memory."""
 RAGGED = 1.3
 """The time of rows that are no whole vectors, relative to others."""
 HELD = 8
@@ -63,7 +65,8 @@ def _of_view(
         return [Candidate("single", gpu.launch + moved / gpu.bandwidth, "n is 1", build)]
     if view.inner > 1:
         return _of_columns(log, request, view, out, x, before)
-    candidates = _staged_rows(log, request, view, out, x, before)
+    whole = view.vector > 1 and view.n % view.vector == 0
+    candidates = [] if whole else _staged(log, request, view, out, x, before)
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
     # One SM's rate falls with the size of its loads.
     rate = SM_BANDWIDTH * view.vector * size / 16
@@ -72,8 +75,7 @@ def _of_view(
         if shared > HELD + 4 or (most < HELD and (shared or chunks <= 32 * HELD)):
             continue
         row = 2 * view.n * size / rate * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
-        ragged = RAGGED if view.vector == 1 or view.n % view.vector else 1.0
-        time = gpu.launch + max(ragged * moved / gpu.bandwidth, row)
+        time = gpu.launch + max((1.0 if whole else RAGGED) * moved / gpu.bandwidth, row)
         why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
         build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
         name = "rows" if most == HELD else f"rows, {most} vectors per thread"
@@ -92,13 +94,16 @@ def _of_view(
     return [*candidates, Candidate("long rows", time, why, build)]
 
 
-def _staged_rows(
+def _staged(
     log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
 ) -> list[Candidate]:
-    """A candidate for rows that are no whole vectors: a block has several in shared memory."""
+    """A candidate for planes that are no whole vectors: a block has several in shared memory."""
     gpu, size = request.target, out.dtype.itemsize
-    whole = view.vector > 1 and view.n % view.vector == 0
-    if whole or view.stride != view.n or view.n > STAGED:
+    plane = view.n * view.inner * size
+    # Planes that are whole vectors together: other blocks begin behind them.
+    step = 16 // math.gcd(plane, 16) if view.outer > 1 else 1
+    dense = view.inner > 1 or view.stride == view.n
+    if not dense or view.n > STAGED or step * plane > MEMORY:
         return []
     vector, aligned = 16 // size, 16 if before else request.first.aligned
     while aligned % (vector * size):
@@ -106,21 +111,27 @@ def _staged_rows(
     threads = 1
     while threads < 32 and threads * 8 < view.n:
         threads *= 2
+    threads = BLOCK if view.n > 32 * threads else threads
     held = next(h for h in (2, 4, 8, 12, 16, 24, 32) if h * threads >= view.n)
-    step = 16 // math.gcd(view.n * size, 16)  # rows that are whole vectors together
-    rows = min(max(STAGE // (view.n * size), BLOCK // threads), cdiv(view.outer, 4 * gpu.sms))
-    rows = cdiv(rows, step) * step
-    moved = 2 * view.outer * view.n * size
-    why = f"{rows} rows per block through shared memory, {threads} threads for each"
+    least = cdiv(BLOCK, threads * view.inner)
+    planes = min(max(STAGE // plane, least), cdiv(view.outer, 4 * gpu.sms), MEMORY // plane)
+    planes = min(cdiv(max(1, planes), step) * step, MEMORY // plane // step * step)
+    moved = 2 * view.outer * plane
+    # Columns of a block one after the other, and elements of a column that meet in banks.
+    turns = cdiv(planes * view.inner, BLOCK // threads) * cdiv(view.outer, planes * 8 * gpu.sms)
+    meet = math.gcd(view.inner * size // 4, 32) if view.inner * size % 4 == 0 else 1
+    busy = turns * (COLUMN + held * min(meet, threads) * 4e-9)
+    time = gpu.launch + max(moved / gpu.bandwidth, busy)
+    why = f"{planes} planes per block through shared memory, {threads} threads for a column"
     flags = f"{source.ctype(out.dtype)}, {vector}, {threads}, {held}, {str(log).lower()}"
 
     def build() -> Plan:
-        kernel = source.kernel("softmax.cu", f"staged_rows<{flags}>")
-        args = (x, Pointer(1), view.outer, view.n, rows)
-        grid, memory = (cdiv(view.outer, rows),), rows * view.n * size
+        kernel = source.kernel("softmax.cu", f"staged<{flags}>")
+        args = (x, Pointer(1), view.outer, view.n, view.inner, planes)
+        grid, memory = (cdiv(view.outer, planes),), planes * plane
         return Plan((*before, Step(kernel, grid, (BLOCK,), args, memory)), (out,))
 
-    return [Candidate("staged rows", gpu.launch + moved / gpu.bandwidth, why, build)]
+    return [Candidate("staged rows" if view.inner == 1 else "staged columns", time, why, build)]
 
 
 # ---- plans -------------------------------------------------------------------------------------
@@ -187,6 +198,8 @@ def _of_columns(
                   f"{tiles} blocks, {width} columns each; n is read twice",
                   functools.partial(_columns, log, view, out, x, before, width))
     ]  # fmt: skip
+    if view.inner < 32:
+        candidates += _staged(log, request, view, out, x, before)
     if parts > 1:
         why = f"{parts} blocks per column, two passes"
         build = functools.partial(_long_columns, log, view, out, x, before, width, parts)

@@ -40,12 +40,13 @@ def _statistics_plan(made: Channels) -> Plan:
     running = [made.request.inputs[i] for i in (1, 2)]
     dtype = next((r.dtype for r in running if r is not None), torch.float32)
     kernel = made.kernel("channels.cu", "statistics", dtype)
+    found, scratch = made.found(0, 3)
     step = made.step(
         kernel, made.summing, made.inputs[0], made.output(0), made.output(1), *made.inputs[1:3],
-        made.extra(0), Counters(), made.shape(made.summing), float(made.size),
+        found, Counters(), made.shape(made.summing), float(made.size),
         made.request.options["momentum"],
     )  # fmt: skip
-    return made.plan(step, scratch=(Buffer((made.summing * made.channels, 3), torch.float32),))
+    return made.plan(step, scratch=scratch)
 
 
 def _apply(request: Request) -> list[Candidate]:

@@ -35,17 +35,18 @@ def _plan(made: Channels) -> Plan:
     training, wanted = (made.request.options[name] for name in ("training", "weights"))
     statistics, weight = dtypes(made, 2)
     eps, parts = made.request.options["eps"], made.summing
-    *found, w = made.inputs
+    *inputs, w = made.inputs
+    found, scratch = made.found(1, 2)
     steps: list[Step] = []
     if training or wanted:
         kernel = made.kernel("channels_backward.cu", "sums", statistics, weight)
         weights = (made.output(1), made.output(2)) if wanted else (None, None)
-        args = (*found, made.extra(0), *weights, made.extra(1), Counters(), made.shape(parts), eps)
+        args = (*inputs, made.extra(0), *weights, found, Counters(), made.shape(parts), eps)
         steps.append(made.step(kernel, parts, *args))
     batch = [str(training).lower()]
     kernel = made.kernel("channels_backward.cu", "gradient", statistics, weight, last=batch)
     args = (
-        *found,
+        *inputs,
         w,
         made.extra(0),
         made.output(0),
@@ -54,11 +55,8 @@ def _plan(made: Channels) -> Plan:
         eps,
     )
     steps.append(made.step(kernel, made.writing, *args))
-    scratch = (
-        Buffer((made.channels, 2), torch.float32),
-        Buffer((parts * made.channels, 2), torch.float32),
-    )
-    return made.plan(*steps, scratch=scratch)
+    sums = Buffer((made.channels, 2), torch.float32)
+    return made.plan(*steps, scratch=(sums, *scratch))
 
 
 # ---- definitions -------------------------------------------------------------------------------
