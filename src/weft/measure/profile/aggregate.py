@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,15 +63,22 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
                 threads=threads,
                 threads_on=guards.get(index, threads),
                 diverged=diverged[index],
-                work=work(opcode.split(".")),
-                accesses=_merged(_access(what, row, times) for what, row in accesses[index]),
+                work=_work(opcode),
+                accesses=_merged(
+                    [_access(what, row, times) for what, row in accesses.get(index, ())]
+                ),
             )
         )
     return tuple(sorted(out, key=lambda x: x.index))
 
 
+@functools.cache
+def _work(opcode: str) -> tuple[str, int]:
+    return work(opcode.split("."))
+
+
 def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
-    at = {name: row[getattr(Row, name) // 8] for name in _COUNTERS}
+    at = dict(zip(_COUNTERS, row, strict=False))
     width, space = what.get("piece", what["width"]), SPACES[what["space"]]
     if what.get("bulk"):
         return _bulk(what, at, row[Row.BYTES // 8])
@@ -121,6 +129,8 @@ def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) 
     """Adds accesses of full warps to contiguous bytes, counted by the offset of the first byte."""
     span, width, out = what["span"], what["width"], dict(at)
     for i, times in enumerate(places):
+        if not times:
+            continue
         # Counter i counts accesses whose first byte has the offset i x min(width, 32).
         last = i * min(width, SECTOR_BYTES) + span - 1
         sectors = (last >> SECTOR) - (i * min(width, SECTOR_BYTES) >> SECTOR) + 1
@@ -134,6 +144,8 @@ def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) 
 
 
 _COUNTERS = ("REQUESTS", "THREADS", "SECTORS", "TAGS", "WAVEFRONTS", "IDEAL", "MISSES", "PARTS")
+"""The first words of a row, in the order of `Row`."""
+assert [getattr(Row, name) for name in _COUNTERS] == [*range(0, 64, 8)]
 
 
 def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times: int) -> Access:
@@ -157,8 +169,10 @@ def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times
     )
 
 
-def _merged(accesses: Iterable[Access]) -> tuple[Access, ...]:
+def _merged(accesses: Sequence[Access]) -> tuple[Access, ...]:
     """Sums accesses per space and kind; drops empty ones."""
+    if not accesses:
+        return ()
     out: dict[tuple[str, str], Access] = {}
     for a in accesses:
         if a.requests:
@@ -196,21 +210,27 @@ def _line(place: tuple[str, int], quote: str, members: Sequence[Instruction]) ->
         branches=sum(i.executions for i in branches),
         diverged=sum(i.diverged for i in branches),
         work={unit: n for unit, n in done.items() if n},
-        accesses=_merged(a for i in members for a in i.accesses),
+        accesses=_merged([a for i in members for a in i.accesses]),
     )
 
 
 def is_branch(ins: Instruction) -> bool:
     """True for a conditional branch or a branch table."""
-    where = control_of(ins.opcode.split("."))
+    where = _control(ins.opcode)
     return where is Control.TABLE or (where is Control.BRANCH and bool(ins.guard))
+
+
+@functools.cache
+def _control(opcode: str) -> Control:
+    return control_of(opcode.split("."))
 
 
 def arrays(counts: Counts) -> tuple[Array, ...]:
     """The allocations that the launch accessed, in the order of its arguments."""
     out = []
+    sectors_of_lines = counts.lines.astype(np.uint8)  # the low byte of each word
     for region in counts.regions:
-        part = counts.lines[region.first : region.first + region.lines]
+        part = sectors_of_lines[region.first : region.first + region.lines]
         read, written, touched = (
             min(32 * n, region.nbytes)
             for n in (sectors(part, 15), sectors(part, 15 << WRITTEN_AT), _either(part))
@@ -220,10 +240,10 @@ def arrays(counts: Counts) -> tuple[Array, ...]:
     return tuple(out)
 
 
-def sectors(lines: NDArray[np.uint64], bits: int) -> int:
-    """The number of set bits in these cache-line words under a mask: one bit per sector."""
-    return int(np.bitwise_count(lines & np.uint64(bits)).sum())
+def sectors(lines: NDArray[np.uint8], bits: int) -> int:
+    """The number of set bits in these bytes of lines under a mask: one bit per sector."""
+    return int(np.bitwise_count(lines & np.uint8(bits)).sum(dtype=np.int64))
 
 
-def _either(lines: NDArray[np.uint64]) -> int:
-    return sectors(lines | (lines >> np.uint64(WRITTEN_AT)), 15)
+def _either(lines: NDArray[np.uint8]) -> int:
+    return sectors(lines | (lines >> np.uint8(WRITTEN_AT)), 15)

@@ -44,7 +44,7 @@ class Traffic:
 
 def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
     """The traffic of a launch that starts with an empty L2."""
-    sorts = np.bincount((counts.lines & np.uint64(255)).astype(np.uint8), minlength=256)
+    sorts = np.bincount(counts.lines.astype(np.uint8), minlength=256)
     first, written, touched = (int(sorts @ table) for table in (_READ, _WRITTEN, _TOUCHED))
     scale = gpu.l2 / MEASURED_L2
     again = _again(counts, scale) if touched > SURVIVES[0][0] * scale else 0.0
@@ -59,15 +59,17 @@ def _again(counts: Counts, scale: float) -> float:
     step = -(-len(words) // SAMPLE)
     words = words[::step]
     kinds, epochs = words & np.uint64(255), words >> np.uint64(EPOCHS_AT)
-    moved, passing = _READ[kinds], _TOUCHED[kinds]
-    bits = [(epochs >> np.uint64(k)) & np.uint64(1) == 1 for k in range(counts.epoch_count)]
-    through = np.array([step * passing[bit].sum() for bit in bits], np.float64)
+    passing = _TOUCHED[kinds]
+    all_epochs = [np.uint64(1 << k) for k in range(counts.epoch_count)]
+    through = np.array([step * passing[epochs & k != 0].sum() for k in all_epochs], np.float64)
     before = np.concatenate([[0.0], np.cumsum(through)])
     middle = before[:-1] + through / 2
-    latest = np.full(len(words), -1)
+    several = np.bitwise_count(epochs) > 1  # only such lines can be read again
+    moved, epochs = _READ[kinds[several]], epochs[several]
+    latest = np.full(len(epochs), -1)
     total = 0.0
     sizes, kept = (np.array(x) for x in zip(*SURVIVES, strict=True))
-    for k, bit in enumerate(bits):
+    for k, bit in enumerate(epochs & e != 0 for e in all_epochs):
         back = bit & (latest >= 0)
         passed = middle[k] - middle[latest[back]]
         total += float((moved[back] * (1 - np.interp(passed, sizes * scale, kept))).sum())

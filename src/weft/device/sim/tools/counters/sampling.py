@@ -6,9 +6,9 @@ execution of each access: which lanes took part, and the address of each. `traci
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,24 +87,25 @@ class Sampling(Counting):
 
     def end(self, observation: Observation) -> None:
         super().end(observation)
-        shared = self._shared_bytes(observation)
         sites = observation.notes["sites"]
-        size = (len(sites), self.warps, Samples.words(self.depth))
-        out = []
-        for (block, _), words in zip(self._table.tolist(), self._records, strict=True):
-            for site, warps in zip(sites, words[Samples.RECORDS // 8 :].reshape(size), strict=True):
-                for warp in np.flatnonzero(warps[:, 0]).tolist():
-                    times = int(warps[warp, 0])
-                    records = warps[warp, 1:].reshape(self.depth, RECORD)[:times]
-                    out += [
-                        replace(
-                            _sample(site, block, warp, record, observation.memory, shared),
-                            execution=i,
-                            executions=times,
-                        )
-                        for i, record in enumerate(records)
-                    ]
-        self.samples = tuple(out)
+        size = (BLOCKS, len(sites), self.warps, Samples.words(self.depth))
+        words = self._records[:, Samples.RECORDS // 8 :].reshape(size)
+        times = words[..., 0]
+        # Block, site, warp and execution of each record that was written.
+        written = np.nonzero(np.arange(self.depth) < times[..., None])
+        records = words[..., 1:].reshape(*size[:3], self.depth, RECORD)[written]
+        has_addresses = np.array([x["kind"] != LANES for x in sites], bool)[written[1]]
+        shared = self._shared_bytes(observation)
+        places, bases = _places(records, has_addresses, observation.memory, shared)
+        blocks = self._table[:, 0].tolist()
+        what = [(x["access"], x["kind"], x["nbytes"]) for x in sites]
+        columns = (*written, times[written[:3]])
+        self.samples = tuple(
+            Sample(*what[site], blocks[block], warp, place, offsets, execution, executions)
+            for block, site, warp, execution, executions, place, offsets in zip(
+                *(x.tolist() for x in columns), places, _offsets(records, bases), strict=True
+            )
+        )
         self._records = np.empty(0, np.int64)
 
     def _room(self, observation: Observation, sites: int) -> tuple[int, int]:
@@ -115,29 +116,43 @@ class Sampling(Counting):
         return int(observation.code.shared_bytes + observation.config.shared_bytes)
 
 
-def _sample(
-    site: Mapping[str, Any],
-    block: int,
-    warp: int,
-    record: NDArray[np.int64],
-    memory: Any,
+def _places(
+    records: NDArray[np.int64],
+    has_addresses: NDArray[np.bool_],
+    memory: Sequence[Allocation],
     shared_bytes: int,
-) -> Sample:
-    lanes, start, *addresses = record.tolist()
-    taking = {lane: addresses[lane] for lane in range(32) if lanes >> lane & 1}
-    least, most = min(taking.values()), max(taking.values())
-    place, base = "", least - least % 128
-    if site["kind"] == LANES:
-        base = 0
-    elif start <= least and most < start + max(1, shared_bytes):
-        place, base = "shared", start
-    else:
-        a = _holder(memory, least, most)
-        if a is not None:
-            place, base = a.name, a.address - a.address % 16
-    offsets = tuple(taking[lane] - base if lane in taking else None for lane in range(32))
-    return Sample(site["access"], site["kind"], site["nbytes"], block, warp, place, offsets)
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The name of the place that each record is in, and the address that its offsets start at."""
+    taking, start, addresses = _lanes(records), records[:, 1], records[:, 2:]
+    limits = np.iinfo(np.int64)
+    least = np.where(taking, addresses, limits.max).min(1)
+    most = np.where(taking, addresses, limits.min).max(1)
+    names, bases = np.zeros(len(records), np.int64), least - least % 128
+    near = (start <= least) & (most < start + max(1, shared_bytes))
+    # From the last on, so that the first allocation that holds all wins, and shared memory first.
+    held = [((a.address <= least) & (most < a.address + a.nbytes), a.address - a.address % 16)
+            for a in memory]  # fmt: skip
+    for i, (inside, base) in reversed([*enumerate([(near, start), *held], 1)]):
+        names = np.where(inside, i, names)
+        bases = np.where(inside, base, bases)
+    known = ["", "shared", *(a.name for a in memory)]
+    return (
+        [known[i] for i in np.where(has_addresses, names, 0).tolist()],
+        np.where(has_addresses, bases, 0),
+    )
 
 
-def _holder(memory: Any, least: int, most: int) -> Allocation | None:
-    return next((a for a in memory if a.address <= least and most < a.address + a.nbytes), None)
+def _offsets(
+    records: NDArray[np.int64], bases: NDArray[np.int64]
+) -> Iterator[tuple[int | None, ...]]:
+    taking = _lanes(records)
+    rows = (records[:, 2:] - bases[:, None]).tolist()
+    for row, full, runs in zip(rows, taking.all(1).tolist(), taking, strict=True):
+        yield tuple(row) if full else tuple(
+            x if yes else None for x, yes in zip(row, runs.tolist(), strict=True)
+        )
+
+
+def _lanes(records: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which lanes took part."""
+    return (records[:, :1] >> np.arange(32) & 1).astype(bool)
