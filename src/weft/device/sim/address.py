@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.device.sim.analyse.form import ZERO
+from weft.device.sim.analyse.form import ZERO, row_length
 from weft.device.sim.layout import Space
 from weft.ir import Val
 
@@ -84,6 +84,26 @@ class Wide:
     def vector(self) -> Val:
         """All lanes, exactly."""
         return self.extend(self.lanes()) + self.base
+
+    def row_step(self) -> int | None:
+        """From each lane of a row to the next; None where that differs, or there are no rows."""
+        x = self.stripes
+        if x is None:
+            return None
+        length = row_length(x.rows)
+        steps = {self.scale * (x.off[i + 1] - x.off[i]) for i in range(31) if (i + 1) % length}
+        return steps.pop() if len(steps) == 1 else None
+
+    def row_ends(self) -> list[tuple[Val, Val]]:
+        """The values of the first and the last lane of each row."""
+        x = self.stripes
+        assert x is not None
+        length = row_length(x.rows)
+
+        def of(lane: int) -> Val:
+            return self.extend(x.at(lane)) + self.base
+
+        return [(of(i), of(i + length - 1)) for i in range(0, 32, length)]
 
     def at(self, off: int) -> Val:
         """The exact value of a lane with this index offset (a scalar index only)."""

@@ -40,7 +40,7 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
         row = words[start : start + Row.SIZE // 8 + what["places"]]
         if "block" in what:
             times = row[Row.REQUESTS // 8]
-            blocks[what["block"]] = times, 32 * times if what["full"] else row[Row.THREADS // 8]
+            blocks[what["block"]] = times, 32 * times - row[Row.OFF // 8]
         elif "guard" in what:
             guards[what["guard"]] = row[Row.THREADS // 8]
         elif "diverged" in what:
@@ -65,7 +65,7 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
                 diverged=diverged[index],
                 work=_work(opcode),
                 accesses=_merged(
-                    [_access(what, row, times) for what, row in accesses.get(index, ())]
+                    [_access(what, row, times, threads) for what, row in accesses.get(index, ())]
                 ),
             )
         )
@@ -77,7 +77,8 @@ def _work(opcode: str) -> tuple[str, int]:
     return work(opcode.split("."))
 
 
-def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
+def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) -> Access:
+    """An access by its row, or by the `times` and the `threads` of its block."""
     at = dict(zip(_COUNTERS, row, strict=False))
     width, space = what.get("piece", what["width"]), SPACES[what["space"]]
     if what.get("bulk"):
@@ -87,6 +88,8 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
     if what["places"]:
         at = _with_ranges(what, at, row[Row.PLACES // 8 :])
     elif what.get("one"):
+        if what["whole"]:
+            at |= {"REQUESTS": times, "THREADS": threads}
         at |= dict.fromkeys(("SECTORS", "TAGS", "WAVEFRONTS", "IDEAL"), at["REQUESTS"])
     # L1 is write-through: every store and atomic reaches L2.
     if space == "global" and what["way"] != LOAD:

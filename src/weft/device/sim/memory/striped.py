@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.device.sim.access import Access
-from weft.device.sim.analyse.form import row_length
 from weft.device.sim.layout import Site, Space
 from weft.device.sim.memory import prefetch
 from weft.device.sim.memory.accessing import Accessing
@@ -29,19 +28,14 @@ class Runs:
 def find(e: Accessing, access: Access) -> Runs | None:
     """The rows of an access; None where they are no runs of equal or neighbouring elements."""
     w, b, nbytes = access.address.wide, e.b, access.nbytes
-    x = w.stripes if w is not None else None
-    if w is None or x is None:
+    apart = w.row_step() if w is not None else None
+    if w is None or apart not in ([nbytes] if access.writes else [0, nbytes]):
         return None
-    length = row_length(x.rows)
-    steps = {w.scale * (x.off[i + 1] - x.off[i]) for i in range(31) if (i + 1) % length}
-    apart = steps.pop() if len(steps) == 1 else -1
-    if apart not in ([nbytes] if access.writes else [0, nbytes]):
-        return None
+    assert apart is not None
     site = b.at(e.sites, Site.SIZE * e.windows.site())
     low, count = (b.load("i64", 0, b.at(site, at), 8) for at in (Site.LOW, Site.STARTS))
     starts, ok = [], b.integer("i1", 1)
-    for first in range(0, 32, length):
-        ends = [w.extend(x.at(i)) + w.base for i in (first, first + length - 1)]
+    for ends in w.row_ends():
         # No window is as large as an index that wraps (see `form.SPAN`): two ends are enough.
         for end in ends if apart else ends[:1]:
             ok = ok & (end - low).ult(count)

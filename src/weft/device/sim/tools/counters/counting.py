@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.observation import Observation
-from weft.device.sim.tools.counters.layout import EPOCHS, WAYS, Launch, PerWorker, Place
+from weft.device.sim.tools.counters.layout import (
+    EPOCHS,
+    HeldBits,
+    Launch,
+    PerWorker,
+    Place,
+    Repeated,
+    Row,
+)
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
@@ -56,7 +64,7 @@ class Counting:
     l1_lines: int
     resident: int
     counts: Counts | None = None
-    key: str = "count 1"
+    key: str = "count 2"
     shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _workers: list[NDArray[np.uint8]] = field(default_factory=list)
 
@@ -86,28 +94,42 @@ class Counting:
             shared[at // 8] = value
         self.shared = shared
         observation.for_launch(shared.view(np.uint8))
-        self._tags(observation)
+        self._l1(observation, len(seen))
         words = np.empty(0, np.int64)
         self.counts = Counts(observation.notes, words, regions, seen, parts)
 
-    def _tags(self, observation: Observation) -> None:
-        """Each worker's counters, and behind them the tags of its L1."""
-        sets = 1 << max(0, self.l1_lines // WAYS - 1).bit_length()
+    def _l1(self, observation: Observation, lines: int) -> None:
+        """Each worker's counters, and behind them its L1: the sets, and what it has of each line."""
+        sets = 1 << max(0, self.l1_lines // HeldBits.WAYS - 1).bit_length()
         start = observation.notes["nbytes"]
-        self._workers = observation.for_workers(start + 8 * WAYS * sets)
+        held = start + 4 * max(2, sets)
+        self._workers = observation.for_workers(held + 8 * lines)
         for memory in self._workers:
             head = memory[: PerWorker.HEADER].view(np.int64)
-            head[PerWorker.TAGS // 8] = memory.ctypes.data + start
-            head[PerWorker.TAG_MASK // 8] = sets - 1
+            head[PerWorker.SETS // 8] = memory.ctypes.data + start
+            head[PerWorker.SET_MASK // 8] = sets - 1
+            head[PerWorker.HELD // 8] = memory.ctypes.data + held
 
     def end(self, observation: Observation) -> None:
         total = np.zeros(observation.notes["nbytes"] // 8, np.int64)
         for memory in self._workers:
-            total += memory[: 8 * len(total)].view(np.int64)
+            words = memory[: 8 * len(total)].view(np.int64)
+            _add_repeated(words, observation.notes["rows"])
+            total += words
         assert self.counts is not None
         c = self.counts
         self._workers = []
         self.counts = Counts(c.notes, total, c.regions, c.lines, c.epoch_count)
+
+
+def _add_repeated(words: NDArray[np.int64], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Adds executions that are noted before their row, and not yet in it."""
+    for row in rows:
+        if row.get("repeated"):
+            at = row["at"] // 8
+            before = words[at - Repeated.SIZE // 8 : at]
+            counters = before[Repeated.COUNTERS // 8 :][: Row.PLACE // 8]
+            words[at : at + len(counters)] += before[Repeated.TIMES // 8] * counters
 
 
 def _place(memory: Sequence[Allocation]) -> tuple[tuple[Region, ...], NDArray[np.int64]]:

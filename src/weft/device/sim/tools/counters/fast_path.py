@@ -1,7 +1,6 @@
 """The fast path of counting a load: its bytes are on one line of an allocation seen before.
 
-It covers two cases: L1 holds the bytes, or L1 has nothing of the line and L2 has seen the line in
-this part of the launch. Then a few words change and no function is called. A call costs more than
+It covers two cases: L1 holds the bytes, or L2 has seen them in this part of the launch. Then a few words change and no function is called. A call costs more than
 the counting, since the kernel's vectors must be saved around it. Everything else takes the slow
 path, the functions of `lines`.
 """
@@ -16,12 +15,13 @@ from weft.device.sim.tools.counters.layout import (
     LINE,
     SECTOR,
     WRITTEN_AT,
+    HeldBits,
     Launch,
     PerWorker,
     Place,
     Row,
 )
-from weft.device.sim.tools.counters.lines import LOAD, Tags, bump
+from weft.device.sim.tools.counters.lines import LOAD, Held, bump
 from weft.ir import Builder, Val
 
 LINE_BYTES = 1 << LINE
@@ -51,24 +51,32 @@ class FastPath:
         self._prefetch()
         seen, place = self._place()
         inside, line = place & (LINE_BYTES - 1), place >> LINE
-        first, last = inside >> SECTOR, (inside + (self.span - 1)) >> SECTOR
-        sectors = (b.integer("i64", 2) << last) - (b.integer("i64", 1) << first)
+        sectors = self._sectors(inside)
+        if self.span > 1:
+            b = self.b
+            lastp = b.at(self.row, Row.PLACE + 24)
+            old = b.load("i64", 0, lastp)
+            b.store(place, lastp)
+            ahead = (place + (place - old)) >> LINE
+            from weft.device.sim.tools.counters.layout import PerWorker as PW
+            b.prefetch(b.at(b.load("ptr", 0, b.at(self.worker, PW.HELD)), ahead << 3))
         yes, no = b.integer("i1", 1), b.integer("i1", 0)
 
         def in_one_line() -> Val:
-            tags = Tags(b, self.worker, line)
-            # The line is there, and none of these sectors is missing.
-            present = ((tags.nearest & ~15) | (sectors & ~tags.nearest)).eq(0)
-            return b.either(present, lambda: yes, partial(missed, tags))
+            entry = Held(b, self.worker, line)
+            return b.either(entry.has(sectors), lambda: yes, partial(missed, entry))
 
-        def missed(tags: Tags) -> Val:
-            # A line that L1 has in part must be widened, and L2's word is changed by an atomic.
-            partly = tags.nearest.ult(16) | self._is_news(line, sectors)
-            return b.either(partly, lambda: no, partial(brought_in, tags), rare=True)
+        def missed(entry: Held) -> Val:
+            known = b.either(
+                entry.is_noted(sectors), lambda: yes, lambda: self._is_known(line, sectors)
+            )
+            return b.either(known, partial(brought_in, entry), lambda: no, likely=True)
 
-        def brought_in(tags: Tags) -> Val:
-            tags.push(sectors)
-            bump(b, self.row, Row.MISSES, last - first + 1)
+        def brought_in(entry: Held) -> Val:
+            entry.add(sectors)
+            one = b.integer("i64", 1)
+            missing = one if self.span == 1 else b.intrinsic("ctpop", [sectors & ~entry.sectors])
+            bump(b, self.row, Row.MISSES, missing)
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)
@@ -89,9 +97,21 @@ class FastPath:
         )
         return self.sure & (self.address - low).ult(nbytes), self.address + delta
 
-    def _is_news(self, line: Val, sectors: Val) -> Val:
-        """Whether L2's word of the line would change."""
+    def _sectors(self, inside: Val) -> Val:
+        """Those of the bytes, if they are on one line."""
+        b = self.b
+        if self.span == LINE_BYTES:
+            return b.integer("i32", HeldBits.SECTORS)
+        first = (inside >> SECTOR).trunc("i32")
+        if self.span == 1:
+            return b.integer("i32", 1) << first
+        last = ((inside + (self.span - 1)) >> SECTOR).trunc("i32")
+        return (b.integer("i32", 2) << last) - (b.integer("i32", 1) << first)
+
+    def _is_known(self, line: Val, sectors: Val) -> Val:
+        """Would L2's word of the line stay as it is?"""
         b = self.b
         word = b.load("i64", 0, b.at(b.load("ptr", 0, b.at(self.launch, Launch.LINES)), line << 3))
         epoch = b.load("i64", 0, b.at(self.worker, PerWorker.EPOCH))
-        return ((epoch | (sectors & ~(word >> WRITTEN_AT))) & ~word).ne(0)
+        read = sectors.zext("i64") & ~(word >> WRITTEN_AT)
+        return ((epoch | read) & ~word).eq(0)

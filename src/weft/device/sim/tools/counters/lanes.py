@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.tools.counters.layout import LINE, SECTOR, Last, Place, Row
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, Last, Place, Repeated, Row
 from weft.device.sim.tools.counters.lines import (
     HASH,
     I32,
@@ -91,7 +91,7 @@ class Seats:
 
 def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
     row, lanes = args[2], args[4]
-    last = b.at(row, -Last.SIZE)
+    last = b.at(row, -Last.SIZE - Repeated.SIZE)
     stays, shift = _moved(b, last, args, way)
     with b.when(~stays):
         seats = Seats(b, last)

@@ -31,16 +31,34 @@ class Place:
 
 
 class PerWorker:
-    """What one thread of the host counts: a header, a row for each site, the tags of an L1."""
+    """What one thread of the host counts: a header, a row for each site, an L1.
 
-    EPOCH, GENERATION, TAGS, TAG_MASK = 0, 8, 16, 24
+    SETS  for each set of L1 a 32-bit word: how many lines have come in
+    HELD  for each line of the launch's memory a 64-bit word: see `HeldBits`
+    """
+
+    EPOCH, GENERATION, SETS, SET_MASK, HELD = 0, 8, 16, 24, 32
     HEADER = 64
+
+
+class HeldBits:
+    """A line in L1: its sectors that are there (4 bits), sectors that the block has told L2 of (4),
+    the block's GENERATION (24), and as the how manieth line of its set it came in (32).
+
+    The line is there until four more lines have come into its set.
+    """
+
+    SECTORS = 15
+    NOTED_AT, GENERATION_AT, STAMP_AT = 4, 8, 32
+    WAYS = 4
 
 
 class Row:
     """The counters of one site, eight bytes each; a block of code uses the first two."""
 
     REQUESTS, THREADS, SECTORS, TAGS, WAVEFRONTS, IDEAL, MISSES, PARTS = range(0, 64, 8)
+    OFF = THREADS
+    """Of a block of code: lanes that do not run, in its executions by less than 32."""
     PLACE = 64
     """Of an access to global memory: the allocation that it last found itself in."""
     FULL = 96
@@ -51,8 +69,20 @@ class Row:
     """Of neighbours in global memory: executions by the first byte's place in its line follow."""
 
 
+class Repeated:
+    """What an access by runs of lanes touched when it last ran: it lies before its row.
+
+    TIMES     executions, itself included, that are not in the row yet
+    COUNTERS  what each of them adds to the row's first eight counters, without misses
+    LINES     that of each run; -1 where runs share one
+    """
+
+    TIMES, COUNTERS, LINES = 0, 8, 72
+    SIZE = 128
+
+
 class Last:
-    """What an access of any lanes touched when it last ran: it lies before its row.
+    """What an access of any lanes touched when it last ran.
 
     LANES     which ran; 0 where the rest does not hold
     DELTA     of the allocation that all of them were in
@@ -62,15 +92,13 @@ class Last:
     """
 
     LANES, DELTA, COUNT, UNION, COUNTERS, SECTORS, LINES, MASKS = 0, 8, 16, 20, 32, 96, 352, 616
-    SIZE = 752
+    SIZE = 768
+    """Behind it, and before the row, is what `Repeated` describes."""
 
 
 LINE, SECTOR = 7, 5
 """log2 of the bytes of a line and of a sector."""
 SECTOR_BYTES, SECTORS_A_LINE = 32, 4
-
-WAYS = 4
-"""Lines of L1 that share a hash."""
 
 TAG_GROUPS = (0x6F7AB5, 0xBAD5DA)
 """A line's two parities over these bits say which of four tag lookups it takes (measured)."""

@@ -16,8 +16,8 @@ from weft.device.sim.tools.counters.layout import (
     SECTOR_BYTES,
     SECTORS_A_LINE,
     TAG_GROUPS,
-    WAYS,
     WRITTEN_AT,
+    HeldBits,
     Launch,
     PerWorker,
     Place,
@@ -27,6 +27,8 @@ from weft.ir import Builder, Val
 
 P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 HASH = 0x9E3779B97F4A7C15
+_OTHER_BLOCKS = -(1 << HeldBits.GENERATION_AT)
+"""Bits that differ in a word of HELD that another block has left."""
 NOWHERE = -1
 """The line of an address that belongs to no allocation: the access is about to fail."""
 
@@ -88,43 +90,60 @@ def tag_group(b: Builder, line: Val) -> Val:
     return (high << 1) | low
 
 
-class Tags:
-    """Those of L1 among which a line's is, if it is there; a tag ends with the line's sectors.
-
-    tag      the line's, without sectors
-    ways     the tags, the newest first
-    nearest  below 16 if one is the line's: these sectors of it are there
-    """
+class Held:
+    """What L1 has of one line, and what the block has told L2 of it."""
 
     def __init__(self, b: Builder, worker: Val, line: Val) -> None:
         self.b = b
-        all_tags = b.load("ptr", 0, b.at(worker, PerWorker.TAGS))
-        group = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.TAG_MASK))
-        self._place = b.at(all_tags, group * (8 * WAYS))
-        # Every block has a new generation, so all tags of the block before miss without being
-        # cleared.
-        self.tag = (line << 28) | b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
-        self.ways = [b.load("i64", 0, b.at(self._place, 8 * i)) for i in range(WAYS)]
-        # Below 16 if only the sectors differ: the line is the same, and the bits are its sectors.
-        self.nearest = self.ways[0] ^ self.tag
-        for way in self.ways[1:]:
-            self.nearest = b.umin(self.nearest, way ^ self.tag)
+        held = b.load("ptr", 0, b.at(worker, PerWorker.HELD))
+        self._place = b.at(held, line << 3)
+        word = b.load("i64", 0, self._place)
+        sets = b.load("ptr", 0, b.at(worker, PerWorker.SETS))
+        number = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.SET_MASK))
+        self._set = b.at(sets, number << 2)
+        self._count = b.load("i32", 0, self._set)
+        # Every block has a new generation, so what the block before has left is not seen.
+        generation = b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
+        self._generation = generation.trunc("i32")
+        # As one number: a host that has just stored it is slow to load a half of it.
+        word = word ^ generation
+        self._stamp = (word >> HeldBits.STAMP_AT).trunc("i32")
+        self._bits = word.trunc("i32")
+        """Below 256 if the word is of this block."""
 
-    def push(self, sectors: Val) -> None:
-        """The line comes in; the oldest goes."""
-        for i, way in enumerate([self.tag | sectors, *self.ways[:-1]]):
-            self.b.store(way, self.b.at(self._place, 8 * i))
+    def _stays(self) -> Val:
+        """Have fewer lines come into the set since than it holds?"""
+        return (self._count - self._stamp).ult(HeldBits.WAYS)
+
+    def has(self, sectors: Val) -> Val:
+        """Are all of these sectors in L1?"""
+        return (self._bits & (sectors | _OTHER_BLOCKS)).eq(sectors) & self._stays()
+
+    def is_noted(self, sectors: Val) -> Val:
+        """Has the block told L2 of these sectors?"""
+        noted = sectors << HeldBits.NOTED_AT
+        return (self._bits & (noted | _OTHER_BLOCKS)).eq(noted)
+
+    @property
+    def sectors(self) -> Val:
+        """Those that are in L1."""
+        there = (self._bits & _OTHER_BLOCKS).eq(0) & self._stays()
+        return self.b.select(there, self._bits & HeldBits.SECTORS, self.b.integer("i32", 0))
 
     def add(self, sectors: Val) -> None:
-        """Sectors of the line come in, or the line with them."""
-        b = self.b
-
-        def widen() -> None:
-            for i, way in enumerate(self.ways):
-                same = (way ^ self.tag).ult(16)
-                b.store(b.select(same, way | sectors, way), b.at(self._place, 8 * i))
-
-        b.either(self.nearest.ult(16), widen, lambda: self.push(sectors))
+        """Sectors of the line come in, or the line with them; L2 has been told."""
+        b, there = self.b, self.sectors
+        comes = there.eq(0)
+        count = self._count + comes.zext("i32")
+        b.store(count, self._set)
+        stamp = b.select(comes, count, self._stamp)
+        noted = b.select(
+            (self._bits & _OTHER_BLOCKS).eq(0),
+            self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT),
+            b.integer("i32", 0),
+        )
+        low = self._generation | noted | there | sectors | (sectors << HeldBits.NOTED_AT)
+        b.store((stamp.zext("i64") << HeldBits.STAMP_AT) | low.zext("i64"), self._place)
 
 
 def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
@@ -134,14 +153,11 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     note = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: _note(x, a, way))
     if way != LOAD:
         note(launch, worker, line, sectors)
-    if way != LOAD:
         return sectors
-    tags = Tags(b, worker, line)
-    nearest = tags.nearest
-    present = b.select(nearest.ult(16), nearest, b.integer("i64", 0)).trunc("i32")
-    missing = sectors & ~present
+    held = Held(b, worker, line)
+    missing = sectors & ~held.sectors
     with b.when(missing.ne(0)):
-        tags.add(sectors.zext("i64"))
+        held.add(sectors)
         note(launch, worker, line, missing)
     return missing
 
@@ -210,19 +226,24 @@ def _extra_waves(b: Builder, args: list[Val]) -> None:
     bump(b, row, Row.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
 
 
-def count_one(b: Builder, way: str) -> Callable[..., Val]:
-    """(launch, worker, row, address, lanes): all lanes that run name one address."""
+def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
+    """(launch, worker, row, address, lanes): all lanes that run name one address.
+
+    A `whole` access is one of all lanes of its block, so only its misses are counted here.
+    """
 
     def body(x: Builder, args: list[Val]) -> None:
         launch, worker, row, address, lanes = args
         p = pretended(x, launch, row, address)
         with x.when(p.ne(NOWHERE)):
-            count_request(x, row, lanes)
+            if not whole:
+                count_request(x, row, lanes)
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
             missing = look_up(x, way, launch, worker, p >> LINE, bit)
             _add_misses(x, way, row, missing)
 
-    return b.helper(f"count_one_{way}", [P, P, P, I64, I32], None, body)
+    name = f"count_{'whole' if whole else 'one'}_{way}"
+    return b.helper(name, [P, P, P, I64, I32], None, body)
 
 
 def count_request(b: Builder, row: Val, lanes: Val) -> None:

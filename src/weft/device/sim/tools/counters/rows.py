@@ -7,7 +7,7 @@ from typing import Any
 from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.layout import Context, Space, Worker
 from weft.device.sim.observe import Watched
-from weft.device.sim.tools.counters.layout import Last, PerWorker, Row
+from weft.device.sim.tools.counters.layout import Last, PerWorker, Repeated, Row
 from weft.ir import Val
 
 _VERBS = {
@@ -35,11 +35,11 @@ class CounterRows:
     def add(self, places: int = 0, *, any_lanes: bool = False, **what: Any) -> Val:
         """A new row, with `places` counters for places in a line behind it.
 
-        `any_lanes` reserves what `count_lanes` remembers of the last execution.
+        `any_lanes` reserves what `count_lanes` and `count_runs` remember of the last execution.
         """
-        at = self.nbytes + Last.SIZE * any_lanes
+        at = self.nbytes + (Last.SIZE + Repeated.SIZE) * any_lanes
         self.nbytes = at + Row.SIZE + 8 * places
-        self.notes.append({"at": at, "places": places, **what})
+        self.notes.append({"at": at, "places": places, "repeated": any_lanes, **what})
         return self.e.b.at(self.counters(), at)
 
     def of(self, access: Access, *, space: int | None = None, **more: Any) -> Val:

@@ -53,7 +53,7 @@ class Sample:
 class Sampling(Counting):
     """Counts one launch and keeps `samples` of it; `block` is the number of the one to watch."""
 
-    key: str = "count 1, sampled"
+    key: str = "count 2, sampled"
     block: int | None = None
     warps: int = WARPS
     depth: int = 1

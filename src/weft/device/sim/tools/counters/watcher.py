@@ -23,6 +23,7 @@ from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
     SECTOR_BYTES,
+    HeldBits,
     Launch,
     PerWorker,
     Row,
@@ -39,6 +40,7 @@ from weft.device.sim.tools.counters.lines import (
 from weft.device.sim.tools.counters.listing import Listing
 from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows
+from weft.device.sim.tools.counters.runs import count_repeat, count_runs, repeats
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
@@ -66,10 +68,12 @@ class CountWatcher(Watcher):
     def block(self, block: Block) -> None:
         b, e = self.e.b, self.e
         self._widths = self._merged.widths(block)
-        row = self.rows.add(block=block.index, full=e.always_full)
+        row = self.rows.add(block=block.index)
         bump(b, row, Row.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
-            bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.mask()]))
+            with b.when(e.mask().ne(-1), rare=True):
+                bump(b, row, Row.OFF, b.intrinsic("ctpop", [~e.mask()]))
+            e.forget_mask()
 
     def instruction(self, ins: Instruction) -> None:
         b, e = self.e.b, self.e
@@ -86,12 +90,11 @@ class CountWatcher(Watcher):
 
     # ---- blocks of threads ------------------------------------------------------------------
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
-        """A new generation of L1 tags, and the part of the launch in which the block runs."""
+        """A new generation of L1, and the part of the launch in which the block runs."""
         counters = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
         launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
         place = b.at(counters, PerWorker.GENERATION)
-        # The low four bits of a tag are its sectors, and the line starts at bit 28.
-        b.store((b.load("i64", 0, place) + 16) & 0xFFFFFF0, place)
+        b.store((b.load("i64", 0, place) + (1 << HeldBits.GENERATION_AT)) & 0xFFFFFFFF, place)
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")
             for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
@@ -277,9 +280,18 @@ class CountWatcher(Watcher):
         if span is None or access.changes:
             return self.rows.of(access, way=way, any_lanes=True)
         if a.uniform:
-            return self.rows.of(access, way=way, one=True)
+            return self.rows.of(access, way=way, one=True, whole=self._is_whole(access))
         places = 128 // min(width, SECTOR_BYTES)
         return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
+
+    def _is_whole(self, access: Access) -> bool:
+        """Do all lanes that enter the block make the access? Then the block counts it."""
+        return (
+            access.ins.guard is None
+            and access.sizes is None
+            and access.lanes is None
+            and access.space == Space.GLOBAL
+        )
 
     def _near(self, access: Access) -> Callable[..., Val]:
         b = self.e.b
@@ -303,18 +315,61 @@ class CountWatcher(Watcher):
             return
         width, span = access.nbytes, _span(a, access.nbytes)
         if span is None:
-            count_lanes(b, way, width)(launch, counters, row, e.memory.addresses(a), lanes)
+            self._any_lanes(access, row, lanes)
         elif a.uniform:
             assert a.first is not None
+            whole = self._is_whole(access)
             fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
-            call = count_one(b, way)
+            call = count_one(b, way, whole=whole)
             fast.count(
                 way,
-                lambda _: count_request(b, row, lanes),
+                lambda _: None if whole else count_request(b, row, lanes),
                 lambda: _drop(call(launch, counters, row, a.first, lanes)),
             )
         else:
             self._range(access, row, lanes, span)
+
+    def _any_lanes(self, access: Access, row: Val, lanes: Val) -> None:
+        """Lanes that are apart; rows of neighbours and rows at one place are counted as such."""
+        e, b, a, width = self.e, self.e.b, access.address, access.nbytes
+        launch, counters, way = (
+            self.rows.launch(),
+            self.rows.counters(),
+            way_of(e.ins.parts, writes=access.writes),
+        )
+
+        def general() -> None:
+            count_lanes(b, way, width)(launch, counters, row, e.memory.addresses(a), lanes)
+
+        apart = a.wide.row_step() if a.wide is not None else None
+        if a.wide is None or apart not in (0, width):
+            general()
+            return
+        ends = a.wide.row_ends()
+        reach = width + apart * (32 // len(ends) - 1)
+        sure = lanes.eq(-1)
+        for first, last in ends if apart else ():
+            sure = sure & (last - first).eq(reach - width)  # no index has wrapped
+        # A longer run is several, of a line each.
+        starts = [first + at if at else first for first, _ in ends for at in range(0, reach, 128)]
+        reach = min(reach, 128)
+
+        def by_runs() -> None:
+            fn = count_runs(b, way, len(starts), width, alike=not apart)
+            done = b.either(
+                sure,
+                lambda: fn(launch, counters, row, b.integer("i64", reach), *starts),
+                lambda: b.integer("i1", 0),
+                likely=True,
+            )
+            with b.when(done ^ 1, rare=True):
+                general()
+
+        if apart:
+            by_runs()
+            return
+        again = sure & repeats(b, way, counters, row, starts)
+        b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
 
     def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
         """Neighbours in global memory."""

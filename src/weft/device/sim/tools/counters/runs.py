@@ -1,0 +1,174 @@
+"""Code that counts accesses of a whole warp by a few runs of lanes.
+
+The lanes of a run are neighbours, or at one place: rows of a tile, rows of a block that is 8 or 16
+threads wide. What they touch follows from the starts of the runs, which must ascend. Other accesses
+are counted lane by lane (`lanes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import pairwise
+
+from weft.device.sim.tools.counters.layout import (
+    LINE,
+    SECTOR,
+    Place,
+    Repeated,
+    Row,
+)
+from weft.device.sim.tools.counters.lines import (
+    I32,
+    I64,
+    LOAD,
+    NOWHERE,
+    Held,
+    P,
+    bump,
+    deepest,
+    look_up,
+    pretended,
+    tag_group,
+)
+from weft.ir import Builder, Val
+
+LINE_BYTES = 1 << LINE
+
+
+def count_runs(b: Builder, way: str, runs: int, width: int, *, alike: bool) -> Callable[..., Val]:
+    """(launch, worker, row, bytes of a run, its starts ...) -> done?  If not, nothing is counted.
+
+    Where all lanes of a run are `alike`, at one place, the next execution is likely to touch the
+    same lines: it is remembered for `repeats`.
+    """
+    name = f"count_runs_{way}_{runs}_{width}{'_alike' if alike else ''}"
+    kinds = [P, P, P, I64, *[I64] * runs]
+    return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, way, width, alike))
+
+
+def _runs(b: Builder, args: list[Val], way: str, width: int, alike: bool) -> Val:
+    launch, worker, row, reach, *starts = args
+    with b.when(_inside(b, row, starts) ^ 1):
+        pretended(b, launch, row, starts[0])  # makes another allocation the row's
+    places = [x + b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA)) for x in starts]
+    lines = [p >> LINE for p in places]
+    ascending = [x.ule(y) for x, y in pairwise(lines)]
+    with b.when(_all(b, [_inside(b, row, starts), *ascending]) ^ 1):
+        b.ret(b.integer("i1", 0))
+    masks = [_sectors(b, p & (LINE_BYTES - 1), reach) for p in places]
+    one = b.helper(f"count_line_{way}", [P, P, P, I64, I32], I64, lambda x, a: _line(x, a, way))
+    count, sectors, groups = b.integer("i32", 0), b.integer("i32", 0), b.integer("i64", 0)
+    for line, mask in _merged(b, lines, masks, straddles=not alike):
+        some = mask.ne(0)
+
+        def counted(line: Val = line, mask: Val = mask) -> Val:
+            return one(launch, worker, row, line, mask)
+
+        groups = groups + b.either(some, counted, lambda: b.integer("i64", 0))
+        count = count + some.zext("i32")
+        sectors = sectors + b.intrinsic("ctpop", [mask])
+    counters = {
+        Row.REQUESTS: b.integer("i64", 1),
+        Row.THREADS: b.integer("i64", 32),
+        Row.SECTORS: sectors,
+        Row.TAGS: count,
+        Row.WAVEFRONTS: deepest(b, groups),
+        Row.IDEAL: b.umin(sectors, width),
+    }
+    if alike:
+        _remember(b, row, counters, lines)
+    else:
+        for at, v in counters.items():
+            bump(b, row, at, v)
+    return b.integer("i1", 1)
+
+
+def _all(b: Builder, conditions: Sequence[Val]) -> Val:
+    return reduce(lambda x, y: x & y, conditions, b.integer("i1", 1))
+
+
+def _inside(b: Builder, row: Val, starts: Sequence[Val]) -> Val:
+    """Are the runs in the allocation that the row last saw?"""
+    low, nbytes = (b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES))
+    return _all(b, [(x - low).ult(nbytes) for x in starts])
+
+
+def _sectors(b: Builder, inside: Val, reach: Val) -> Val:
+    """Of `reach` bytes, a line at most, from a place in a line on: of the line and of the next."""
+    first, last = (x.trunc("i32") for x in (inside >> SECTOR, (inside + reach - 1) >> SECTOR))
+    return (b.integer("i32", 2) << last) - (b.integer("i32", 1) << first)
+
+
+def _merged(
+    b: Builder, lines: Sequence[Val], masks: Sequence[Val], *, straddles: bool
+) -> list[tuple[Val, Val]]:
+    """(line, sectors) that the runs touch, each line once; others have no sectors."""
+    zero, out = b.integer("i32", 0), list[tuple[Val, Val]]()
+    low, high = masks[0] & 15, masks[0] >> 4
+    for i, line in enumerate(lines):
+        if i + 1 == len(lines):
+            out += [(line, low), (line + 1, high)]
+            break
+        following, more = lines[i + 1], masks[i + 1]
+        # Lines ascend, so what the next run shares with those before is the line of this one.
+        same, next_one = following.eq(line), following.eq(line + 1)
+        out.append((line, b.select(same, zero, low)))
+        out.append((line + 1, b.select(same | next_one, zero, high)))
+        low, high = (
+            (more & 15) | b.select(same, low, b.select(next_one, high, zero)),
+            (more >> 4) | b.select(same, high, zero),
+        )
+    return out if straddles else out[::2]
+
+
+def _line(b: Builder, args: list[Val], way: str) -> Val:
+    """(launch, worker, row, line, sectors): passes it on; its tag lookup as `deepest` adds it up."""
+    launch, worker, row, line, mask = args
+    missing = look_up(b, way, launch, worker, line, mask)
+    if way == LOAD:
+        bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
+    return b.integer("i64", 1) << (tag_group(b, line) << 4)
+
+
+# ---- the same lines again ---------------------------------------------------------------------
+def _remember(b: Builder, row: Val, counters: dict[int, Val], lines: Sequence[Val]) -> None:
+    """Adds what was remembered to the row; this execution takes its place."""
+    last = b.at(row, -Repeated.SIZE)
+    times = b.load("i64", 0, b.at(last, Repeated.TIMES))
+    for at, v in counters.items():
+        kept = b.at(last, Repeated.COUNTERS + at)
+        bump(b, row, at, times * b.load("i64", 0, kept))
+        b.store(b.resize(v, "i64"), kept)
+    b.store(b.integer("i64", 1), b.at(last, Repeated.TIMES))
+    # Runs on one line may touch one sector of it or several.
+    apart = _all(b, [x.ne(y) for x, y in pairwise(lines)])
+    for i, line in enumerate(lines):
+        kept = b.at(last, Repeated.LINES + 8 * i)
+        b.store(b.select(apart, line, b.integer("i64", NOWHERE)), kept)
+
+
+def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) -> Val:
+    """Is each run, at one place, on its line of the last time, and does L1 hold its sector?"""
+    last = b.at(row, -Repeated.SIZE)
+    delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+    places = [x + delta for x in starts]
+    same = [
+        (p >> LINE).eq(b.load("i64", 0, b.at(last, Repeated.LINES + 8 * i)))
+        for i, p in enumerate(places)
+    ]
+
+    def held() -> Val:
+        if way != LOAD:
+            return b.integer("i1", 1)
+        bits = [b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32") for p in places]
+        lines = [Held(b, worker, p >> LINE) for p in places]
+        return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
+
+    yes = _all(b, [_inside(b, row, starts), *same])
+    return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
+
+
+def count_repeat(b: Builder, row: Val) -> None:
+    """One more execution as the last one."""
+    bump(b, b.at(row, -Repeated.SIZE), Repeated.TIMES, b.integer("i64", 1))
