@@ -99,7 +99,7 @@ class Counting:
         self.counts = Counts(observation.notes, words, regions, seen, parts)
 
     def _l1(self, observation: Observation, lines: int) -> None:
-        """Each worker's counters, and behind them its L1: the sets, and what it has of each line."""
+        """Each worker's counters; behind them its L1: its sets, and what it has of each line."""
         sets = 1 << max(0, self.l1_lines // HeldBits.WAYS - 1).bit_length()
         start = observation.notes["nbytes"]
         held = start + 4 * max(2, sets)

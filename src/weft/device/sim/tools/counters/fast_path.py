@@ -1,8 +1,8 @@
 """The fast path of counting a load: its bytes are on one line of an allocation seen before.
 
-It covers two cases: L1 holds the bytes, or L2 has seen them in this part of the launch. Then a few words change and no function is called. A call costs more than
-the counting, since the kernel's vectors must be saved around it. Everything else takes the slow
-path, the functions of `lines`.
+It covers two cases: L1 holds the bytes, or L2 has seen them in this part of the launch. Then a few
+words change and no function is called. A call costs more than the counting, since the kernel's
+vectors must be saved around it. Everything else takes the slow path, the functions of `lines`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from weft.device.sim.tools.counters.lines import LOAD, Held, bump
 from weft.ir import Builder, Val
 
 LINE_BYTES = 1 << LINE
-HOST_LINE = 64
-"""Bytes that a prefetch brings, at least."""
 
 
 @dataclass(frozen=True)
@@ -48,46 +46,50 @@ class FastPath:
             otherwise()
             return
         b = self.b
-        self._prefetch()
         seen, place = self._place()
         inside, line = place & (LINE_BYTES - 1), place >> LINE
         sectors = self._sectors(inside)
-        if self.span > 1:
-            b = self.b
-            lastp = b.at(self.row, Row.PLACE + 24)
-            old = b.load("i64", 0, lastp)
-            b.store(place, lastp)
-            ahead = (place + (place - old)) >> LINE
-            from weft.device.sim.tools.counters.layout import PerWorker as PW
-            b.prefetch(b.at(b.load("ptr", 0, b.at(self.worker, PW.HELD)), ahead << 3))
         yes, no = b.integer("i1", 1), b.integer("i1", 0)
+        if self.span > 1:
+            self._prefetch(place)
 
         def in_one_line() -> Val:
             entry = Held(b, self.worker, line)
             return b.either(entry.has(sectors), lambda: yes, partial(missed, entry))
 
         def missed(entry: Held) -> Val:
-            known = b.either(
-                entry.is_noted(sectors), lambda: yes, lambda: self._is_known(line, sectors)
-            )
+            gone = entry.is_noted(sectors) & (entry.stays ^ 1)
+            return b.either(gone, partial(returned, entry), partial(maybe_known, entry))
+
+        def returned(entry: Held) -> Val:
+            entry.bring_back(sectors)
+            bump(b, self.row, Row.MISSES, self._count(inside))
+            return yes
+
+        def maybe_known(entry: Held) -> Val:
+            known = self._is_known(line, sectors)
             return b.either(known, partial(brought_in, entry), lambda: no, likely=True)
 
         def brought_in(entry: Held) -> Val:
             entry.add(sectors)
+            missing = sectors & ~entry.sectors
             one = b.integer("i64", 1)
-            missing = one if self.span == 1 else b.intrinsic("ctpop", [sectors & ~entry.sectors])
-            bump(b, self.row, Row.MISSES, missing)
+            bump(
+                b, self.row, Row.MISSES, one if self.span == 1 else b.intrinsic("ctpop", [missing])
+            )
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)
         counted = b.either(simple, in_one_line, lambda: no, likely=True)
         b.either(counted, lambda: held(inside), otherwise)
 
-    def _prefetch(self) -> None:
-        """The kernel is about to load this; counting takes as long as the bytes take to come."""
-        for at in range(0, self.span, HOST_LINE):
-            there = self.address + at if at else self.address
-            self.b.prefetch(self.b.val("ptr", 0, f"inttoptr {there.typed} to ptr"))
+    def _prefetch(self, place: Val) -> None:
+        """What L1 has of the line that is next, if the access moves on as it did last time."""
+        b, last = self.b, self.b.at(self.row, Row.LAST)
+        step = place - b.load("i64", 0, last)
+        b.store(place, last)
+        held = b.load("ptr", 0, b.at(self.worker, PerWorker.HELD))
+        b.prefetch(b.at(held, ((place + step) >> LINE) << 3))
 
     def _place(self) -> tuple[Val, Val]:
         """Whether the address is in the allocation that the row last saw, and its place if so."""
@@ -96,6 +98,12 @@ class FastPath:
             b.load("i64", 0, b.at(window, at)) for at in (Place.LOW, Place.NBYTES, Place.DELTA)
         )
         return self.sure & (self.address - low).ult(nbytes), self.address + delta
+
+    def _count(self, inside: Val) -> Val:
+        """How many sectors that are."""
+        if self.span in (1, LINE_BYTES):
+            return self.b.integer("i64", -(-self.span >> SECTOR))
+        return ((inside + (self.span - 1)) >> SECTOR) - (inside >> SECTOR) + 1
 
     def _sectors(self, inside: Val) -> Val:
         """Those of the bytes, if they are on one line."""

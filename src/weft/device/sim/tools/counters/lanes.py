@@ -3,7 +3,7 @@
 A loop that walks along rows moves all lanes by the same number of sectors, each within its line:
 such lanes touch the same lines as before, and nothing is looked up. Otherwise a small hash table
 with open addressing distinguishes lines. Where every eight consecutive lanes are neighbours or
-share one place, as in most tiles, the eight are looked up together.
+share one place, as in most tiles, the eight are a run (`runs`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from weft.device.sim.tools.counters.lines import (
     look_up,
     pretended,
 )
+from weft.device.sim.tools.counters.runs import count_runs
 from weft.ir import Builder, Val
 
 SLOTS = 64
@@ -91,11 +92,14 @@ class Seats:
 
 def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
     row, lanes = args[2], args[4]
+    if way != LOCAL:
+        with b.when(_by_runs(b, args, way, width)):
+            b.ret()
     last = b.at(row, -Last.SIZE - Repeated.SIZE)
     stays, shift = _moved(b, last, args, way)
     with b.when(~stays):
         seats = Seats(b, last)
-        _seat(b, seats, args, way, width)
+        _seat(b, seats, args, way)
         _keep(b, last, args, way)
         _sum_up(b, seats, last, lanes, width)
     count = b.load("i32", 0, b.at(last, Last.COUNT))
@@ -146,26 +150,27 @@ def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
     b.store(_sectors(b, way, row, table), b.at(last, Last.SECTORS), 8)
 
 
-def _seat(b: Builder, seats: Seats, args: list[Val], way: str, width: int) -> None:
+def _by_runs(b: Builder, args: list[Val], way: str, width: int) -> Val:
+    """Counts runs of lanes that are neighbours or at one place -> done?"""
+    launch, worker, row, table, lanes = args
+    neighbours, alike = _runs(b, table, width)
+    reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
+    starts = [b.load("i64", 0, b.at(table, 8 * i), 8) for i in range(0, 32, RUN)]
+    count = count_runs(b, way, len(starts), width, alike=False)
+    return b.either(
+        lanes.eq(-1) & (neighbours | alike),
+        lambda: count(launch, worker, row, reach, *starts),
+        lambda: b.integer("i1", 0),
+    )
+
+
+def _seat(b: Builder, seats: Seats, args: list[Val], way: str) -> None:
     launch, _, row, table, lanes = args
 
     def place_of(address: Val) -> Val:
         return address if way == LOCAL else pretended(b, launch, row, address)
 
-    if way == LOCAL:
-        _each(b, seats, table, lanes, place_of)
-        return
-    neighbours, alike = _runs(b, table, width)
-
-    def runs() -> None:
-        reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
-        _each_run(b, seats, table, reach, place_of)
-
-    b.either(
-        lanes.eq(-1) & (neighbours | alike),
-        runs,
-        lambda: _each(b, seats, table, lanes, place_of),
-    )
+    _each(b, seats, table, lanes, place_of)
 
 
 def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[Val], Val]) -> None:
@@ -193,20 +198,6 @@ def _runs(b: Builder, table: Val, width: int) -> tuple[Val, Val]:
     inner = [i % RUN < RUN - 1 for i in range(32)]
     ahead = b.shuffle(at, [i + x for i, x in enumerate(inner)])
     return b.same(ahead, at + b.lanes("i32", [width * x for x in inner])), b.same(ahead, at)
-
-
-def _each_run(
-    b: Builder, seats: Seats, table: Val, reach: Val, place_of: Callable[[Val], Val]
-) -> None:
-    """Each run touches `reach` bytes without gaps."""
-    with b.loop(32 // RUN) as i:
-        p = place_of(b.load("i64", 0, b.at(table, i.zext("i64") * (8 * RUN)), 8))
-        with b.when(p.ne(NOWHERE)):
-            start = ((p >> SECTOR) & 3).trunc("i32")
-            until = (((p & 127) + (reach - 1)) >> SECTOR).trunc("i32") + 1
-            sectors = ((b.integer("i32", 1) << until) - 1) & (b.integer("i32", -1) << start)
-            with b.loop((until + 3) >> 2) as j:
-                seats.mark(seats.find((p >> LINE) + j.zext("i64")), (sectors >> (j << 2)) & 15)
 
 
 def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None:

@@ -61,6 +61,8 @@ class Row:
     """Of a block of code: lanes that do not run, in its executions by less than 32."""
     PLACE = 64
     """Of an access to global memory: the allocation that it last found itself in."""
+    LAST = 88
+    """And where in the pretended memory it last was."""
     FULL = 96
     """Of an access at constant distances: executions by all 32 lanes, by the first address % 4."""
     BYTES = FULL

@@ -111,13 +111,14 @@ class Held:
         self._bits = word.trunc("i32")
         """Below 256 if the word is of this block."""
 
-    def _stays(self) -> Val:
+    @property
+    def stays(self) -> Val:
         """Have fewer lines come into the set since than it holds?"""
         return (self._count - self._stamp).ult(HeldBits.WAYS)
 
     def has(self, sectors: Val) -> Val:
         """Are all of these sectors in L1?"""
-        return (self._bits & (sectors | _OTHER_BLOCKS)).eq(sectors) & self._stays()
+        return (self._bits & (sectors | _OTHER_BLOCKS)).eq(sectors) & self.stays
 
     def is_noted(self, sectors: Val) -> Val:
         """Has the block told L2 of these sectors?"""
@@ -127,8 +128,15 @@ class Held:
     @property
     def sectors(self) -> Val:
         """Those that are in L1."""
-        there = (self._bits & _OTHER_BLOCKS).eq(0) & self._stays()
+        there = (self._bits & _OTHER_BLOCKS).eq(0) & self.stays
         return self.b.select(there, self._bits & HeldBits.SECTORS, self.b.integer("i32", 0))
+
+    def bring_back(self, sectors: Val) -> None:
+        """The line comes in again: L2 has been told of these sectors, and L1 has none of them."""
+        b, count = self.b, self._count + 1
+        b.store(count, self._set)
+        noted = self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT)
+        self._store(count, self._generation | noted | sectors)
 
     def add(self, sectors: Val) -> None:
         """Sectors of the line come in, or the line with them; L2 has been told."""
@@ -143,7 +151,11 @@ class Held:
             b.integer("i32", 0),
         )
         low = self._generation | noted | there | sectors | (sectors << HeldBits.NOTED_AT)
-        b.store((stamp.zext("i64") << HeldBits.STAMP_AT) | low.zext("i64"), self._place)
+        self._store(stamp, low)
+
+    def _store(self, stamp: Val, low: Val) -> None:
+        word = (stamp.zext("i64") << HeldBits.STAMP_AT) | low.zext("i64")
+        self.b.store(word, self._place)
 
 
 def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:

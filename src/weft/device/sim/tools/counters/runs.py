@@ -123,7 +123,7 @@ def _merged(
 
 
 def _line(b: Builder, args: list[Val], way: str) -> Val:
-    """(launch, worker, row, line, sectors): passes it on; its tag lookup as `deepest` adds it up."""
+    """(launch, worker, row, line, sectors): passes it on -> its tag lookup, for `deepest`."""
     launch, worker, row, line, mask = args
     missing = look_up(b, way, launch, worker, line, mask)
     if way == LOAD:

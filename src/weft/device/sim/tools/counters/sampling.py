@@ -6,6 +6,7 @@ execution of each access: which lanes took part, and the address of each. `traci
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -98,13 +99,13 @@ class Sampling(Counting):
         shared = self._shared_bytes(observation)
         places, bases = _places(records, has_addresses, observation.memory, shared)
         blocks = self._table[:, 0].tolist()
-        what = [(x["access"], x["kind"], x["nbytes"]) for x in sites]
-        columns = (*written, times[written[:3]])
+        at_site = [functools.partial(Sample, x["access"], x["kind"], x["nbytes"]) for x in sites]
+        columns: list[list[int]] = [x.tolist() for x in (*written, times[written[:3]])]
+        lanes = _offsets(records, bases)
+        rows = zip(zip(*columns, strict=True), places, lanes, strict=True)
         self.samples = tuple(
-            Sample(*what[site], blocks[block], warp, place, offsets, execution, executions)
-            for block, site, warp, execution, executions, place, offsets in zip(
-                *(x.tolist() for x in columns), places, _offsets(records, bases), strict=True
-            )
+            at_site[site](blocks[block], warp, place, offsets, execution, executions)
+            for (block, site, warp, execution, executions), place, offsets in rows
         )
         self._records = np.empty(0, np.int64)
 
@@ -147,9 +148,10 @@ def _offsets(
 ) -> Iterator[tuple[int | None, ...]]:
     taking = _lanes(records)
     rows = (records[:, 2:] - bases[:, None]).tolist()
-    for row, full, runs in zip(rows, taking.all(1).tolist(), taking, strict=True):
-        yield tuple(row) if full else tuple(
-            x if yes else None for x, yes in zip(row, runs.tolist(), strict=True)
+    for row, runs in zip(rows, taking.tolist(), strict=True):
+        # Mostly all lanes take part.
+        yield tuple(
+            row if all(runs) else [x if yes else None for x, yes in zip(row, runs, strict=True)]
         )
 
 

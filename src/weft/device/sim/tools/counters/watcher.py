@@ -313,7 +313,7 @@ class CountWatcher(Watcher):
             fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
             fn(launch, counters, row, e.memory.addresses(a), lanes)
             return
-        width, span = access.nbytes, _span(a, access.nbytes)
+        span = _span(a, access.nbytes)
         if span is None:
             self._any_lanes(access, row, lanes)
         elif a.uniform:
