@@ -152,6 +152,9 @@ class Device(Protocol):
     def architecture(self) -> str:
         """The architecture that sources are compiled for, e.g. sm_90a."""
 
+    def get_ready(self) -> None:
+        """Loads what kernels may need soon; is called while a source is compiled."""
+
     def load(self, program: Program) -> DeviceModule:
         """Loads a program; `Program.on` calls it once per device."""
 

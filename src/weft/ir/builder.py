@@ -140,7 +140,8 @@ class Builder(Flow):
 
     # ---- arithmetic -------------------------------------------------------------------------
     def binary(self, op: str, a: Val, c: Val) -> Val:
-        a, c = self.match(a, c)
+        if a.lanes != c.lanes:
+            a, c = self.match(a, c)
         out = self.val(a.element, a.lanes, f"{op} {a.typed}, {c.ref}")
         out.raw_nan = op in _RAW
         return out
@@ -151,7 +152,9 @@ class Builder(Flow):
         return out
 
     def icmp(self, pred: str, a: Val, o: Operandish) -> Val:
-        a, c = self.match(a, self.like(a, o))
+        c = self.like(a, o)
+        if a.lanes != c.lanes:
+            a, c = self.match(a, c)
         return self.val("i1", a.lanes, f"icmp {pred} {a.typed}, {c.ref}")
 
     def fcmp(self, pred: str, a: Val, c: Val) -> Val:

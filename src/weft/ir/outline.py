@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from weft.ir.shared_functions import NAME, OWN, Shared, declaration, parts
 
-_DEFINED = re.compile(r"  (%[\w.]+) = (.*)", re.DOTALL)
 _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
 _PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")
 _INCOMING = re.compile(r"\[ ([^\]]*), (%[\w.]+) \]")
@@ -130,8 +129,8 @@ class _Outliner:
     def text(self) -> str:
         self._scan()
         for at, line in enumerate(self._lines):
-            if line in self._vectors:
-                self._vector(at, line)
+            if at in self._vectors:
+                self._vector(at, line, self._vectors[at])
             else:
                 if self._copies and " phi " not in line:
                     self._copy_merged()
@@ -145,27 +144,30 @@ class _Outliner:
         """Types of vectors, and where each is used last."""
         block = 0
         blocks: dict[str, int] = {}
-        self._vectors: set[str] = set()
+        self._vectors: dict[int, str] = {}
+        """Lines with vectors, and the name that each defines."""
         for at, line in enumerate(self._lines):
-            if line.endswith(":"):
-                block += 1
-            if at == 0 or "<" not in line or " = alloca " in line:
+            if "<" not in line:
+                block += line.endswith(":")
                 continue
-            self._vectors.add(line)
-            defined = _DEFINED.match(line)
-            if defined is not None:
-                self._types[defined[1]] = _result(defined[2])
-                blocks[defined[1]] = block
-                if defined[2].startswith("phi "):
-                    self._wide.update(NAME.findall(line))
-            for name in NAME.findall(line):
+            if at == 0 or " = alloca " in line:
+                continue
+            defined, equals, rhs = line.partition(" = ")
+            names = NAME.findall(line)
+            self._vectors[at] = defined = defined.lstrip() if equals else ""
+            if defined:
+                self._types[defined] = _result(rhs)
+                blocks[defined] = block
+                if rhs.startswith("phi "):
+                    self._wide.update(names)
+            for name in names:
                 self._last[name] = at
                 # A block may come before one that computes what it uses.
                 if blocks.get(name) != block:
                     self._wide.add(name)
 
-    def _vector(self, at: int, line: str) -> None:
-        phi = _PHI.match(line)
+    def _vector(self, at: int, line: str, defined: str) -> None:
+        phi = _PHI.match(line) if " = phi " in line else None
         if phi is not None:
             self._merge(phi[1], phi[2], phi[3])
             return
@@ -175,12 +177,11 @@ class _Outliner:
         if calls and "> <" not in line:  # numbers in a constant vector stay
             line = _NUMBER.sub(lambda m: f"{m[1]} {_LITERAL}{m[2].replace('-', '_')}", line)
         self._run.append(line)
-        defined = _DEFINED.match(line)
         if (
-            defined is None  # it stores, or calls a function for its effects
+            not defined  # it stores, or calls a function for its effects
             or calls
             or "volatile" in line
-            or "<" not in self._types[defined[1]]
+            or "<" not in self._types[defined]
             or len(self._run) == _LONGEST
         ):
             self._flush(at)

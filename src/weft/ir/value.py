@@ -54,7 +54,9 @@ class Val:
     @property
     def typed(self) -> str:
         """Type and spelling, as an operand is written."""
-        return f"{self.type} {self.ref}"
+        if self.lanes:
+            return f"<{self.lanes} x {self.element}> {self.ref}"
+        return f"{self.element} {self.ref}"
 
     @property
     def bits(self) -> int:

@@ -76,7 +76,9 @@ def cuda(
 
     def build(names: Sequence[str]) -> Ptx:
         chosen = target.architecture if arch is None else arch
-        return compile_cuda(source_or_path, arch=chosen, name_expressions=names, **how)
+        return compile_cuda(
+            source_or_path, arch=chosen, name_expressions=names, meanwhile=target.get_ready, **how
+        )
 
     def assemble(names: Sequence[str], machine: str) -> Machine:
         return compile_machine(source_or_path, arch=machine, name_expressions=names, **how)

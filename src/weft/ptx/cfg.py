@@ -310,9 +310,9 @@ def _liveness(
 
 def registers(operand: Operand) -> list[str]:
     """All registers named inside an operand."""
+    if type(operand) is Reg:  # most are, and a match takes longer
+        return [operand.name]
     match operand:
-        case Reg(name):
-            return [name]
         case Vec(items):
             return [r for x in items for r in registers(x)]
         case Pair(a, b):

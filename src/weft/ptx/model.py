@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from weft.values import SourceLine
 
@@ -106,6 +106,8 @@ class Instruction:
     text: str
     loc: SourceLine | None
     index: int = -1
+    decoded: Any = field(default=None, init=False, repr=False, compare=False)
+    """What `isa.decode` has found; a copy with another opcode begins without it."""
 
 
 @dataclass(slots=True)

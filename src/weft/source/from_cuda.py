@@ -7,7 +7,8 @@ import functools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -54,12 +55,14 @@ def compile_cuda(
     options: Sequence[str] = (),
     name_expressions: Sequence[str] = (),
     name: str = "kernel.cu",
+    meanwhile: Callable[[], None] | None = None,
 ) -> Ptx:
     """Compiles CUDA C++ to PTX with line information.
 
     `source_or_path` is a `pathlib.Path`, a string that ends in `.cu`, `.cuh`, `.cpp` and the like,
     or the source itself, which errors then call `name`. Templates are instantiated by
-    `name_expressions`, e.g. `saxpy<float>`. `options` go to NVRTC as they are.
+    `name_expressions`, e.g. `saxpy<float>`. `options` go to NVRTC as they are. While NVRTC works,
+    another thread calls `meanwhile`.
     """
     virtual = _architecture(arch, "compute")
     for what, texts in (("options", options), ("include", include)):
@@ -73,10 +76,30 @@ def compile_cuda(
     if stored is not None:
         ptx = _unpack(stored)
     else:
-        ptx = _compile(unit, virtual)
+        with _beside(meanwhile):
+            ptx = _compile(unit, virtual)
         unit.store("ptx", _pack(ptx))
     remarks.show(ptx.warnings)
     return ptx
+
+
+@contextlib.contextmanager
+def _beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """Calls `work` in another thread, and waits for it: a fork must not find it half done."""
+    if work is None:
+        yield
+        return
+
+    def attempt() -> None:
+        with contextlib.suppress(Exception):  # what needs it tries again, and raises
+            work()
+
+    thread = threading.Thread(target=attempt, name="weft", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def compile_machine(

@@ -26,6 +26,9 @@ class GpuDevice:
         """The architecture that sources are compiled for."""
         return facts(self.number).machine
 
+    def get_ready(self) -> None:
+        """Nothing: whatever a launch needs has been loaded to find the architecture."""
+
     def load(self, program: Program) -> LoadedProgram:
         """Loads machine code, or PTX."""
         return LoadedProgram(program, self, self.number)

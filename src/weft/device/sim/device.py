@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
 from weft.device.models import GpuModel
 from weft.device.sim.run import settings
+from weft.device.sim.run.compile import load_compiler
 from weft.device.sim.run.launch import Plan
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.settings import Request, Session
@@ -43,6 +44,10 @@ class SimDevice:
     def architecture(self) -> str:
         """The architecture that sources are compiled for."""
         return self.model.compile_for
+
+    def get_ready(self) -> None:
+        """Loads what makes code, which takes a while, before there is a kernel to compile."""
+        load_compiler()
 
     def load(self, program: Program) -> SimModule:
         """A template instance shares the variables and the heap of its module."""

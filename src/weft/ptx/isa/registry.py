@@ -124,27 +124,32 @@ class Row:
         """Each lane loads registers from an address of its own."""
         return self.form is Result.LOADED
 
-    @property
+    @functools.cached_property
     def is_store(self) -> bool:
         """Each lane stores registers to an address of its own."""
         return self.async_ is None and any(
             x.does is Does.WRITE and x.per is Per.LANE and not x.barrier for x in self.effects
         )
 
-    @property
+    @functools.cached_property
     def is_atomic(self) -> bool:
         """Each lane changes data at an address of its own in one step."""
         return self.async_ is None and any(
             x.does is Does.UPDATE and not x.barrier for x in self.effects
         )
 
-    @property
+    @functools.cached_property
     def completes_by(self) -> Completion | None:
         """What completes the accesses that it issues; None: they are complete when it is."""
         issues = self.async_ is not None and self.async_.step is Step.ISSUE
         return self.async_.by if self.async_ is not None and issues else None
 
-    @property
+    @functools.cached_property
+    def polls(self) -> bool:
+        """A loop around the instruction may be waiting for another thread."""
+        return self.waits.polls
+
+    @functools.cached_property
     def writes(self) -> bool:
         """It changes memory, at once or when it completes."""
         return any(x.writes for x in self.effects)
@@ -156,7 +161,11 @@ class Row:
 
     def position(self, name: str) -> int:
         """Where an operand stands in the text of an instruction."""
-        return next(i for i, x in enumerate(self.written) if x.name == name)
+        return self._positions[name]
+
+    @functools.cached_property
+    def _positions(self) -> dict[str, int]:
+        return {x.name: i for i, x in reversed(list(enumerate(self.written)))}
 
     def operand_type(self, spec: OperandSpec, words: Mapping[str, str]) -> str:
         """The PTX type of an operand of this row under the given modifiers."""
@@ -173,6 +182,16 @@ class Decoded:
     row: Row
     words: Mapping[str, str]
     types: Mapping[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def kinds(self) -> frozenset[str]:
+        """The types of all operands."""
+        return frozenset(self.types.values())
+
+    @functools.cached_property
+    def source_types(self) -> tuple[str, ...]:
+        """The types of the sources that the text of an instruction has, in its order."""
+        return tuple(self.types[x.name] for x in self.row.written if not x.is_dest)
 
 
 def instruction(
@@ -290,9 +309,11 @@ def _find(parts: tuple[str, ...]) -> Decoded | None:
 
 def decode(ins: Instruction) -> Decoded:
     """The row of an instruction that is known to have one."""
-    decoded = lookup(ins.parts)
+    decoded: Decoded | None = ins.decoded
     if decoded is None:
-        raise LookupError(f"no row for {ins.opcode}")
+        decoded = ins.decoded = lookup(ins.parts)
+        if decoded is None:
+            raise LookupError(f"no row for {ins.opcode}")
     return decoded
 
 

@@ -22,14 +22,14 @@ def find(program: Program) -> None:
                 defs.setdefault(r, []).append(ins)
     raw = {r for r, k in kinds.items() if k in ("f32", "b32") and r in defs}
     arithmetic = {r for r in raw if any(_nans(program, i) is Nan.RAW for i in defs[r])}
-    # From all candidates down, so that registers that copy each other in a loop stay.
-    changed = True
-    while changed:
-        changed = False
-        for r in sorted(raw):
-            if not all(_raw_source(program, i, raw) for i in defs[r]):
-                raw.discard(r)
-                changed = True
+    # From all candidates down, so that registers that copy each other in a loop stay. Only where
+    # one is copied can it matter which others stay.
+    checked = raw
+    while checked:
+        gone = {r for r in checked if not all(_raw_source(program, i, raw) for i in defs[r])}
+        raw = raw - gone
+        copied = {r for r in raw if any(_nans(program, i) is Nan.COPIED for i in defs[r])}
+        checked = copied if gone else set()
     moved = True
     while moved:  # a copy of an arithmetic result is one too; a register of constants is not
         moved = False

@@ -21,6 +21,7 @@ this holds within a row.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 W = 32
@@ -64,6 +65,7 @@ class Form:
 
 SOME_UNIFORM = Form(UNIFORM)
 """One value for all lanes, which is not known at compile time."""
+_ANYTHING = Form(VECTOR)
 
 
 def affine(
@@ -117,12 +119,17 @@ def truncated(f: Form, bits: int) -> Form:
     top = f.top if f.top is not None and f.top < 1 << (bits - 1) else None
     if f.kind == VECTOR:
         return vector(top)
-    return affine(tuple(wrapped(x, bits) for x in f.off), f.align, top)
+    return affine(_wrapped_lanes(f.off, bits), f.align, top)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wrapped_lanes(off: tuple[int, ...], bits: int) -> tuple[int, ...]:
+    return tuple(wrapped(x, bits) for x in off)
 
 
 def vector(top: int | None = None) -> Form:
     """Lanes of their own, also where all are known to be 0: others may be blended in."""
-    return Form(VECTOR, top=top)
+    return _ANYTHING if top is None else Form(VECTOR, top=top)
 
 
 def computed(top: int | None = None) -> Form:
@@ -134,6 +141,7 @@ def trailing_zeros(value: int) -> int:
     return 62 if value == 0 else (value & -value).bit_length() - 1
 
 
+@functools.lru_cache(maxsize=1024)
 def constant(value: int) -> Form:
     return Form(UNIFORM, ZERO, trailing_zeros(value), value, value if value >= 0 else None)
 

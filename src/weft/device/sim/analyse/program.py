@@ -122,9 +122,9 @@ class Program:
 
     def form_of(self, operand: Operand) -> Form | None:
         """The form of a source; None while nothing has been written to it yet."""
+        if type(operand) is Reg:  # most are, and a match takes longer
+            return self.forms.get(operand.name)
         match operand:
-            case Reg(name):
-                return self.forms.get(name)
             case Imm(value):
                 return constant(value)
             case Special(name):
@@ -171,7 +171,7 @@ class Program:
             rule = WARP_FORMS.get(d.row.form)
             result = rule(ins, operands) if rule else vector()
             return result if result.kind != STRIPED or self._is_index(ins) else vector()
-        form = self._integer(ins, d, operands) if set(d.types.values()) <= PLAIN else None
+        form = self._integer(ins, d, operands) if d.kinds <= PLAIN else None
         if form is not None:
             return form if form.kind != STRIPED or self._is_index(ins) else vector()
         return SOME_UNIFORM if all(f.kind == UNIFORM for f in operands) else vector()
@@ -194,9 +194,9 @@ class Program:
         if d.row.form is Result.CONVERSION and isinstance(dest, Reg):
             register = bits_of(self.function.registers[dest.name])
             return convert(ins, fs[0], d.types["d"], d.types["a"], register)
-        types = [d.types[s.name] for s in d.row.operands if not s.is_dest and s.name != "cc"]
         fs = [
-            f if t == "pred" else truncated(f, bits_of(t)) for f, t in zip(fs, types, strict=False)
+            f if t == "pred" else truncated(f, bits_of(t))
+            for f, t in zip(fs, d.source_types, strict=False)
         ]
         wide = d.row.form in (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
         if wide and kind in ("u32", "s32"):

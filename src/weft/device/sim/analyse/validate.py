@@ -319,7 +319,7 @@ class _Checker:
         declared = self.function.registers.get(register.name)
         if declared is None:
             raise self.fail(f"register {register.name} is not declared")
-        if not kind or kind not in SIZES:
+        if declared == kind or kind not in SIZES:
             return
         if "pred" in (declared, kind):
             fits = declared == kind

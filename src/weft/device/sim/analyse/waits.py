@@ -37,7 +37,7 @@ def is_arrival(ins: Instruction) -> bool:
 
 def may_wait(ins: Instruction) -> bool:
     """A loop around such an instruction may be waiting for another thread."""
-    return decode(ins).row.waits.polls
+    return decode(ins).row.polls
 
 
 _CLOCKS = ("clock", "globaltimer")

@@ -7,8 +7,7 @@ instruction computes the next finds in a register, and the code is a quarter as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import partial
+from collections.abc import Collection
 from typing import Protocol
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, VECTOR
@@ -44,8 +43,11 @@ class Stripped(Executing, Protocol):
         """A result as the register `name` keeps it."""
 
 
-def reorder(e: Stripped, block: Block) -> None:
-    """Loads and scalar work first, as far as their operands allow, so that runs get longer."""
+def reorder(e: Stripped, block: Block, taken: Collection[int]) -> None:
+    """Loads and scalar work first, as far as their operands allow, so that runs get longer.
+
+    taken  instructions that can be part of a strip, by their index
+    """
     out: list[Instruction] = []
     early: list[Instruction] = []
     late: list[Instruction] = []
@@ -62,7 +64,7 @@ def reorder(e: Stripped, block: Block) -> None:
 
     for ins in block.code:
         defs, uses = e.program.defs(ins), e.program.uses(ins)
-        movable = _is_plain_load(ins) or (_is_lane_row(e, ins) and not takes(e, block, ins))
+        movable = _is_plain_load(ins) or (_is_lane_row(e, ins) and ins.index not in taken)
         # Stores, barriers and ordered loads keep their place, and nothing passes them.
         if not movable and not _is_lane_row(e, ins):
             flush()
@@ -119,24 +121,19 @@ def plan(e: Stripped) -> dict[int, dict[int, int]]:
     """Where strips pay: block -> start -> length. Their registers move to the frame."""
     out: dict[int, dict[int, int]] = {}
     for block in e.program.graph.blocks:
-        reorder(e, block)
-        joins = partial(_joins, e, block, e.watch.reads(block))
+        taken = {ins.index for ins in block.code if takes(e, block, ins)}
+        reorder(e, block, taken)
+        # Not where a watcher reads registers before an instruction.
+        taken -= e.watch.reads(block).keys()
         start = 0
         while start < len(block.code):
             count = 0
-            while start + count < len(block.code) and joins(block.code[start + count]):
+            while start + count < len(block.code) and block.code[start + count].index in taken:
                 count += 1
             if count >= SHORTEST and _pays(e, block, start, count):
                 out.setdefault(block.index, {})[start] = count
             start += max(count, 1)
     return out
-
-
-def _joins(
-    e: Stripped, block: Block, read: Mapping[int, Collection[str]], ins: Instruction
-) -> bool:
-    """Is the instruction to be part of a strip? Not where a watcher reads registers before it."""
-    return ins.index not in read and takes(e, block, ins)
 
 
 def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:

@@ -59,17 +59,22 @@ def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     return mem, count * SIZES[ins.parts[-1]], row.is_store
 
 
-def find(e: Grouping, mem: Mem, a: Address, nbytes: int) -> Group | None:
-    """The group an access belongs to; None when it stands alone."""
+def find(e: Grouping, mem: Mem, space: int, nbytes: int, *, checked: bool = False) -> Group | None:
+    """The group an access belongs to; None when it stands alone.
+
+    checked  only a group that an earlier access has checked
+    """
     access = _access(e.ins)
     if access is None or e.predicate_taken or not isinstance(mem.base, Reg):
         return None
     name = mem.base.name
     # The version separates the values that the base has had in this block.
-    key = (name, e.versions.get(name, 0), a.space, access[2])
+    key = (name, e.versions.get(name, 0), space, access[2])
     group = e.groups.get(key)
+    if checked and (group is None or group.ok is None):
+        return None
     if group is None:
-        group = e.groups[key] = _gather(e, name, a.space, access[2], nbytes)
+        group = e.groups[key] = _gather(e, name, space, access[2], nbytes)
     inside = group.low <= mem.offset and mem.offset + nbytes <= group.high
     # A range of one access gains nothing, unless it has been checked already.
     alone = group.low == mem.offset and group.high == mem.offset + nbytes and group.ok is None

@@ -15,8 +15,9 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 def spread(e: Emission, a: Address, out: Val) -> None:
     """All addresses of a scalar form into `out`, each exactly: even where an index wraps."""
     b = e.b
-    assert a.off is not None and a.first is not None
+    assert a.off is not None
     if a.wide is None:
+        assert a.first is not None
 
         def near(x: Builder, args: list[Val]) -> None:
             first, table, target = args

@@ -5,6 +5,8 @@ Nothing is checked here: `plain` has checked that every lane may be touched.
 
 from __future__ import annotations
 
+import functools
+
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.form import AFFINE, INDEXED
 from weft.device.sim.layout import Space
@@ -150,6 +152,7 @@ class LaneMoves:
         return any(_run(form.off[i : i + 4], size) == "" for i in range(0, 32, 4))
 
 
+@functools.lru_cache(maxsize=4096)
 def _run(off: tuple[int, ...], size: int) -> str:
     """'same' or 'next' when lanes repeat one element or follow one another, else ''."""
     if all(x == off[0] for x in off):

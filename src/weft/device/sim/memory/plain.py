@@ -12,10 +12,12 @@ from typing import Protocol
 
 from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import Address
+from weft.device.sim.analyse.form import ZERO
 from weft.device.sim.layout import Site, Space
 from weft.device.sim.memory import checks, groups, lane_loops, prefetch, sparse, striped
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.changes import Changes
+from weft.device.sim.memory.groups import Group
 from weft.device.sim.memory.lane_moves import LaneMoves
 from weft.device.sim.memory.resolve import resolve
 from weft.ir import BITS, Val
@@ -28,6 +30,8 @@ SCRATCH = 8192
 
 class Grouped(Accessing, groups.Grouping, Protocol):
     """What loads and stores need of the warp."""
+
+    observed: bool
 
 
 class LoadsAndStores:
@@ -43,8 +47,8 @@ class LoadsAndStores:
         self, mem: Mem, space: int, ty: str, count: int, *, ordered: bool = False
     ) -> list[Val]:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
-        a = resolve(self.e, mem, space)
         nbytes = BITS[ty] // 8 * count
+        a, group = self._address(mem, space, nbytes)
         access = Access(self.e.ins, Unit.LANES, Kind.READ, a, nbytes)
         self.e.watch.access(access)
         # Loads of named parameters and of static shared variables take this path.
@@ -53,9 +57,9 @@ class LoadsAndStores:
         lanes = self.e.executing()
         if not a.scalar:
             return self._load_rows(access, ty, count, lanes)
-        ok, near = self._checked(mem, access)
+        ok, near, group = self._checked(mem, access, group)
         if a.uniform:
-            return self._load_uniform(mem, access, ok, near, ty, count, lanes, ordered)
+            return self._load_uniform(access, group, ok, near, ty, count, lanes, ordered)
         assert a.off is not None and near.first is not None
         if a.space == Space.GLOBAL:
             site = self.e.b.at(self.e.sites, Site.SIZE * self.e.windows.site())
@@ -69,6 +73,18 @@ class LoadsAndStores:
             lambda: self._load_slow(access, ty, count, lanes),
             likely=True,
         )
+
+    def _address(self, mem: Mem, space: int, nbytes: int) -> tuple[Address, Group | None]:
+        """The address of an access, and the group that has been checked and that it belongs to.
+
+        The address lacks its ends where they have been checked.
+        """
+        group = groups.find(self.e, mem, space, nbytes, checked=True)
+        if self.e.observed:
+            return resolve(self.e, mem, space), group
+        if group is not None and group.settled:
+            return Address(space, ZERO), group  # uniform, and the group has the place
+        return resolve(self.e, mem, space, ends=group is None), group
 
     def _load_rows(self, access: Access, ty: str, count: int, lanes: Val) -> list[Val]:
         """Lanes of which only this may be known, that they are rows of a block."""
@@ -115,12 +131,17 @@ class LoadsAndStores:
         first = b.either(ok, lambda: direct, copied, likely=True)
         return Address(a.space, a.off, first, first)
 
-    def _checked(self, mem: Mem, access: Access) -> tuple[Val, Address]:
-        """(may the fast path be taken?, the address for it): checked once per base in a block."""
+    def _checked(
+        self, mem: Mem, access: Access, group: Group | None
+    ) -> tuple[Val, Address, Group | None]:
+        """(may the fast path be taken?, the address for it, the group of the access).
+
+        It is checked once per base in a block; `group` is one that has been checked.
+        """
         a, nbytes, writes = access.address, access.nbytes, access.writes
-        group = groups.find(self.e, mem, a, nbytes)
+        group = group or groups.find(self.e, mem, a.space, nbytes)
         if group is None:
-            return self._fast(a, nbytes, writes), a
+            return self._fast(a, nbytes, writes), a, None
         # The first member checks for all: they are in one basic block, so they all run or none
         # does.
         if group.ok is None:
@@ -128,12 +149,12 @@ class LoadsAndStores:
             group.ok, group.first = self._fast(both, nbytes, writes), both.first
         assert group.first is not None
         first = group.first + (mem.offset - group.low) if mem.offset != group.low else group.first
-        return group.ok, Address(a.space, a.off, first, first)
+        return group.ok, Address(a.space, a.off, first, first), group
 
     def _load_uniform(
         self,
-        mem: Mem,
         access: Access,
+        group: Group | None,
         ok: Val,
         near: Address,
         ty: str,
@@ -145,8 +166,6 @@ class LoadsAndStores:
         e, b = self.e, self.e.b
         # Without a guard some lane runs, since no block is entered with an empty mask.
         guarded = e.ins.guard is not None and not e.predicate_taken
-
-        group = groups.find(e, mem, access.address, access.nbytes)
 
         def check() -> None:
             # An earlier member of the group has checked this one too, or the warp has left.
@@ -168,7 +187,7 @@ class LoadsAndStores:
             return load()
         return b.either(lanes.ne(0), load, lambda: [b.zero(ty, 0)] * count)
 
-    def _check_members(self, group: groups.Group, lanes: Val) -> None:
+    def _check_members(self, group: Group, lanes: Val) -> None:
         """Every access of a uniform group by itself: all of them are about to run."""
         e = self.e
         assert group.first is not None
@@ -180,15 +199,19 @@ class LoadsAndStores:
     def store(self, mem: Mem, space: int, values: list[Val]) -> None:
         """One value list per lane."""
         e, b = self.e, self.e.b
-        a = resolve(e, mem, space)
         ty, count = values[0].element, len(values)
+        nbytes = BITS[ty] // 8 * count
+        looked_at = self.changes.looks_at(e.ins)
+        a, group = (
+            (resolve(e, mem, space), None) if looked_at else self._address(mem, space, nbytes)
+        )
         access = Access(
-            e.ins, Unit.LANES, Kind.WRITE, a, BITS[ty] // 8 * count, values=tuple(values),
+            e.ins, Unit.LANES, Kind.WRITE, a, nbytes, values=tuple(values),
             waits=decode(e.ins).row.completes_by,
         )  # fmt: skip
         e.watch.access(access)
         lanes = e.executing()
-        if self.changes.looks_at(e.ins):  # a waiting loop may store what is there already
+        if looked_at:  # a waiting loop may store what is there already
             self.changes.store(access, lanes)
             return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
@@ -199,7 +222,7 @@ class LoadsAndStores:
         if not self.moves.can_store(a, ty, count):
             self._store_slow(access, values, lanes)
             return
-        fast, near = self._checked(mem, access)
+        fast, near, _ = self._checked(mem, access, group)
         b.either(
             fast,
             lambda: self.moves.store(near, values, lanes),
@@ -234,7 +257,6 @@ class LoadsAndStores:
         b = self.e.b
         out = self.table()
         if a.off is not None:
-            assert a.first is not None
             lane_loops.spread(self.e, a, out)
         elif a.wide is not None:
             w = a.wide

@@ -17,18 +17,21 @@ class Resolving(Operands, Pointers, Protocol):
     """What an address is computed from."""
 
 
-def resolve(e: Resolving, mem: Mem, space: int) -> Address:
-    """The addresses of `[base + offset]` in a space."""
+def resolve(e: Resolving, mem: Mem, space: int, *, ends: bool = True) -> Address:
+    """The addresses of `[base + offset]` in a space.
+
+    Without `ends`, a form from which all lanes can be computed has no first and no last address.
+    """
     if space == Space.SHARED:
-        return _shared(e, mem)
+        return _shared(e, mem, ends)
     if space == Space.LOCAL:
         return _local(e, mem)
     if space == Space.PARAM:
-        return _param(e, mem)
-    return _flat(e, mem, space)
+        return _param(e, mem, ends)
+    return _flat(e, mem, space, ends)
 
 
-def _flat(e: Operands, mem: Mem, space: int) -> Address:
+def _flat(e: Operands, mem: Mem, space: int, ends: bool) -> Address:
     b, base = e.b, mem.base
     form = e.program.form_of(base)
     assert form is not None
@@ -45,8 +48,11 @@ def _flat(e: Operands, mem: Mem, space: int) -> Address:
         w.base = w.base + mem.offset if mem.offset else w.base
         # A negative scale reverses the lanes: the lowest address then has the highest index.
         byte = [w.scale * x for x in w.off]
-        low, high = (w.off[byte.index(f(byte))] for f in (min, max))
-        off = tuple(x - min(byte) for x in byte)
+        least = min(byte)
+        low, high = w.off[byte.index(least)], w.off[byte.index(max(byte))]
+        off = tuple(x - least for x in byte)
+        if not ends:
+            return Address(space, off, wide=w)
         return Address(space, off, w.at(low), w.at(high), wide=w)
     if form.kind in (INDEXED, SPARSE) and isinstance(base, Reg):
         w = e.read_wide(base.name)
@@ -78,7 +84,9 @@ def _offset32(e: Operands, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
     return (v + mem.offset if mem.offset else v), None
 
 
-def _window(e: Emission, space: int, start: Val, v: Val, off: tuple[int, ...] | None) -> Address:
+def _window(
+    e: Emission, space: int, start: Val, v: Val, off: tuple[int, ...] | None, ends: bool
+) -> Address:
     """Offsets (32 bits) inside a window that starts at host address `start`.
 
     They are widened with their sign: the first lane may lie before the window while it does not
@@ -95,11 +103,13 @@ def _window(e: Emission, space: int, start: Val, v: Val, off: tuple[int, ...] | 
         p = start + rel
         return Address(space, ZERO, p, p, inside=(rel, rel))
     low, high = min(off), max(off)
+    wide = Wide(start, v, off, 1, False)  # a lane that runs may be 2^32 past one that does not
+    if not ends:
+        return Address(space, tuple(x - low for x in off), wide=wide)
     rel = (v + low if low else v).sext("i64")
     end = (v + high if high else v).sext("i64") if high != low else rel
     first = start + rel
     last = start + end if high != low else first
-    wide = Wide(start, v, off, 1, False)  # a lane that runs may be 2^32 past one that does not
     return Address(space, tuple(x - low for x in off), first, last, wide=wide, inside=(rel, end))
 
 
@@ -107,14 +117,14 @@ def _pointer_bits(e: Emission, p: Val) -> Val:
     return e.b.val("i64", 0, f"ptrtoint {p.typed} to i64")
 
 
-def _shared(e: Resolving, mem: Mem) -> Address:
+def _shared(e: Resolving, mem: Mem, ends: bool) -> Address:
     v, off = _offset32(e, mem)
-    return _window(e, Space.SHARED, _pointer_bits(e, e.shared), v, off)
+    return _window(e, Space.SHARED, _pointer_bits(e, e.shared), v, off, ends)
 
 
-def _param(e: Resolving, mem: Mem) -> Address:
+def _param(e: Resolving, mem: Mem, ends: bool) -> Address:
     v, off = _offset32(e, mem)
-    return _window(e, Space.PARAM, _pointer_bits(e, e.params), v, off)
+    return _window(e, Space.PARAM, _pointer_bits(e, e.params), v, off, ends)
 
 
 def _local(e: Resolving, mem: Mem) -> Address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import time
@@ -89,8 +90,8 @@ class Job:
 
     def generate(self) -> Source:
         """The IR; raises what is wrong with the kernel."""
-        version.look_again()
-        from weft.device.sim.emit.generate import generate  # cached code needs no generator
+        load_compiler()
+        from weft.device.sim.emit.generate import generate
 
         text, info = generate(
             self.parsed(), self.entry, self.shape, fast=self.fast, observer=self.observer
@@ -131,6 +132,16 @@ class Job:
             repr(self.shape),
             *how,
         )
+
+
+@functools.cache
+def load_compiler() -> None:
+    """Imports what makes code. Cached code needs none of it."""
+    version.look_again()
+    import weft.device.sim.emit.generate
+    import weft.ptx.parse  # noqa: F401
+
+    jit.host()
 
 
 def compile_full(text: str) -> Made:
