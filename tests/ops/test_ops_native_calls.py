@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import threading
 import weakref
@@ -22,6 +23,7 @@ from torch.nn import functional  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+from weft.ops import library  # noqa: E402
 from weft.ops.native import build, calls  # noqa: E402
 
 pytestmark = native_ops.MARKS
@@ -118,16 +120,19 @@ def test_plans_are_dropped(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_while_plans_are_dropped(x: Any) -> None:
+    """Also the first use of an op, by several threads at once."""
     wrong: list[bool] = []
 
     def work() -> None:
-        wrong.extend(not torch.equal(weft.ops.neg(x), -x) for _ in range(50))
+        wrong.extend(
+            not torch.equal(weft.ops.hardtanh(x), functional.hardtanh(x)) for _ in range(50)
+        )
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        weft.ops.neg.op.native.forget()
+        weft.ops.hardtanh.op.native.forget()
     assert len(wrong) == 150 and not any(wrong)
 
 
@@ -269,3 +274,31 @@ def test_calls_are_made_in_python_until_it_is_compiled(
     monkeypatch.setattr(build.started(), "failure", "there is no g++")
     torch.testing.assert_close(op(x), x.tanh())
     assert not entry.record.open
+
+
+# ---- random numbers ----------------------------------------------------------------------------
+def test_the_gradient_of_dropout_has_the_mask_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where two calls are recorded before their backward passes, by formula and program."""
+    leaf = torch.ones(4, 64, device=native_ops.where(), requires_grad=True)
+    one = torch.ones_like(leaf)
+    for _ in range(3):
+        results = [weft.ops.dropout(leaf) for _ in range(2)]
+        assert all(not hasattr(r.grad_fn, "saved_tensors") for r in results)
+        assert not torch.equal(*results)
+        for result in results[::-1]:
+            assert torch.equal(torch.autograd.grad(result, leaf, one)[0], result)
+    seeded = weft.ops.dropout.__closure__[0].cell_contents._seeded
+    monkeypatch.setattr(seeded, "definition", dataclasses.replace(seeded.definition, backward=None))
+    result = weft.ops.dropout(leaf)
+    assert torch.equal(torch.autograd.grad(result, leaf, one)[0], result)  # no formula
+
+
+def test_a_seed_of_zero_is_not_part_of_a_program() -> None:
+    seeded = library.call("seeded_dropout")
+    leaf = torch.ones(4, 64, device=native_ops.where(), requires_grad=True)
+    for seed, offset in ((0, 0), (0, 0), (0, 0), (-5, 4), (2**63 - 1, 8)):
+        result = seeded(leaf, 0.5, seed, offset)
+        expected = seeded(leaf.detach(), 0.5, seed, offset)
+        assert torch.equal(result, expected)
+        gradient = torch.autograd.grad(result, leaf, torch.ones_like(leaf))[0]
+        assert torch.equal(gradient, expected)

@@ -82,7 +82,7 @@ def {name}({signature}):
                     teach(entry, {given})
                 if not (({wants_grad}) and grad()):
                     return entry.run({inputs})
-                result = entry.record[0]({tensors})
+                result = entry.record[0]({inputs})
                 return recorded({given}) if result is NotImplemented else result
             if {plain} and not ({modes}):
                 if ({wants_grad}) and grad():
@@ -135,7 +135,7 @@ def record_{results}({given}):
     entry = last
     if not ({same_options}entry.guard({tensors})):
         entry = find({given})
-    result = entry.record[{results}]({tensors})
+    result = entry.record[{results}]({inputs})
     return learn_{results}(entry, {given}) if result is NotImplemented else result
 """
 """The function for calls with a gradient that return the first so many results."""

@@ -266,8 +266,9 @@ class Function:
         return any(a.alias_info or "List[Tensor" in str(a.type) for a in self.arguments)
 
     def _inputs(self, args: Sequence[Any]) -> list[Any]:
-        pairs = zip(self.arguments, args, strict=True)
-        return [value for a, value in pairs if a.name in self.tensors]
+        """The tensors of a call, then what varies."""
+        named = {a.name: value for a, value in zip(self.arguments, args, strict=True)}
+        return [named[name] for name in (*self.tensors, *self.definition.varying)]
 
     def _is_option(self, argument: Any) -> bool:
         """Whether a plan depends on this argument, which is no tensor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,12 +47,28 @@ def names() -> list[str]:
 @functools.cache
 def function(name: str) -> Function:
     """An op of the library."""
-    return Function(definitions()[name])
+    with _MAKING:
+        return _function(name)
 
 
 @functools.cache
 def call(name: str) -> Any:
     """The function `weft.ops.NAME`."""
+    with _MAKING:
+        return _call(name)
+
+
+# A cache lets two threads compute one value; an op must be registered with torch only once.
+_MAKING = threading.RLock()
+
+
+@functools.cache
+def _function(name: str) -> Function:
+    return Function(definitions()[name])
+
+
+@functools.cache
+def _call(name: str) -> Any:
     if name not in makers():
         return function(name).call
     made = makers()[name]()

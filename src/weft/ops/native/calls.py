@@ -60,8 +60,7 @@ class Calls:
         if module.count(self._table) >= REMEMBERED:
             self.forget()
         count = sum(self._is_tensor)
-        # A recipe has no words.
-        recorder = record.capsule(module, 0, count) if source is None else None
+        recorder = record.capsule(module, 0, count, 0 if source is None else launches.WORDS)
         program = module.program([step], [count + i for i in range(len(entry.plan.outputs))])
         done = module.enter(self._table, tuple(args), program, recorder, source)
         record.open = record.open - 1 if done else 0

@@ -21,6 +21,8 @@ Row = tuple[Any, ...]
 """A step as the C++ code reads it: its kind, then its parts."""
 NONE = -1
 """The number of a tensor that is left out."""
+WORDS = 2
+"""The words of a plan that has any: a seed and an offset."""
 _COUNTERS, _WORDS = -1, -2
 """The numbers of the counters and of the first word among the tensors of a plan."""
 
@@ -56,7 +58,9 @@ def step(entry: Entry, inputs: Sequence[int], words: Sequence[int] | None = ()) 
     """
     plan, device, run = entry.plan, entry.device, entry.run
     if device.type != "cuda":
-        return "function", inputs, (lambda *tensors: run(*tensors, *words)) if words else run
+        fixed = words or ()
+        call = (lambda *tensors: run(*tensors, *fixed)) if fixed else run
+        return "function", inputs, call, WORDS if words is None else 0
     kernels = [_kernel(s, device, words) for s in plan.steps]
     if None in kernels:
         return None

@@ -13,6 +13,8 @@ from weft.ops import eager
 from weft.ops.native import build, launches, loaded, trace
 from weft.ops.native.launches import NONE
 
+WORDS = 0x57EF7_5EED_0001, 0x57EF7_0FF5E7_0004
+"""The words of a call that a recipe is made of, and a formula traced with; no others are equal."""
 PROGRAMS = 16
 """The most backward programs of a recipe; gradients of other layouts take the formula in Python."""
 
@@ -76,23 +78,28 @@ class _Formula:
     op: Recorded
     stored: dict[str, Any]
     zeros: list[Callable[[], torch.Tensor]] | None
+    words: tuple[int, ...]
     left: int = field(default=PROGRAMS)
 
     def __call__(
-        self, saved: tuple[Any, ...], gradients: tuple[Any, ...], recipe: Any
+        self, saved: tuple[Any, ...], gradients: tuple[Any, ...], recipe: Any, words: Sequence[int]
     ) -> Sequence[Any]:
-        results = self._gradients(saved, gradients)
+        results = self._gradients(saved, gradients, words)
         if self.left and self.op.definition.traceable and _plain():
             self.left -= 1
             self._learn(saved, gradients, recipe)
         return results
 
-    def _gradients(self, saved: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
+    def _gradients(
+        self, saved: Sequence[Any], gradients: Sequence[Any], words: Sequence[int]
+    ) -> Sequence[Any]:
         """The gradients of the op's tensors."""
         if self.zeros is not None:
             pairs = zip(gradients, self.zeros, strict=True)
             gradients = [make() if g is None else g for g, make in pairs]
-        every = self.op.definition.backward(_Context(saved, self.stored), *gradients)
+        own = dict(zip(self.words, words, strict=False))
+        stored = {n: own.get(v, v) if type(v) is int else v for n, v in self.stored.items()}
+        every = self.op.definition.backward(_Context(saved, stored), *gradients)
         of_all = every if isinstance(every, tuple | list) else (every,)
         needs = self.stored["needs_input_grad"]
         rows = zip(self.op.arguments, of_all, needs, strict=False)
@@ -102,7 +109,9 @@ class _Formula:
         tensors, count = (*saved, *gradients), len(saved)
         try:
             steps, results = trace.traced(
-                lambda own: self._gradients(own[:count], own[count:]), tensors
+                lambda own: self._gradients(own[:count], own[count:], self.words),
+                tensors,
+                self.words,
             )
         # RuntimeError: an op that refuses to be traced, or memory for both runs is missing. The
         # gradients are known already, and the formula serves further calls.
@@ -119,23 +128,29 @@ def recipe(op: Recorded, entry: Any, results: int, args: Sequence[Any]) -> Any:
     entry    the plan of the call
     results  how many results the call returns, the first ones; 0: all
     """
-    if op.definition.varying:
-        raise Refused("an integer that differs from call to call")
-    # Each gets an identity of its own: two arguments may be one tensor.
-    own = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
+    words = WORDS[: len(op.definition.varying)]
+    varying = dict(zip(op.definition.varying, words, strict=True))
     names = [a.name for a in op.arguments]
+    # Each gets an identity of its own: two arguments may be one tensor.
+    own = [
+        a.detach() if isinstance(a, torch.Tensor) else varying.get(name, a)
+        for a, name in zip(args, names, strict=True)
+    ]
     tensors = [a for a, name in zip(own, names, strict=True) if name in op.tensors]
     with torch.no_grad():
-        made = entry.run(*tensors)
+        made = entry.run(*tensors, *words)
     outputs = made if isinstance(made, tuple) else (made,)
     setup = _Setup(tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in args))
     op.definition.setup(setup, tuple(own), made)
     module, returned = build.started().module, outputs[: results or None]
-    step = launches.step(entry, range(len(tensors)))
+    stored = setup.stored()
+    if not set(words) <= {v for v in stored.values() if type(v) is int}:
+        raise Refused("an integer of the call that the setup does not keep as it is")
+    step = launches.step(entry, range(len(tensors)), None if words else ())
     if step is None:
         raise Refused("a plan that only Python runs")
     forward = module.program([step], [len(tensors) + i for i in range(len(returned))])
-    formula = _Formula(op, setup.stored(), _zeros(returned) if setup.materialize else None)
+    formula = _Formula(op, stored, _zeros(returned) if setup.materialize else None, words)
     return module.recipe(
         f"weft_{op.definition.name}Backward", forward, _numbers(setup.saved, (*tensors, *outputs)),
         [_is_differentiable(t) and id(t) not in setup.constant for t in returned], formula,

@@ -48,13 +48,13 @@ class Recorders(dict[int, Any]):
             recipe = record.recipe(op, entry, results, args)
         except (record.Refused, torch.OutOfMemoryError):  # a recipe needs the results twice
             return False
-        recorder = self.capsule(module, results, len(tensors))
+        recorder = self.capsule(module, results, len(tensors), len(op.definition.varying))
         self[results] = module.recording(recorder)
         module.add(recorder, wanted, recipe)
         return True
 
-    def capsule(self, module: Any, results: int, tensors: int) -> Any:
+    def capsule(self, module: Any, results: int, tensors: int, words: int) -> Any:
         """The recipes of calls that return so many results, for the C++ code."""
         if results not in self._capsules:
-            self._capsules[results] = module.recorder(tensors)
+            self._capsules[results] = module.recorder(tensors, words)
         return self._capsules[results]

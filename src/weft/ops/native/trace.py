@@ -58,8 +58,9 @@ class _Step(NamedTuple):
 class _Trace(TorchDispatchMode):  # type: ignore[misc]
     """Records every op that is called while it is active."""
 
-    def __init__(self, tensors: Sequence[Any]) -> None:
+    def __init__(self, tensors: Sequence[Any], words: Sequence[int]) -> None:
         super().__init__()
+        self._words = list(words)
         self.steps: list[_Step] = []
         # All tensors are kept alive, so no other object gets the identity of one.
         self._tensors = list(tensors)
@@ -101,12 +102,14 @@ class _Trace(TorchDispatchMode):  # type: ignore[misc]
         named = {a.name: value for a, value in zip(op.arguments, values, strict=True)}
         given = [named[name] for name in op.tensors]
         words = [named[name] for name in op.definition.varying]
-        if any(words):  # such as a seed; 0 where no random numbers are wanted
+        given_by_call = bool(words) and words == self._words
+        if any(words) and not given_by_call:  # a seed; 0 where no random numbers are wanted
             raise Untraceable("an integer that differs from call to call")
         result = entry.run(*given, *words)
         reads = [self.number(t) for t in given]
+        fixed = None if given_by_call else words
         self._add(
-            reads, result, lambda final: launches.step(entry, list(map(final, reads)), words), False
+            reads, result, lambda final: launches.step(entry, list(map(final, reads)), fixed), False
         )
         return result
 
@@ -135,12 +138,17 @@ class _Trace(TorchDispatchMode):  # type: ignore[misc]
 
 
 def traced(
-    formula: Callable[[Sequence[Any]], Sequence[Any]], tensors: Sequence[Any]
+    formula: Callable[[Sequence[Any]], Sequence[Any]],
+    tensors: Sequence[Any],
+    words: Sequence[int] = (),
 ) -> tuple[list[Row], list[int]]:
-    """The steps of a formula, and the numbers of its results among the tensors."""
+    """The steps of a formula, and the numbers of its results among the tensors.
+
+    words  integers in place of those that each call gives
+    """
     # Each gets an identity of its own: two arguments of the traced call may be one tensor.
     own = [None if t is None else t.detach() for t in tensors]
-    trace = _Trace(own)
+    trace = _Trace(own, words)
     with trace:
         results = formula(own)
     wanted = [trace.number(result) for result in results]

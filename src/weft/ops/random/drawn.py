@@ -8,7 +8,6 @@ import torch
 
 from weft.ops import eager, library
 from weft.ops.native.calls import Calls
-from weft.ops.native.launches import NONE
 from weft.ops.random.start import moved_by, source, start
 
 # Bound once, as in eager.py.
@@ -16,7 +15,7 @@ _compiling = torch.compiler.is_dynamo_compiling
 
 
 class Drawn:
-    """The calls of an op that draws a number for each element of a tensor.
+    """The calls of an op that draws a number for each element of a tensor, also with a gradient.
 
     seeded   the op that takes seed and offset behind the tensor and its options
     options  how many options it has
@@ -24,11 +23,11 @@ class Drawn:
 
     def __init__(self, name: str, seeded: str, options: int) -> None:
         self._name, self._seeded = name, library.function(seeded)
-        self._native = Calls([True, *[False] * options])
+        self._native = Calls([True, *[False] * options, True])
 
     def __call__(self, x: Any, *options: Any, generator: Any = None) -> Any:
         if generator is None and not _compiling():
-            result = self._native.call(x, *options)
+            result = self._native.call(x, *options, None)
             if result is not NotImplemented:
                 return result
             if type(x) in eager.PLAIN and x.is_cuda and eager.plain():
@@ -40,4 +39,4 @@ class Drawn:
         entry = self._seeded.entry(x, *options, 0, 0, None)
         if entry.record.open:
             drawn = source(x.device), moved_by(x.numel(), x.device)
-            self._native.learn(entry, (x, *options), (0, NONE), drawn)
+            self._native.learn(entry, (x, *options, None), (0, 1), drawn)

@@ -34,7 +34,7 @@ uint64_t wanted_by(const Slots& tensors) {  // a bit for each tensor that requir
 
 // ---- with gradients ----------------------------------------------------------------------------
 struct Recorder {  // the recipes of one plan, by the tensors that require a gradient
-  size_t tensors;
+  size_t tensors, words;
   std::vector<std::pair<uint64_t, std::shared_ptr<Recipe>>> recipes;
 
   std::shared_ptr<Recipe> find(uint64_t wanted) const {
@@ -45,14 +45,15 @@ struct Recorder {  // the recipes of one plan, by the tensors that require a gra
   }
 };
 
-PyObject* recorded(const std::shared_ptr<Recipe>& recipe, Slots& slots, uint64_t wanted) {
+PyObject* recorded(const std::shared_ptr<Recipe>& recipe, Slots& slots, uint64_t wanted,
+                   const Words& words) {
   const Program& forward = *recipe->forward;
   size_t n = slots.size();
   {
     Unlocked unlocked;
     {
       at::AutoGradMode off(false);
-      forward.run(slots);
+      forward.run(slots, words);
     }
     NodePtr made = new_node<NodePtr>();
     auto* node = static_cast<OpNode*>(made.get());
@@ -64,6 +65,7 @@ PyObject* recorded(const std::shared_ptr<Recipe>& recipe, Slots& slots, uint64_t
     }
     node->set_next_edges(std::move(edges));
     node->recipe = recipe;
+    node->words = words;
     for (size_t i = 0; i < forward.results.size(); i++) {
       const Tensor& result = slots[forward.results[i]];
       torch::autograd::set_history(recipe->differentiable[i] ? result : Tensor(), made);
@@ -82,13 +84,18 @@ PyObject* recorded(const std::shared_ptr<Recipe>& recipe, Slots& slots, uint64_t
   return results_of(forward, slots);
 }
 
-// Takes the tensors of a call whose plan is known.
+// Takes the tensors, then the words, of a call whose plan is known.
 PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   HANDLE_TH_ERRORS
   auto& recorder = **static_cast<std::shared_ptr<Recorder>*>(PyCapsule_GetPointer(self, nullptr));
-  if (static_cast<size_t>(n) != recorder.tensors) Py_RETURN_NOTIMPLEMENTED;
+  if (static_cast<size_t>(n) != recorder.tensors + recorder.words) Py_RETURN_NOTIMPLEMENTED;
   Slots slots;
-  for (Py_ssize_t i = 0; i < n; i++) {
+  Words words{};
+  for (size_t i = 0; i < recorder.words; i++) {
+    words[i] = PyLong_AsLongLong(args[recorder.tensors + i]);
+    if (PyErr_Occurred()) return nullptr;
+  }
+  for (size_t i = 0; i < recorder.tensors; i++) {
     if (args[i] == Py_None) {
       slots.emplace_back();
       continue;
@@ -101,14 +108,14 @@ PyObject* record(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t wanted = wanted_by(slots);
   std::shared_ptr<Recipe> recipe = recorder.find(wanted);
   if (recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
-  return recorded(recipe, slots, wanted);
+  return recorded(recipe, slots, wanted, words);
   END_HANDLE_TH_ERRORS
 }
 
 // ---- all calls ---------------------------------------------------------------------------------
 struct Planned {
   std::shared_ptr<const Program> program;
-  std::shared_ptr<const Recorder> recorder;  // may be null
+  std::shared_ptr<const Recorder> recorder;
   at::Generator generator;                   // may be undefined
   uint64_t moved = 0;                        // how far a call moves its offset
   c10::Device device{c10::kCPU};             // of the generator
@@ -171,14 +178,11 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   // Another thread may drop the plans while this one has released the interpreter's lock.
   std::shared_ptr<const Planned> planned = found->second;
   uint64_t wanted = at::GradMode::is_enabled() ? wanted_by(slots) : 0;
-  if (wanted != 0) {
-    std::shared_ptr<Recipe> recipe =
-        planned->recorder == nullptr ? nullptr : planned->recorder->find(wanted);
-    if (recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
-    return recorded(recipe, slots, wanted);
-  }
+  std::shared_ptr<Recipe> recipe = wanted == 0 ? nullptr : planned->recorder->find(wanted);
+  if (wanted != 0 && recipe == nullptr) Py_RETURN_NOTIMPLEMENTED;
   Words words{};
   if (!planned->draw(words)) Py_RETURN_NOTIMPLEMENTED;
+  if (wanted != 0) return recorded(recipe, slots, wanted, words);
   {
     Unlocked unlocked;
     planned->program->run(slots, words);

@@ -71,6 +71,7 @@ std::unique_ptr<Step> function(const py::tuple& row) {
   auto made = std::make_unique<Function>();
   made->inputs = numbers(row[1]);
   made->function = keep(row[2]);
+  made->words = row[3].cast<size_t>();
   return made;
 }
 
@@ -153,9 +154,11 @@ PyMethodDef CALL{"call", reinterpret_cast<PyCFunction>(call), METH_FASTCALL, nul
 PyMethodDef RECORD{"record", reinterpret_cast<PyCFunction>(record), METH_FASTCALL, nullptr};
 PyMethodDef RUN{"run", reinterpret_cast<PyCFunction>(run), METH_FASTCALL, nullptr};
 
-py::object new_recorder(size_t tensors) {
+py::object new_recorder(size_t tensors, size_t words) {
   auto made = std::make_shared<Recorder>();
   made->tensors = tensors;
+  made->words = words;
+  TORCH_CHECK(words <= Words().size());
   return capsule(std::move(made));
 }
 
@@ -178,7 +181,7 @@ bool enter(const py::object& calls, const py::tuple& args, const py::object& pro
   if (!own->describe(PySequence_Fast_ITEMS(args.ptr()), args.size(), key, tensors)) return false;
   auto planned = std::make_shared<Planned>();
   planned->program = *held<std::shared_ptr<Program>>(program);
-  if (!recorder.is_none()) planned->recorder = *held<std::shared_ptr<Recorder>>(recorder);
+  planned->recorder = *held<std::shared_ptr<Recorder>>(recorder);
   if (!source.is_none()) {
     auto pair = source.cast<py::tuple>();
     planned->generator = THPGenerator_Unwrap(pair[0].ptr());

@@ -65,7 +65,7 @@ struct Recipe {
   std::shared_ptr<const Program> forward;
   std::vector<int> saved;  // numbers of forward's tensors; -1: none
   std::vector<bool> differentiable;
-  Ref formula;  // (saved, gradients, recipe) -> gradients of the tensors
+  Ref formula;  // (saved, gradients, recipe, words) -> gradients of the tensors
 
   std::shared_ptr<const Program> find(const Slots& slots) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -87,6 +87,7 @@ struct Recipe {
 struct OpNode : Node {
   std::shared_ptr<Recipe> recipe;
   std::vector<SavedVariable> saved;
+  Words words{};  // of the forward call
   bool released = false;
   std::mutex mutex;
 
@@ -103,7 +104,7 @@ struct OpNode : Node {
     if (observed()) return by_formula(slots);
     std::shared_ptr<const Program> program = recipe->find(slots);
     if (program == nullptr) return by_formula(slots);
-    program->run(slots);
+    program->run(slots, words);
     variable_list results(program->results.size());
     for (size_t i = 0; i < results.size(); i++) {
       int number = program->results[i];
@@ -128,7 +129,7 @@ struct OpNode : Node {
       (i < count ? kept : gradients)[i < count ? i : i - count] = wrapped(slots[i]);
     }
     // The formula does not keep the recipe, which keeps it: they would never be freed.
-    py::tuple given = py::make_tuple(kept, gradients, capsule(recipe));
+    py::tuple given = py::make_tuple(kept, gradients, capsule(recipe), words);
     py::object made = called(recipe->formula.get(), given);
     variable_list results;
     for (py::handle each : made.cast<py::sequence>()) results.push_back(unwrapped(each));

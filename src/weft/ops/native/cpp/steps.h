@@ -158,13 +158,15 @@ struct Launches : Step {
   }
 };
 
-struct Function : Step {  // a Python function of tensors
+struct Function : Step {  // a Python function of tensors and, where it takes them, words
   std::vector<int> inputs;
   Ref function;
+  size_t words = 0;
 
-  void run(Slots& slots, const Words&) const override {
+  void run(Slots& slots, const Words& values) const override {
     py::gil_scoped_acquire gil;
-    py::tuple given(inputs.size());
+    py::tuple given(inputs.size() + words);
+    for (size_t i = 0; i < words; i++) given[inputs.size() + i] = py::int_(values[i]);
     for (size_t i = 0; i < inputs.size(); i++) {
       given[i] = inputs[i] < 0 ? py::none() : wrapped(slots[inputs[i]]);
     }
