@@ -30,6 +30,7 @@ def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
     program.forms.clear()
     program.divergent.clear()
     program.scattered.clear()
+    program.regions.clear()
     n = len(graph.blocks)
     program.partial = [False] * n
     program.waiting = [set() for _ in range(n)]
@@ -148,6 +149,7 @@ def _note_split(program: Program, source: int, overtaken: set[int]) -> None:
         # lanes that wait at the end may have to run first: the lanes need not meet again
         end, sides = set(), [_reach(graph, [s], EXIT) for s in starts]
         program.scattered.update(*sides)
+    program.regions[source] = end.union(*sides)
     for i, side in enumerate(sides):
         others = end.union(*(x for j, x in enumerate(sides) if j != i))
         for x in side:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.device.base import Dim3
-from weft.device.sim.analyse import deferred_nan, divergence, validate
+from weft.device.sim.analyse import deferred_nan, divergence, hammocks, validate
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
 from weft.ptx import isa
@@ -24,6 +24,7 @@ def prepare(module: Module, function: Function, shape: Dim3) -> Program:
     blocks = program.graph.blocks
     if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):
         divergence.analyse(program, is_warp_sync)  # lanes must be able to wait there for each other
+    program.hammocks = hammocks.find(program.graph, program.divergent)
     deferred_nan.find(program)
     return program
 

@@ -19,6 +19,7 @@ from weft.device.sim.analyse.form import (
     truncated,
     vector,
 )
+from weft.device.sim.analyse.hammocks import Hammock
 from weft.device.sim.analyse.result_form import (
     INTEGERS,
     WARP_FORMS,
@@ -68,6 +69,9 @@ class Program:
     blend: list[set[str]] = field(default_factory=list)
     raw_nan: set[str] = field(default_factory=set)
     scattered: set[int] = field(default_factory=set)
+    regions: dict[int, set[int]] = field(default_factory=dict)
+    """Of each divergent branch: the blocks that run with part of the warp, or where lanes wait."""
+    hammocks: dict[int, Hammock] = field(default_factory=dict)
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0

@@ -1,7 +1,8 @@
 """Predicates that decide a branch: settled by scalars where all lanes agree.
 
 `i < n` compares an affine value with a uniform one. When its smallest and its largest lane give
-the same answer, every lane does, and no vector is needed; only a warp at the edge computes lanes.
+the same answer, every lane does. A warp at the edge of neighbouring values (`threadIdx.x < 16`)
+computes the number of lanes for which it holds; no vector is needed for that either.
 Such predicates are not written to their register at all when nothing but branches reads them.
 """
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
 from weft.device.sim.analyse.program import Program
-from weft.device.sim.protocols import Operands
-from weft.ir import Val
+from weft.device.sim.protocols import Executing
+from weft.ir import Builder, Val
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Result
 from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
@@ -24,6 +26,9 @@ _ORDER = {
     "eq": "eq", "ne": "ne",
 }  # fmt: skip
 
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+"""The same comparison with its sides exchanged."""
+
 _COMBINED = 64
 """Predicates that one may take part in: each adds a call to the evaluation of its lanes."""
 _COMBINATIONS = (Result.AND, Result.OR, Result.NOT)
@@ -32,17 +37,19 @@ _COMBINATIONS = (Result.AND, Result.OR, Result.NOT)
 
 @dataclass(slots=True)
 class LanePredicate:
-    """Do all lanes agree (`agreed`), on what (`value`), and the lanes if they do not."""
+    """Do all lanes agree (`agreed`), on what (`value`), and the lanes if they do not: each for
+    itself (`lanes`), or as bits of one word."""
 
     agreed: Val
     value: Val
     lanes: Callable[[], Val]
+    bits: Callable[[], Val]
 
 
 class Predicates:
     """The predicates of the block under emission."""
 
-    def __init__(self, e: Operands) -> None:
+    def __init__(self, e: Executing) -> None:
         self.e = e
         self.deferred: dict[str, LanePredicate] = {}
         self.settled: Collection[str] = ()
@@ -132,18 +139,26 @@ class Predicates:
         base = left if moving is a else right
         first, last = (base + n if n else base for n in (low, high))
         steady = x.icmp(f"{sign}le", first, last)
+        other = right if moving is a else left
+
+        def bits() -> Val:
+            lanes = partial(self._bits_of_lanes, ins)
+            if form.off != tuple(range(low, low + 32)):
+                return lanes()
+            way = order if moving is a else _MIRRORED[order]
+            return x.either(steady, partial(_run, x, first, other, way, sign), lanes, likely=True)
+
         if order in ("eq", "ne"):  # all lanes differ from what lies beyond their ends
-            other = right if moving is a else left
             beyond = x.icmp(f"{sign}lt", other, first) | x.icmp(f"{sign}lt", last, other)
             differ = x.integer("i1", int(order == "ne"))
-            return LanePredicate(steady & beyond, differ, lambda: self._lanes(ins))
+            return LanePredicate(steady & beyond, differ, lambda: self._lanes(ins), bits)
 
         def test(lane: Val) -> Val:
             p, q = (lane, right) if moving is a else (left, lane)
             return x.icmp(sign + order, p, q)
 
         one, two = test(first), test(last)
-        return LanePredicate(steady & (one ^ two ^ 1), one, lambda: self._lanes(ins))
+        return LanePredicate(steady & (one ^ two ^ 1), one, lambda: self._lanes(ins), bits)
 
     def _lanes(self, ins: Instruction) -> Val:
         """The comparison of every lane."""
@@ -155,6 +170,9 @@ class Predicates:
         )
         first: Val = out[0] if isinstance(out, tuple) else out
         return first
+
+    def _bits_of_lanes(self, ins: Instruction) -> Val:
+        return self.e.bits_of(self._lanes(ins))
 
     # ---- combinations -----------------------------------------------------------------------
     def _combine(self, ins: Instruction) -> LanePredicate | None:
@@ -176,9 +194,13 @@ class Predicates:
         sure = (a.agreed & b.agreed) | alone(a) | alone(b)
         if settles == 0:
             value = a.value & b.value & a.agreed & b.agreed
-            return LanePredicate(sure, value, lambda: self._both(a, b, "and"))
+            return LanePredicate(
+                sure, value, lambda: self._both(a, b, "and"), lambda: a.bits() & b.bits()
+            )
         value = alone(a) | alone(b)
-        return LanePredicate(sure, value, lambda: self._both(a, b, "or"))
+        return LanePredicate(
+            sure, value, lambda: self._both(a, b, "or"), lambda: a.bits() | b.bits()
+        )
 
     def _both(self, a: LanePredicate, b: LanePredicate, op: str) -> Val:
         return self.e.b.binary(op, self.e.b.splat(a.lanes(), 32), self.e.b.splat(b.lanes(), 32))
@@ -193,7 +215,9 @@ class Predicates:
         uniform = form is not None and form.kind == UNIFORM and isinstance(operand, Reg)
         lanes = self.e.read(operand, "pred")
         flag = self.e.b.integer("i1", int(uniform))
-        return LanePredicate(flag, lanes if uniform else flag, lambda: lanes)
+        return LanePredicate(
+            flag, lanes if uniform else flag, lambda: lanes, lambda: self.e.bits_of(lanes)
+        )
 
 
 def settles(program: Program, ins: Instruction) -> bool:
@@ -214,4 +238,19 @@ def _combines(ins: Instruction) -> bool:
 
 
 def _negate(q: LanePredicate) -> LanePredicate:
-    return LanePredicate(q.agreed, q.value ^ 1, lambda: q.lanes() ^ 1)
+    return LanePredicate(q.agreed, q.value ^ 1, lambda: q.lanes() ^ 1, lambda: ~q.bits())
+
+
+def _run(b: Builder, first: Val, bound: Val, order: str, sign: str) -> Val:
+    """The lanes i, as bits, for which first + i compares with `bound`; no sum of them wraps."""
+    wide = [b.resize(v, "i64", signed=sign == "s") for v in (bound, first)]
+    ahead = wide[0] - wide[1]
+    one = b.integer("i64", 1)
+    if order in ("eq", "ne"):
+        bits = b.select(ahead.ult(32), one << (ahead & 31), b.integer("i64", 0))
+    else:
+        # Below the bound are the first `ahead` lanes; with the bound, one more.
+        count = ahead + int(order in ("le", "gt"))
+        bits = (one << b.smin(b.smax(count, 0), 32)) - 1
+    bits = bits.trunc("i32")
+    return ~bits if order in ("ne", "gt", "ge") else bits

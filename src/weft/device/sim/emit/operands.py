@@ -294,11 +294,19 @@ class WarpOperands:
         p = self.read_register(self.ins.guard)
         return p ^ 1 if self.ins.guard_negated else p
 
+    def guard_bits(self) -> Val:
+        """The lanes whose guard holds, as bits."""
+        assert self.ins.guard is not None
+        deferred = self.predicates.deferred.get(self.ins.guard)
+        if deferred is None:
+            return self.bits_of(self.guard())
+        return ~deferred.bits() if self.ins.guard_negated else deferred.bits()
+
     def executing(self) -> Val:
         """The lanes that execute this instruction, as bits: mask and guard."""
         bits = self.mask()
         if self.ins.guard is not None and not self.predicate_taken:
-            bits = bits & self.bits_of(self.guard())
+            bits = bits & self.guard_bits()
         return bits
 
     @property

@@ -25,11 +25,10 @@ class Pending:
 
     def __init__(self, e: Running, words: FrameWords) -> None:
         self.e, self.words = e, words
-        graph = e.program.graph
-        self.points = sorted(
-            {x for b in graph.blocks for x in e.program.waiting[b.index]}
-            | {b.index for b in graph.blocks if e.program.partial[b.index]}
-        )
+        regions, hammocks = e.program.regions, e.program.hammocks
+        # The lanes of a hammock wait in variables of its branch, and not inside of its ways.
+        waiting = set[int]().union(*(regions[x] for x in regions if x not in hammocks))
+        self.points = sorted(waiting.difference(*(h.members for h in hammocks.values())))
         self.point = {x: i for i, x in enumerate(self.points)}
         self.bit_words = (len(self.points) + 63) // 64
         self.words_at = Frame.HEADER

@@ -10,6 +10,7 @@ from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_hea
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.hammock_branches import HammockBranches
 from weft.device.sim.emit.lockstep import Lockstep, retire
 from weft.device.sim.emit.pending_lanes import Pending
 from weft.device.sim.emit.suspend import Suspending, Suspension
@@ -35,6 +36,9 @@ class Scheduled(Suspending, Protocol):
     predicates: Predicates
     observed: bool
 
+    def guard_bits(self) -> Val:
+        """The lanes whose guard holds, as bits."""
+
     def guard(self) -> Val:
         """The guard predicate of the instruction, negation resolved."""
 
@@ -47,6 +51,7 @@ class Schedule:
         graph = e.program.graph
         self.words = FrameWords(e)
         self.pending = Pending(e, self.words)
+        self.hammocks = HammockBranches(e)
         self.lockstep = Lockstep(e)
         self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
         self.waits_at = self.pending.end
@@ -154,13 +159,19 @@ class Schedule:
     def edge(self, block: Block, target: int) -> None:
         """Continues at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
+        hammock = self.hammocks.around(block.index)
+        if hammock is not None and target == hammock.join:
+            self.hammocks.rejoin(hammock, block.index)
+            self.edge(e.program.graph.blocks[hammock.source], target)
+            return
         if target == EXIT:
             b.jump("exit" if e.program.partial[block.index] else "end")
             return
         if target <= block.index:
             self._turn(block, target)
-        # All live lanes are here, so none is pending.
-        if not e.program.partial[block.index]:
+        # Where all live lanes are here, none is pending. No lane waits inside of a hammock.
+        inside = self.hammocks.around(target)
+        if inside is not None or not e.program.partial[block.index]:
             b.jump(f"B{target}")
             return
         self._queued.add(target)
@@ -185,26 +196,32 @@ class Schedule:
         taken, fallen = block.successors
         # two tests may find that all lanes agree, and both lead to the same code: labels by hand
         all_yes, all_no = b.label("all"), b.label("none")
+        hammock = e.program.hammocks.get(block.index)
+        mask = e.mask()
+        if hammock is not None:
+            self.hammocks.begin(hammock, mask)
         settled = e.predicates.deferred.get(e.ins.guard or "")
         if settled is not None:
             with b.when(settled.agreed):
                 b.branch(
                     settled.value ^ 1 if e.ins.guard_negated else settled.value, all_yes, all_no
                 )
-        mask = e.mask()
-        yes = e.bits_of(e.guard()) & mask
+        yes = e.guard_bits() & mask
         no = mask & ~yes
         b.jump_if(no.eq(0), all_yes)
         b.jump_if(yes.eq(0), all_no)
         e.watch.diverge(block)
-        # The lower block runs first, so that lanes reconverge where the paths join. Lanes that
-        # return have nothing left to run.
-        (first, go), (later, hold) = sorted(
-            [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
-        )
-        self.send(hold, later)
-        b.store(go, e.mask_slot)
-        self.edge(block, first)
+        if hammock is not None:
+            self.hammocks.split(hammock, {taken: yes, fallen: no})
+        else:
+            # The lower block runs first, so that lanes reconverge where the paths join. Lanes that
+            # return have nothing left to run.
+            (first, go), (later, hold) = sorted(
+                [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
+            )
+            self.send(hold, later)
+            b.store(go, e.mask_slot)
+            self.edge(block, first)
         for label, target in ((all_yes, taken), (all_no, fallen)):
             b.place(label)
             self.edge(block, target)

@@ -1,0 +1,111 @@
+"""Branches whose two ways meet again before anything else happens: `if` and `if else`.
+
+The lanes that do not take a way need not be noted anywhere. The code of the branch keeps the lanes
+that came to it, runs the ways one after the other, and goes on with all of them at the join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from weft.device.sim.analyse.waits import (
+    is_arrival,
+    is_block_barrier,
+    is_warp_sync,
+    spin_heads,
+)
+from weft.ptx.cfg import EXIT, Graph
+from weft.ptx.isa import control_of
+from weft.ptx.isa.columns import Control
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The blocks of one side of a branch; it is entered at the first of them alone."""
+
+    entry: int
+    members: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hammock:
+    """A branch in block `source`, its ways in the order in which they run, and where they meet."""
+
+    source: int
+    join: int
+    ways: tuple[Way, ...]
+    """One for an `if`, two for an `if else`."""
+
+    @property
+    def members(self) -> frozenset[int]:
+        return frozenset[int]().union(*(way.members for way in self.ways))
+
+
+def find(graph: Graph, divergent: Collection[int]) -> dict[int, Hammock]:
+    """The hammocks among the divergent branches, by their source; also those inside of a way."""
+    sources: list[set[int]] = [set() for _ in graph.blocks]
+    for block in graph.blocks:
+        for x in block.successors:
+            if x != EXIT:
+                sources[x].add(block.index)
+    waiting = spin_heads(graph)
+    found: dict[int, Hammock] = {}
+    # Blocks are in the order of execution: a branch inside of a way comes after the outer one.
+    for source in sorted(divergent, reverse=True):
+        hammock = _shape(graph, source)
+        if (
+            hammock is not None
+            and waiting.isdisjoint(hammock.members)
+            and _is_closed(hammock, sources, len(graph.blocks))
+            and _meets(graph, hammock, divergent, found)
+        ):
+            found[source] = hammock
+    return found
+
+
+def _shape(graph: Graph, source: int) -> Hammock | None:
+    last = graph.blocks[source].last
+    successors = graph.blocks[source].successors
+    if last is None or control_of(last.parts) is Control.TABLE or len(set(successors)) != 2:
+        return None
+    join = graph.post_dominator[source]
+    ways = [Way(x, _reach(graph, x, join)) for x in sorted(successors) if x not in (join, EXIT)]
+    return Hammock(source, join, tuple(ways)) if ways else None
+
+
+def _reach(graph: Graph, start: int, stop: int) -> frozenset[int]:
+    """Blocks on the way from `start` to `stop`."""
+    seen: set[int] = set()
+    work = [start]
+    while work:
+        x = work.pop()
+        if x not in seen and x not in (stop, EXIT):
+            seen.add(x)
+            work.extend(graph.blocks[x].successors)
+    return frozenset(seen)
+
+
+def _is_closed(h: Hammock, sources: list[set[int]], count: int) -> bool:
+    """Does each way lie between the branch and the join, and lead nothing else into it?"""
+    end = count if h.join == EXIT else h.join
+    for way in h.ways:
+        for x in way.members:
+            outside = sources[x] - way.members
+            if not h.source < x < end or outside != ({h.source} if x == way.entry else set()):
+                return False
+    return True
+
+
+def _meets(
+    graph: Graph, h: Hammock, divergent: Collection[int], inner: Mapping[int, Hammock]
+) -> bool:
+    """Do all lanes of a way come to the join together, without waiting for others?"""
+    members = h.members
+    for x in members:
+        if x in divergent and (x not in inner or inner[x].join not in (*members, h.join)):
+            return False
+        code = graph.blocks[x].code
+        if any(is_warp_sync(i) or is_block_barrier(i) or is_arrival(i) for i in code):
+            return False
+    return True

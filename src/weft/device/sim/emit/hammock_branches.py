@@ -1,0 +1,73 @@
+"""`if` and `if else` in divergent code: the ways run one after the other, then all lanes go on.
+
+Nothing is noted in the frame (`pending_lanes`): the lanes that came to the branch, and those that
+wait for the second way, are variables of the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from weft.device.sim.analyse.hammocks import Hammock
+from weft.device.sim.emit.pending_lanes import Running
+from weft.device.sim.protocols import Masks
+from weft.ir import Val
+
+
+class Branching(Running, Masks, Protocol):
+    """The warp at the end of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """The lanes that came to a branch (None: all 32), and those that wait for its second way."""
+
+    lanes: Val | None
+    later: Val | None
+
+
+class HammockBranches:
+    """The hammocks of a warp under emission."""
+
+    def __init__(self, e: Branching) -> None:
+        self.e = e
+        self._innermost: dict[int, Hammock] = {}
+        for _, hammock in sorted(e.program.hammocks.items()):
+            self._innermost.update(dict.fromkeys(hammock.members, hammock))
+        self._slots: dict[int, _Slots] = {}
+
+    def around(self, block: int) -> Hammock | None:
+        """The innermost hammock that a block is in a way of."""
+        return self._innermost.get(block)
+
+    def begin(self, hammock: Hammock, lanes: Val) -> None:
+        """At the branch: keeps the lanes that came to it."""
+        b = self.e.b
+        came = None if lanes.is_const else b.alloca("i32")
+        later = b.alloca("i32") if len(hammock.ways) == 2 else None
+        self._slots[hammock.source] = _Slots(came, later)
+        if came is not None:
+            b.store(lanes, came)
+        if later is not None:
+            b.store(b.integer("i32", 0), later)
+
+    def split(self, hammock: Hammock, lanes: dict[int, Val]) -> None:
+        """The lanes disagree, and go by the target of the branch: those of the first way run."""
+        b, slots = self.e.b, self._slots[hammock.source]
+        first, *second = hammock.ways
+        if slots.later is not None:
+            b.store(lanes[second[0].entry], slots.later)
+        b.store(lanes[first.entry], self.e.mask_slot)
+        b.jump(f"B{first.entry}")
+
+    def rejoin(self, hammock: Hammock, block: int) -> None:
+        """At the end of a way that `block` is in: the second way follows, or all lanes go on."""
+        e, b, slots = self.e, self.e.b, self._slots[hammock.source]
+        if slots.later is not None and block in hammock.ways[0].members:
+            rest = b.load("i32", 0, slots.later)
+            with b.when(rest.ne(0)):
+                b.store(rest, e.mask_slot)
+                b.jump(f"B{hammock.ways[1].entry}")
+        came = b.integer("i32", -1) if slots.lanes is None else b.load("i32", 0, slots.lanes)
+        b.store(came, e.mask_slot)
