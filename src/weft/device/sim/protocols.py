@@ -107,17 +107,24 @@ class Pointers(Protocol):
     worker: Val
     slot: Val
     frames: Val
-    """The frames of the block's warps; `frame` is that of the warp that runs."""
-    frame: Val
-    warp: Val
-    """The number of the warp in its block."""
+    """The frames of the block's warps."""
     shared: Val
     shared_bytes: Val
-    local: Val
-    """Local memory of lane 0; the other lanes follow."""
     params: Val
     sites: Val
     """The cached windows of memory instructions: see `memory.windows`."""
+
+    @property
+    def warp(self) -> Val:
+        """The number of the warp in its block."""
+
+    @property
+    def frame(self) -> Val:
+        """The frame of the warp that runs."""
+
+    @property
+    def local(self) -> Val:
+        """Local memory of lane 0; the other lanes follow."""
 
 
 class Located(Emission, Pointers, Protocol):

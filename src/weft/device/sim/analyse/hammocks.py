@@ -7,7 +7,7 @@ that came to it, runs the ways one after the other, and goes on with all of them
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.device.sim.analyse.waits import (
     is_arrival,
@@ -42,8 +42,16 @@ class Hammock:
         return frozenset[int]().union(*(way.members for way in self.ways))
 
 
-def find(graph: Graph, divergent: Collection[int]) -> dict[int, Hammock]:
-    """The hammocks among the divergent branches, by their source; also those inside of a way."""
+@dataclass(frozen=True, slots=True)
+class Hammocks:
+    """The hammocks of a kernel by their source, and the innermost around each block of a way."""
+
+    by_source: Mapping[int, Hammock] = field(default_factory=dict)
+    around: Mapping[int, Hammock] = field(default_factory=dict)
+
+
+def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
+    """The hammocks among the divergent branches; also those inside of a way."""
     sources: list[set[int]] = [set() for _ in graph.blocks]
     for block in graph.blocks:
         for x in block.successors:
@@ -61,7 +69,8 @@ def find(graph: Graph, divergent: Collection[int]) -> dict[int, Hammock]:
             and _meets(graph, hammock, divergent, found)
         ):
             found[source] = hammock
-    return found
+    around = {x: h for _, h in sorted(found.items()) for x in h.members}
+    return Hammocks(found, around)
 
 
 def _shape(graph: Graph, source: int) -> Hammock | None:

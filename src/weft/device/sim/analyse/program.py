@@ -19,7 +19,7 @@ from weft.device.sim.analyse.form import (
     truncated,
     vector,
 )
-from weft.device.sim.analyse.hammocks import Hammock
+from weft.device.sim.analyse.hammocks import Hammocks
 from weft.device.sim.analyse.result_form import (
     INTEGERS,
     WARP_FORMS,
@@ -71,7 +71,7 @@ class Program:
     scattered: set[int] = field(default_factory=set)
     regions: dict[int, set[int]] = field(default_factory=dict)
     """Of each divergent branch: the blocks that run with part of the warp, or where lanes wait."""
-    hammocks: dict[int, Hammock] = field(default_factory=dict)
+    hammocks: Hammocks = field(default_factory=Hammocks)
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0

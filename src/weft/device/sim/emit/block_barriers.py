@@ -8,11 +8,10 @@ has been completed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.emit.frame import FrameWords
-from weft.device.sim.emit.lockstep import Lockstep, barrier_number
+from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Slot, Status
 from weft.ir import Builder, Val
@@ -34,11 +33,7 @@ class BlockBarriers:
         self.e, self.words, self.suspension, self.lockstep = e, words, suspension, lockstep
         self.waits_at = waits_at
         """Where in the frame the rows are."""
-        self.sites = [
-            (b.index, b.code[-1])
-            for b in e.program.graph.blocks
-            if b.code and is_block_barrier(b.code[-1])
-        ]
+        self.sites = lockstep.phases.sites
         """Block and instruction of each place where a warp may wait."""
         self.end = waits_at + 16 * len(self.sites)
 
@@ -51,7 +46,7 @@ class BlockBarriers:
         if not e.program.partial[block.index]:
             names = self.suspension.survivors(block, target)
             if self.lockstep.used:
-                self.suspension.suspend(names, Status.WAITING, meet=partial(self._meet, site))
+                self.suspension.suspend(names, Status.WAITING, place=site + 1)
                 with b.when(self.lockstep.is_apart()):
                     self._check_release(site)
             else:
@@ -61,9 +56,6 @@ class BlockBarriers:
             b.jump("end" if target == EXIT else f"B{target}")
             return
         b.jump("dispatch")
-
-    def _meet(self, site: int, resume: int) -> None:
-        self.lockstep.meet(resume, site, barrier_number(self.e.ins))
 
     def arrive(self, ins: Instruction, number: Val, count: Val | None, value: Val | None) -> None:
         """Called by the barrier rows: notes the arrival of the lanes that execute it."""

@@ -1,9 +1,25 @@
-"""The words of a warp's frame that its code reads and writes."""
+"""The warp that runs: its number and its memory, and the words of its frame."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from weft.device.sim.protocols import Located
 from weft.ir import Val
+
+
+@dataclass(slots=True)
+class WarpPlace:
+    """The number of the warp, its frame, and local memory of its lane 0.
+
+    Values where a call of the code runs one warp; the addresses of variables where it goes on with
+    the next one (`lockstep`).
+    """
+
+    warp: Val
+    frame: Val
+    local: Val
+    varies: bool = False
 
 
 class FrameWords:

@@ -32,14 +32,7 @@ class HammockBranches:
 
     def __init__(self, e: Branching) -> None:
         self.e = e
-        self._innermost: dict[int, Hammock] = {}
-        for _, hammock in sorted(e.program.hammocks.items()):
-            self._innermost.update(dict.fromkeys(hammock.members, hammock))
         self._slots: dict[int, _Slots] = {}
-
-    def around(self, block: int) -> Hammock | None:
-        """The innermost hammock that a block is in a way of."""
-        return self._innermost.get(block)
 
     def begin(self, hammock: Hammock, lanes: Val) -> None:
         """At the branch: keeps the lanes that came to it."""

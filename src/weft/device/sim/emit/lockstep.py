@@ -4,26 +4,33 @@ A block starts together. As long as every warp arrives at the same barrier, or e
 noted for each of them: the code goes on with the next warp at the place where this phase began, and
 after the last warp the phase is over. The first warp that does anything else (it arrives elsewhere,
 waits in divergent code, ends while others wait) ends this: what was not noted is noted for all
-warps, and `round` calls each of them by itself from there on.
+warps (`separation`), and `round` calls each of them by itself from there on.
+
+The number of the warp, its frame and its local memory are variables. Each phase is a loop over the
+warps: it has a block of its own that sets them, so that no code must find out where to go on.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Protocol
 
+from weft.device.sim.analyse import phases
+from weft.device.sim.analyse.phases import ENDED, START
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
+from weft.device.sim.emit import separation
+from weft.device.sim.emit.frame import WarpPlace
 from weft.device.sim.emit.registers import Registers
-from weft.device.sim.lane_sets import lane_table
-from weft.device.sim.layout import FINISHED, Frame, Slot, Status, Worker
+from weft.device.sim.layout import Slot, Status
 from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
 from weft.ptx.model import Imm, Instruction
 
-ENDED = 0x7FFFFFFF
-"""In place of a barrier: the warps of this phase have ended."""
+MANY_VARIABLES = 4000
+"""Registers times phases: beyond, all phases share one block that sets the variables."""
+FEW_PHASES = 3
+"""Phases that may end at one place and are told apart there."""
 _P, _I32 = ("ptr", 0), ("i32", 0)
 
 
@@ -32,6 +39,7 @@ class Together(Located, Protocol):
 
     registers: Registers
     watch: Watcher
+    place: WarpPlace
 
 
 class Lockstep:
@@ -47,86 +55,129 @@ class Lockstep:
             and not spin_heads(e.program.graph)
             and all(is_plain(i) for i in meetings)
         )
+        self.phases = phases.find(e.program)
         self.on = e.b.named("i32", 0, "%together")
         self._state = e.b.named("i32", 0, "%state")
-        self._places: list[tuple[int, int, int]] = [(0, 0, 0)]
-        """For each place where a warp resumes: its barrier's row in the frame, the instruction,
-        the number of the barrier."""
+        self._local = e.slot
 
     # ---- entry ------------------------------------------------------------------------------
-    def enter(self) -> None:
-        """The point where each warp starts or resumes: `e.warp` and `e.frame` are its own."""
+    def enter(self, local: Val) -> None:
+        """The point where each warp starts or resumes; `local` is the block's local memory."""
         e, b = self.e, self.e.b
-        first = e.warp
-        self.phase, self.outcome, self.number, self.arriving = (b.alloca("i32") for _ in range(4))
+        self._local = local
+        self.phase, self.outcome = b.alloca("i32"), b.alloca("i32")
         b.store(self._state, self.phase)
-        for x in (self.outcome, self.arriving):
-            b.store(b.integer("i32", 0), x)
-        b.store(first, self.number)
-        b.jump("enter")
-        b.place("enter")
-        e.warp = b.load("i32", 0, self.number)
-        at = e.warp.zext("i64")
-        offset, e.frame = b.named("i64", 0, b.name()), b.named("ptr", 0, b.name())
-        e.registers.frame = e.frame
-        self._offset = len(b.fn.lines), f"{offset.ref} = mul i64 {at.ref}"
-        b.emit("")
-        b.emit(f"{e.frame.ref} = getelementptr i8, {e.frames.typed}, {offset.typed}")
-        self._start = len(b.fn.lines)
-        b.emit("")
-
-    def complete(self, waits_at: int, frame_bytes: int) -> None:
-        """What is known at the end of emission: the size of a frame, registers that start as 0."""
+        b.store(b.integer("i32", self.phases.outcome(START) or 0), self.outcome)
         if self.used:
-            self._emit_meet()
-            self._emit_separate(waits_at, frame_bytes)
-        lines = self.e.b.fn.lines
-        at, text = self._offset
-        lines[at] = f"  {text}, {frame_bytes}"
-        lines[self._start] = "\n".join(self.e.registers.at_start)
+            first = e.warp
+            e.place = WarpPlace(b.alloca("i32"), b.alloca("ptr"), b.alloca("ptr"), varies=True)
+            b.store(first, e.place.warp)
+            b.jump("enter")
+            b.place("enter")
+        self._entry = len(b.fn.lines)
+        b.emit("")  # the variables are set here: the size of a frame is known at the end
+        if not self.used:
+            frame, own = b.named("ptr", 0, "%frame"), b.named("ptr", 0, "%local")
+            e.place = WarpPlace(e.warp, frame, own)
+
+    def complete(self, waits_at: int, frame_bytes: int, resumes: dict[int, str]) -> None:
+        """What is known at the end of emission: the size of a frame, registers that start as 0."""
+        e, b = self.e, self.e.b
+        if self.used:
+            self._emit_phases(frame_bytes, resumes)
+            separation.emit(e, self._table, waits_at, frame_bytes)
+        entry, b.fn.lines = b.fn.lines, []
+        self._set_variables(frame_bytes)
+        entry[self._entry] = "\n".join(b.fn.lines)
+        b.fn.lines = entry
+
+    def _emit_phases(self, frame_bytes: int, resumes: dict[int, str]) -> None:
+        """A block for each phase: sets the variables, and goes to the code after the barrier."""
+        b = self.e.b
+        last = len(self.phases.sites)
+        labels = {START: "start", **{p: x for p, x in resumes.items() if p <= last}}
+        apart = len(labels) * len(self.e.registers.at_start) <= MANY_VARIABLES
+        for place, label in labels.items():
+            b.place(f"phase{place}")
+            if apart:
+                self._set_variables(frame_bytes)
+            b.jump(label if apart else "enter")
+
+    def _set_variables(self, frame_bytes: int) -> None:
+        """Those of the warp that starts or resumes; registers have no value yet."""
+        e, b = self.e, self.e.b
+        b.ended = False
+        at = e.warp.zext("i64")
+        frame = b.at(e.frames, at * frame_bytes)
+        step = 32 * e.program.local_bytes
+        local = b.at(self._local, at * step) if step else self._local
+        if self.used:
+            b.store(frame, e.place.frame)
+            b.store(local, e.place.local)
+        else:
+            b.emit(f"%frame = getelementptr i8, {frame.typed}, i64 0")
+            b.emit(f"%local = getelementptr i8, {local.typed}, i64 0")
+        b.fn.lines += e.registers.at_start
 
     # ---- leaving ----------------------------------------------------------------------------
     def is_apart(self) -> Val:
         """Does this call run one warp alone?"""
         return self.on.eq(0)
 
-    def meet(self, resume: int, row: int, number: int) -> None:
-        """The warp waits at a barrier and will resume at place `resume`; this code is shared."""
-        e, b = self.e, self.e.b
-        while len(self._places) <= resume:
-            self._places.append((0, 0, 0))
-        self._places[resume] = (row, e.ins.index, number)
-        b.store(b.integer("i32", resume), self.arriving)
-        b.jump_if(self.on.ne(0), "meet")
+    def meet(self, place: int) -> None:
+        """The warp waits at a barrier and will resume at `place`; what follows is for one alone."""
+        b = self.e.b
+        with b.when(self.on.ne(0)):
+            resume = b.integer("i32", place)
+            if not self.phases.is_certain(place):
+                with b.when(self._agrees(resume) ^ 1, rare=True):
+                    self._separate(Status.WAITING, resume)
+                    b.ret(b.integer("i32", Status.SEPARATED))
+            with b.when(self._is_last()):
+                self.pass_barrier(place)
+            self._next_warp(place)
 
-    def _emit_meet(self) -> None:
-        """Goes on with the next warp, or ends the lockstep if others have not arrived here."""
+    def pass_barrier(self, place: int) -> None:
+        """All warps have arrived at a barrier: the phase after it starts."""
         e, b = self.e, self.e.b
-        b.place("meet")
-        resume = b.load("i32", 0, self.arriving)
-        with b.when(self._agrees(resume)):
-            last = self._is_last()
-            if type(e.watch).released is not Watcher.released:
-                with b.when(last):
-                    self._passed(resume)
-            b.store(b.select(last, b.integer("i32", 0), e.warp + 1), self.number)
-            b.store(b.select(last, resume, b.load("i32", 0, self.phase)), self.phase)
+        if type(e.watch).released is not Watcher.released:
+            self._passed(place)
+        b.store(b.integer("i32", 0), e.place.warp)
+        b.store(b.integer("i32", place), self.phase)
+        outcome = self.phases.outcome(place)
+        if outcome is not None:
+            b.store(b.integer("i32", outcome), self.outcome)
+        b.jump(f"phase{place}")
+
+    def _next_warp(self, end: int) -> None:
+        """The next warp runs the phase that ends here."""
+        e, b = self.e, self.e.b
+        b.store(e.warp + 1, e.place.warp)
+        before = self.phases.before(end)
+        if not 0 < len(before) <= FEW_PHASES:
             b.jump("enter")
-        self._separate(Status.WAITING, resume)
-        b.ret(b.integer("i32", Status.SEPARATED))
+            return
+        for p in before[1:]:
+            b.jump_if(b.load("i32", 0, self.phase).eq(p), f"phase{p}")
+        b.jump(f"phase{before[0]}")
 
     def end(self) -> None:
         """The warp has ended: goes on with the next one, or returns."""
-        e, b = self.e, self.e.b
+        b = self.e.b
         with b.when(self.on.ne(0)):
-            with b.when(self._agrees(b.integer("i32", ENDED))):
-                with b.when(self._is_last() ^ 1):
-                    b.store(e.warp + 1, self.number)
-                    b.jump("enter")
-                b.store(b.integer("i32", 0), b.at(e.slot, Slot.LIVE_WARPS))
-                b.ret(b.integer("i32", Status.DONE))
-            self._separate(Status.DONE)
-            b.ret(b.integer("i32", Status.SEPARATED))
+            if not self.phases.is_certain(ENDED):
+                with b.when(self._agrees(b.integer("i32", ENDED)) ^ 1, rare=True):
+                    self._separate(Status.DONE)
+                    b.ret(b.integer("i32", Status.SEPARATED))
+            with b.when(self._is_last()):
+                self.all_end()
+            self._next_warp(ENDED)
+
+    def all_end(self) -> None:
+        """All warps have ended."""
+        b = self.e.b
+        b.store(b.integer("i32", 0), b.at(self.e.slot, Slot.LIVE_WARPS))
+        b.ret(b.integer("i32", Status.DONE))
 
     def suspend(self, status: int) -> None:
         """The warp waits or yields by itself: from here on, warps are called one by one."""
@@ -152,20 +203,16 @@ class Lockstep:
     def _is_last(self) -> Val:
         return self.e.warp.eq(self.e.program.warps - 1)
 
-    def _table(self, b: Builder) -> Val:
-        return lane_table(b, "i32", tuple(x for row in self._places for x in row))
-
-    def _passed(self, resume: Val) -> None:
+    def _passed(self, place: int) -> None:
         """Notifies the observer, as `release` does."""
         b, watch = self.e.b, self.e.watch
+        number = barrier_number(self.phases.sites[place - 1][1])
 
         def body(x: Builder, args: list[Val]) -> None:
-            place = x.at(self._table(x), args[1].zext("i64") * 12 + 8)
-            watch.released(x, args[0], x.load("i32", 0, place, 4))
+            watch.released(x, args[0], args[1])
 
-        b.helper("passed", [_P, _I32], None, body)(self.e.slot, resume)
+        b.helper("passed", [_P, _I32], None, body)(self.e.slot, b.integer("i32", number))
 
-    # ---- separation -------------------------------------------------------------------------
     def _separate(self, status: int, resume: Val | None = None) -> None:
         """From here on each warp is called by itself.
 
@@ -175,80 +222,14 @@ class Lockstep:
         e, b = self.e, self.e.b
         words = [b.load("i32", 0, x) for x in (self.phase, self.outcome)]
         words += [b.integer("i32", status), resume or b.integer("i32", 0)]
-        typed = ", ".join(v.typed for v in (e.worker, e.slot, e.frames, e.warp, *words))
-        b.emit(f"call void @separate({typed})")
+        separation.call(e, words)
 
-    def _emit_separate(self, waits_at: int, frame_bytes: int) -> None:
-        """separate(worker, slot, frames, warp, phase, outcome, status and place of that warp)."""
-        warps = self.e.program.warps
-
-        def body(b: Builder, args: list[Val]) -> None:
-            worker, slot, frames, warp, phase, outcome, status, resume = args
-            table = self._table(b)
-            releases = b.load("i32", 0, b.at(slot, Slot.RELEASES))
-
-            def wait(frame: Val, resume: Val, passed: bool) -> None:
-                """The warp waits at a barrier, or is about to go on from one."""
-                place = b.at(table, resume.zext("i64") * 12)
-                row, index, number = (b.load("i32", 0, b.at(place, 4 * i), 4) for i in range(3))
-                barrier = b.at(slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
-                generation = b.load("i32", 0, b.at(barrier, Slot.GENERATION))
-                lanes = b.load("i32", 0, b.at(frame, Frame.LIVE))
-                fields = {
-                    Frame.STATE: resume,
-                    Frame.STATUS: b.integer("i32", Status.WAITING),
-                    Frame.MASK: lanes,
-                    Frame.SEEN: releases - int(passed),
-                    Frame.SITE: index,
-                }
-                for at, value in fields.items():
-                    b.store(value, b.at(frame, at))
-                note = b.at(b.at(frame, waits_at), row.zext("i64") << 4)
-                for i, value in enumerate((lanes, number, generation - int(passed))):
-                    b.store(value, b.at(note, 4 * i))
-                if not passed:
-                    threads = b.intrinsic("ctpop", [lanes])
-                    whole = b.integer("i32", 32)
-                    for at, by in ((Slot.ARRIVED, threads), (Slot.WEIGHT, whole)):
-                        b.store(b.load("i32", 0, b.at(barrier, at)) + by, b.at(barrier, at))
-                    ids = b.at(slot, Slot.ARRIVED_IDS)
-                    b.store(b.load("i32", 0, ids) | (b.integer("i32", 1) << number), ids)
-
-            def end(frame: Val) -> None:
-                live = b.at(slot, Slot.LIVE_WARPS)
-                b.store(b.load("i32", 0, live) - 1, live)
-                b.store(b.integer("i32", FINISHED), frame)
-                retire(b, slot, frame)
-
-            ended = outcome.eq(ENDED)
-            with b.loop(warps) as w:
-                frame = b.at(frames, w.zext("i64") * frame_bytes)
-                with b.when(w.ult(warp)):
-                    b.either(
-                        ended,
-                        partial(end, frame),
-                        partial(wait, frame, outcome, passed=False),
-                    )
-                with b.when(w.ugt(warp) & phase.ne(0)):
-                    wait(frame, phase, passed=True)
-            frame = b.at(frames, warp.zext("i64") * frame_bytes)
-            with b.when(resume.ne(0)):
-                wait(frame, resume, passed=False)
-            b.store(status, b.at(frame, Frame.STATUS))
-            b.store(releases, b.at(frame, Frame.SEEN))
-            with b.when(status.eq(Status.DONE)):
-                end(frame)
-            b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
-
-        self.e.b.helper("separate", [_P, _P, _P, *[_I32] * 5], None, body, attrs="#2")
-
-
-def retire(b: Builder, slot: Val, frame: Val) -> None:
-    """The lanes of a warp that live return: barriers expect only threads that have not exited."""
-    at, threads = b.at(frame, Frame.LIVE), b.at(slot, Slot.LIVE_THREADS)
-    gone = b.intrinsic("ctpop", [b.load("i32", 0, at)])
-    b.store(b.load("i32", 0, threads) - gone, threads)
-    b.store(b.integer("i32", 0), at)
+    @property
+    def _table(self) -> list[tuple[int, int, int]]:
+        """For each place where a warp resumes: its barrier's row in the frame, the instruction,
+        the number of the barrier."""
+        sites = enumerate(self.phases.sites)
+        return [(0, 0, 0), *((i, ins.index, barrier_number(ins)) for i, (_, ins) in sites)]
 
 
 def is_plain(ins: Instruction) -> bool:

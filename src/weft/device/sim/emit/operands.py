@@ -11,6 +11,7 @@ from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, VECTO
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.special import special_form
 from weft.device.sim.emit.branch_predicates import Predicates
+from weft.device.sim.emit.frame import WarpPlace
 from weft.device.sim.emit.registers import Part, Registers
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.lane_sets import lane_bits, lanes_of, spread
@@ -55,15 +56,31 @@ class WarpOperands:
         fn = Function("warp", [], "i32", "#0")
         self.b = b = Builder(module, fn)
         fn.params = [Val(b, ty, 0, f"%{name}") for name, ty in PARAMETERS]
-        self.context, self.worker, self.slot, self.frames, self.warp = fn.params[:5]
-        self.frame = self.frames
-        self.registers = Registers(program, b)
+        self.context, self.worker, self.slot, self.frames, warp = fn.params[:5]
+        self.place = WarpPlace(warp, self.frames, self.slot)
+        self.registers = Registers(program, b, lambda: self.frame)
         self.mask_slot = b.alloca("i32")
         self.ins = NOTHING
         self.block = program.graph.blocks[0]
         self.predicate_taken = False
         self.versions: dict[str, int] = {}
         self._mask: Val | None = None
+
+    # ---- the warp that runs ------------------------------------------------------------------
+    @property
+    def warp(self) -> Val:
+        """The number of the warp in its block."""
+        return self.b.load("i32", 0, self.place.warp) if self.place.varies else self.place.warp
+
+    @property
+    def frame(self) -> Val:
+        """Its frame."""
+        return self.b.load("ptr", 0, self.place.frame) if self.place.varies else self.place.frame
+
+    @property
+    def local(self) -> Val:
+        """Local memory of its lane 0; the other lanes follow."""
+        return self.b.load("ptr", 0, self.place.local) if self.place.varies else self.place.local
 
     # ---- reading ----------------------------------------------------------------------------
     def read(self, operand: Operand, ptx_type: str) -> Val:
@@ -222,15 +239,22 @@ class WarpOperands:
 
     def _blend(self, name: str, value: Val, part: Part) -> Val:
         """Lanes that do not run, or whose guard is false, keep what they had."""
-        keep = None
-        if name in self.program.blend[self.block.index]:
-            keep = self.mask_lanes()
+        b, blends = self.b, name in self.program.blend[self.block.index]
         if self.ins.guard is not None and not self.predicate_taken:
             g = self.guard()
-            keep = g if keep is None else self.b.splat(g, 32) & keep
-        if keep is None:
+            keep = b.splat(g, 32) & self.mask_lanes() if blends else g
+            return b.select(keep, value, self.registers.load(part))
+        if not blends:
             return value
-        return self.b.select(keep, value, self.registers.load(part))
+        old = self.registers.load(part)
+        if self.block.index not in self.program.hammocks.around:
+            return b.select(self.mask_lanes(), value, old)
+        # All lanes of a warp take most `if`s (`if (i < n)`), or none does.
+        return b.either(
+            self.mask().eq(-1),
+            lambda: value,
+            lambda: b.select(self.lanes_of(self.mask()), value, old),
+        )
 
     def write_wide(self, name: str, value: Wide) -> None:
         """A result of a symbolic wide form, in whatever form the register has."""

@@ -27,8 +27,8 @@ class Pending:
         self.e, self.words = e, words
         regions, hammocks = e.program.regions, e.program.hammocks
         # The lanes of a hammock wait in variables of its branch, and not inside of its ways.
-        waiting = set[int]().union(*(regions[x] for x in regions if x not in hammocks))
-        self.points = sorted(waiting.difference(*(h.members for h in hammocks.values())))
+        waiting = set[int]().union(*(regions[x] for x in regions if x not in hammocks.by_source))
+        self.points = sorted(waiting - hammocks.around.keys())
         self.point = {x: i for i, x in enumerate(self.points)}
         self.bit_words = (len(self.points) + 63) // 64
         self.words_at = Frame.HEADER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.device.sim.analyse.form import INDEXED, SPARSE, STRIPED, VECTOR, ZERO, Form
@@ -28,10 +29,14 @@ class Part:
 
     ty: str
     lanes: int
-    slot: Val
+    slot: Val | None
+    """None: it is resident, in the frame at all times."""
     offset: int = -1
     align: int = 0
-    resident: bool = False
+
+    @property
+    def resident(self) -> bool:
+        return self.slot is None
 
     @property
     def frame_bytes(self) -> int:
@@ -42,10 +47,10 @@ class Part:
 class Registers:
     """Stack slots for every register that is used, made on demand."""
 
-    def __init__(self, program: Program, b: Builder) -> None:
+    def __init__(self, program: Program, b: Builder, frame: Callable[[], Val]) -> None:
         self.program, self.b = program, b
         self.parts: dict[str, list[Part]] = {}
-        self.frame = Val(b, "ptr", 0, "%F")
+        self._frame = frame
         self.frame_bytes = 0
         self.at_start: list[str] = []
         """Lines with which every warp starts or resumes."""
@@ -141,24 +146,28 @@ class Registers:
                 self.store(part, self.b.zero(part.ty, part.lanes))
 
     def _in_frame(self, ty: str, lanes: int) -> Part:
-        b = self.b
-        part = Part(ty, lanes, Val(b, "ptr", 0, b.name()), align=64 if lanes else 4, resident=True)
-        at = self.frame_offset(part)
-        self.at_start.append(f"  {part.slot.ref} = getelementptr i8, {self.frame.typed}, i64 {at}")
+        part = Part(ty, lanes, None, align=64 if lanes else 4)
+        self.frame_offset(part)
         return part
+
+    def place(self, part: Part) -> Val:
+        """The address of a part."""
+        if part.slot is None:
+            return self.b.at(self._frame(), part.offset)
+        return part.slot
 
     def load(self, part: Part) -> Val:
         if part.resident and part.ty == "i1":
-            bits = self.b.load("i32", 0, part.slot, 4)
+            bits = self.b.load("i32", 0, self.place(part), 4)
             return lanes_of(self.b, bits) if part.lanes else bits.trunc("i1")
-        return self.b.load(part.ty, part.lanes, part.slot, part.align)
+        return self.b.load(part.ty, part.lanes, self.place(part), part.align)
 
     def store(self, part: Part, value: Val) -> None:
         if part.resident and part.ty == "i1":
             bits = lane_bits(self.b, [value]) if part.lanes else value.zext("i32")
-            self.b.store(bits, part.slot, 4)
+            self.b.store(bits, self.place(part), 4)
         else:
-            self.b.store(value, part.slot, part.align)
+            self.b.store(value, self.place(part), part.align)
 
     def keep(self, form: Form) -> bool:
         """Must it survive a suspension? A known constant need not."""
@@ -191,7 +200,7 @@ class Registers:
                 v = lanes_of(b, bits) if part.lanes else bits.trunc("i1")
             else:
                 v = b.load(part.ty, part.lanes, at, 8)
-            b.store(v, part.slot)
+            b.store(v, self.place(part))
 
     def _kept(self, names: list[str]) -> list[Part]:
         forms = self.program.forms

@@ -11,8 +11,9 @@ from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches
-from weft.device.sim.emit.lockstep import Lockstep, retire
+from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.pending_lanes import Pending
+from weft.device.sim.emit.separation import retire
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import (
     FINISHED,
@@ -101,12 +102,12 @@ class Schedule:
         b.place("abort")
         b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
         b.ret(b.integer("i32", Status.FAULT))
-        resumes = enumerate(self.suspension.resumes, 1)
-        cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes)
+        resumes = self.suspension.resumes
+        cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes.items())
         state = self.start_state
         b.fn.lines[self.entry_switch] = f"  switch {state.typed}, label %start [ {cases} ]"
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
-        self.lockstep.complete(self.waits_at, self.frame_bytes)
+        self.lockstep.complete(self.waits_at, self.frame_bytes, resumes)
 
     def reserve(
         self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
@@ -159,7 +160,7 @@ class Schedule:
     def edge(self, block: Block, target: int) -> None:
         """Continues at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
-        hammock = self.hammocks.around(block.index)
+        hammock = e.program.hammocks.around.get(block.index)
         if hammock is not None and target == hammock.join:
             self.hammocks.rejoin(hammock, block.index)
             self.edge(e.program.graph.blocks[hammock.source], target)
@@ -170,8 +171,8 @@ class Schedule:
         if target <= block.index:
             self._turn(block, target)
         # Where all live lanes are here, none is pending. No lane waits inside of a hammock.
-        inside = self.hammocks.around(target)
-        if inside is not None or not e.program.partial[block.index]:
+        inside = target in e.program.hammocks.around
+        if inside or not e.program.partial[block.index]:
             b.jump(f"B{target}")
             return
         self._queued.add(target)
@@ -196,7 +197,7 @@ class Schedule:
         taken, fallen = block.successors
         # two tests may find that all lanes agree, and both lead to the same code: labels by hand
         all_yes, all_no = b.label("all"), b.label("none")
-        hammock = e.program.hammocks.get(block.index)
+        hammock = e.program.hammocks.by_source.get(block.index)
         mask = e.mask()
         if hammock is not None:
             self.hammocks.begin(hammock, mask)

@@ -28,29 +28,22 @@ class Specials:
         self.e = e
         self.values: dict[str, Val] = {}
 
-    def prologue(self) -> None:
-        """What is computed once, at the entry of the warp."""
-        self.linear = self.e.warp << 5
-        self.thread_base = self._thread_bases()
-
-    def _thread_bases(self) -> dict[str, Val]:
-        """%tid of lane 0 where it is known to start a row."""
+    def _thread_base(self, axis: str) -> Val:
+        """%tid of lane 0 where it is known to start a row, else 0."""
         x, y, z = self.e.program.shape
-        b, linear = self.e.b, self.linear
-        zero = b.integer("i32", 0)
-        bases = {"x": zero, "y": zero, "z": zero}
+        b = self.e.b
+        if y == z == 1 or (x % 32 and 32 % x):
+            return self.e.warp << 5 if axis == "x" and y == z == 1 else b.integer("i32", 0)
         if x % 32 == 0:
+            linear = self.e.warp << 5
             rows = b.binary("udiv", linear, b.integer("i32", x))
-            bases["x"] = linear - rows * x
-            bases["y"] = b.binary("urem", rows, b.integer("i32", y))
-            bases["z"] = b.binary("udiv", rows, b.integer("i32", y))
-        elif y == z == 1:
-            bases["x"] = linear
-        elif 32 % x == 0:
+            if axis == "x":
+                return linear - rows * x
+        else:
+            if axis == "x":
+                return b.integer("i32", 0)
             rows = self.e.warp * (32 // x)
-            bases["y"] = b.binary("urem", rows, b.integer("i32", y))
-            bases["z"] = b.binary("udiv", rows, b.integer("i32", y))
-        return bases
+        return b.binary("urem" if axis == "y" else "udiv", rows, b.integer("i32", y))
 
     def read(self, name: str) -> Val:
         """The value of a special register."""
@@ -67,7 +60,7 @@ class Specials:
     def _thread_lanes(self, axis: str) -> Val:
         x, y, _ = self.e.program.shape
         b = self.e.b
-        linear = self.linear + b.lanes("i32", range(32))
+        linear = (self.e.warp << 5) + b.lanes("i32", range(32))
         if axis == "x":
             return b.binary("urem", linear, b.integer("i32", x))
         rows = b.binary("udiv", linear, b.integer("i32", x))
@@ -83,7 +76,7 @@ class Specials:
         b = self.e.b
         kind, _, axis = name.partition(".")
         if kind == "tid":
-            return self.thread_base[axis]
+            return self._thread_base(axis)
         if kind == "ctaid":
             at = {"x": Slot.BLOCK_X, "y": Slot.BLOCK_Y, "z": Slot.BLOCK_Z}[axis]
             return b.load("i32", 0, b.at(self.e.slot, at))

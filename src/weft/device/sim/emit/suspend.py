@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from weft.device.sim.analyse.waits import member_mask
@@ -32,7 +31,9 @@ class Suspension:
         self.e, self.words, self.pending, self.lockstep = e, words, pending, lockstep
         self.recomputed = Recomputed(e)
         e.predicates.settled = self.recomputed.comparisons.keys()
-        self.resumes: list[str] = []
+        self.resumes: dict[int, str] = {}
+        """The number of a place where a warp resumes -> its label; from 1, 0 is a fresh warp."""
+        self._places = len(lockstep.phases.sites)
         self.rotates = False
 
     def prologue(self) -> None:
@@ -56,21 +57,24 @@ class Suspension:
         names: set[str],
         status: int,
         site: Val | None = None,
-        meet: Callable[[int], None] | None = None,
+        place: int | None = None,
     ) -> None:
         """Saves and returns `status`; what is emitted next is where the warp comes back.
 
         `site` is the instruction that errors name: the present one, unless another is given.
-        `meet` is for a warp of which all lanes wait at a barrier: it may go on with another warp.
+        `place` is for a warp of which all lanes wait at a barrier: the code may go on with another
+        warp, and with this one at that place of `phases`.
         """
         e, b = self.e, self.e.b
         label = b.label("resume")
-        self.resumes.append(label)
-        number = len(self.resumes)  # from 1: 0 is a fresh warp
+        if place is None:
+            self._places += 1
+        number = place or self._places
+        self.resumes[number] = label
         saved = sorted(self.recomputed.without(names))
         e.registers.save(saved, e.frame)
-        if meet is not None:
-            meet(number)
+        if place is not None:
+            self.lockstep.meet(place)
         elif self.lockstep.used:
             self.lockstep.suspend(status)
         self.words.store(Frame.STATE, b.integer("i32", number))
@@ -81,7 +85,7 @@ class Suspension:
         e.registers.restore(saved, e.frame)
         self.recomputed.resume(names)
         # Where warps run together, the mask has not been saved: all lanes that live wait there.
-        lanes = Frame.MASK if meet is None else Frame.LIVE
+        lanes = Frame.MASK if place is None else Frame.LIVE
         b.store(self.words.load(lanes), e.mask_slot)
 
     def turn(self, block: Block, target: int) -> None:

@@ -107,10 +107,7 @@ class WarpEmitter(WarpOperands):
         local = b.load("ptr", 0, b.at(self.slot, Slot.LOCAL))
         self.params = b.load("ptr", 0, b.at(self.context, Context.PARAMS))
         self.sites = b.load("ptr", 0, b.at(self.worker, Worker.SITES))
-        self.schedule.lockstep.enter()
-        step = 32 * self.program.local_bytes
-        self.local = b.at(local, self.warp.zext("i64") * step) if step else local
-        self.specials.prologue()
+        self.schedule.lockstep.enter(local)
         self.schedule.prologue()
 
     def _emit_block(self, block: Block) -> None:

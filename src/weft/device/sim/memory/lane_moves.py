@@ -95,18 +95,28 @@ class LaneMoves:
     def store(self, a: Address, values: list[Val], lanes: Val) -> None:
         """One value list per lane, as few vectors as their places allow."""
         b, p = self.e.b, self.pointer(a)
-        ty, count = values[0].element, len(values)
-        size = BITS[ty] // 8
-        assert a.off is not None
+        size = values[0].bits // 8
         if a.uniform:  # the highest lane that runs has the last word
             last = 31 - b.intrinsic("ctlz", [lanes], extra="false")
             for i, v in enumerate(values):
                 b.store(b.extract(v, last) if v.lanes else v, b.at(p, i * size), size)
             return
+        if a.space != Space.SHARED or self.e.executes_fully:
+            self._store_all(a, values)
+            return
         # No other host thread writes a block's shared memory, so idle lanes may store what they
         # have just loaded. In global memory that would be a race.
-        if a.space == Space.SHARED and not self.e.executes_fully:
-            values = self._with_old(a, values)
+        b.either(
+            lanes.eq(-1),
+            lambda: self._store_all(a, values),
+            lambda: self._store_all(a, self._with_old(a, values)),
+        )
+
+    def _store_all(self, a: Address, values: list[Val]) -> None:
+        """All 32 lanes."""
+        b, p = self.e.b, self.pointer(a)
+        size, count = values[0].bits // 8, len(values)
+        assert a.off is not None
         if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
             whole = b.concat(values)
             order = [i + 32 * j for i in range(32) for j in range(count)]

@@ -1,0 +1,92 @@
+"""The end of a lockstep: what was not noted while the warps ran together is noted for each."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from weft.device.sim.analyse.phases import ENDED
+from weft.device.sim.lane_sets import lane_table
+from weft.device.sim.layout import FINISHED, Frame, Slot, Status, Worker
+from weft.device.sim.protocols import Located
+from weft.ir import Builder, Val
+
+_P, _I32 = ("ptr", 0), ("i32", 0)
+
+
+def call(e: Located, words: list[Val]) -> None:
+    """Separates the warps; `words` are the phase, its outcome, status and place of the warp."""
+    typed = ", ".join(v.typed for v in (e.worker, e.slot, e.frames, e.warp, *words))
+    e.b.emit(f"call void @separate({typed})")
+
+
+def emit(e: Located, places: list[tuple[int, int, int]], waits_at: int, frame_bytes: int) -> None:
+    """The function that `call` calls; a place is the barrier's row, instruction and number."""
+    warps = e.program.warps
+
+    def body(b: Builder, args: list[Val]) -> None:
+        worker, slot, frames, warp, phase, outcome, status, resume = args
+        table = lane_table(b, "i32", tuple(x for row in places for x in row))
+        releases = b.load("i32", 0, b.at(slot, Slot.RELEASES))
+
+        def wait(frame: Val, resume: Val, passed: bool) -> None:
+            """The warp waits at a barrier, or is about to go on from one."""
+            place = b.at(table, resume.zext("i64") * 12)
+            row, index, number = (b.load("i32", 0, b.at(place, 4 * i), 4) for i in range(3))
+            barrier = b.at(slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
+            generation = b.load("i32", 0, b.at(barrier, Slot.GENERATION))
+            lanes = b.load("i32", 0, b.at(frame, Frame.LIVE))
+            fields = {
+                Frame.STATE: resume,
+                Frame.STATUS: b.integer("i32", Status.WAITING),
+                Frame.MASK: lanes,
+                Frame.SEEN: releases - int(passed),
+                Frame.SITE: index,
+            }
+            for at, value in fields.items():
+                b.store(value, b.at(frame, at))
+            note = b.at(b.at(frame, waits_at), row.zext("i64") << 4)
+            for i, value in enumerate((lanes, number, generation - int(passed))):
+                b.store(value, b.at(note, 4 * i))
+            if not passed:
+                threads = b.intrinsic("ctpop", [lanes])
+                whole = b.integer("i32", 32)
+                for at, by in ((Slot.ARRIVED, threads), (Slot.WEIGHT, whole)):
+                    b.store(b.load("i32", 0, b.at(barrier, at)) + by, b.at(barrier, at))
+                ids = b.at(slot, Slot.ARRIVED_IDS)
+                b.store(b.load("i32", 0, ids) | (b.integer("i32", 1) << number), ids)
+
+        def end(frame: Val) -> None:
+            live = b.at(slot, Slot.LIVE_WARPS)
+            b.store(b.load("i32", 0, live) - 1, live)
+            b.store(b.integer("i32", FINISHED), frame)
+            retire(b, slot, frame)
+
+        ended = outcome.eq(ENDED)
+        with b.loop(warps) as w:
+            frame = b.at(frames, w.zext("i64") * frame_bytes)
+            with b.when(w.ult(warp)):
+                b.either(
+                    ended,
+                    partial(end, frame),
+                    partial(wait, frame, outcome, passed=False),
+                )
+            with b.when(w.ugt(warp) & phase.ne(0)):
+                wait(frame, phase, passed=True)
+        frame = b.at(frames, warp.zext("i64") * frame_bytes)
+        with b.when(resume.ne(0)):
+            wait(frame, resume, passed=False)
+        b.store(status, b.at(frame, Frame.STATUS))
+        b.store(releases, b.at(frame, Frame.SEEN))
+        with b.when(status.eq(Status.DONE)):
+            end(frame)
+        b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
+
+    e.b.helper("separate", [_P, _P, _P, *[_I32] * 5], None, body, attrs="#2")
+
+
+def retire(b: Builder, slot: Val, frame: Val) -> None:
+    """The lanes of a warp that live return: barriers expect only threads that have not exited."""
+    at, threads = b.at(frame, Frame.LIVE), b.at(slot, Slot.LIVE_THREADS)
+    gone = b.intrinsic("ctpop", [b.load("i32", 0, at)])
+    b.store(b.load("i32", 0, threads) - gone, threads)
+    b.store(b.integer("i32", 0), at)
