@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
+from weft.device.sim.analyse.idle_warps import MIRRORED
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.protocols import Executing
 from weft.ir import Builder, Val
@@ -25,9 +26,6 @@ _ORDER = {
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge",
     "eq": "eq", "ne": "ne",
 }  # fmt: skip
-
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-"""The same comparison with its sides exchanged."""
 
 _COMBINED = 64
 """Predicates that one may take part in: each adds a call to the evaluation of its lanes."""
@@ -84,7 +82,7 @@ class Predicates:
         """A comparison of values that do not change: no register holds its result."""
         dest = ins.operands[0]
         assert isinstance(dest, Reg)
-        self.deferred[dest.name] = self._ends(ins)
+        self.deferred[dest.name] = self.ends(ins)
 
     def _only_branches(self, ins: Instruction) -> bool:
         """Is its result defined once, and read between here and the branch of this block alone?
@@ -114,7 +112,7 @@ class Predicates:
     def _compare(self, ins: Instruction) -> LanePredicate | None:
         if not settles(self.e.program, ins) or self._changes(ins):
             return None
-        return self._ends(ins)
+        return self.ends(ins)
 
     def _changes(self, ins: Instruction) -> bool:
         """Is an operand written again before the branch, where the lanes would be compared?"""
@@ -123,7 +121,7 @@ class Predicates:
         reads = set(self.e.program.uses(ins))
         return any(not reads.isdisjoint(self.e.program.defs(x)) for x in code[at + 1 :])
 
-    def _ends(self, ins: Instruction) -> LanePredicate:
+    def ends(self, ins: Instruction) -> LanePredicate:
         """Compares the lowest and the highest lane; they settle it unless the sum wraps."""
         e, x = self.e, self.e.b
         a, b = ins.operands[1], ins.operands[2]
@@ -145,7 +143,7 @@ class Predicates:
             lanes = partial(self._bits_of_lanes, ins)
             if form.off != tuple(range(low, low + 32)):
                 return lanes()
-            way = order if moving is a else _MIRRORED[order]
+            way = order if moving is a else MIRRORED[order]
             return x.either(steady, partial(_run, x, first, other, way, sign), lanes, likely=True)
 
         if order in ("eq", "ne"):  # all lanes differ from what lies beyond their ends

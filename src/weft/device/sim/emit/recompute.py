@@ -58,13 +58,13 @@ class Recomputed:
         self.e = e
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         self._order = {ins.index: i for i, ins in enumerate(code)}
-        self._values = _plan(e.program, code)
+        self.values = _plan(e.program, code)
         """register -> the instructions that give it, in order."""
-        self.comparisons = _comparisons(e.program, code, self._values)
+        self.comparisons = _comparisons(e.program, code, self.values)
         """predicate -> the comparison that gives it."""
         # Without barriers, a warp rarely resumes: the values are kept, and computed again only to
         # be compared.
-        self.sources = self._values if any(map(is_block_barrier, code)) else {}
+        self.sources = self.values if any(map(is_block_barrier, code)) else {}
 
     def without(self, names: Iterable[str]) -> set[str]:
         """Of these registers, those that must be saved."""
@@ -85,10 +85,15 @@ class Recomputed:
         compared = sorted((used - own) & self.comparisons.keys())
         values = {x for x in used if 0 < len(self.sources.get(x, ())) <= SHORT}
         for x in compared:
-            values.update(r for r in e.program.uses(self.comparisons[x]) if r in self._values)
+            values.update(r for r in e.program.uses(self.comparisons[x]) if r in self.values)
         self._emit(values - own)
         for x in compared:
             e.predicates.settle(self.comparisons[x])
+
+    def compare(self, ins: Instruction) -> branch_predicates.LanePredicate:
+        """One of `comparisons`, here."""
+        self._emit(x for x in self.e.program.uses(ins) if x in self.values)
+        return self.e.predicates.ends(ins)
 
     def _emit(self, names: Iterable[str]) -> None:
         e = self.e
@@ -96,7 +101,7 @@ class Recomputed:
             ins.index: ins
             for name in sorted(names)
             if not any(p.resident for p in e.registers.of(name))
-            for ins in self._values[name]
+            for ins in self.values[name]
         }
         # Special registers that were read where the warp was suspended are not known here.
         saved, e.specials.values = (e.ins, e.specials.values), {}

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from weft.device.sim.analyse import idle_warps
+from weft.device.sim.analyse.phases import ENDED
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
@@ -63,6 +65,15 @@ class Schedule:
         self.spin_heads = spin_heads(graph)
         self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
         self.header = (self.block_barriers.end + 63) // 64 * 64
+        recomputed = self.suspension.recomputed
+        # An observer sees every warp.
+        self._idle = (
+            idle_warps.find(
+                e.program, self.lockstep.phases, recomputed.sources, recomputed.comparisons
+            )
+            if self.lockstep.used and not e.observed
+            else {}
+        )
         self._queued: set[int] = set()
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
@@ -225,7 +236,24 @@ class Schedule:
             self.edge(block, first)
         for label, target in ((all_yes, taken), (all_no, fallen)):
             b.place(label)
+            self._skip_idle(block, target)
             self.edge(block, target)
+
+    def _skip_idle(self, block: Block, target: int) -> None:
+        """Where this warp and all after it have nothing to do up to a barrier: to that barrier."""
+        b, idle = self.e.b, self._idle.get((block.index, target))
+        if idle is None or (idle.end == ENDED and self._finishes):
+            return
+        with b.when(self.lockstep.on.ne(0)):
+            agreed = b.integer("i1", 1)
+            for test in idle.tests:
+                found = self.suspension.recomputed.compare(test.ins)
+                agreed = agreed & found.agreed & (found.value if test.value else found.value ^ 1)
+            with b.when(agreed):
+                if idle.end == ENDED:
+                    self.lockstep.all_end()
+                else:
+                    self.lockstep.pass_barrier(idle.end)
 
     def _many(self, block: Block, last: Instruction) -> None:
         """`brx.idx`: each lane picks its target from a table."""
