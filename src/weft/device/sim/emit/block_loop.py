@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from weft.device.sim.emit.stall import FrameLayout, emit_stall, note_change
+from weft.device.sim.emit.frame import FrameLayout
+from weft.device.sim.emit.separation import clear
+from weft.device.sim.emit.stall import emit_stall, note_change
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
     FINISHED,
@@ -47,20 +49,22 @@ def emit_run(
     frames: FrameLayout,
     threads: int,
     slot_bytes: int,
-    barriers: bool,
     waits: bool,
     together: bool,
+    late: bool,
     watch: Watcher,
 ) -> None:
-    """Adds `run(context, worker) -> Run.*` to the module."""
-    warps, frame_bytes = frames.warps, frames.nbytes
+    """Adds `run(context, worker) -> Run.*` to the module.
+
+    late  the state of barriers and warps is cleared where warps are separated
+    """
     _emit_release(module, watch)
-    _emit_round(module, warps, frame_bytes, waits, together)
+    _emit_round(module, frames.warps, frames.nbytes, waits, together)
     # blocks that wait for each other are started one by one, in order
     batch = 1 if waits else BATCH
-    _emit_start(module, warps, threads, frame_bytes, barriers, batch, together, watch)
+    _emit_start(module, frames, threads, batch, together, late, watch)
     if waits:
-        emit_stall(module, frames, barriers)
+        emit_stall(module, frames)
     fn = Function("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
@@ -192,12 +196,11 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
 
 def _emit_start(
     module: IrModule,
-    warps: int,
+    frames: FrameLayout,
     threads: int,
-    frame_bytes: int,
-    barriers: bool,
     batch: int,
     together: bool,
+    late: bool,
     watch: Watcher,
 ) -> None:
     """start(context, worker, slot): takes the next block into a slot; 0 when there is none."""
@@ -222,21 +225,12 @@ def _emit_start(
         b.store(v.trunc("i32"), b.at(slot, field))
     b.store(b.integer("i32", 1), b.at(slot, Slot.STATE))
     b.store(b.integer("i32", threads), b.at(slot, Slot.LIVE_THREADS))
-    b.store(b.integer("i32", warps), b.at(slot, Slot.LIVE_WARPS))
+    b.store(b.integer("i32", frames.warps), b.at(slot, Slot.LIVE_WARPS))
     b.store(b.integer("i64", 0), b.at(slot, Slot.RELEASES))
     b.store(b.integer("i32", int(together)), b.at(slot, Slot.TOGETHER))
     b.store(b.integer("i64", 0), b.at(slot, Slot.EPOCH))
-    for k in range(16 if barriers else 0):
-        row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
-        # Without the results, which are written before they are read.
-        b.store(b.zero("i32", 8), row, 8)
-    with b.loop(warps) as w:
-        frame = b.at(slot, (w.zext("i64") * frame_bytes) + Slot.FRAMES)
-        # STATE and STATUS in one store.
-        b.store(b.integer("i64", FRESH), frame)
-        b.store(b.integer("i32", -1), b.at(frame, Frame.SEEN))
-        # The turns of pending lanes start with the first point.
-        b.store(b.integer("i32", -1), b.at(frame, Frame.ROTATE))
+    if not late:
+        clear(b, slot, frames)
     watch.started(b, context, worker, slot)
     b.ret(b.integer("i32", 1))
     b.place("none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.device.sim.protocols import Located
 from weft.ir import Val
@@ -20,6 +21,17 @@ class WarpPlace:
     frame: Val
     local: Val
     varies: bool = False
+
+
+class FrameLayout(NamedTuple):
+    """A block's frames: how many, how long, and where the rows of waiting lanes are."""
+
+    warps: int
+    nbytes: int
+    waits_at: int
+    sites: int
+    barriers: bool
+    """Has the block barriers? One at which warps only arrive has a row in the slot, too."""
 
 
 class FrameWords:

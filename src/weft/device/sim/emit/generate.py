@@ -8,7 +8,6 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
-from weft.device.sim.emit.stall import FrameLayout
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import Slot
 from weft.device.sim.observe import Watching
@@ -38,15 +37,12 @@ def generate(
     waits = bool(warp.schedule.spin_heads)
     emit_run(
         ir,
-        frames=FrameLayout(
-            program.warps, frame, warp.schedule.waits_at, len(warp.schedule.barriers)
-        ),
+        frames=warp.schedule.frames,
         threads=program.threads,
         slot_bytes=slot,
-        # A barrier at which warps only arrive also has a row to clear.
-        barriers=bool(warp.schedule.barriers) or warp.schedule.arrives,
         waits=waits,
         together=warp.schedule.lockstep.used,
+        late=warp.schedule.lockstep.late,
         watch=warp.watch,
     )
     info = CodeInfo(

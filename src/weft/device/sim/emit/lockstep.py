@@ -18,7 +18,7 @@ from weft.device.sim.analyse import phases
 from weft.device.sim.analyse.phases import ENDED, START
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
 from weft.device.sim.emit import separation
-from weft.device.sim.emit.frame import WarpPlace
+from weft.device.sim.emit.frame import FrameLayout, WarpPlace
 from weft.device.sim.emit.registers import Registers
 from weft.device.sim.layout import Slot, Status
 from weft.device.sim.observe import Watcher
@@ -45,7 +45,7 @@ class Together(Located, Protocol):
 class Lockstep:
     """The phases of a block under emission; `used` if its warps may run together."""
 
-    def __init__(self, e: Together) -> None:
+    def __init__(self, e: Together, *, observed: bool) -> None:
         self.e = e
         blocks = e.program.graph.blocks
         meetings = [i for x in blocks for i in x.code if is_block_barrier(i) or is_arrival(i)]
@@ -56,6 +56,13 @@ class Lockstep:
             and all(is_plain(i) for i in meetings)
         )
         self.phases = phases.find(e.program)
+        # An observer looks at barriers, and lanes that wait in divergent code have noted it there.
+        self.late = (
+            self.used
+            and not observed
+            and not any(e.program.partial[x] for x, _ in self.phases.sites)
+        )
+        """Is the state of barriers and warps first needed when the warps are separated?"""
         self.on = e.b.named("i32", 0, "%together")
         self._state = e.b.named("i32", 0, "%state")
         self._local = e.slot
@@ -80,14 +87,14 @@ class Lockstep:
             frame, own = b.named("ptr", 0, "%frame"), b.named("ptr", 0, "%local")
             e.place = WarpPlace(e.warp, frame, own)
 
-    def complete(self, waits_at: int, frame_bytes: int, resumes: dict[int, str]) -> None:
+    def complete(self, frames: FrameLayout, resumes: dict[int, str]) -> None:
         """What is known at the end of emission: the size of a frame, registers that start as 0."""
         e, b = self.e, self.e.b
         if self.used:
-            self._emit_phases(frame_bytes, resumes)
-            separation.emit(e, self._table, waits_at, frame_bytes)
+            self._emit_phases(frames.nbytes, resumes)
+            separation.emit(e, self._table, frames, late=self.late)
         entry, b.fn.lines = b.fn.lines, []
-        self._set_variables(frame_bytes)
+        self._set_variables(frames.nbytes)
         entry[self._entry] = "\n".join(b.fn.lines)
         b.fn.lines = entry
 

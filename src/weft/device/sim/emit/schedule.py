@@ -11,7 +11,7 @@ from weft.device.sim.analyse.phases import ENDED
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
-from weft.device.sim.emit.frame import FrameWords
+from weft.device.sim.emit.frame import FrameLayout, FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches
 from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.pending_lanes import Pending
@@ -55,7 +55,7 @@ class Schedule:
         self.words = FrameWords(e)
         self.pending = Pending(e, self.words)
         self.hammocks = HammockBranches(e)
-        self.lockstep = Lockstep(e)
+        self.lockstep = Lockstep(e, observed=e.observed)
         self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
         self.waits_at = self.pending.end
         self.block_barriers = BlockBarriers(
@@ -96,8 +96,6 @@ class Schedule:
         b.store(first, e.mask_slot)
         self.words.store(Frame.LIVE, first)
         self.pending.start()
-        for i in range(len(self.barriers)):
-            b.store(b.integer("i64", 0), b.at(e.frame, self.waits_at + 16 * i))  # no lanes wait
         for start in self._starts:
             start()
         e.registers.clear_unwritten()
@@ -118,7 +116,7 @@ class Schedule:
         state = self.start_state
         b.fn.lines[self.entry_switch] = f"  switch {state.typed}, label %start [ {cases} ]"
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
-        self.lockstep.complete(self.waits_at, self.frame_bytes, resumes)
+        self.lockstep.complete(self.frames, resumes)
 
     def reserve(
         self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
@@ -134,6 +132,17 @@ class Schedule:
     @property
     def frame_bytes(self) -> int:
         return (self.header + self.e.registers.frame_bytes + 63) // 64 * 64
+
+    @property
+    def frames(self) -> FrameLayout:
+        """The frames of a block."""
+        return FrameLayout(
+            self.e.program.warps,
+            self.frame_bytes,
+            self.waits_at,
+            len(self.barriers),
+            bool(self.barriers) or self.arrives,
+        )
 
     def live(self) -> Val:
         """The lanes that have not returned, as bits."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from weft.device.sim.analyse.phases import ENDED
+from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.lane_sets import lane_table
-from weft.device.sim.layout import FINISHED, Frame, Slot, Status, Worker
+from weft.device.sim.layout import FINISHED, FRESH, Frame, Slot, Status, Worker
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
 
@@ -19,13 +20,20 @@ def call(e: Located, words: list[Val]) -> None:
     e.b.emit(f"call void @separate({typed})")
 
 
-def emit(e: Located, places: list[tuple[int, int, int]], waits_at: int, frame_bytes: int) -> None:
-    """The function that `call` calls; a place is the barrier's row, instruction and number."""
-    warps = e.program.warps
+def emit(
+    e: Located, places: list[tuple[int, int, int]], frames: FrameLayout, *, late: bool
+) -> None:
+    """The function that `call` calls; a place is the barrier's row, instruction and number.
+
+    late  the state of barriers and warps has not been cleared yet
+    """
+    frame_bytes = frames.nbytes
 
     def body(b: Builder, args: list[Val]) -> None:
-        worker, slot, frames, warp, phase, outcome, status, resume = args
+        worker, slot, start, warp, phase, outcome, status, resume = args
         table = lane_table(b, "i32", tuple(x for row in places for x in row))
+        if late:
+            clear(b, slot, frames)
         releases = b.load("i32", 0, b.at(slot, Slot.RELEASES))
 
         def wait(frame: Val, resume: Val, passed: bool) -> None:
@@ -44,7 +52,7 @@ def emit(e: Located, places: list[tuple[int, int, int]], waits_at: int, frame_by
             }
             for at, value in fields.items():
                 b.store(value, b.at(frame, at))
-            note = b.at(b.at(frame, waits_at), row.zext("i64") << 4)
+            note = b.at(b.at(frame, frames.waits_at), row.zext("i64") << 4)
             for i, value in enumerate((lanes, number, generation - int(passed))):
                 b.store(value, b.at(note, 4 * i))
             if not passed:
@@ -62,8 +70,8 @@ def emit(e: Located, places: list[tuple[int, int, int]], waits_at: int, frame_by
             retire(b, slot, frame)
 
         ended = outcome.eq(ENDED)
-        with b.loop(warps) as w:
-            frame = b.at(frames, w.zext("i64") * frame_bytes)
+        with b.loop(frames.warps) as w:
+            frame = b.at(start, w.zext("i64") * frame_bytes)
             with b.when(w.ult(warp)):
                 b.either(
                     ended,
@@ -72,7 +80,7 @@ def emit(e: Located, places: list[tuple[int, int, int]], waits_at: int, frame_by
                 )
             with b.when(w.ugt(warp) & phase.ne(0)):
                 wait(frame, phase, passed=True)
-        frame = b.at(frames, warp.zext("i64") * frame_bytes)
+        frame = b.at(start, warp.zext("i64") * frame_bytes)
         with b.when(resume.ne(0)):
             wait(frame, resume, passed=False)
         b.store(status, b.at(frame, Frame.STATUS))
@@ -82,6 +90,25 @@ def emit(e: Located, places: list[tuple[int, int, int]], waits_at: int, frame_by
         b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
 
     e.b.helper("separate", [_P, _P, _P, *[_I32] * 5], None, body, attrs="#2")
+
+
+def clear(b: Builder, slot: Val, frames: FrameLayout) -> None:
+    """No warp has started, and none waits at a barrier."""
+    for k in range(16 if frames.barriers else 0):
+        row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
+        # Without the results, which are written before they are read.
+        b.store(b.zero("i32", 8), row, 8)
+    with b.loop(frames.warps) as w:
+        frame = b.at(slot, (w.zext("i64") * frames.nbytes) + Slot.FRAMES)
+        # STATE and STATUS in one store.
+        b.store(b.integer("i64", FRESH), frame)
+        b.store(b.integer("i32", -1), b.at(frame, Frame.SEEN))
+        # The turns of pending lanes start with the first point.
+        b.store(b.integer("i32", -1), b.at(frame, Frame.ROTATE))
+        if frames.sites:
+            with b.loop(frames.sites) as i:
+                row = b.at(b.at(frame, frames.waits_at), i.zext("i64") << 4)
+                b.store(b.integer("i64", 0), row)  # no lanes wait
 
 
 def retire(b: Builder, slot: Val, frame: Val) -> None:

@@ -13,8 +13,7 @@ up (the generation of a barrier) takes part as a difference.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.layout import FINISHED, Context, Frame, Slot, Worker
 from weft.ir import Builder, Function, IrModule, Val
 
@@ -24,16 +23,7 @@ _BARRIERS = 16
 _NOTE = 16  # bytes of a row in a frame: lanes that wait, at which barrier, its generation
 
 
-class FrameLayout(NamedTuple):
-    """A block's frames: how many, how long, and where the rows of waiting lanes are."""
-
-    warps: int
-    nbytes: int
-    waits_at: int
-    sites: int
-
-
-def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
+def emit_stall(module: IrModule, frames: FrameLayout) -> None:
     """Adds `stall(context, worker, slot)`: called after a round in which the block only waited."""
     fn = Function("stall", [], "void", "#0")
     b = Builder(module, fn)
@@ -49,7 +39,7 @@ def emit_stall(module: IrModule, frames: FrameLayout, barriers: bool) -> None:
         "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).typed} acquire, align 8"
     )
     with b.when(epoch.ne(0)):  # detection is on
-        _compare(b, slot, epoch, _state(b, slot, frames, barriers))
+        _compare(b, slot, epoch, _state(b, slot, frames))
     b.ret()
     module.functions["stall"] = fn.text()
 
@@ -85,11 +75,11 @@ def _compare(b: Builder, slot: Val, epoch: Val, state: Val) -> None:
         b.store(older + older, limit)
 
 
-def _state(b: Builder, slot: Val, frames: FrameLayout, barriers: bool) -> Val:
+def _state(b: Builder, slot: Val, frames: FrameLayout) -> Val:
     mixed = b.alloca("i64")
     b.store(b.integer("i64", 0), mixed)
     _mix(b, mixed, b.load("i64", 0, b.at(slot, Slot.LIVE_THREADS)))  # and LIVE_WARPS
-    if barriers:
+    if frames.barriers:
         with b.loop(_BARRIERS) as i:
             _mix_barrier(b, mixed, b.at(slot, i.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS))
     with b.loop(frames.warps) as w:
