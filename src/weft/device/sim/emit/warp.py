@@ -63,6 +63,8 @@ class WarpEmitter(WarpOperands):
         self.wide = WideRules(self)
         self.striped = StripedRules(self)
         self.schedule = Schedule(self)
+        if self.schedule.lockstep.used:
+            self.windows.reserve_lasts(self.schedule)
         self.changes = Changes(self, self.schedule.spin_heads)
         self.memory = LoadsAndStores(self, self.changes)
         self.across = AcrossLanes(self)

@@ -13,7 +13,7 @@ from typing import Protocol
 from weft.device.sim.access import Access, Kind, Unit
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.form import ZERO
-from weft.device.sim.layout import Site, Space
+from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks, groups, lane_loops, prefetch, sparse, striped
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.changes import Changes
@@ -62,8 +62,7 @@ class LoadsAndStores:
             return self._load_uniform(access, group, ok, near, ty, count, lanes, ordered)
         assert a.off is not None and near.first is not None
         if a.space == Space.GLOBAL:
-            site = self.e.b.at(self.e.sites, Site.SIZE * self.e.windows.site())
-            prefetch.ahead(self.e.b, site, [near.first], max(a.off) + nbytes)
+            prefetch.ahead(self.e.b, self.e.windows.last(), [near.first], max(a.off) + nbytes)
         if max(a.off) + nbytes <= SCRATCH:
             near = self._or_scratch(ok, near, access, lanes)
             return self.moves.load(near, ty, count, ordered)

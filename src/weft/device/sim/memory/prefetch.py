@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.device.sim.layout import Site
 from weft.ir import Builder, Val
 
 LINE = 64
@@ -18,11 +17,10 @@ MOST = 4
 """Prefetches of one instruction: with more lines, lanes are far apart and take long anyway."""
 
 
-def ahead(b: Builder, site: Val, starts: Sequence[Val], nbytes: int) -> None:
+def ahead(b: Builder, last: Val, starts: Sequence[Val], nbytes: int) -> None:
     """Ranges of `nbytes` are loaded at `starts`; `site` is the instruction's row."""
     if len(starts) * -(-nbytes // LINE) > MOST:
         return
-    last = b.at(site, Site.LAST)
     step = starts[0] - b.load("i64", 0, last, 8)
     b.store(starts[0], last, 8)
     for start in starts:

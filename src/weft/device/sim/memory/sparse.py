@@ -42,7 +42,7 @@ def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
             width = 32 // len(pointers)
             if access.space == Space.GLOBAL:
                 starts = [b.val("i64", 0, f"ptrtoint {p.typed} to i64") for p in pointers]
-                prefetch.ahead(b, args[4], starts, width * size if apart else size)
+                prefetch.ahead(b, b.at(args[4], Site.LAST), starts, width * size if apart else size)
             if apart:
                 return b.concat([b.load(ty, width, p, size) for p in pointers])
             return b.concat([b.splat(b.load(ty, 0, p, size), width) for p in pointers])

@@ -10,8 +10,12 @@ from collections.abc import Callable
 
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Site, Space
-from weft.device.sim.protocols import Located
+from weft.device.sim.protocols import FrameSpace, Located
 from weft.ir import Val
+from weft.ptx.isa import decode
+
+MANY_LOADS = 64
+"""Loads that have a place in the frame of each warp."""
 
 
 class Windows:
@@ -20,6 +24,8 @@ class Windows:
     def __init__(self, e: Located) -> None:
         self.e = e
         self.sites: dict[int, int] = {}
+        self._lasts: dict[int, int] = {}
+        self._own: int | None = None
 
     def site(self) -> int:
         """This instruction's number among those that keep a cached window."""
@@ -28,6 +34,23 @@ class Windows:
     def site_of(self, index: int) -> int:
         """The number of the window of instruction `index`."""
         return self.sites.setdefault(index, len(self.sites))
+
+    def reserve_lasts(self, frame: FrameSpace) -> None:
+        """Loads outside of loops note their address in the frame of the warp: what follows is the
+        same warp's load in the next block, and there is time until then."""
+        blocks = self.e.program.graph.blocks
+        code = [i for x in blocks if not x.loops for i in x.code]
+        loads = [i.index for i in code if decode(i).row.is_load and "global" in i.parts]
+        if loads and len(loads) <= MANY_LOADS:
+            self._lasts = {index: 8 * k for k, index in enumerate(loads)}
+            self._own = frame.reserve(8 * len(loads), lambda: None)
+
+    def last(self) -> Val:
+        """Where the address of this load's last execution is noted."""
+        e, b = self.e, self.e.b
+        if self._own is not None and e.ins.index in self._lasts:
+            return b.at(e.frame, self._own + self._lasts[e.ins.index])
+        return b.at(e.sites, Site.SIZE * self.site() + Site.LAST)
 
     def second_site(self) -> int:
         """Another window for an instruction that checks accesses of two sizes."""
