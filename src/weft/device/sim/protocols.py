@@ -80,6 +80,10 @@ class Masks(Emission, Protocol):
     def executes_fully(self) -> bool:
         """All 32 lanes execute this instruction, whatever the launch."""
 
+    @property
+    def active_lanes(self) -> int:
+        """No lane from this number on runs this block, whatever the launch."""
+
     def mask(self) -> Val:
         """The lanes that run this block, as bits."""
 

@@ -134,9 +134,9 @@ def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
     """What a comparison gives for large threadIdx.x, if that holds for all larger ones, too."""
     a, b = ins.operands[1:3]
     order = ins.parts[1]
-    if not _is_thread(program, a, values):
+    if not is_thread(program, a, values):
         a, b, order = b, a, MIRRORED.get(order, "")
-    if not _is_thread(program, a, values) or not _is_common(program, b, values):
+    if not is_thread(program, a, values) or not _is_common(program, b, values):
         return None
     if order in ("eq", "ne"):
         form = program.form_of(b)
@@ -146,7 +146,7 @@ def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
     return _LARGE.get(order)
 
 
-def _is_thread(program: Program, operand: Operand, values: Values) -> bool:
+def is_thread(program: Program, operand: Operand, values: Values) -> bool:
     """Is it threadIdx.x, which grows with the number of the warp?"""
     if isinstance(operand, Reg):
         steps = values.get(operand.name, ())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from weft.device.sim.analyse import idle_warps
+from weft.device.sim.analyse import active_lanes, idle_warps
 from weft.device.sim.analyse.phases import ENDED
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
 from weft.device.sim.emit.block_barriers import BlockBarriers
@@ -66,6 +66,7 @@ class Schedule:
         self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
         self.header = (self.block_barriers.end + 63) // 64 * 64
         recomputed = self.suspension.recomputed
+        self.active_lanes = active_lanes.find(e.program, recomputed.values, recomputed.comparisons)
         # An observer sees every warp.
         self._idle = (
             idle_warps.find(

@@ -248,6 +248,11 @@ class WarpEmitter(WarpOperands):
         else:
             self.write(dest, results[0], signed=signed)
 
+    @property
+    def active_lanes(self) -> int:
+        """No lane from this number on runs this block."""
+        return self.schedule.active_lanes.get(self.block.index, 32)
+
     # ---- what rows ask for -------------------------------------------------------------------
     def move(self, ins: Instruction, ptx_type: str) -> None:
         row_operations.move(self, ins, ptx_type)

@@ -104,13 +104,29 @@ class LaneMoves:
         if a.space != Space.SHARED or self.e.executes_fully:
             self._store_all(a, values)
             return
+        few = self.few(a, values)
         # No other host thread writes a block's shared memory, so idle lanes may store what they
         # have just loaded. In global memory that would be a race.
         b.either(
-            lanes.eq(-1),
-            lambda: self._store_all(a, values),
-            lambda: self._store_all(a, self._with_old(a, values)),
+            lanes.eq((1 << few) - 1 if few < 32 else -1),
+            lambda: self._store_first(a, values, few),
+            lambda: self._store_first(a, self._with_old(a, values), few),
         )
+
+    def few(self, a: Address, values: list[Val]) -> int:
+        """The lanes that a store must write, from the first: those that may run, rounded up."""
+        size = values[0].bits // 8
+        neighbours = len(values) == 1 and a.off == tuple(range(0, 32 * size, size))
+        return 1 << (self.e.active_lanes - 1).bit_length() if neighbours else 32
+
+    def _store_first(self, a: Address, values: list[Val], count: int) -> None:
+        """The first lanes: a few neighbours, or all."""
+        if count == 32:
+            self._store_all(a, values)
+            return
+        b, v = self.e.b, values[0]
+        first = b.shuffle(v, range(count)) if count > 1 else b.extract(v, 0)
+        b.store(first, self.pointer(a), v.bits // 8)
 
     def _store_all(self, a: Address, values: list[Val]) -> None:
         """All 32 lanes."""

@@ -221,6 +221,10 @@ class LoadsAndStores:
         if not self.moves.can_store(a, ty, count):
             self._store_slow(access, values, lanes)
             return
+        few = self.moves.few(a, values)
+        if few < 32:
+            # What no lane stores need not be computed: LLVM leaves it out.
+            values = [b.shuffle(v, [*range(few), *[-1] * (32 - few)]) for v in values]
         fast, near, _ = self._checked(mem, access, group)
         b.either(
             fast,
