@@ -1,6 +1,6 @@
 """Textual LLVM IR for values that are one per warp (scalar) or one per lane (vector)."""
 
-from weft.ir.builder import BITS, Builder, Val
+from weft.ir.builder import BITS, CONSTANT, Builder, Val
 from weft.ir.module import Function, IrModule
 
-__all__ = ["BITS", "Builder", "Function", "IrModule", "Val"]
+__all__ = ["BITS", "CONSTANT", "Builder", "Function", "IrModule", "Val"]

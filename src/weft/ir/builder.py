@@ -10,7 +10,10 @@ from weft.ir.flow import Flow
 from weft.ir.module import Function
 from weft.ir.value import BITS, Operandish, Val
 
-__all__ = ["BITS", "Builder", "Val"]
+__all__ = ["BITS", "CONSTANT", "Builder", "Val"]
+
+CONSTANT = ", !invariant.load !{}"
+"""On a load of what does not change while a function runs: no store comes in its way."""
 
 _MANGLE = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128",

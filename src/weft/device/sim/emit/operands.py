@@ -16,7 +16,7 @@ from weft.device.sim.emit.registers import Part, Registers
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.lane_sets import lane_bits, lanes_of, spread
 from weft.device.sim.layout import Context
-from weft.ir import BITS, Builder, Function, IrModule, Val
+from weft.ir import BITS, CONSTANT, Builder, Function, IrModule, Val
 from weft.ptx.isa import llvm_type
 from weft.ptx.model import (
     FloatImm,
@@ -40,9 +40,6 @@ it starts, and whether the code is to go on with the warps that follow."""
 
 NOTHING = Instruction("", ("",), (), None, False, 0, "", None)
 """The instruction while there is none."""
-
-CONSTANT = ", !invariant.load !{}"
-"""On a load of what does not change during a launch: no store comes in its way."""
 
 
 class WarpOperands:

@@ -10,7 +10,7 @@ from weft.device.sim.analyse.special import MASKS, special_form
 from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import Context, Slot, Worker
 from weft.device.sim.protocols import Located
-from weft.ir import Val
+from weft.ir import CONSTANT, Val
 
 CLOCKS = {
     "aarch64": 'asm sideeffect "mrs $0, cntvct_el0", "=r"()',
@@ -79,10 +79,10 @@ class Specials:
             return self._thread_base(axis)
         if kind == "ctaid":
             at = {"x": Slot.BLOCK_X, "y": Slot.BLOCK_Y, "z": Slot.BLOCK_Z}[axis]
-            return b.load("i32", 0, b.at(self.e.slot, at))
+            return b.load("i32", 0, b.at(self.e.slot, at), flags=CONSTANT)
         if kind == "nctaid":
             at = {"x": Context.GRID_X, "y": Context.GRID_Y, "z": Context.GRID_Z}[axis]
-            return b.load("i32", 0, b.at(self.e.context, at))
+            return b.load("i32", 0, b.at(self.e.context, at), flags=CONSTANT)
         return self._counter(kind)
 
     def _counter(self, kind: str) -> Val:

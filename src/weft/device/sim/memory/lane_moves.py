@@ -12,7 +12,7 @@ from weft.device.sim.analyse.form import AFFINE, INDEXED
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import lane_loops
 from weft.device.sim.protocols import LaneArrays, Masks
-from weft.ir import BITS, Val
+from weft.ir import BITS, CONSTANT, Val
 from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction
 
@@ -37,18 +37,19 @@ class LaneMoves:
         b, p, size = self.e.b, self.pointer(a), BITS[ty] // 8
         assert a.off is not None
         if a.uniform:
-            return [self._load_one(b.at(p, i * size), ty, ordered) for i in range(count)]
+            flags = CONSTANT if a.space == Space.PARAM else ""
+            return [self._load_one(b.at(p, i * size), ty, ordered, flags) for i in range(count)]
         if count > 1 and a.off == tuple(range(0, 32 * size * count, size * count)):
             # Aligned as one element: no more has been checked.
             whole = b.load(ty, 32 * count, p, size)
             return [b.shuffle(whole, range(i, 32 * count, count)) for i in range(count)]
         return [self._load_lanes(b.at(p, i * size), a.off, ty) for i in range(count)]
 
-    def _load_one(self, p: Val, ty: str, ordered: bool) -> Val:
+    def _load_one(self, p: Val, ty: str, ordered: bool, flags: str) -> Val:
         b = self.e.b
         # LLVM must not hoist the load out of a loop that waits for another thread.
         word = "volatile " if ordered else ""
-        return b.val(ty, 0, f"load {word}{ty}, {p.typed}, align {BITS[ty] // 8}")
+        return b.val(ty, 0, f"load {word}{ty}, {p.typed}, align {BITS[ty] // 8}{flags}")
 
     def _load_lanes(self, p: Val, off: tuple[int, ...], ty: str) -> Val:
         """Lanes at constant offsets: runs of neighbours as vectors, repeats by broadcast."""
