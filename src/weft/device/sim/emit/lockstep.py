@@ -45,7 +45,7 @@ class Together(Located, Protocol):
 class Lockstep:
     """The phases of a block under emission; `used` if its warps may run together."""
 
-    def __init__(self, e: Together, *, observed: bool) -> None:
+    def __init__(self, e: Together) -> None:
         self.e = e
         blocks = e.program.graph.blocks
         meetings = [i for x in blocks for i in x.code if is_block_barrier(i) or is_arrival(i)]
@@ -56,16 +56,21 @@ class Lockstep:
             and all(is_plain(i) for i in meetings)
         )
         self.phases = phases.find(e.program)
-        # An observer looks at barriers, and lanes that wait in divergent code have noted it there.
-        self.late = (
-            self.used
-            and not observed
-            and not any(e.program.partial[x] for x, _ in self.phases.sites)
-        )
-        """Is the state of barriers and warps first needed when the warps are separated?"""
         self.on = e.b.named("i32", 0, "%together")
         self._state = e.b.named("i32", 0, "%state")
         self._local = e.slot
+
+    @property
+    def late(self) -> bool:
+        """Is the state of barriers and warps first needed when the warps are separated?"""
+        # Lanes that wait in divergent code have noted it there, and an observer looks at it.
+        partial = self.e.program.partial
+        return self.used and not self.watched and not any(partial[x] for x, _ in self.phases.sites)
+
+    @property
+    def watched(self) -> bool:
+        """Does an observer see what the warps do?"""
+        return type(self.e.watch) is not Watcher
 
     # ---- entry ------------------------------------------------------------------------------
     def enter(self, local: Val) -> None:

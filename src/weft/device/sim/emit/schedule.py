@@ -55,7 +55,7 @@ class Schedule:
         self.words = FrameWords(e)
         self.pending = Pending(e, self.words)
         self.hammocks = HammockBranches(e)
-        self.lockstep = Lockstep(e, observed=e.observed)
+        self.lockstep = Lockstep(e)
         self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
         self.waits_at = self.pending.end
         self.block_barriers = BlockBarriers(
@@ -66,15 +66,10 @@ class Schedule:
         self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
         self.header = (self.block_barriers.end + 63) // 64 * 64
         recomputed = self.suspension.recomputed
-        self.active_lanes = active_lanes.find(e.program, recomputed.values, recomputed.comparisons)
-        # An observer sees every warp.
-        self._idle = (
-            idle_warps.find(
-                e.program, self.lockstep.phases, recomputed.sources, recomputed.comparisons
-            )
-            if self.lockstep.used and not e.observed
-            else {}
+        self.idle = idle_warps.find(
+            e.program, self.lockstep.phases, recomputed.sources, recomputed.comparisons
         )
+        self.active_lanes = active_lanes.find(e.program, recomputed.values, recomputed.comparisons)
         self._queued: set[int] = set()
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
@@ -251,8 +246,10 @@ class Schedule:
 
     def _skip_idle(self, block: Block, target: int) -> None:
         """Where this warp and all after it have nothing to do up to a barrier: to that barrier."""
-        b, idle = self.e.b, self._idle.get((block.index, target))
+        b, idle = self.e.b, self.idle.get((block.index, target))
         if idle is None or (idle.end == ENDED and self._finishes):
+            return
+        if not self.lockstep.used or self.lockstep.watched:
             return
         with b.when(self.lockstep.on.ne(0)):
             agreed = b.integer("i1", 1)

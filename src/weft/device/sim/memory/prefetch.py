@@ -1,4 +1,4 @@
-"""Prefetches what an instruction is likely to load next, for the next warp or iteration.
+"""Prefetches what an instruction is likely to load next, for the next block, warp or iteration.
 
 A GPU hides the latency of memory by running other warps meanwhile. Here a warp waits for its loads,
 and the host prefetches only within a page. A load therefore notes its address, takes the distance
@@ -18,7 +18,7 @@ MOST = 4
 
 
 def ahead(b: Builder, last: Val, starts: Sequence[Val], nbytes: int) -> None:
-    """Ranges of `nbytes` are loaded at `starts`; `site` is the instruction's row."""
+    """Ranges of `nbytes` are loaded at `starts`; `last` is where the instruction notes them."""
     if len(starts) * -(-nbytes // LINE) > MOST:
         return
     step = starts[0] - b.load("i64", 0, last, 8)
