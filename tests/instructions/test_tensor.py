@@ -10,6 +10,7 @@ import pytest
 
 from folders import TESTS
 from matrixwise import Kind, run, run_step
+from tensor_model import FIELDS, step
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, quad_pair_layout, shape_of
 from weft.ir.tensor_operand import Step
 from weft.ptx.isa import lookup
@@ -68,7 +69,6 @@ DOUBLES = [
     f"{TILE}.{shape}.row.col.f64.f64.f64.f64.rn"
     for shape in ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16")
 ] + ["wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64.rn"]
-FIELDS = {"f16": (5, 10), "bf16": (8, 7), "tf32": (8, 10), "f32": (8, 23)}
 
 
 def words(x: np.ndarray) -> np.ndarray:
@@ -125,43 +125,6 @@ def test_recorded_layouts(key: str) -> None:
 
 
 # ---- exact sums ----------------------------------------------------------------------------------
-def unpacked(x: int, kind: str) -> tuple[int, int]:
-    """A finite number as (signed significand, exponent of its last bit)."""
-    e, m = FIELDS[kind]
-    x >>= 13 if kind == "tf32" else 0
-    field, frac = x >> m & (1 << e) - 1, x & (1 << m) - 1
-    sig = frac | (1 << m) if field else frac
-    return (-sig if x >> (e + m) & 1 else sig), max(field, 1) - (1 << e - 1) + 1 - m
-
-
-def step(a: list[int], b: list[int], c: int, kind: str, acc: str) -> int:
-    """One output of a tensor-core step on finite numbers."""
-    e, m = FIELDS[acc]
-    (sc, ec), mant = unpacked(c, acc), FIELDS[kind][1]
-    terms = [(sc, ec, ec + m)]  # value, exponent of its last bit, exponent it counts with
-    for x, y in zip(a, b, strict=True):
-        (sx, ex), (sy, ey) = unpacked(x, kind), unpacked(y, kind)
-        terms.append((sx * sy, ex + ey, ex + ey + 2 * mant))
-    top = max([t[2] for t in terms if t[0]] + [-133 if acc == "f32" else -21])
-    total = 0
-    for value, last, _ in terms:
-        shift = last - (top - 25)
-        size = abs(value) << shift if shift >= 0 else abs(value) >> -shift
-        total += size if value >= 0 else -size
-    if total == 0:
-        return 0
-    bias, size = (1 << e - 1) - 1, abs(total)
-    exponent = max(size.bit_length() - 1 + top - 25, 1 - bias)
-    down = exponent - m - (top - 25)
-    q = size >> down if down >= 0 else size << -down
-    if acc == "f16" and down > 0:
-        rest, half = size - (q << down), 1 << down - 1
-        q += rest > half or (rest == half and q & 1)
-    bits = (exponent + bias - 1 << m) + q if q >> m else q
-    bits = min(bits, (1 << e) - 1 << m)
-    return bits | (total < 0) << (e + m) if bits else 0
-
-
 def product(kind: Kind, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """D by `step`; accumulators of mixed format are f32 inside."""
     w = kind.words

@@ -23,6 +23,7 @@ from weft.ir.tensor_layout import (
     shape_of,
 )
 from weft.ir.tensor_operand import Step
+from weft.ir.tensor_prepare import Fragments
 from weft.ir.tensor_step import call_step
 from weft.ptx.isa import llvm_type, lookup
 from weft.ptx.model import Instruction, Operand, Reg
@@ -36,6 +37,10 @@ class Memory:
     counts: dict[str, int]
     fast_math: bool = False
     written: list[Val] = field(default_factory=list)
+    fragments: Fragments = field(default_factory=Fragments)
+
+    def contents(self, operand: Operand) -> None:
+        """One product alone has nothing to share."""
 
     def read_vector(self, operand: Operand, ptx_type: str) -> list[Val]:
         assert isinstance(operand, Reg)

@@ -6,8 +6,9 @@ calls one out-of-line function for each; fragments pass through memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_exact import (
@@ -21,10 +22,11 @@ from weft.ir.tensor_exact import (
 from weft.ir.tensor_format import FORMATS, fp8_to_half
 from weft.ir.tensor_layout import WIDTH, packed, shape_of
 from weft.ir.tensor_operand import Step
+from weft.ir.tensor_prepare import Fragments
 from weft.ir.tensor_quad import call_quad
-from weft.ir.tensor_step import call_step
+from weft.ir.tensor_step import call_prepared, call_step
 
-__all__ = ["Form", "multiply"]
+__all__ = ["Form", "Sources", "multiply"]
 
 Call = Callable[[Val, Val, Val, Val], None]
 _SCRATCH = 5120
@@ -52,25 +54,45 @@ class Form:
         return self.shape == "m8n8k4" and self.a == "f16"
 
 
-def multiply(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], *, fast: bool
-) -> list[Val]:
-    """The registers of D = A*B + C; those of A, B and C are 32 lanes of i32, float or double.
+@dataclass(frozen=True)
+class Sources:
+    """Registers of A and B: 32 lanes of i32 or double.
+
+    keys   stand for their contents: equal ones in a function for equal contents
+    known  what the function has prepared
+    """
+
+    a: Sequence[Val]
+    b: Sequence[Val]
+    keys: tuple[Hashable, Hashable] = (None, None)
+    known: Fragments = field(default_factory=Fragments)
+
+    def part(self, name: str, a: Sequence[Val], b: Sequence[Val]) -> Sources:
+        """Registers that are derived from these."""
+        keys = [None if key is None else (key, name) for key in self.keys]
+        return Sources(a, b, (keys[0], keys[1]), self.known)
+
+    def swapped(self) -> Sources:
+        return Sources(self.b, self.a, self.keys[::-1], self.known)
+
+
+def multiply(b: Builder, form: Form, x: Sources, c: Sequence[Val], *, fast: bool) -> list[Val]:
+    """The registers of D = A*B + C; those of C are 32 lanes of i32, float or double.
 
     With `fast`, floats are summed by FMAs in f32 instead of as the hardware does.
     """
     wide = "f32" if "f32" in (form.c, form.d) else form.d
     if form.quad_pairs:
-        return _quad_pairs(b, form, a, bt, c)
+        return _quad_pairs(b, form, x.a, x.b, c)
     c = _convert(b, c, form.c, wide)
     if form.shape == "m8n32k16":  # the hardware multiplies the transposed matrices
-        form, a, bt = replace(form, shape="m32n8k16", a=form.b, b=form.a), bt, a
+        form, x = replace(form, shape="m32n8k16", a=form.b, b=form.a), x.swapped()
     if form.a in ("e4m3", "e5m2"):
-        d = _fp8(b, form, a, bt, c, wide, fast)
+        d = _fp8(b, form, x, c, wide, fast)
     elif form.shape == "m16n16k8":
-        d = _tf32_wmma(b, form, a, bt, c, fast)
+        d = _tf32_wmma(b, form, x, c, fast)
     else:
-        d = _tiles(b, form, _steps(b, form, wide, fast), a, bt, c, wide)
+        d = _tiles(b, form, x, c, wide, fast)
     return _convert(b, d, wide, form.d)
 
 
@@ -92,25 +114,38 @@ def _steps(b: Builder, form: Form, wide: str, fast: bool) -> Call:
 
 
 def _tiles(
-    b: Builder, form: Form, step: Call, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val],
-    wide: str,
-) -> list[Val]:  # fmt: skip
+    b: Builder, form: Form, x: Sources, c: Sequence[Val], wide: str, fast: bool
+) -> list[Val]:
     """D by steps; what more registers than the matrices need hold is not read."""
     m, n, k = shape_of(form.shape)
     reg, rows = 32 * max(WIDTH[wide], 32) // 8, min(m, 16)
     down, across = m // rows, n // 8
     blocks = k // (4 * packed(form.a))
     size_a, size_b, size_c = rows // 8 * blocks, blocks, rows // 4 // packed(wide)
-    pa, pb, pc, pd = scratch(b, [a[: size_a * down], bt[: size_b * across], c], reg)
-    for i in range(down):
-        for j in range(across):
-            place = (i * across + j) * size_c * reg
-            first_a, first_b = b.at(pa, i * size_a * reg), b.at(pb, j * size_b * reg)
-            step(first_a, first_b, b.at(pc, place), b.at(pd, place))
+    parts_a = [x.a[i : i + size_a] for i in range(0, size_a * down, size_a)]
+    parts_b = [x.b[i : i + size_b] for i in range(0, size_b * across, size_b)]
+    places = [i * size_c * reg for i in range(down * across)]
+    if wide in ("f16", "f32") and not fast:
+        step, known = Step(form.a, wide, rows, k), x.known
+        key_a, key_b = x.keys
+        all_a = [known.rows(b, step, p, key_a and (key_a, i)) for i, p in enumerate(parts_a)]
+        all_b = [known.columns(b, step, p, key_b and (key_b, i)) for i, p in enumerate(parts_b)]
+        pc, pd = scratch(b, [c], reg)
+        for (one, other), place in zip(product(all_a, all_b), places, strict=True):
+            call_prepared(b, step, one, other, b.at(pc, place), b.at(pd, place))
+    else:
+        call = _steps(b, form, wide, fast)
+        pa, pb, pc, pd = scratch(b, [*map(chain.from_iterable, (parts_a, parts_b)), c], reg)
+        starts = product(
+            (b.at(pa, i * size_a * reg) for i in range(down)),
+            [b.at(pb, j * size_b * reg) for j in range(across)],
+        )
+        for (at_a, at_b), place in zip(starts, places, strict=True):
+            call(at_a, at_b, b.at(pc, place), b.at(pd, place))
     return [b.load(v.element, 32, b.at(pd, i * reg), 64) for i, v in enumerate(c)]
 
 
-def scratch(b: Builder, operands: Sequence[Sequence[Val]], reg: int) -> list[Val]:
+def scratch(b: Builder, operands: Sequence[Iterable[Val]], reg: int) -> list[Val]:
     """A, B and C stored on the stack and room for D, the same for every product of a function."""
     # One area for all products: a kernel with hundreds of them keeps a small stack frame.
     line = f"  %tensor.scratch = alloca [{_SCRATCH} x i8], align 64"
@@ -135,16 +170,14 @@ def _quad_pairs(
     return [b.load(ty, 32, b.at(pd, i * 128), 64) for i in range(8 // packed(form.d))]
 
 
-def _tf32_wmma(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], fast: bool
-) -> list[Val]:
+def _tf32_wmma(b: Builder, form: Form, x: Sources, c: Sequence[Val], fast: bool) -> list[Val]:
     """`wmma` on tf32: one step for k below 4, then one for the others."""
     half, d = replace(form, shape="m16n16k4"), list(c)
-    step = _steps(b, half, "f32", fast)
     # The sum of the first step is cut before the second begins: a single sum of all eight products
     # would differ from an H200 in the last bits.
     for first in (0, 1):
-        d = _tiles(b, half, step, a[2 * first :], bt[first::2], d, "f32")
+        part = x.part(f"half {first}", x.a[2 * first :], x.b[first::2])
+        d = _tiles(b, half, part, d, "f32", fast)
     return d
 
 
@@ -159,29 +192,25 @@ def _convert(b: Builder, regs: Sequence[Val], have: str, want: str) -> list[Val]
     return [bits[i] | (bits[i + 1] << 16) for i in range(0, len(bits), 2)]
 
 
-def _fp8(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val],
-    wide: str, fast: bool,
-) -> list[Val]:  # fmt: skip
+def _fp8(b: Builder, form: Form, x: Sources, c: Sequence[Val], wide: str, fast: bool) -> list[Val]:
     """Two steps on f16, of the k with k%4 in {0, 1} and of the others, and then c is added."""
     m, n, k = shape_of(form.shape)
     half = Form(f"m{m}n{n}k{k // 2}", "f16", "f16", wide, wide)
-    step = _steps(b, half, wide, fast)
     # c takes no part in the aligned sums of fp8. The code of the assembler adds it last, with a
     # rounding of its own.
     d = [b.zero(v.element, v.lanes) for v in c]
     for low in (True, False):
         name, picks = low_or_high(low)
-        parts = [
+        of_a, of_b = (
             [halves(b, v, kind, name, picks) for v in regs]
-            for regs, kind in ((a, form.a), (bt, form.b))
-        ]
-        d = _tiles(b, half, step, parts[0], parts[1], d, wide)
+            for regs, kind in ((x.a, form.a), (x.b, form.b))
+        )
+        d = _tiles(b, half, x.part(name, of_a, of_b), d, wide, fast)
     if wide == "f32":
-        return [b.canonical(x + y) for x, y in zip(c, d, strict=True)]
+        return [b.canonical(v + y) for v, y in zip(c, d, strict=True)]
     return [
-        b.view(b.view(x, "half", 64) + b.view(y, "half", 64), "i32", 32)
-        for x, y in zip(c, d, strict=True)
+        b.view(b.view(v, "half", 64) + b.view(y, "half", 64), "i32", 32)
+        for v, y in zip(c, d, strict=True)
     ]
 
 

@@ -65,6 +65,12 @@ class Step:
         return doubled(self.runs) if self.sparse else self.runs
 
     @property
+    def name_of_operands(self) -> str:
+        """Names what the fragments of A and B depend on."""
+        tail = (f".w{self.width}" if self.width else "") + (".sp" if self.sparse else "")
+        return f"{self.operand}.m{self.rows}k{self.depth}{tail}"
+
+    @property
     def name(self) -> str:
         tail = f".w{self.width}" if self.width else ""
         tail += f".c{self.fraction}.{self.out_mantissa}" if self.fraction != 25 else ""

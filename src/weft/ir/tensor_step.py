@@ -3,15 +3,18 @@
 All K products and c are aligned to the largest exponent `top`, each magnitude is cut to a multiple
 of 2^(top-fraction), the sum is exact, and the result is cut (f32) or rounded once (f16).
 
-The common path works on a row of 8 outputs at a time. Products are exact in f32, so scaling by
-2^(fraction-top) and converting to an integer toward zero is the cut. Tiles with operands that are
-not finite go to `tensor_special`, sums so small or large that f32 could not hold a term exactly to
-`tensor_slow`.
+The common path works on rows of 8 outputs. Products are exact in f32, so scaling by
+2^(fraction-top) and converting to an integer toward zero is the cut. The sum, an integer, is
+converted back under the rounding mode toward zero: that cuts the result. Tiles with operands that
+are not finite go to `tensor_special`, sums so small or large that f32 could not hold a term exactly
+to `tensor_slow`.
 
 Exponents are biased here: `top` carries twice the operand bias, so that sums need no correction.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, NOTHING, exponent, magnitude, to_float
@@ -24,6 +27,14 @@ from weft.ir.tensor_operand import (
     load_rows,
     splats,
     store_accumulator,
+)
+from weft.ir.tensor_prepare import (
+    PAIR,
+    Peak,
+    places_of_columns,
+    places_of_rows,
+    prepare_columns,
+    prepare_rows,
 )
 from weft.ir.tensor_special import call_special
 
@@ -71,181 +82,207 @@ def _fma_body(
 def _exact_body(
     b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
 ) -> None:
-    """Three loops over rows, so that the latencies of one row hide behind the next."""
-    ty, shift, runs_of_b = _accumulator(step), 2 * step.format.bias, step.runs_of_b
-    rows = b.array("float", step.rows * step.depth)
-    values = b.array("float", runs_of_b.count * runs_of_b.width * N)
-    columns = Columns(values, "float", N * 4, picks)
-    tops, scales, totals = (b.array(t, step.rows * N) for t in ("i16", "i32", "i32"))
-    unusual = _operands(b, step, a, bt, rows, columns, tops)
-    high, low = _Peak(b, "smax", "i16", N, NOTHING), _Peak(b, "smin", "i16", N, -NOTHING)
-    sums = _Peak(b, "umax", "i32", N)
+    rows = b.array("i8", places_of_rows(step).size)
+    columns = b.array("i8", places_of_columns(step).size)
+    prepare_rows(b, step, a, rows)
+    prepare_columns(b, step, bt, columns)
+    more = [] if picks is None else [picks]
+    call_prepared(b, step, (a, rows), (bt, columns), c, d, *more)
+
+
+def call_prepared(
+    b: Builder, step: Step, a: tuple[Val, Val], bt: tuple[Val, Val], c: Val, d: Val, *picks: Val
+) -> None:
+    """Calls the function that sums, on A and B as they are and prepared."""
+    params = [*a, *bt, c, d, *picks]
+    fn = b.helper(
+        step.name + ".sum", [("ptr", 0)] * len(params), None,
+        lambda inner, ps: _checked(inner, step, *ps),
+    )  # fmt: skip
+    fn(*params)
+
+
+def _checked(
+    b: Builder, step: Step, a: Val, rows: Val, bt: Val, columns: Val, c: Val, d: Val, *picks: Val
+) -> None:
+    """The sums under the rounding mode toward zero, and then the rare tiles that need more."""
+    odd = [
+        b.load("i32", 0, b.at(rows, places_of_rows(step).odd)),
+        b.load("i32", 0, b.at(columns, places_of_columns(step).odd)),
+    ]
+    sums = d if step.accumulator == "f32" else b.array("float", step.rows * N)
+    params = [rows, columns, c, sums, *picks]
+    fn = b.helper(
+        step.name + ".rows", [("ptr", 0)] * len(params), ("i1", 0),
+        lambda inner, ps: _all_rows(inner, step, *ps),
+    )  # fmt: skip
+    # Out of line: nothing of this function runs under that mode.
+    b.module.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
+    b.emit("call void @llvm.set.rounding(i32 0)")
+    unusual = fn(*params)
+    b.emit("call void @llvm.set.rounding(i32 1)")
+    if step.accumulator == "f16":
+        _round_to_half(b, step, sums, d)
+    # The whole tile is computed again, so what is in D by now does not matter.
+    with b.when(unusual | (odd[0] | odd[1]).ne(0), rare=True):
+        call_special(b, step, FLOOR[step.accumulator], call_step, a, bt, c, d, *picks)
+
+
+def _all_rows(
+    b: Builder, step: Step, rows: Val, columns: Val, c: Val, d: Val, picks: Val | None = None
+) -> Val:
+    """Two rows at a time; is a sum too small or too large for this path?"""
+    tile, shift = _Tile(b, step, rows, columns, c, d, picks), 2 * step.format.bias
+    high, low = Peak(b, "smax", "i16", PAIR, NOTHING), Peak(b, "smin", "i16", PAIR, -NOTHING)
+    sums = Peak(b, "umax", "i32", N)
     # An f32 sum below LOWEST goes to the slow path, which alone reaches down to FLOOR.
-    floor = LOWEST if ty == "float" else FLOOR["f16"]
-    with b.loop(step.rows) as m:
-        acc = load_accumulator(b, ty, c, m)
-        top = b.smax(_row_of(b, "i16", tops, m), _EXPONENT[ty](b, b.bits(acc), shift))
+    floor = LOWEST if step.accumulator == "f32" else FLOOR["f16"]
+    with b.loop(step.rows // 2) as i:
+        addends = [tile.addend(i * 2 + row) for row in range(2)]
+        top = b.smax(tile.largest(i), tile.exponents(addends))
         high.see(top)
         low.see(top)
-        scale = _power(b, 127 + step.fraction + shift - b.smax(top, floor + shift))
-        b.store(scale, _row_at(b, "i32", scales, m), 16)
-        first = b.cast("fpext", acc, "float") * b.reinterpret(scale, "float")
-        b.store(b.cast("fptosi", first, "i32"), _row_at(b, "i32", totals, m), 16)
-    with b.loop(step.rows) as m:
-        _sum(b, step, rows, columns, scales, totals, m)
-    with b.loop(step.rows) as m:
-        total = _row_of(b, "i32", totals, m)
-        size = b.intrinsic("abs", [total], extra="false")
-        sums.see(size)
-        # The reciprocal of a power of two: the two exponent fields add up to 254.
-        back = b.reinterpret((254 << 23) - _row_of(b, "i32", scales, m), "float")
-        store_accumulator(b, _PACK[ty](b, step, total, size, back), d, m)
-    bad = unusual | sums.any("uge", 0x7FFFFFFF) | high.any("sgt", HIGHEST + shift)
-    if ty == "float":
-        # An output whose terms are all zero looks small too; it needs no slow path.
-        small = low.any("slt", LOWEST + shift)
-        no = b.integer("i1", 0)
-        bad = bad | b.either(small, lambda: _terms_are_small(b, step, c, tops), lambda: no)
-    # The whole tile is computed again, so what is in D by now does not matter.
-    with b.when(bad, rare=True):
-        more = [] if picks is None else [picks]
-        call_special(b, step, FLOOR[step.accumulator], call_step, a, bt, c, d, *more)
+        scales = _power(b, 127 + step.fraction + shift - b.smax(top, floor + shift))
+        for row, total in enumerate(tile.totals(i, addends, scales)):
+            size = b.intrinsic("abs", [total], extra="false")
+            sums.see(size)
+            # The reciprocal of a power of two: the two exponent fields add up to 254.
+            back = b.reinterpret((254 << 23) - scales[row], "float")
+            tile.store(total, back, i * 2 + row)
+    bad = sums.any("uge", 0x7FFFFFFF) | high.any("sgt", HIGHEST + shift)
+    if step.accumulator == "f16":
+        return bad
+    # An output whose terms are all zero looks small too; it needs no slow path.
+    no = b.integer("i1", 0)
+    small = low.any("slt", LOWEST + shift)
+    return bad | b.either(small, tile.terms_are_small, lambda: no)
 
 
-def _row_at(b: Builder, ty: str, array: Val, m: Val) -> Val:
-    return b.at(array, (m * (N * BITS[ty] // 8)).zext("i64"))
+@dataclass(frozen=True)
+class _Tile:
+    """The operands of a step, A and B prepared."""
 
+    b: Builder
+    step: Step
+    rows: Val
+    columns: Val
+    c: Val
+    d: Val
+    picks: Val | None
 
-def _row_of(b: Builder, ty: str, array: Val, m: Val) -> Val:
-    return b.load(ty, N, _row_at(b, ty, array, m), 16)
+    def addend(self, m: Val) -> Val:
+        """Row m of C, in the order of the prepared columns."""
+        b = self.b
+        if self.step.accumulator == "f16":
+            return load_accumulator(b, "half", self.c, m)
+        base = b.at(self.c, ((m + (m & 8)) * 16).zext("i64"))
+        return b.concat([b.load("float", 4, base, 16), b.load("float", 4, b.at(base, 128), 16)])
 
+    def exponents(self, addends: list[Val]) -> Val:
+        read = _EXPONENT[self.step.accumulator]
+        return self.b.concat([read(self.b, v, 2 * self.step.format.bias) for v in addends])
 
-class _Peak:
-    """The most extreme value seen so far in each lane."""
-
-    def __init__(self, b: Builder, op: str, ty: str, n: int, start: int = 0) -> None:
-        self.b, self.op, self.ty, self.n, self.slot = b, op, ty, n, b.alloca(ty, n, 16)
-        b.store(b.splat(b.integer(ty, start), n), self.slot, 16)
-
-    def see(self, v: Val) -> None:
-        seen = self.b.load(self.ty, self.n, self.slot, 16)
-        self.b.store(self.b.intrinsic(self.op, [seen, v]), self.slot, 16)
-
-    def any(self, compare: str, limit: int) -> Val:
-        seen = self.b.load(self.ty, self.n, self.slot, 16)
-        return self.b.any(self.b.icmp(compare, seen, limit))
-
-
-def _operands(
-    b: Builder, step: Step, a: Val, bt: Val, rows: Val, columns: Columns, tops: Val
-) -> Val:
-    """Values of A and B, every output's largest product exponent; is an operand not finite?"""
-    fmt, lane, runs_of_b = step.format, step.format.lane, step.runs_of_b
-    pair = 2 * N * int(lane[1:]) // 8
-    exponents = b.array(lane, runs_of_b.count * runs_of_b.width * 2 * N)
-    in_a, in_b = (_Peak(b, "umax", fmt.container, n) for n in (2 * step.runs.width, N))
-    of_row = Columns(exponents, lane, pair, columns.picks)
-    for k, bits in enumerate(load_columns(b, bt, runs_of_b)):
-        mag = magnitude(bits, fmt)
-        in_b.see(mag)
-        b.store(to_float(b, bits, fmt), b.at(columns.base, k * N * 4), 16)
-        # Twice, because the loop below handles two rows of A in one vector.
-        b.store(b.concat([exponent(b, mag, fmt)] * 2), b.at(exponents, k * pair), 16)
-    with b.loop(step.rows // 2) as i:  # two rows fill a vector of bytes
-        runs = load_rows(b, a, i * 2, step.rows, step.runs, 2)
-        for j, run in enumerate(runs):
-            place = b.at(rows, (i * (8 * step.depth) + 8 * step.runs.width * j).zext("i64"))
-            b.store(to_float(b, run, fmt), place, 16)
-        mags = [magnitude(v, fmt) for v in runs]
-        for mag in mags:
-            in_a.see(mag)
+    def largest(self, i: Val) -> Val:
+        """The largest exponent among the products of each output of two rows."""
+        b, step, ty = self.b, self.step, self.step.format.lane
+        size = PAIR * BITS[ty] // 8
+        near = b.at(
+            self.rows, (i * (step.depth * size) + places_of_rows(step).exponents).zext("i64")
+        )
+        base = b.at(self.columns, places_of_columns(step).exponents)
+        columns = Columns(base, ty, size, self.picks)
         best: list[Val] = []  # two chains, for the latency
-        for k, e in enumerate(splats(b, [exponent(b, mag, fmt) for mag in mags], 2)):
+        for k in range(step.depth):
             if step.sparse:
-                of_b = b.concat([of_row.load(b, k, i * 2), of_row.load(b, k, i * 2 + 1)])
+                met = b.concat([columns.load(b, k, i * 2 + row) for row in range(2)])
             else:
-                of_b = b.load(lane, 2 * N, b.at(exponents, k * pair), 16)
-            total = e + of_b
+                met = b.load(ty, PAIR, b.at(base, k * size), 16)
+            total = b.load(ty, PAIR, b.at(near, k * size), 16) + met
             best = [*best, total] if k < 2 else [best[1], b.smax(best[0], total)]
         top = b.resize(b.smax(best[0], best[1]), "i16", signed=True)
-        nothing = b.splat(b.integer("i16", NOTHING), 2 * N)
-        b.store(top.slt(0).select(nothing, top), b.at(tops, (i * 32).zext("i64")), 16)
-    return in_a.any("uge", fmt.special) | in_b.any("uge", fmt.special)
+        return top.slt(0).select(b.splat(b.integer("i16", NOTHING), PAIR), top)
+
+    def totals(self, i: Val, addends: list[Val], scales: list[Val]) -> list[Val]:
+        """c and the products cut and added; a sum past 31 bits saturates."""
+        b, depth = self.b, self.step.depth
+        values = Columns(self.columns, "float", N * 4, self.picks)
+        factors = [b.reinterpret(scale, "float") for scale in scales]
+        starts = [b.at(self.rows, ((i * 2 + row) * (4 * depth)).zext("i64")) for row in range(2)]
+        firsts = [b.cast("fpext", v, "float") * f for v, f in zip(addends, factors, strict=True)]
+        sums = [[b.cast("fptosi", first, "i32")] for first in firsts]
+        for k in range(0, depth, 4):
+            runs = [b.load("float", 4, b.at(p, 4 * k), 16) for p in starts]
+            for j in range(4):
+                ys = [values.load(b, k + j, i * 2 + row) for row in range(1 + self.step.sparse)]
+                for row in range(2):
+                    product = b.shuffle(runs[row], [j] * N) * ys[row % len(ys)]
+                    term = b.cast("fptosi", product * factors[row], "i32")
+                    # Nine terms below 2^27 fit, seventeen do not.
+                    if k + j == 8 and self.step.fraction == 25:
+                        sums[row].append(term)
+                    else:
+                        sums[row][-1] = sums[row][-1] + term
+        return [x[0] if len(x) == 1 else b.intrinsic("sadd.sat", x) for x in sums]
+
+    def store(self, total: Val, back: Val, m: Val) -> None:
+        """Cuts to 24 bits or fewer; for f16 the last bit represents all that was cut off."""
+        b, step = self.b, self.step
+        near = b.cast("sitofp", total, "float")
+        bits = b.cast("bitcast", near, "i32")
+        if step.accumulator == "f16":
+            inexact = b.cast("fptosi", near, "i32").ne(total)
+            odd = b.reinterpret(bits | inexact.zext("i32"), "float")
+            b.store(odd * back, b.at(self.d, (m * (4 * N)).zext("i64")), 16)
+            return
+        if step.out_mantissa < 23:
+            near = b.reinterpret(bits & -(1 << (23 - step.out_mantissa)), "float")
+        result = near * back
+        base = b.at(self.d, ((m + (m & 8)) * 16).zext("i64"))
+        b.store(b.shuffle(result, range(4)), base, 16)
+        b.store(b.shuffle(result, range(4, 8)), b.at(base, 128), 16)
+
+    def terms_are_small(self) -> Val:
+        """Is there an output with a term that is not zero, but none of a size for this path?"""
+        b, shift, found = self.b, 2 * self.step.format.bias, Peak(self.b, "umax", "i16", PAIR)
+        with b.loop(self.step.rows // 2) as i:
+            addends, products = [self.addend(i * 2 + row) for row in range(2)], self.largest(i)
+            small = b.smax(products, self.exponents(addends)).slt(LOWEST + shift)
+            zero = b.concat([(b.cast("bitcast", v, "i32") << 1).eq(0) for v in addends])
+            found.see((small & (products.ne(NOTHING) | ~zero)).zext("i16"))
+        return found.any("ne", 0)
+
+
+def _round_to_half(b: Builder, step: Step, sums: Val, d: Val) -> None:
+    """To nearest even, out of line for its rounding mode; a sum that underflows is +0."""
+
+    def body(b: Builder, ps: list[Val]) -> None:
+        with b.loop(step.rows) as m:
+            total = b.load("float", N, b.at(ps[0], (m * (4 * N)).zext("i64")), 16)
+            half = b.cast("fptrunc", total, "half") + b.const("half", 0.0)
+            b.store(half, b.at(ps[1], (m * (2 * N)).zext("i64")), 16)
+
+    b.helper(f"tensor.half.m{step.rows}", [("ptr", 0)] * 2, None, body)(sums, d)
+
+
+def _power(b: Builder, field: Val) -> list[Val]:
+    """Bits of 2^(field-127) from i16 fields, for two rows: upper halves beside zeros."""
+    upper, zero, n = field << 7, b.zero("i16", PAIR), PAIR
+    spread = [[i // 2 + (0 if i % 2 else n) + row * N for i in range(n)] for row in range(2)]
+    return [b.view(b.shuffle(upper, picks, zero), "i32", N) for picks in spread]
 
 
 def _exponent_f32(b: Builder, c: Val, shift: int) -> Val:
     """The exponent of c; zero counts as subnormal, and such small ones are looked at again."""
-    return (((c >> 16).trunc("i16") & 0x7FFF) >> 7) + (shift - 127)
+    bits = b.cast("bitcast", c, "i32")
+    return (((bits >> 16).trunc("i16") & 0x7FFF) >> 7) + (shift - 127)
 
 
 def _exponent_f16(b: Builder, c: Val, shift: int) -> Val:
     """The exponent of c, below the floor for zero and above `HIGHEST` if c is not finite."""
     half = FORMATS["f16"]
-    mag = magnitude(c, half)
+    mag = magnitude(b.cast("bitcast", c, "i16"), half)
     real = b.resize(exponent(b, mag, half), "i16", signed=True) + (shift - half.bias)
     return mag.uge(half.special).select(b.splat(b.integer("i16", -NOTHING), N), real)
 
 
-def _power(b: Builder, field: Val) -> Val:
-    """Bits of 2^(field-127) from i16 fields: their upper halves beside zeros."""
-    spread = [i // 2 + (0 if i % 2 else N) for i in range(2 * N)]
-    return b.view(b.shuffle(field << 7, spread, b.zero("i16", N)), "i32", N)
-
-
-def _sum(
-    b: Builder, step: Step, rows: Val, columns: Columns, scales: Val, totals: Val, m: Val
-) -> None:
-    """The products cut and added; a sum past 31 bits saturates, which the caller looks for."""
-    factor, sums = _row_of(b, "float", scales, m), [_row_of(b, "i32", totals, m)]
-    width, count = step.runs.width, step.runs.count
-    # As `_operands` left them: the runs of two rows side by side.
-    base = b.at(rows, ((m >> 1) * (8 * step.depth) + (m & 1) * (4 * width)).zext("i64"))
-    runs = [b.load("float", width, b.at(base, 8 * width * j), 16) for j in range(count)]
-    for k, x in enumerate(splats(b, runs)):
-        product = x * columns.load(b, k, m)
-        term = b.cast("fptosi", product * factor, "i32")
-        if k == 8 and step.fraction == 25:  # nine terms below 2^27 fit, seventeen do not
-            sums.append(term)
-        else:
-            sums[-1] = sums[-1] + term
-    total = sums[0] if len(sums) == 1 else b.intrinsic("sadd.sat", sums)
-    b.store(total, _row_at(b, "i32", totals, m), 16)
-
-
-def _terms_are_small(b: Builder, step: Step, c: Val, tops: Val) -> Val:
-    """Is there an output with a term that is not zero, but none of a size for the common path?"""
-    shift, largest = 2 * step.format.bias, _Peak(b, "umax", "i16", N)
-    with b.loop(step.rows) as m:
-        acc, products = b.bits(load_accumulator(b, "float", c, m)), _row_of(b, "i16", tops, m)
-        small = b.smax(products, _exponent_f32(b, acc, shift)).slt(LOWEST + shift)
-        largest.see((small & (products.ne(NOTHING) | (acc << 1).ne(0))).zext("i16"))
-    return largest.any("ne", 0)
-
-
-def _cut_float(b: Builder, size: Val) -> tuple[Val, Val]:
-    """Bits of the f32 that is `size` cut to 24 bits, and where something was cut off."""
-    near = b.cast("uitofp", size, "float")
-    again = b.cast("fptoui", near, "i32")
-    return b.bits(near) + again.ugt(size).sext("i32"), again.ne(size)
-
-
-def _pack_f32(b: Builder, step: Step, total: Val, size: Val, back: Val) -> Val:
-    bits, _ = _cut_float(b, size)
-    if step.out_mantissa < 23:
-        bits = bits & -(1 << (23 - step.out_mantissa))
-    # Never NaN where the result is kept, so the bits are taken as they are.
-    result = b.cast("bitcast", b.reinterpret(bits, "float") * back, "i32")
-    return b.reinterpret(result | (total & (1 << 31)), "float")
-
-
-def _pack_f16(b: Builder, step: Step, total: Val, size: Val, back: Val) -> Val:
-    bits, inexact = _cut_float(b, size)
-    # The last bit represents all that was cut off, so that rounding to half happens once.
-    odd = b.reinterpret(bits | inexact.zext("i32"), "float")
-    half = b.cast("bitcast", b.cast("fptrunc", odd * back, "half"), "i16")
-    signed = half | ((total >> 16).trunc("i16") & 0x8000)
-    return b.reinterpret(half.eq(0).select(half, signed), "half")
-
-
-_EXPONENT = {"float": _exponent_f32, "half": _exponent_f16}
-_PACK = {"float": _pack_f32, "half": _pack_f16}
+_EXPONENT = {"f32": _exponent_f32, "f16": _exponent_f16}

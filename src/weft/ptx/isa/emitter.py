@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 from weft.ir import Builder, Val
+from weft.ir.tensor_prepare import Fragments
 from weft.ptx.model import Instruction, Operand
 
 
@@ -96,6 +97,7 @@ class Warp(Protocol):
 
     b: Builder
     fast_math: bool
+    fragments: Fragments
     across: AcrossLanes
     atomics: Atomics
     copies: AsyncCopies
@@ -112,6 +114,9 @@ class Warp(Protocol):
 
     def read_vector(self, operand: Operand, ptx_type: str) -> list[Val]:
         """The elements of a `{...}` source (or one register), each as 32 lanes."""
+
+    def contents(self, operand: Operand) -> Hashable:
+        """Stands for what a source holds: equal for equal contents; None if that is unknown."""
 
     def write(self, operand: Operand, value: Val) -> None:
         """A destination; a sink is allowed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from weft.device.sim.address import Stripes, Wide
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, VECTOR, Form
@@ -158,6 +158,16 @@ class WarpOperands:
     def read_vector(self, operand: Operand, ptx_type: str) -> list[Val]:
         items = operand.items if isinstance(operand, Vec) else (operand,)
         return [self.read_lanes(x, ptx_type) for x in items]
+
+    def contents(self, operand: Operand) -> Hashable:
+        """Block, registers, and how often each has been written in the block."""
+        # Code under a guard may not have run when the rest of the block does.
+        if self.ins.guard is not None or not isinstance(operand, Vec):
+            return None
+        names = [x.name for x in operand.items if isinstance(x, Reg)]
+        if len(names) < len(operand.items):
+            return None
+        return self.block.index, tuple((name, self.versions.get(name, 0)) for name in names)
 
     def fit(self, v: Val, ty: str) -> Val:
         """A register's bits as the type an instruction names: cut, zero-extended, or seen anew."""

@@ -34,6 +34,7 @@ from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.windows import Windows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
+from weft.ir.tensor_prepare import Fragments
 from weft.ptx.cfg import Block
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Result
@@ -74,6 +75,7 @@ class WarpEmitter(WarpOperands):
         self.mbarriers = MemoryBarriers(self, self.bulk)
         self.matrices = Matrices(self)
         self.textures = Textures(self)
+        self.fragments = Fragments()
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
 
     # ---- the function -----------------------------------------------------------------------

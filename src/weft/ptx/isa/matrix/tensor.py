@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from weft.ir.tensor import Form, multiply
+from weft.ir.tensor import Form, Sources, multiply
 from weft.ptx.isa.columns import Accepts, Participants, Unit, Work
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
@@ -30,10 +30,10 @@ def _run(w: Warp, ins: Instruction, form: Form) -> None:
     d, a, b, c = ins.operands
     # Fragments of all other types are packed into 32-bit registers, accumulators of f16 too.
     operand = "f64" if form.a == "f64" else "b32"
-    regs = [w.read_vector(a, operand), w.read_vector(b, operand)]
+    keys = w.contents(a), w.contents(b)
+    x = Sources(w.read_vector(a, operand), w.read_vector(b, operand), keys, w.fragments)
     acc = w.read_vector(c, {"f16": "b32"}.get(form.c, form.c))
-    fast = w.fast_math
-    w.write_vector(d, multiply(w.b, form, regs[0], regs[1], acc, fast=fast))
+    w.write_vector(d, multiply(w.b, form, x, acc, fast=w.fast_math))
 
 
 @product(
