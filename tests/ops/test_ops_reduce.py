@@ -37,7 +37,7 @@ LAYOUTS = {
     "rows in another order": (lambda: numbers(30, 5, 34).transpose(0, 1), 2),
     "columns in vectors, in another order": (lambda: numbers(2, 30, 4).transpose(1, 2), 0),
     "two rows of odd length": (lambda: numbers(2, 2051).half(), 0),
-    "rows that are a part of a vector": (lambda: numbers(75, 2), 1),
+    "pairs": (lambda: numbers(75, 2), 1),
     "elements with gaps": (lambda: numbers(70, 5, 4)[:, :, 0], 1),
     "repeated elements": (lambda: numbers(4, 1, 6).expand(4, 5, 6)[..., :5], 1),
 }
@@ -135,7 +135,7 @@ PLANS = {
                                              "strided, 256 columns x 4"),
     "a row that one block reads at once": ((100000,), None, torch.float32, 0,
                                            "1024 threads per row"),
-    "pairs": ((4_000_000, 2), None, torch.bfloat16, 1, "rows in vectors"),
+    "pairs": ((4_000_000, 2), None, torch.bfloat16, 1, "short rows"),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from weft.ops.plan import Argument, Pointer, Step
 
 OPERANDS = 3
 """The number of operands of the kernels; missing ones repeat the first."""
-LINEAR, ROW, SAME, EACH, TURNED = range(5)
+LINEAR, ROW, SAME, EACH, TURNED, SHIFTED = range(6)
 """Access modes of an operand; see cuda/elementwise.cu."""
 
 # ---- the model; rates were estimated from the H200's figures ----------------------------------
@@ -159,7 +159,7 @@ def issued(job: Job, modes: Sequence[int], vector: int) -> float:
     count = 6.0 + 6 * len(job.sizes) / vector
     for operand, mode in zip(job.operands, modes, strict=True):
         if mode != EACH:
-            count += 3 / vector
+            count += (24 if mode == SHIFTED else 3) / vector
             continue
         small = footprint(operand, job.sizes) <= SMALL
         if operand.strides[-1] > 1 and not small:  # a line for each lane, unless they meet
@@ -181,7 +181,11 @@ def apart_cost(job: Job, modes: Sequence[int], vector: int) -> float:
         and (_short(o, job.sizes, vector) or (o.strides[-1] > 1 and not _streams(o, job.sizes)))
         for o, mode in zip(job.operands, modes, strict=True)
     )  # fmt: skip
-    return 1 + APART * math.log2(vector * widest / WORD) if apart and vector * widest > WORD else 1
+    # Elements that are sectors apart gain nothing from being a word together.
+    far = any(m == EACH and o.strides[-1] * o.itemsize >= SECTOR and footprint(o, job.sizes) > SMALL
+              for o, m in zip(job.operands, modes, strict=True))  # fmt: skip
+    together = vector * widest / (widest if far else WORD)
+    return 1 + APART * math.log2(together) if (apart or far) and together > 1 else 1
 
 
 def _short(operand: Operand, sizes: Sequence[int], vector: int) -> bool:

@@ -24,6 +24,7 @@ from weft.ops.jobs import (
     OPERANDS,
     ROW,
     SAME,
+    SHIFTED,
     TURNED,
     WORD,
     Job,
@@ -50,6 +51,8 @@ SHARED = 48 * 1024
 # ---- the model; rates were estimated from the H200's figures ----------------------------------
 UNDER_WAY = 5.3
 """Bytes that each thread of `flat` must load for all of the bandwidth."""
+NARROW_LOADS = 1.1
+"""The time with less than 16 bytes in flight per thread, relative to that with more, at least."""
 FILLED = 1.25
 """Elements of a tile for each one that exists, up to which empty ones cost nothing."""
 BLOCK_TIME, RESIDENT = 1.5e-6, 8
@@ -93,8 +96,9 @@ def _flat(job: Job, target: Target) -> list[Way]:
     whole = next(vectors(job))
     widest = max(job.out_itemsize, *(o.itemsize for o in full), 1)
     options = []
-    for times in (1, 2, 4):
-        slow = max(1.0, UNDER_WAY / (vector * widest * times))  # small loads leave memory idle
+    for times in (1, 2, 4) if vector * widest < 16 else (1,):
+        each = vector * widest * times
+        slow = max(1.0 if each >= 16 else NARROW_LOADS, UNDER_WAY / each)  # memory is idle
         time = target.launch + slow * job.moved / target.bandwidth
         name = "flat" if times == 1 else f"flat, {times} each"
         options.append(Way(name, time, why, functools.partial(build, times)))
@@ -113,18 +117,16 @@ def _strided(job: Job, target: Target, least: int = 1) -> list[Way]:
         time = target.launch + max(job.moved / bound * apart_cost(job, modes, vector), slots)
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
         why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
-        for times in (unrolled(job, vector), 2 * unrolled(job, vector)):
-            build = functools.partial(_strided_step, job, tuple(modes), vector, times)
-            more = "" if times == unrolled(job, vector) else f", {times} each"
-            options.append(Way(f"strided by {vector}{more}", time, why, build))
+        build = functools.partial(_strided_step, job, tuple(modes), vector)
+        options.append(Way(f"strided by {vector}", time, why, build))
     return options
 
 
 def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     """The access mode of an operand for `vector` adjacent elements."""
     whole = operand.aligned % (vector * operand.itemsize) == 0
-    if operand.strides == dense(sizes) and whole:
-        return LINEAR
+    if operand.strides == dense(sizes) and (whole or vector * operand.itemsize >= WORD):
+        return LINEAR if whole else SHIFTED
     if sizes[-1] % vector or vector == 1:
         return EACH
     if operand.strides[-1] == 0:
@@ -133,10 +135,11 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     return ROW if operand.strides[-1] == 1 and rows else EACH
 
 
-def _strided_step(job: Job, modes: Sequence[int], vector: int, times: int) -> Step:
+def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
     last = [sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True))
             for o in job.operands]  # fmt: skip
     bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
+    times = unrolled(job, vector)
     index = "int" if bits == 32 else "long long"
     three = [*modes, *[SAME] * (OPERANDS - len(modes))]
     make = job.kernel("strided", index, len(job.sizes), vector, times, *three)

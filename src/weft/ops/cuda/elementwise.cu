@@ -23,7 +23,8 @@ enum Mode {
     ROW,     // one vector; V neighbours are in one row, and rows begin at a multiple of V
     SAME,    // one element; V neighbours are in one row, and rows repeat one element
     EACH,    // element by element
-    TURNED   // through shared memory (turned() only)
+    TURNED,  // through shared memory (turned() only)
+    SHIFTED  // a vector of the output's order that begins anywhere, from the two around it
 };
 
 // All operands have the output's order of elements; an operand with stride 0 is one element. A thread computes V neighbours
@@ -107,10 +108,40 @@ struct Place {
     }
 };
 
+// Elements i to i + V - 1 of the n at p, which is no multiple of their size: the two vectors around them, shifted. Where one of
+// these begins before p or ends behind the last element, they are read one by one.
+template <int V, class T, class I>
+__device__ Vector<T, V> shifted(const T* p, I i, I n) {
+    constexpr int BYTES = V * sizeof(T), WORDS = BYTES / 4;
+    static_assert(BYTES >= 4, "whole words");
+    Vector<T, V> v;
+    if (i < V || n - i < 2 * V) {
+#pragma unroll
+        for (int k = 0; k < V; k++) v[k] = p[i + k];
+        return v;
+    }
+    unsigned apart = unsigned(reinterpret_cast<size_t>(p) % BYTES), words = apart / 4, bits = apart % 4 * 8;
+    const T* first = p + i - apart / sizeof(T);
+    Vector<T, V> around[2] = {load<V>(first), load<V>(first + V)};
+    unsigned w[2 * WORDS];
+    memcpy(w, around, sizeof(w));
+#pragma unroll
+    for (int step = WORDS / 2; step > 0; step /= 2)
+#pragma unroll
+        for (int k = 0; k + step < 2 * WORDS; k++)
+            if (words & step) w[k] = w[k + step];
+    unsigned made[WORDS];
+#pragma unroll
+    for (int k = 0; k < WORDS; k++) made[k] = __funnelshift_r(w[k], w[k + 1], bits);
+    memcpy(&v, made, sizeof(v));
+    return v;
+}
+
 // Neighbouring elements of one operand, unless they are read one by one.
 template <int MODE, int V, class T, class I>
-__device__ void fetch(Vector<T, V>& to, const T* p, I i, I place) {
+__device__ void fetch(Vector<T, V>& to, const T* p, I i, I place, I n) {
     if constexpr (MODE == LINEAR) to = load<V>(p + i);
+    if constexpr (MODE == SHIFTED) to = shifted<V>(p, i, n);
     if constexpr (MODE == ROW) to = load<V>(p + place);
     if constexpr (MODE == SAME) to = broadcast<V>(p + place);
 }
@@ -130,9 +161,9 @@ __global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const 
         I i = start + u * (256 * V);
         if (i >= n || n - i < V) break;
         Place<I, RANK> place(i, walk);
-        fetch<MA, V>(va[u], pa, i, place.a[0]);
-        fetch<MB, V>(vb[u], pb, i, place.b[0]);
-        fetch<MC, V>(vc[u], pc, i, place.c[0]);
+        fetch<MA, V>(va[u], pa, i, place.a[0], n);
+        fetch<MB, V>(vb[u], pb, i, place.b[0], n);
+        fetch<MC, V>(vc[u], pc, i, place.c[0], n);
 #pragma unroll
         for (int k = 0; k < V; k++) {
             if constexpr (MA == EACH) va[u][k] = pa[place.a[0]];

@@ -89,37 +89,6 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
     if (there && t == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
 }
 
-// Rows of N neighbours without gaps, which are a part of a vector: a thread reads VECTORS vectors, 256 apart.
-template <class T, class C, class O, template <class> class Operation, int V, int N, int VECTORS>
-__global__ void __launch_bounds__(256) vector_rows(const T* x, O* y, long long count, double scale) {
-    using Op = Operation<C>;
-    constexpr int ROWS = V / N;
-    long long first = (blockIdx.x * (256ll * VECTORS) + threadIdx.x) * ROWS;
-    Vector<T, V> v[VECTORS];
-#pragma unroll
-    for (int u = 0; u < VECTORS; u++) {
-        long long row = first + u * (256 * ROWS);
-        if (row + ROWS <= count) v[u] = load<V>(x + row * N);
-        else  // the last rows
-            for (int i = 0; i < (count - row) * N; i++) v[u][i] = x[row * N + i];
-    }
-#pragma unroll
-    for (int u = 0; u < VECTORS; u++) {
-        long long row = first + u * (256 * ROWS);
-        Vector<O, ROWS> results;
-#pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            typename Op::State s = Op::none();
-#pragma unroll
-            for (int j = 0; j < N; j++) Op::add(s, to<C>(v[u][k * N + j]), j);
-            results[k] = to<O>(Op::finish(s, scale));
-        }
-        if (row + ROWS <= count) store_whole(y + row, results);
-        else
-            for (int k = 0; k < count - row; k++) y[row + k] = results[k];
-    }
-}
-
 // Small planes of n x inner neighbours without gaps: a block reads `planes` of them as they are in memory, in vectors of V, and
 // D threads have a column.
 template <class T, class C, class O, template <class> class Operation, int V, int D>
@@ -148,11 +117,15 @@ __global__ void __launch_bounds__(256) small_planes(const T* x, O* y, const Plan
     }
 }
 
+template <int ROWS>
+struct Together {
+    static constexpr int COUNT = ROWS;
+};
+
 // Along the middle of [outer, n, inner]: a block takes U x `width` groups of V neighbours of `inner`, with 256 / width threads
 // for each. Neighbouring threads take neighbours of `inner`, or with ALONG neighbours of n; the U groups of a thread are `width`
 // groups apart, so that those of a block are neighbours too. The loads of TURNS rows are issued before the first addition.
-template <class T, class C, class O, template <class> class Operation, int V, int U, int TURNS, class Place,
-          bool ALONG>
+template <class T, class C, class O, template <class> class Operation, int V, int U, int TURNS, class Place, bool ALONG>
 __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
                                                long long inner, int width, long long tiles, int parts, long long each,
                                                double scale) {
@@ -161,49 +134,55 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
     __shared__ State shared[256 * V];
     int part = blockIdx.x % parts;
     long long tile = blockIdx.x / parts, outer = tile / tiles;
-    int deep = 256 / width;
+    int deep = 256 / width, apart = width * V;
     int w = ALONG ? threadIdx.x / deep : threadIdx.x % width, t = ALONG ? threadIdx.x % deep : threadIdx.x / width;
     int next = ALONG ? 1 : width;  // from a thread of a column to the next one
-    bool works = t < deep && w < width;
-    long long column[U];
+    long long column = (tile % tiles * width * U + w) * V;
+    int groups = 0;  // that exist
     const T* p[U];
-    bool there[U];
     State s[U][V];
 #pragma unroll
     for (int u = 0; u < U; u++) {
-        column[u] = (tile % tiles * width * U + u * width + w) * V, there[u] = works && column[u] < inner;
-        p[u] = x + (there[u] ? place.column(outer, column[u]) : 0);
+        bool there = t < deep && w < width && column + u * apart < inner;
+        groups += there;
+        // The loads of a group that does not exist are those of the first one: a condition for each would make them wait.
+        p[u] = x + (there ? place.column(outer, column + u * apart) : u > 0 ? p[0] - x : 0);
 #pragma unroll
         for (int j = 0; j < V; j++) s[u][j] = Op::none();
     }
-    long long end = min(n, (part + 1) * each);
-    if (there[0])
-        for (long long i = part * each + t; i < end; i += deep * TURNS) {
-            Vector<T, V> v[TURNS][U];
+    long long i = part * each + t, end = groups > 0 ? min(n, (part + 1) * each) : 0;
+    auto take = [&](auto together) {
+        constexpr int ROWS = decltype(together)::COUNT;
+        Vector<T, V> v[ROWS][U];
 #pragma unroll
-            for (int k = 0; k < TURNS; k++)
-                if (i + k * deep < end) {
-                    long long row = place.row(i + k * deep);
+        for (int k = 0; k < ROWS; k++) {
+            long long row = place.row(i + k * deep);
 #pragma unroll
-                    for (int u = 0; u < U; u++)
-                        if (there[u]) v[k][u] = load<V>(p[u] + row);
-                }
-#pragma unroll
-            for (int k = 0; k < TURNS; k++)
-#pragma unroll
-                for (int u = 0; u < U; u++)
-                    if (i + k * deep < end && there[u])
-#pragma unroll
-                        for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
+            for (int u = 0; u < U; u++) v[k][u] = load<V>(p[u] + row);
         }
+#pragma unroll
+        for (int k = 0; k < ROWS; k++)
+#pragma unroll
+            for (int u = 0; u < U; u++)
+#pragma unroll
+                for (int j = 0; j < V; j++) Op::add(s[u][j], to<C>(v[k][u][j]), i + k * deep);
+        i += ROWS * deep;
+    };
+    while (i + (TURNS - 1) * deep < end) take(Together<TURNS>());
+    if constexpr (TURNS > 4)
+        if (i + 3 * deep < end) take(Together<4>());
+    if constexpr (TURNS > 2)
+        if (i + deep < end) take(Together<2>());
+    if constexpr (TURNS > 1)
+        if (i < end) take(Together<1>());
     auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper half, until one is left
         for (int left = deep; left > 1; left = (left + 1) / 2) {
             int half = (left + 1) / 2;
-            if (there[u] && t >= half && t < left)
+            if (u < groups && t >= half && t < left)
 #pragma unroll
                 for (int j = 0; j < V; j++) shared[j * 256 + threadIdx.x] = s[u][j];
             __syncthreads();
-            if (there[u] && t + half < left)
+            if (u < groups && t + half < left)
 #pragma unroll
                 for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
             __syncthreads();
@@ -212,31 +191,31 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll
     for (int u = 0; u < U; u++) united(u);
     if (parts > 1) {
-        State* states = static_cast<State*>(found) + outer * parts * inner;
+        State* states = static_cast<State*>(found) + outer * parts * inner + column;
 #pragma unroll
         for (int u = 0; u < U; u++)
-            if (there[u] && t == 0)
+            if (u < groups && t == 0)
 #pragma unroll
-                for (int j = 0; j < V; j++) states[part * inner + column[u] + j] = s[u][j];
+                for (int j = 0; j < V; j++) states[part * inner + u * apart + j] = s[u][j];
         if (!is_last(counters + tile, parts)) return;
 #pragma unroll
         for (int u = 0; u < U; u++) {
 #pragma unroll
             for (int j = 0; j < V; j++) s[u][j] = Op::none();
-            if (there[u])
+            if (u < groups)
                 for (int i = t; i < parts; i += deep)
 #pragma unroll
-                    for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], states[i * inner + column[u] + j]);
+                    for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], states[i * inner + u * apart + j]);
             united(u);
         }
     }
 #pragma unroll
     for (int u = 0; u < U; u++) {
-        if (!there[u] || t > 0) continue;
+        if (u >= groups || t > 0) return;
         Vector<O, V> results;
 #pragma unroll
         for (int j = 0; j < V; j++) results[j] = to<O>(Op::finish(s[u][j], scale));
-        O* to_results = y + place.result(outer, column[u]);
+        O* to_results = y + place.result(outer, column + u * apart);
         if (place.beside() == 1) {  // neighbours of `inner` are neighbours in y
             store_whole(to_results, results);
             continue;

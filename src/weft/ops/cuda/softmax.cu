@@ -72,19 +72,19 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long
 // Along n of planes of n x inner neighbours, wherever they begin: a block reads `planes` of them as they are in memory, in vectors
 // of V, and writes them in whole ones. Between, G threads have a column in shared memory, and HELD of its elements each in registers.
 template <class T, int V, int G, int HELD, bool LOG>
-__global__ void __launch_bounds__(256) staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
-    constexpr int WHOLE = 16 / sizeof(T);
+__global__ void __launch_bounds__(G < 256 ? 256 : G) staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
+    constexpr int WHOLE = 16 / sizeof(T), BLOCK = G < 256 ? 256 : G;
     extern __shared__ __align__(16) char memory[];
     T* kept = reinterpret_cast<T*>(memory);
     long long first = blockIdx.x * (long long)planes;
     int size = n * inner, there = int(min(outer - first, (long long)planes)), all = there * size;
     x += first * size, y += first * size;
 #pragma unroll 4
-    for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(kept + i, load<V>(x + i));
-    for (int i = all / V * V + threadIdx.x; i < all; i += 256) kept[i] = x[i];
+    for (int i = threadIdx.x * V; i + V <= all; i += BLOCK * V) store(kept + i, load<V>(x + i));
+    for (int i = all / V * V + threadIdx.x; i < all; i += BLOCK) kept[i] = x[i];
     __syncthreads();
     int t = threadIdx.x % G;
-    for (int r = threadIdx.x / G; r - int(threadIdx.x) / G < there * inner; r += 256 / G) {
+    for (int r = threadIdx.x / G; r - int(threadIdx.x) / G < there * inner; r += BLOCK / G) {
         int plane = inner == 1 ? r : r / inner, end = plane < there ? n : 0;
         T* column = kept + plane * size + (r - plane * inner);
         float held[HELD], most = lowest(), sum = 0;
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(256) staged(const T* x, T* y, long long outer,
     }
     __syncthreads();
 #pragma unroll 4
-    for (int i = threadIdx.x * WHOLE; i + WHOLE <= all; i += 256 * WHOLE) store_whole(y + i, load<WHOLE>(kept + i));
-    for (int i = all / WHOLE * WHOLE + threadIdx.x; i < all; i += 256) y[i] = kept[i];
+    for (int i = threadIdx.x * WHOLE; i + WHOLE <= all; i += BLOCK * WHOLE) store_whole(y + i, load<WHOLE>(kept + i));
+    for (int i = all / WHOLE * WHOLE + threadIdx.x; i < all; i += BLOCK) y[i] = kept[i];
 }
 
 // The maximum of a thread's elements and the sum of their exponentials relative to it.

@@ -15,7 +15,7 @@ from weft.ops.pointwise import ways as ways_of
 from weft.ops.reduction import plans
 from weft.ops.reduction.columns import of_columns, of_folded, of_strides
 from weft.ops.reduction.row import Row, computed, reduced_dims, result_dtype, result_shape
-from weft.ops.reduction.rows import of_rows, of_small_planes, of_vector_rows
+from weft.ops.reduction.rows import of_rows, of_small_planes
 from weft.ops.reduction.views import View, dense_rows, view_of
 
 NARROW = 128
@@ -77,9 +77,8 @@ def _of_view(
     make = functools.partial(plans.reduced, row, request, view, out, x, before)
     if view.inner == 1 and view.row_stride == 1:
         return [
-            *of_vector_rows(row, request, view, out, x, aligned, before),
             *of_small_planes(row, request, view, out, x, aligned, before),
-            *of_rows(request, view, make),
+            *of_rows(row, request, view, make),
         ]
     return [
         *of_columns(request, view, out, aligned, make),

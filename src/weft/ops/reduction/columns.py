@@ -15,12 +15,12 @@ from weft.ops.plan import Buffer, Plan, Pointer, Step
 from weft.ops.reduction import plans
 from weft.ops.reduction.model import BLOCK, ROUND, TURNS, moving, parts_of, power, seconds
 from weft.ops.reduction.row import Row
-from weft.ops.reduction.rows import SECTOR, of_rows
+from weft.ops.reduction.rows import of_rows
 from weft.ops.reduction.views import MOST_DIMS, View, Walks, kept_dims
 from weft.ops.target import Target
 
-LINE = 128
-"""Bytes of a cache line."""
+LINE, SECTOR = 128, 32
+"""Bytes of a cache line, and of the smallest access to memory."""
 LOADED = 16
 """Bytes of a row that a thread takes together, as one vector or as several narrow loads."""
 FEW = 32
@@ -70,7 +70,7 @@ def of_strides(
     if walks.along and len(reduced.sizes) == 1 and reduced.strides[0][0] == 1:
         lines = View(walks.rows, walks.n, 1, 0, 1, 0, 0)
         built = functools.partial(make, lines, out, Pointer(0), (), walks=walks)
-        return of_rows(request, lines, built)
+        return of_rows(row, request, lines, built)
     ways = _of_walks(request, walks, out, make)
     if walks.along and 1 < walks.n <= FEW < walks.rows:  # or a thread has all elements of a row
         ways += _of_walks(request, replace(walks, along=False), out, make)
@@ -158,7 +158,7 @@ def _vector(size: int, out: Buffer, n: int, aligned: int, whole: Sequence[int]) 
 def _beside(loaded: int) -> tuple[int, ...]:
     """Options for the loads of a row by a thread: one, or several narrow ones."""
     more = min(MOST_LOADS, LOADED // loaded)
-    return (1, more) if more > 1 else (1,)
+    return (1, more // 2, more) if more > 2 else (1, 2) if more == 2 else (1,)
 
 
 def _width(gpu: Target, view: View, vector: int, beside: int, size: int, least: int) -> int:
@@ -190,7 +190,7 @@ def _strided_width(gpu: Target, n: int, groups: int, along: bool) -> int:
 def _time(gpu: Target, moved: float, tiles: int, parts: int, rows: int, loaded: int) -> float:
     """Modelled seconds: each thread takes so many rows, and loads so many bytes of each."""
     rows = max(1, cdiv(rows, parts))
-    turns = plans.turns(loaded)
+    turns = plans.turns(loaded, rows)
     waiting = cdiv(rows, turns) * ROUND * cdiv(tiles * parts, 8 * gpu.sms)
     busy = moving(gpu, moved, tiles * parts, min(turns, rows) * loaded)
     return seconds(gpu, max(busy, waiting), parts > 1)

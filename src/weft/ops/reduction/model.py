@@ -11,8 +11,8 @@ BLOCK = 256
 WIDE = 1024
 TURNS, ROUND = 4, 0.8e-6
 """Loads in flight per thread, and their latency in seconds."""
-JOIN = 4e-6
-"""Seconds of the host to allocate scratch and to pass counters."""
+JOIN = 2e-6
+"""Seconds of the host to pass counters and memory for partial results."""
 START = 2e-6
 """Seconds from the start of a kernel to its first results."""
 IN_FLIGHT = 24

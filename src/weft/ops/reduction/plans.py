@@ -33,8 +33,9 @@ def reduced(
         tiles, block = cdiv(view.inner // vector, threads * beside), BLOCK
         loaded = beside * vector * request.first.itemsize
         along = str(walks is not None and walks.along).lower()
+        ahead = turns(loaded, cdiv(cdiv(view.n, parts), BLOCK // threads))
         kernel = source.kernel(
-            "reduce.cu", f"columns<{types}, {vector}, {beside}, {turns(loaded)}, {place}, {along}>"
+            "reduce.cu", f"columns<{types}, {vector}, {beside}, {ahead}, {place}, {along}>"
         )
         grid = view.outer * tiles * parts
         args = (x, Pointer(1), *shared, where, view.n, view.inner, threads, tiles, parts,
@@ -42,24 +43,12 @@ def reduced(
     return Plan((*before, Step(kernel, (grid,), (block,), args)), (out,), scratch)
 
 
-def turns(loaded: int) -> int:
-    """Rows that a thread of `columns` loads before it adds them, with so many bytes of each."""
-    return 8 if loaded <= 4 else 4 if loaded <= 16 else 2
-
-
-VECTORS = 4
-"""Vectors that a thread of `vector_rows` has in flight."""
-
-
-def vector_rows(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
-    vector: int,
-) -> Plan:  # fmt: skip
-    types = f"{_types(row, request, out)}, {vector}, {view.n}, {VECTORS}"
-    kernel = source.kernel("reduce.cu", f"vector_rows<{types}>")
-    args = (x, Pointer(1), view.outer, _scale(row, request, view.n))
-    grid = cdiv(view.outer, BLOCK * VECTORS * vector // view.n)
-    return Plan((*before, Step(kernel, (grid,), (BLOCK,), args)), (out,))
+def turns(loaded: int, rows: int) -> int:
+    """Rows that a thread of `columns` loads before it adds them, of so many bytes, and all."""
+    most = 8 if loaded <= 4 else 4 if loaded <= 16 else 2
+    while most > max(1, rows):
+        most //= 2
+    return most
 
 
 def small_planes(

@@ -14,8 +14,10 @@ from weft.ops.reduction.model import BLOCK, ROUND, TURNS, WIDE, parts_of, power,
 from weft.ops.reduction.row import Row
 from weft.ops.reduction.views import View
 
-SECTOR = 32
-"""Bytes of the smallest access to memory."""
+RAGGED = 2.0
+"""The time of short rows that are no whole vectors, relative to others."""
+LIGHT, HEAVY = 1.5e-11, 1.1e-10
+"""Seconds of an SM for an element, and for one of an operation with a larger state."""
 SMALL = 2048
 """The most bytes of a plane that a block reads through shared memory with others."""
 MEMORY = 8192
@@ -24,12 +26,14 @@ LONG = 512
 """Vectors of a row from which on a block of WIDE threads may have it."""
 
 
-def of_rows(request: Request, view: View, make: Callable[..., Plan]) -> list[Candidate]:
+def of_rows(row: Row, request: Request, view: View, make: Callable[..., Plan]) -> list[Candidate]:
     """Candidates for rows: a group of threads for each, or several blocks."""
     gpu, dtype = request.target, request.first.dtype
     moved = view.outer * view.n * dtype.itemsize
     wide = 16 // dtype.itemsize
     chunks = cdiv(view.n, wide)
+    ragged = RAGGED if view.n % wide or request.first.aligned < 16 else 1.0
+    each = view.outer * view.n * (HEAVY if row.name in plans.STATE else LIGHT)
     ways = []
     for threads in _groups(chunks):
         size = max(BLOCK, threads)
@@ -39,7 +43,9 @@ def of_rows(request: Request, view: View, make: Callable[..., Plan]) -> list[Can
         for parts in parts_of(view.outer, chunks, gpu) if threads == BLOCK else (1,):
             turns = cdiv(chunks, threads * parts * TURNS) * ROUND
             waves = cdiv(blocks * parts, gpu.threads // size)
-            time = seconds(gpu, max(read / gpu.bandwidth, turns * waves), parts > 1)
+            working = each / min(gpu.sms, blocks * parts)
+            reading = read / gpu.bandwidth * (ragged if threads <= 32 else 1)
+            time = seconds(gpu, max(reading, turns * waves, working), parts > 1)
             name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
             why = f"{blocks * parts} blocks read {moved:,} bytes"
             ways.append(Candidate(name, time, why, functools.partial(make, wide, threads, parts)))
@@ -54,26 +60,6 @@ def _groups(chunks: int) -> list[int]:
     while wanted * 4 < chunks and wanted < 32:
         wanted *= 2
     return [wanted]
-
-
-def of_vector_rows(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
-    before: tuple[Step, ...],
-) -> list[Candidate]:  # fmt: skip
-    """A candidate for rows without gaps that are a part of a vector: a thread has some of them."""
-    gpu, itemsize = request.target, request.first.itemsize
-    if view.n < 2 or view.outer_stride != view.n:
-        return []
-    vector = 16 // itemsize
-    while aligned % (vector * itemsize) or vector // view.n * out.dtype.itemsize > SECTOR:
-        vector //= 2
-    if vector % view.n:
-        return []
-    moved = view.outer * (view.n * itemsize + out.dtype.itemsize)
-    time = seconds(gpu, moved / gpu.bandwidth)
-    why = f"threads read {moved:,} bytes in vectors of {vector // view.n} rows"
-    build = functools.partial(plans.vector_rows, row, request, view, out, x, before, vector)
-    return [Candidate("rows in vectors", time, why, build)]
 
 
 def of_small_planes(
@@ -97,7 +83,7 @@ def of_small_planes(
     conflicts = max(1.0, math.gcd(size // 4, 32) / view.inner) if size % 4 == 0 else 1.0
     moved = view.outer * (size + view.inner * out.dtype.itemsize)
     elements = view.outer * view.n * view.inner
-    time = seconds(gpu, max(moved / gpu.bandwidth, 0.5e-12 * elements * conflicts))
+    time = seconds(gpu, max(moved / gpu.bandwidth, 0.35e-12 * elements * conflicts))
     why = f"{cdiv(view.outer, planes)} blocks read {moved:,} bytes through shared memory"
     build = functools.partial(
         plans.small_planes, row, request, view, out, x, before, vector, max(1, deep), planes

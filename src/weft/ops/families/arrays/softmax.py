@@ -27,8 +27,10 @@ SHORT = 8
 """The most elements of a column that a thread keeps in registers."""
 TWICE = 512
 """Vectors of a row above which it may be read twice."""
-STAGED, STAGE, MEMORY = 8192, 8192, 48 * 1024
+STAGED, STAGE, MEMORY = 32768, 8192, 96 * 1024
 """The most elements of a row in shared memory; bytes of a block's rows, wanted and at the most."""
+WIDE = 1024
+"""Threads of a block that has one such row."""
 COLUMN = 0.3e-6
 """Seconds in which a group of threads finds the maximum and the sum of a row in shared memory."""
 RAGGED = 1.3
@@ -103,7 +105,8 @@ def _staged(
     # Planes that are whole vectors together: other blocks begin behind them.
     step = 16 // math.gcd(plane, 16) if view.outer > 1 else 1
     dense = view.inner > 1 or view.stride == view.n
-    if not dense or view.n > STAGED or step * plane > MEMORY:
+    room = min(MEMORY, gpu.shared_per_block - 1024)
+    if not dense or view.n > STAGED or step * plane > room:
         return []
     vector, aligned = 16 // size, 16 if before else request.first.aligned
     while aligned % (vector * size):
@@ -111,16 +114,20 @@ def _staged(
     threads = 1
     while threads < 32 and threads * 8 < view.n:
         threads *= 2
-    threads = BLOCK if view.n > 32 * threads else threads
+    if view.n > 32 * threads:
+        threads = BLOCK if view.n <= 32 * BLOCK else WIDE
     held = next(h for h in (2, 4, 8, 12, 16, 24, 32) if h * threads >= view.n)
-    least = cdiv(BLOCK, threads * view.inner)
-    planes = min(max(STAGE // plane, least), cdiv(view.outer, 4 * gpu.sms), MEMORY // plane)
-    planes = min(cdiv(max(1, planes), step) * step, MEMORY // plane // step * step)
+    block = max(BLOCK, threads)
+    least = cdiv(block, threads * view.inner)
+    planes = min(max(STAGE // plane, least), cdiv(view.outer, 4 * gpu.sms), room // plane)
+    planes = min(cdiv(max(1, planes), step) * step, room // plane // step * step)
     moved = 2 * view.outer * plane
     # Columns of a block one after the other, and elements of a column that meet in banks.
-    turns = cdiv(planes * view.inner, BLOCK // threads) * cdiv(view.outer, planes * 8 * gpu.sms)
+    waves = cdiv(view.outer, planes * gpu.sms * (gpu.threads_per_sm // block))
+    turns = cdiv(planes * view.inner, block // threads) * waves
     meet = math.gcd(view.inner * size // 4, 32) if view.inner * size % 4 == 0 else 1
-    busy = turns * (COLUMN + held * min(meet, threads) * 4e-9)
+    loads = cdiv(planes * plane, block * vector * size * TURNS) * ROUND
+    busy = turns * (COLUMN + held * min(meet, threads) * 4e-9) + loads * waves
     time = gpu.launch + max(moved / gpu.bandwidth, busy)
     why = f"{planes} planes per block through shared memory, {threads} threads for a column"
     flags = f"{source.ctype(out.dtype)}, {vector}, {threads}, {held}, {str(log).lower()}"
@@ -129,7 +136,7 @@ def _staged(
         kernel = source.kernel("softmax.cu", f"staged<{flags}>")
         args = (x, Pointer(1), view.outer, view.n, view.inner, planes)
         grid, memory = (cdiv(view.outer, planes),), planes * plane
-        return Plan((*before, Step(kernel, grid, (BLOCK,), args, memory)), (out,))
+        return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
 
     return [Candidate("staged rows" if view.inner == 1 else "staged columns", time, why, build)]
 
