@@ -61,6 +61,7 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any, str]] = {
     "planes": ((3, 5, 4, 8), F32, F32, "dense"),
     "planes of 5 dimensions": ((2, 3, 2, 2, 4), F32, F32, "dense"),
     "odd planes": ((3, 5, 3, 3), F32, F32, "dense"),
+    "odd planes of many vectors": ((2, 3, 13, 11), F16, F16, "dense"),
     "several blocks per channel": ((2, 2, 80, 100), F32, F32, "dense"),
     "channels last": ((3, 8, 5, 5), F32, F32, "channels last"),
     "a matrix": ((37, 12), F32, F32, "dense"),

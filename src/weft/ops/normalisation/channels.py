@@ -53,6 +53,8 @@ class Channels:
     """A call on tensors of one shape: what blocks get, and copies that come first.
 
     flat     the channels are last in memory
+    ragged   planes are no whole vectors
+    plane    elements of a plane
     inputs   the addresses of inputs, by their number; None for an omitted one
     size     elements of a channel
     """
@@ -60,6 +62,8 @@ class Channels:
     request: Request
     dtype: torch.dtype
     flat: bool
+    ragged: bool
+    plane: int
     vector: int
     channels: int
     inner: int
@@ -102,13 +106,14 @@ class Channels:
     def shape(self, parts: int) -> bytes:
         """The struct Shape of the kernels."""
         each = cdiv(self.count, parts)
-        numbers = (self.channels, self.inner, self.count, self.width, parts, each)
-        return struct.pack("6i", *numbers)
+        numbers = (self.channels, self.inner, self.count, self.width, parts, each, self.plane)
+        return struct.pack("7i", *numbers)
 
     def kernel(self, file: str, name: str, *dtypes: torch.dtype, last: Sequence[str] = ()) -> Any:
         """A kernel for these tensors and further dtypes."""
         words = map(source.ctype, (self.dtype, *dtypes))
-        text = ", ".join((*words, str(self.vector), str(self.flat).lower(), *last))
+        flags = (str(flag).lower() for flag in (self.flat, self.ragged))
+        text = ", ".join((*words, str(self.vector), *flags, *last))
         return source.kernel(f"norm/{file}", f"{name}<{text}>")
 
     def step(self, kernel: Any, parts: int, *args: Any) -> Step:
@@ -168,12 +173,17 @@ def channels(request: Request, numbers: Sequence[int], outputs: Sequence[Buffer]
             aligned = min(aligned, x.aligned)
         inputs.append(pointer)
     batch, n = leader.shape[:2]
-    inner = math.prod(leader.shape[2:])
-    vector = math.gcd(n if flat else inner, max(1, aligned // leader.itemsize))
+    plane = math.prod(leader.shape[2:])
+    wide = max(1, aligned // leader.itemsize)
+    vector = math.gcd(n if flat else plane, wide)
+    # Most vectors of a longer plane are whole.
+    ragged = not flat and vector < wide and plane >= 16 * wide
+    vector = wide if ragged else vector
+    inner = cdiv(plane, vector) + 1 if ragged else plane // vector
     return Channels(
-        request, leader.dtype, flat, vector, n, 1 if flat else inner // vector,
-        batch * inner if flat else batch * (inner // vector), batch * inner, tuple(inputs),
-        tuple(outputs), tuple(before), tuple(scratch), cost,
+        request, leader.dtype, flat, ragged, plane, vector, n, 1 if flat else inner,
+        batch * (plane if flat else inner), batch * plane, tuple(inputs), tuple(outputs),
+        tuple(before), tuple(scratch), cost,
     )  # fmt: skip
 
 

@@ -5,17 +5,18 @@
 
 // The mean and the variance of each channel. The running ones move towards them, by `momentum` of the way; of
 // the variance it is the unbiased one that they move to. `found` has parts x channels moments.
-template <class T, class R, int V, bool FLAT>
+template <class T, class R, int V, bool FLAT, bool RAGGED = false>
 __device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean, R* running_var, Moments* found,
                                    int* counters, const Shape& s, float size, float momentum) {
-    Walk<V, FLAT> w(s);
+    Walk<V, FLAT, RAGGED> w(s);
+    long long apart = FLAT ? 1 : RAGGED ? s.plane : s.inner * (long long)V;  // from a channel to the next
     constexpr int K = w.K;
     float shift[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * (FLAT ? 1ll : s.inner * (long long)V), w.there);
+    for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * apart, w.there);
     Moments own[K];
     constexpr int N = AHEAD<T, V>;
-    long long at[N];
+    Spot at[N];
     while (int n = w.take(at)) {
         Vector<T, V> v[N];
         load_all(v, x, at, n);
@@ -34,14 +35,18 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
                 }
             } else {
                 float mean = 0, squares = 0;
+                int size = RAGGED ? at[i].to - at[i].from : V;
+                auto in = [&](int j) { return !RAGGED || (j >= at[i].from && j < at[i].to); };
+                float share = RAGGED ? __fdividef(1, size) : 1.0f / V;
 #pragma unroll
-                for (int j = 0; j < V; j++) mean += (f[j] - shift[0]) / V;
+                for (int j = 0; j < V; j++)
+                    if (in(j)) mean += (f[j] - shift[0]) * share;
 #pragma unroll
                 for (int j = 0; j < V; j++) {
                     float difference = f[j] - shift[0] - mean;
-                    squares += difference * difference;
+                    if (in(j)) squares += difference * difference;
                 }
-                own[0].add(V, mean, squares);
+                if (size > 0) own[0].add(size, mean, squares);
             }
         }
     }
@@ -57,13 +62,13 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 }
 
 // y = (x - mean) / sqrt(var + eps) * w + b for each channel.
-template <class T, class S, class W, int V, bool FLAT>
+template <class T, class S, class W, int V, bool FLAT, bool RAGGED = false>
 __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y, const Shape& s,
                              float eps) {
-    Walk<V, FLAT> walk(s);
+    Walk<V, FLAT, RAGGED> walk(s);
     Affine<walk.K> a(walk.channel, walk.there, mean, var, w, b, eps);
     constexpr int N = AHEAD<T, V>;
-    long long at[N];
+    Spot at[N];
     while (int n = walk.take(at)) {
         Vector<T, V> v[N];
         load_all(v, x, at, n);
@@ -76,7 +81,7 @@ __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w
                 int k = FLAT ? j : 0;
                 f[j] = fmaf((f[j] - a.mean[k]) * a.scale[k], a.w[k], a.b[k]);
             }
-            store(y + at[i], pack<T>(f));
+            store_part(y, at[i], pack<T>(f));
         }
     }
 }

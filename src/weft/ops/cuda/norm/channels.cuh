@@ -1,4 +1,5 @@
-// Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel].
+// Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel]. RAGGED: the planes of `inner` elements
+// are no whole vectors; their first and last ones may reach out of the plane.
 #pragma once
 #include "../last.cuh"
 #include "../vector.cuh"
@@ -8,22 +9,30 @@
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each, and `each` rows.
 struct Shape {
     int channels;
-    int inner;  // vectors from a channel to its next; FLAT: 1
+    int inner;  // vectors from a channel to its next; FLAT: 1; RAGGED: of a plane, at the most
     int count;  // vectors of a channel; FLAT: rows
     int width;  // a power of two; without FLAT: 1
     int parts, each;
+    int plane;  // RAGGED: elements
+};
+
+// Where a vector is, and which of its elements are in its plane.
+struct Spot {
+    long long at;
+    int from, to;
 };
 
 // The vectors of a thread, some at a time, so that their loads are under way together:
 //   while (int n = walk.take(at)) the first n of `at` are their places
-template <int V, bool FLAT>
+template <int V, bool FLAT, bool RAGGED = false>
 struct Walk {
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
     int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
+    int elements;
     long long channels;
     bool there;
 
-    __device__ explicit Walk(const Shape& s) : inner(s.inner), channels(s.channels) {
+    __device__ explicit Walk(const Shape& s) : inner(s.inner), elements(s.plane), channels(s.channels) {
         int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
         // Blocks that run at the same time have neighbouring channels.
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
@@ -37,12 +46,18 @@ struct Walk {
         }
     }
     template <int N>
-    __device__ int take(long long (&at)[N]) {
+    __device__ int take(Spot (&at)[N]) {
         int n = 0;
 #pragma unroll
         for (int k = 0; k < N; k++) {
             if (i >= end) continue;
-            at[k] = FLAT ? i * channels + channel : ((plane * channels + channel) * inner + place) * V;
+            if constexpr (RAGGED) {
+                long long start = (plane * channels + channel) * elements;
+                int before = int(start % V) - place * V;  // elements of the plane before the vector are negative
+                at[k] = {start - before, max(before, 0), min(before + elements, V)};
+            } else {
+                at[k] = {FLAT ? i * channels + channel : ((plane * channels + channel) * inner + place) * V, 0, V};
+            }
             i += deep, n++;
             if (!FLAT) {
                 plane += planes, place += places;
@@ -85,12 +100,31 @@ struct Walk {
 template <class T, int V>
 constexpr int AHEAD = V * sizeof(T) <= 4 ? 8 : 4;
 
-// Loads the first n vectors at some places.
+// Loads the first n vectors at some places; elements outside of their plane are 0.
 template <int V, int N, class T>
-__device__ void load_all(Vector<T, V> (&v)[N], const T* x, const long long (&at)[N], int n) {
+__device__ void load_all(Vector<T, V> (&v)[N], const T* x, const Spot (&at)[N], int n) {
 #pragma unroll
-    for (int k = 0; k < N; k++)
-        if (k < n) v[k] = load<V>(x + at[k]);
+    for (int k = 0; k < N; k++) {
+        if (k >= n) continue;
+        if (at[k].from == 0 && at[k].to == V) {
+            v[k] = load<V>(x + at[k].at);
+        } else {
+#pragma unroll
+            for (int j = 0; j < V; j++) v[k][j] = j >= at[k].from && j < at[k].to ? x[at[k].at + j] : to<T>(0.0f);
+        }
+    }
+}
+
+// Stores those elements of a vector that are in its plane.
+template <int V, class T>
+__device__ void store_part(T* y, const Spot& at, const Vector<T, V>& v) {
+    if (at.from == 0 && at.to == V) {
+        store(y + at.at, v);
+    } else {
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            if (j >= at.from && j < at.to) y[at.at + j] = v[j];
+    }
 }
 
 // The parameters of a thread's channels.

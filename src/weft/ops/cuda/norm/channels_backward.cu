@@ -10,15 +10,15 @@ struct Sums {
 };
 
 // sums[channel] in float, and dw and db in the dtype of the weights where they are not null.
-template <class T, class S, class W, int V, bool FLAT>
+template <class T, class S, class W, int V, bool FLAT, bool RAGGED>
 __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw,
                                             W* db, Sums* found, int* counters, Shape s, float eps) {
-    Walk<V, FLAT> w(s);
+    Walk<V, FLAT, RAGGED> w(s);
     constexpr int K = w.K;
     Affine<K> a(w.channel, w.there, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
     constexpr int N = AHEAD<T, V>;
-    long long at[N];
+    Spot at[N];
     while (int n = w.take(at)) {
         Vector<T, V> g[N], v[N];
         load_all(g, dy, at, n);
@@ -46,10 +46,10 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
 }
 
 // dx; BATCH: mean and var are those of x.
-template <class T, class S, class W, int V, bool FLAT, bool BATCH>
+template <class T, class S, class W, int V, bool FLAT, bool RAGGED, bool BATCH>
 __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w,
                                                 const Sums* sums, T* dx, Shape s, float size, float eps) {
-    Walk<V, FLAT> walk(s);
+    Walk<V, FLAT, RAGGED> walk(s);
     constexpr int K = walk.K;
     Affine<K> a(walk.channel, walk.there, mean, var, w, (const W*)nullptr, eps);
     float db[K], dw[K];
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
         db[k] = all.db / size, dw[k] = all.dw / size * a.scale[k];
     }
     constexpr int N = AHEAD<T, V> / 2;
-    long long at[N];
+    Spot at[N];
     while (int n = walk.take(at)) {
         Vector<T, V> g[N], v[N];
         load_all(g, dy, at, n);
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
                 if constexpr (BATCH) fg[j] -= db[k] + (fv[j] - a.mean[k]) * dw[k];
                 fg[j] *= a.w[k] * a.scale[k];
             }
-            store(dx + at[i], pack<T>(fg));
+            store_part(dx, at[i], pack<T>(fg));
         }
     }
 }
