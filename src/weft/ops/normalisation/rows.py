@@ -79,12 +79,13 @@ def _word(value: object) -> str:
 
 def job(
     request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
-    outputs: Sequence[Buffer], inner: int = 0, groups: int = 1, *, gaps: bool = False,
+    outputs: Sequence[Buffer], inner: int = 0, groups: int = 1, *, forward: bool = False,
 ) -> Job:  # fmt: skip
     """The job of a request whose inputs `rows` are tensors of rows of n elements.
 
-    What is not contiguous is copied first; with `gaps`, the first of `rows` may have them between
-    its rows, and the kernels read it by Job.stride. `inner` and `groups`: see Job.
+    What is not contiguous is copied first. The kernels of the forward pass read a first tensor
+    with gaps between its rows (Job.stride), and vectors with elements of several weights. `inner`
+    and `groups`: see Job.
     """
     inputs: list[Pointer | None] = []
     before: list[Step] = []
@@ -93,7 +94,7 @@ def job(
     for number, x in enumerate(request.inputs):
         pointer = None if x is None else Pointer(number)
         if x is not None and not x.contiguous:
-            step = _gap(x, n) if gaps and number == rows[0] else None
+            step = _gap(x, n) if forward and number == rows[0] else None
             if step is not None:
                 stride = step
             else:
@@ -114,10 +115,11 @@ def job(
     vector = max(1, aligned // size)
     if stride != n:  # rows with gaps begin where vectors do, or are read one by one
         vector = math.gcd(vector, stride, n)
-    elif inner:  # one weight for a vector
-        vector, even = math.gcd(vector, inner), True
+    elif inner and not forward:  # one weight for a vector
+        vector = math.gcd(vector, inner)
     elif n % vector and n < 4 * vector:  # most vectors would cross the end of the row
         vector = math.gcd(vector, n)
+    even = inner % vector == 0 if inner else even
     weight = next((w.dtype for w in map(request.inputs.__getitem__, weights) if w), first.dtype)
     return Job(
         request, first.dtype, weight, first.numel // n, n, stride, vector,

@@ -31,13 +31,21 @@ __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     return v;
 }
 
-// V times the weight of a channel: of element `at` of a row of n, in which `inner` neighbours share one; the weights of
-// `groups` rows follow each other.
-template <int V, class W>
-__device__ Vector<W, V> channel_weight(const W* w, long long row, int at, int n, int inner, int groups, float missing) {
-    W one = w && at < n ? w[int(row % groups) * (n / inner) + at / inner] : to<W>(missing);
-    Vector<W, V> v;
+// The weights of V elements from `at` on of a row of n, in which `inner` neighbours have one channel; those of `groups` rows
+// follow each other. In rows that are not RAGGED, vectors have one channel.
+template <int V, bool RAGGED, class W>
+__device__ Vector<W, V> channel_weights(const W* w, long long row, int at, int n, int inner, int groups, float missing) {
+    int channel = max(at, 0) / inner, next = (channel + 1) * inner;
+    const W* own = w + int(row % groups) * (n / inner);
+    Vector<W, V> v = filled<V>(to<W>(missing));
+    if constexpr (!RAGGED) {
+        if (w && at < n) v = broadcast<V>(own + channel);
+    } else if (w) {
 #pragma unroll
-    for (int j = 0; j < V; j++) v[j] = one;
+        for (int j = 0; j < V; j++) {
+            if (at + j == next) channel++, next += inner;
+            if (at + j >= 0 && at + j < n) v[j] = own[channel];
+        }
+    }
     return v;
 }

@@ -65,7 +65,8 @@ __global__ void __launch_bounds__(256)
         Vector<T, V> v = r.get(from, c, 0);
         Vector<W, V> vw, vb;
         if constexpr (CHANNELS)
-            vw = channel_weight<V>(w, row, at, n, inner, groups, 1), vb = channel_weight<V>(b, row, at, n, inner, groups, 0);
+            vw = channel_weights<V, RAGGED>(w, row, at, n, inner, groups, 1),
+            vb = channel_weights<V, RAGGED>(b, row, at, n, inner, groups, 0);
         else
             vw = weights<V, RAGGED>(w, at, n, 1), vb = weights<V, RAGGED>(b, at, n, 0);
         r.put(y + row * n, c, results(v, shift, all.mean, scale, vw, vb));

@@ -173,7 +173,8 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             if constexpr (KEEP)
                 vw = kept_w[k], vb = kept_b[k];
             else if constexpr (CHANNELS)
-                vw = channel_weight<V>(w, row, at, r.n, inner, groups, 1), vb = channel_weight<V>(b, row, at, r.n, inner, groups, 0);
+                vw = channel_weights<V, RAGGED>(w, row, at, r.n, inner, groups, 1),
+                vb = channel_weights<V, RAGGED>(b, row, at, r.n, inner, groups, 0);
             else
                 vw = weights<V, RAGGED>(w, at, r.n, 1), vb = weights<V, RAGGED>(b, at, r.n, 0);
             r.put(y + row * n, k * G + t, results(v, shift, middle, scale, vw, vb));

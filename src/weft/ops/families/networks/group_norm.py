@@ -12,6 +12,7 @@ from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import library, source
 from weft.ops.choose import Candidate, Request
+from weft.ops.families.networks.layer_norm_backward import gradients_of_rows
 from weft.ops.function import Definition
 from weft.ops.normalisation.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.normalisation.forward import Kind, candidates
@@ -39,7 +40,7 @@ def _job(request: Request, x: Layout, rows: Any, weights: Any, outputs: Any) -> 
     inner = math.prod(x.shape[2:])
     n = x.shape[1] // groups * inner
     forward = len(rows) == 1
-    return job(request, n, rows, weights, outputs, inner, groups, gaps=forward)
+    return job(request, n, rows, weights, outputs, inner, groups, forward=forward)
 
 
 def _forward(saved: bool, request: Request) -> list[Candidate]:
@@ -61,6 +62,10 @@ def _backward(request: Request) -> list[Candidate]:
     outputs = (Buffer(x.shape, x.dtype), sums, sums)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    groups, inner = request.options["num_groups"], math.prod(x.shape[2:])
+    if (weight is None and not wanted) or (groups == 1 and inner == 1):  # as layer_norm's
+        n = x.shape[1] // groups * inner
+        return gradients_of_rows(True, job(request, n, (0, 1), (2,), outputs))
     made = _job(request, x, (0, 1), (2,), outputs)
     gpu = request.target
     moved = x.numel * x.itemsize

@@ -39,7 +39,7 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
         zeros = [b._replace(zeroed=True) for b in outputs]
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(zeros)))]
     rows, weights = range(kind.tensors), range(kind.tensors, len(request.inputs))
-    made = job(request, n, rows, weights, outputs, gaps=True)
+    made = job(request, n, rows, weights, outputs, forward=True)
     return candidates(kind, saved, made)
 
 

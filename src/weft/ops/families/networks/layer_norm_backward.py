@@ -31,12 +31,17 @@ def _candidates(centred: bool, request: Request) -> list[Candidate]:
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
     rows = (0, 1) if dtotal is None else (0, 1, len(request.inputs) - 1)
-    made = job(request, n, rows, (2,), outputs)
-    gpu = request.target
-    moved = (1 + len(rows)) * x.numel * x.itemsize
+    return gradients_of_rows(centred, job(request, n, rows, (2,), outputs))
+
+
+def gradients_of_rows(centred: bool, made: Job) -> list[Candidate]:
+    """Candidates of a job whose inputs are dy, x, the weight, statistics and maybe dtotal."""
+    gpu, (added, wanted) = made.request.target, _flags(centred, made)
+    size = made.count * made.n * made.dtype.itemsize
+    moved = (3 + added) * size
     finish = gpu.launch if wanted else 0
     parts = parts_of(made)
-    again = 2 * x.numel * x.itemsize * (0.2 if moved < gpu.l2 else 1)
+    again = 2 * size * (0.2 if moved < gpu.l2 else 1)
     time = 2 * gpu.launch + finish + (moved + again) / gpu.bandwidth
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, centred, made, parts)
@@ -64,18 +69,19 @@ def _threads(chunks: int) -> int:
 
 def _addresses(centred: bool, made: Job) -> tuple[Any, ...]:
     """The arguments: dy, x, w, mean and rstd, the gradient of the sum, dx."""
-    dy, x, w, *statistics, dtotal = made.inputs
-    mean, rstd = statistics if centred else (None, *statistics)
-    return dy, x, w, mean, rstd, dtotal, made.output(0)
+    dy, x, w, *rest = made.inputs
+    mean, rstd, *dtotal = rest if centred else (None, *rest)
+    return dy, x, w, mean, rstd, dtotal[0] if dtotal else None, made.output(0)
 
 
-def _flags(made: Job) -> tuple[bool, bool]:
+def _flags(centred: bool, made: Job) -> tuple[bool, bool]:
     """(a gradient is added, gradients of weights are wanted)."""
-    return made.inputs[-1] is not None, bool(made.request.options["weights"])
+    added = made.inputs[4 + centred :]
+    return bool(added) and added[0] is not None, bool(made.request.options["weights"])
 
 
 def _rows(centred: bool, made: Job, way: Way) -> Plan:
-    added, wanted = _flags(made)
+    added, wanted = _flags(centred, made)
     kernel = made.kernel("rows_backward.cu", "rows", way.threads, way.held, centred, added, wanted)
     args = (*_addresses(centred, made), made.extra(0) if wanted else None, made.count, made.n)
     memory = 8 * way.rows * made.n if wanted and way.rows > 1 else 0
@@ -84,7 +90,7 @@ def _rows(centred: bool, made: Job, way: Way) -> Plan:
 
 
 def _long(centred: bool, made: Job, parts: int) -> Plan:
-    added, wanted = _flags(made)
+    added, wanted = _flags(centred, made)
     dy, x, w, mean, rstd, dtotal, dx = _addresses(centred, made)
     name = "rows_backward.cu"
     first = made.kernel(name, "parts_of_rows", centred)
@@ -109,7 +115,7 @@ def _summed(
     centred: bool, made: Job, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
 ) -> Plan:
     """Adds the sum of gradients of weights over `blocks` blocks."""
-    if not _flags(made)[1]:
+    if not _flags(centred, made)[1]:
         return made.plan(*steps, scratch=scratch)
     tiles = cdiv(made.n, 32)
     kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
