@@ -141,10 +141,10 @@ def linked(
         served = [folder / file_name(part) for part in parts]
         for path, data in zip(served, runtime_library(toolkit, parts), strict=True):
             path.write_bytes(data)
-        text = stubs.source(called, served, () if main else parts)
-        (folder / "stubs.cpp").write_text(text)
-        out = folder / "out.so"
-        link = [*SHARED, *flags, *map(str, objects), str(folder / "stubs.cpp")]
+        out, link = folder / "out.so", [*SHARED, *flags, *map(str, objects)]
+        if text := stubs.source(called, served, () if main else parts):
+            (folder / "stubs.cpp").write_text(text)
+            link.append(str(folder / "stubs.cpp"))
         # -z defs: an undefined symbol of a program is an error now, not at the first call. A
         # library loads the runtime library itself (start.cpp).
         link += [*map(str, served), "-Xlinker", "-z,defs"] if main else [str(_START)]

@@ -79,7 +79,7 @@ def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
     unit, out = folder / "unit.cpp", folder / file_name(part)
     unit.write_text("".join(f'#include "{path}"\n' for path in library_parts.sources(part)))
     if part == CORE:
-        (folder / "names.inc").write_text(_error_names(toolkit, folder))
+        (folder / "names.inc").write_text(_error_names(toolkit))
     options = ["-std=c++17", *(_CORE_FLAGS if part == CORE else _FLAGS), "-fvisibility=hidden"]
     options += ["-I", str(folder), "-I", toolkit.include, "-idirafter", str(LIBRARIES)]
     # A Python process may have loaded NVIDIA's libcudart, whose functions have the same names.
@@ -97,10 +97,7 @@ def _empty(toolkit: Toolkit, path: Path) -> str:
     return str(path)
 
 
-def _error_names(toolkit: Toolkit, folder: Path) -> str:
+def _error_names(toolkit: Toolkit) -> str:
     """A row for each value of cudaError_t, as this toolkit has them."""
-    unit = folder / "errors.cpp"
-    unit.write_text("#include <cuda_runtime_api.h>\n")
-    command = [toolkit.host, "-E", "-I", toolkit.include, str(unit)]
-    text = toolkit.call(command, what="read cuda_runtime_api.h")
+    text = (Path(toolkit.include) / "driver_types.h").read_text()
     return "".join(f'{{{number}, "{name}"}},\n' for name, number in _ERROR_NAMES.findall(text))

@@ -75,7 +75,7 @@ class Called:
 
 
 def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str:
-    """C++ for the CUDA functions that objects call and do not define.
+    """C++ for the CUDA functions that objects call and do not define; "" where there are none.
 
     library  the parts of the runtime library that serve them
     parts    their names, for a library that loads them itself; none for a program
@@ -87,9 +87,10 @@ def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str
         )
     served = _symbols(["--dynamic", "--defined-only", *map(str, library)])
     missing = sorted(called.undefined - served)
-    text = _HEAD + "".join(filter(None, map(_definition, missing)))
+    definitions = "".join(filter(None, map(_definition, missing)))
+    text = _HEAD + definitions
     if not parts:
-        return text
+        return text if definitions else ""
     forwarded = [name for name in sorted(served) if name in called.undefined or name in text]
     return text + _forwarding(forwarded or ["weft_unserved"], parts)
 
