@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from weft import cache
 from weft.errors import CompileError, expect
-from weft.source import diagnose, from_nvcc, headers, nvrtc, remarks, scan, signature
+from weft.source import diagnose, from_nvcc, headers, nvrtc, precompiled, remarks, scan, signature
 from weft.values import Parameter, Ptx
 
 Define = str | int | float | bool | None
@@ -193,6 +193,13 @@ class _Unit:
         folders = [f"-I{folder}" for folder in (*self.folders, *headers.folders())]
         return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
 
+    def compile(self, source: str, expressions: Sequence[str]) -> nvrtc.Compiled:
+        """Compiles the main file with `source` for its text."""
+        name, options = self.files[0].name, self.options
+        if not self.complete:  # a header may have changed meanwhile
+            return nvrtc.compile(source, name, options, expressions)
+        return precompiled.compile(source, name, options, expressions, self.files[1:])
+
     def stored(self, kind: str) -> bytes | None:
         """The cached output of the unit; None if not all of its files are known."""
         return cache.get(kind, self.key) if self.complete else None
@@ -319,16 +326,15 @@ def _by_nvcc(unit: _Unit, arch: str, refused: CompileError) -> Ptx:
 
 
 def _by_nvrtc(unit: _Unit, arch: str) -> Ptx:
-    files, flags, expressions = unit.files, unit.options, unit.expressions
-    main = files[0]
+    files, main = unit.files, unit.files[0]
     written = [kernel for file in files for kernel in scan.kernels(file.text)]
     guessed = list(dict.fromkeys(kernel.name for kernel in written if kernel.extern_c))
-    first = _probed(main, flags, expressions, guessed)
+    first = _probed(unit, guessed)
     # Macros and conditionals can hide kernels from the scan, or show it kernels that do not exist.
     names = [n for n in signature.entry_names(first.ptx) if not n.startswith("_Z")]
     # A second compile is needed only if the scan missed a kernel.
     complete = first.probes.keys() >= set(names)
-    result = first if complete else _probed(main, flags, expressions, names)
+    result = first if complete else _probed(unit, names)
     text = _with_known_names(result.ptx, files)
     return Ptx(
         text=text,
@@ -341,19 +347,18 @@ def _by_nvrtc(unit: _Unit, arch: str) -> Ptx:
     )
 
 
-def _probed(
-    main: scan.File, flags: Sequence[str], expressions: Sequence[str], kernels: Sequence[str]
-) -> _Probed:
+def _probed(unit: _Unit, kernels: Sequence[str]) -> _Probed:
     """Compiles with a signature probe per kernel, or without probes if NVRTC rejects them."""
+    main, expressions = unit.files[0], unit.expressions
     probes = {kernel: signature.probe(kernel) for kernel in kernels}
     source = main.text + (signature.PROBE_SOURCE if probes else "")
     try:
-        result = nvrtc.compile(source, main.name, flags, [*expressions, *probes.values()])
+        result = unit.compile(source, [*expressions, *probes.values()])
     except nvrtc.Refused as refusal:
         # Retry without probes first: they may be what NVRTC rejects.
         if not probes:
             raise diagnose.error(str(refusal), main.name, main.text) from None
-        return _probed(main, flags, expressions, ())
+        return _probed(unit, ())
     mangled = {kernel: result.lowered[probe] for kernel, probe in probes.items()}
     asked = {expression: result.lowered[expression] for expression in expressions}
     return _Probed(signature.without_probes(result.ptx), asked, mangled, result.log)

@@ -91,6 +91,11 @@ def version() -> str:
     return f"{major.value}.{minor.value}"
 
 
+def reserve_for_headers(size: int) -> None:
+    """Sets the bytes of memory for precompiled headers, before any are used."""
+    _check(_library().nvrtcSetPCHHeapSize(size))
+
+
 class _Running:
     """Compilations that run now. A thread that forks waits for them.
 
@@ -131,6 +136,7 @@ _FUNCTIONS: dict[str, list[type]] = {
     "nvrtcDestroyProgram": [_OUT],
     "nvrtcAddNameExpression": [_PROGRAM, c_char_p],
     "nvrtcCompileProgram": [_PROGRAM, c_int, POINTER(c_char_p)],
+    "nvrtcSetPCHHeapSize": [c_size_t],
     "nvrtcGetLoweredName": [_PROGRAM, c_char_p, POINTER(c_char_p)],
     **{f"nvrtcGet{x}Size": [_PROGRAM, POINTER(c_size_t)] for x in _OUTPUTS},
     **{f"nvrtcGet{x}": [_PROGRAM, c_char_p] for x in _OUTPUTS},

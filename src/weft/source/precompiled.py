@@ -1,0 +1,150 @@
+"""Precompiled headers: a process that compiles many sources with the same headers reads them once.
+
+NVRTC writes what it has read of the headers at the start of a source to a file, which only the same
+process can use. To write it takes up to a quarter longer than to compile as usual. So the first
+source is compiled as usual, the second one writes the file, and later ones use it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft import cache
+from weft.source import nvrtc, remarks
+from weft.source.scan import File, without_comments
+
+MOST_BYTES = 1 << 29
+"""Of all files: those that were used longest ago are removed. CUB's headers take 300 MB."""
+
+
+@dataclass(slots=True, eq=False)
+class _Headers:
+    """Headers that sources begin with, and the folder of their file.
+
+    refused  NVRTC cannot write the file, or cannot use it
+    """
+
+    seen: bool = False
+    writing: bool = False
+    ready: bool = False
+    refused: bool = False
+    folder: str = ""
+
+
+_known: OrderedDict[str, _Headers] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compile(
+    source: str, name: str, options: Sequence[str], expressions: Sequence[str], own: Sequence[File]
+) -> nvrtc.Compiled:
+    """Compiles as `nvrtc.compile`, with precompiled headers where that saves time.
+
+    own  all headers that are not NVIDIA's
+    """
+    contents = [(file.name, file.text) for file in own]
+    key = cache.key(os.getpid(), _preamble(source), name, list(options), contents)
+    headers, precompiled = _begin(key)
+    if precompiled:
+        further = ["--pch", f"--pch-dir={headers.folder}"]
+        further += ["--pch-messages=false", "--pch-verbose=false"]
+        made = _attempt(headers, source, name, [*options, *further], expressions)
+        if made is not None:
+            return made
+    made = nvrtc.compile(source, name, options, expressions)  # raises what is wrong, as usual
+    # A warning of a header would not be repeated where the file is used.
+    if precompiled or remarks.read(made.log, own):
+        headers.ready, headers.refused = False, True
+        shutil.rmtree(headers.folder or os.devnull, ignore_errors=True)
+    headers.seen = True
+    return made
+
+
+def _preamble(source: str) -> str:
+    """The directives before the first other line."""
+    lines, continued = [], False
+    for line in without_comments(source).split("\n"):
+        if line.strip() and not continued and not line.lstrip().startswith("#"):
+            break
+        continued = line.endswith("\\")
+        lines.append(line)
+    return "\n".join(lines).rstrip()
+
+
+def _begin(key: str) -> tuple[_Headers, bool]:
+    """The headers, and whether the file is there or this thread is to write it."""
+    with _lock:
+        headers = _known.setdefault(key, _Headers())
+        _known.move_to_end(key)
+        if headers.seen and not (headers.ready or headers.refused or headers.writing):
+            headers.folder = tempfile.mkdtemp(dir=_root(os.getpid()))
+            headers.writing = True
+            return headers, True
+        return headers, headers.ready
+
+
+def _attempt(
+    headers: _Headers, source: str, name: str, options: Sequence[str], expressions: Sequence[str]
+) -> nvrtc.Compiled | None:
+    """Writes or uses the file; None where that fails, or something is wrong with the source."""
+    try:
+        made = nvrtc.compile(source, name, options, expressions)
+    except nvrtc.Refused:
+        return None
+    finally:
+        headers.writing = False
+    # NVRTC warns where its memory does not suffice. It writes a second file where it takes other
+    # lines for the headers than weft.
+    if "precompiled header" in made.log or _files(headers.folder) != 1:
+        return None
+    with _lock:
+        headers.ready = True
+        _make_room()
+    return made
+
+
+def _files(folder: str) -> int:
+    return len(os.listdir(folder)) if os.path.isdir(folder) else 0
+
+
+def _make_room() -> None:
+    ready = [(key, x) for key, x in _known.items() if x.ready]
+    sizes = {key: sum(e.stat().st_size for e in os.scandir(x.folder)) for key, x in ready}
+    total = sum(sizes.values())
+    for key, headers in ready[:-1]:
+        if total > MOST_BYTES:
+            total -= sizes[key]
+            del _known[key]
+            shutil.rmtree(headers.folder, ignore_errors=True)
+
+
+@functools.cache
+def _root(process: int) -> str:
+    """The folder of a process: a fork has another one."""
+    nvrtc.reserve_for_headers(MOST_BYTES)
+    folder = tempfile.mkdtemp(prefix="weft-headers-")
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def _new_lock() -> None:
+    """In a child of `fork`: the thread that held the lock may be one of its parent."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
