@@ -103,7 +103,9 @@ def _flags() -> list[str]:
     includes = [TORCH / "include", TORCH / "include/torch/csrc/api/include"]
     system = [*map(str, includes), sysconfig.get_path("include")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
-    return ["-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", abi,
+    return ["-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden",
+            # Otherwise torch includes the headers of all its ops, which takes half of the time.
+            "-DAT_PER_OPERATOR_HEADERS", abi,
             *(part for folder in system for part in ("-isystem", folder))]  # fmt: skip
 
 

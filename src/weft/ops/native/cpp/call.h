@@ -1,6 +1,5 @@
 // Calls of ops from Python: by a plan, which the arguments are looked up for, or by a recipe.
 #pragma once
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/Generator.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -153,19 +152,6 @@ struct Calls {  // the plans of one op
     return true;
   }
 };
-
-// Whether nothing of torch has to see the op. Modes, transforms, autocast and tracers change the
-// dispatch keys of the thread; inference mode does as well, and is no hindrance.
-bool is_plain() {
-  auto keys = c10::impl::tls_local_dispatch_key_set();
-  bool is_normal = keys.included_ == c10::default_included_set &&
-      keys.excluded_ == c10::default_excluded_set;
-  bool is_inference =
-      keys.included_ == c10::default_included_set.remove(c10::DispatchKey::ADInplaceOrView) &&
-      keys.excluded_ == (c10::default_excluded_set | c10::autograd_dispatch_keyset);
-  return (is_normal || is_inference) && at::impl::PythonTorchFunctionTLS::stack_len() == 0 &&
-      !at::hasCallbacks();
-}
 
 PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   HANDLE_TH_ERRORS

@@ -6,8 +6,8 @@
 // function of the recipe, which may then teach the recipe a program.
 //
 // Compiled at run time against the headers of the installed torch; see build.py.
-#include <ATen/Context.h>
-#include <ATen/ScalarOps.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/scalar_tensor_ops.h>
 #include <torch/csrc/Generator.h>
 
 #include <map>
@@ -79,7 +79,8 @@ std::unique_ptr<Step> function(const py::tuple& row) {
 Tensor number(py::handle value) {
   c10::Scalar scalar = PyFloat_Check(value.ptr()) ? c10::Scalar(value.cast<double>())
                                                   : c10::Scalar(value.cast<int64_t>());
-  Tensor made = c10::scalar_to_tensor(scalar);
+  auto dtype = PyFloat_Check(value.ptr()) ? at::kDouble : at::kLong;
+  Tensor made = at::_ops::scalar_tensor::call(scalar, dtype, {}, c10::Device(c10::kCPU), {});
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
   return made;
 }

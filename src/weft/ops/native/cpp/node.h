@@ -1,13 +1,11 @@
 // Recipes of recorded calls, and the autograd nodes that they make.
 #pragma once
-#include <ATen/autocast_mode.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <mutex>
 
+#include "modes.h"
 #include "steps.h"
 
 namespace {
@@ -101,7 +99,8 @@ struct OpNode : Node {
       for (const SavedVariable& each : saved) slots.push_back(each.unpack(getptr()));
     }
     for (Tensor& gradient : gradients) slots.push_back(std::move(gradient));
-    if (observed()) return by_formula(slots);
+    // Gradients of the gradients need a formula.
+    if (at::GradMode::is_enabled() || !is_plain()) return by_formula(slots);
     std::shared_ptr<const Program> program = recipe->find(slots);
     if (program == nullptr) return by_formula(slots);
     program->run(slots, words);
@@ -111,14 +110,6 @@ struct OpNode : Node {
       if (number >= 0 && task_should_compute_output(i)) results[i] = slots[number];
     }
     return results;
-  }
-
-  // Whether gradients of the gradients are wanted, or something of torch must see the ops.
-  static bool observed() {
-    return at::GradMode::is_enabled() || c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-        at::hasCallbacks() || at::autocast::is_autocast_enabled(at::kCUDA) ||
-        at::autocast::is_autocast_enabled(at::kCPU) ||
-        c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
   }
 
   variable_list by_formula(const Slots& slots) {
