@@ -200,4 +200,5 @@ def test_kernels_share_code_with_those_of_other_processes(
         weft.cuda(KERNEL.format(n=n)).shares[1, 32](x)
         results.append(x)
         assert x.tolist() == [i * n + 2.0 for i in range(32)]
-    assert len(made) <= 2 and (len(made) == 1 or made[1] < made[0] / 2)
+    # The first kernel makes helpers, and outlined instructions.
+    assert len(made) <= 3 and sum(made[2:]) < sum(made[:2]) / 2

@@ -13,9 +13,10 @@ touched: full code of the same IR can go on with what a draft has begun.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.ir.shared_functions import NAME, OWN, Shared, declaration, parts
+from weft.ir.shared_functions import NAME, OWN, Parts, Shared, declaration, parts
 
 _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
 _PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")
@@ -53,18 +54,29 @@ class Outlined:
     """Constants and declarations that `shared` refers to."""
 
 
-def outline(text: str) -> Outlined:
-    """The module in two parts; raises Unsupported."""
+def outline(text: str, early: Callable[[Outlined], None] | None = None) -> Outlined:
+    """The module in two parts; raises Unsupported.
+
+    early  is given the functions of the module that kernels share, before the rest is outlined
+    """
     module = parts(text)
     shared = Shared(module)
+    for name in module.functions:
+        shared.renamed(f"@{name}")
+    if early is not None and shared.functions:
+        early(_outlined(module, shared, []))
     kernel = [_Outliner(module.functions[n], shared).text() for n in OWN if n in module.functions]
+    return _outlined(module, shared, kernel)
+
+
+def _outlined(module: Parts, shared: Shared, kernel: list[str]) -> Outlined:
     tail = "\n".join([*module.declarations.values(), *module.footer])
     constants = "\n".join(module.constants.values())
     inlined = "\n".join(shared.inlined.values())
     declared = "\n".join(map(declaration, shared.functions.values()))
     return Outlined(
         "\n".join([constants, *kernel, inlined, declared, tail]),
-        shared.functions,
+        dict(shared.functions),
         "\n".join([constants, inlined, tail]),
     )
 

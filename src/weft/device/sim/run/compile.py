@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import queue
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from weft.device import jit, version
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
-from weft.ir.outline import Unsupported, outline
+from weft.ir.outline import Outlined, Unsupported, outline
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
@@ -153,20 +154,23 @@ def compile_full(text: str) -> Made:
 
 def compile_draft(text: str) -> Made:
     """A draft, at the same time as the code that it shares with others and that is not there."""
-    try:
-        outlined = outline(text)
-    except Unsupported:  # the whole module is compiled
-        return _draft(text)
     shared: dict[str, jit.Library] = {}
+    wanted: queue.SimpleQueue[Outlined | None] = queue.SimpleQueue()
 
     def provide() -> int:
-        shared.update(shared_code.provide(outlined))
+        while (outlined := wanted.get()) is not None:
+            shared.update(shared_code.provide(outlined))
         return len(shared)
 
     tasks = ThreadTasks([provide])
     try:
+        outlined = outline(text, wanted.put)
+        wanted.put(outlined)
         made = _draft(outlined.kernel)
+    except Unsupported:
+        return _draft(text)  # the whole module
     finally:
+        wanted.put(None)
         tasks.wait()  # LLVM must not be working when the process ends
     tasks.results()
     return replace(made, shared=shared)

@@ -1,9 +1,10 @@
 """Machine code of functions that the drafts of many kernels call: made once, found by name.
 
-A kernel brings the functions that it needs (`weft.ir.outline`). Those that no kernel before it has
-brought are compiled together, as a batch, which is kept in the cache. A name stands for a
-function's contents, so kernels of any module share it. A batch stays in the process as long as a
-kernel calls it, or until others were used more recently.
+A kernel brings the functions that it needs (`weft.ir.outline`): first the helpers of its module,
+then outlined instructions. Those that no kernel before it has brought are compiled together, as a
+batch, which is kept in the cache. A name stands for a function's contents, so kernels of any module
+share it. A batch stays in the process as long as a kernel calls it, or until others were used more
+recently.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from weft.ir.shared_functions import callees, declaration
 MOST = 5000
 """Functions that the cache's index names, the newest."""
 
-RECENT = 64
+RECENT = 128
 """Batches that are kept although no kernel may need them."""
 
 _lock = threading.Lock()
