@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.choose import Candidate, Request
-from weft.ops.flash.forward import together
+from weft.ops.flash import group_gradients
 from weft.ops.flash.gradients import (
     KEY,
     LSE,
@@ -25,6 +25,7 @@ from weft.ops.flash.gradients import (
     float_side,
     float_stages,
 )
+from weft.ops.flash.job import together
 from weft.ops.flash.parts import Result, Stream, join, scratch
 from weft.ops.flash.problem import gradient_shapes, result_strides
 from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
@@ -76,15 +77,16 @@ def candidates(request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
     work = Work(job, request.target)
     again = work.candidate("scores again", _again, work.queries, 0.0)
+    made = [again, *_by_groups(work)]
     turns = _turns(job, request.target)
     if not turns:
-        return [again]
+        return made
     size = 2 * p.dtype.itemsize
     moved = size * p.batch * p.heads * (p.rows * p.keys * p.share + 2 * p.rows * p.head)
     launches = (2 * len(turns) - 1) * work.gpu.launch
-    made = functools.partial(_kept, turns=turns)
-    kept = work.candidate("scores kept", made, work.sums, launches + moved / work.gpu.bandwidth)
-    return [again, kept]
+    build = functools.partial(_kept, turns=turns)
+    more = launches + moved / work.gpu.bandwidth
+    return [*made, work.candidate("scores kept", build, work.sums, more)]
 
 
 def _turns(job: Job, gpu: Target) -> list[tuple[int, int]]:
@@ -208,6 +210,44 @@ def _again(work: Work) -> Plan:
     steps.made.append(Step(kernel, (tiles * heads * parts,), (32 * warps,), args, shared))
     steps.join(sums, parts, 0)
     _key_step(steps, (0, job.key_heads), None)
+    return steps.plan()
+
+
+def _by_groups(work: Work) -> list[Candidate]:
+    """The candidate whose kernels are for warpgroups, where there is one."""
+    job, gpu = work.job, work.gpu
+    sides = group_gradients.sides(job, gpu)
+    if not sides:
+        return []
+    cost, why = 3 * gpu.launch + 4e-6 + job.operands.cost, ["three kernels"]
+    for side in sides:
+        stream = group_gradients.stream(job, side, gpu)
+        parts = work.parts(stream)
+        cost += stream.time(parts, gpu)
+        if parts > 1:
+            why.append(f"{'queries' if side.keys else 'keys'} in {parts} parts")
+    build = functools.partial(_groups, work, sides)
+    return [Candidate("scores again, warpgroups", cost, ", ".join(why), build)]
+
+
+def _groups(work: Work, sides: Sequence[group_gradients.Side]) -> Plan:
+    """Both kernels compute scores, by warpgroups."""
+    job, p, steps = work.job, work.job.problem, Steps(work)
+    dout, q, k, v, _ = (x.pointer for x in job.inputs)
+    steps.made.append(job.delta_step())
+    for side in sides:
+        stream = group_gradients.stream(job, side, work.gpu)
+        parts, sums = steps.split(stream, single=True)
+        heads = job.key_heads if side.keys else p.batch * p.heads
+        at_once = together(p, work.gpu, stream.blocks // heads, heads)
+        numbers = (1, 2) if side.keys else (0,)
+        results = [Pointer(RESULTS + n) for n in numbers]
+        args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, results[0], results[-1],
+                sums, *p.starts, *job.structs(at_once, parts=parts))  # fmt: skip
+        grid = (min(stream.blocks * parts, work.gpu.sms),)
+        kernel, block = group_gradients.kernel(job, side), (group_gradients.THREADS,)
+        steps.made.append(Step(kernel, grid, block, args, side.shared(p.head)))
+        steps.join(sums, parts, *numbers)
     return steps.plan()
 
 

@@ -10,7 +10,9 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
-from weft.ops.flash.problem import Operand, Operands, Problem, problem_of
+from weft.ops.flash import groups
+from weft.ops.flash.job import Job, together
+from weft.ops.flash.problem import Operands, Problem, problem_of
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.target import Target
 
@@ -58,42 +60,10 @@ TILES = {
 """Tiles by head size."""
 PARTIAL = 1.8e12
 """Bytes of partial results per second (H200)."""
-RESIDENT = 2
-"""Blocks that an SM holds of most kernels."""
 QUERIES, KEYS = 64, 32
 """The tile of the kernel for floats."""
 TURN = 2e-6
 """Seconds of such a tile for memory and barriers (H200)."""
-
-
-class Job(NamedTuple):
-    """A forward call: the problem, its operands, and the numbers of its results."""
-
-    problem: Problem
-    q: Operand
-    k: Operand
-    v: Operand
-    operands: Operands
-    out: Pointer
-    lse: Pointer | None
-
-    @property
-    def pointers(self) -> tuple[Argument, ...]:
-        """The tensors that every kernel takes first."""
-        p = self.problem
-        return (self.q.pointer, self.k.pointer, self.v.pointer, p.mask_pointer, self.out,
-                self.lse, *p.starts)  # fmt: skip
-
-    @property
-    def strides(self) -> tuple[tuple[int, int, int], ...]:
-        """Of query, key, value and result."""
-        out = self.problem.strides(self.problem.out)
-        return self.q.strides, self.k.strides, self.v.strides, out
-
-    def plan(self, steps: tuple[Step, ...], scratch: tuple[Buffer, ...] = ()) -> Plan:
-        p, made = self.problem, self.operands
-        outputs = (p.out,) if self.lse is None else (p.out, p.lse)
-        return Plan((*made.steps, *steps), outputs, (*made.scratch, *scratch))
 
 
 def candidates(
@@ -131,6 +101,7 @@ def _tiles(job: Job, gpu: Target) -> list[Candidate]:
             build = functools.partial(_plan, job, tile, pack, parts, gpu)
             cost = _time(p, tile, tiles, parts, gpu)
             made.append(Candidate(name, cost, why, build))
+    made += groups.candidates(job, gpu)
     return sorted(made, key=lambda c: c.cost)[:8]
 
 
@@ -156,19 +127,6 @@ def _joining(p: Problem, queries: int, blocks: int, parts: int) -> float:
     rows = min(p.rows, queries)
     partial = 8 * blocks * rows * p.head / PARTIAL
     return 4e-6 + cdiv(rows, 4 * 8) * (1 + parts / 8) * 1e-6 + partial
-
-
-def together(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
-    """How many of a launch's heads, of `tiles` tiles each, blocks work on at a time.
-
-    L2 should hold their keys and values. Under a causal mask the first tiles take longest, so that
-    a few heads at the end would keep few SMs busy: all heads take turns in equal numbers, which
-    have work for all SMs for as long as the longest tile takes.
-    """
-    size = 2 * p.keys * p.head * int(p.dtype.itemsize)
-    fit = max(1, gpu.l2 // 2 // max(size, 1)) * p.group
-    least = cdiv(2 * RESIDENT * gpu.sms, tiles + 1) if p.causal else 1
-    return cdiv(heads, max(1, heads // max(fit, least)))
 
 
 def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:

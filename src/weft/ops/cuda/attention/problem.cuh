@@ -49,8 +49,7 @@ struct Place {
     int tile, head, batch, part, number, index;
 
     __device__ Place(const Problem& p, int tiles, int heads) : Place(p, tiles, heads, 0, p.batch * heads) {}
-    __device__ Place(const Problem& p, int tiles, int heads, int start, int all) {
-        int id = blockIdx.x;
+    __device__ Place(const Problem& p, int tiles, int heads, int start, int all, int id = blockIdx.x) {
         part = id % p.parts, id /= p.parts, number = id;
         int first = id / (p.together * tiles) * p.together, size = min(p.together, all - first);
         id -= first * tiles;

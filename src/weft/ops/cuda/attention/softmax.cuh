@@ -94,10 +94,10 @@ struct Online {
             for (int half = 0; half < 2; ++half) most[m][half] = NONE, sum[m][half] = 0;
     }
 
-    // Turns scores into weights relative to `most`, and adds them up. The results `o` and the sums are scaled only where a
-    // maximum has grown by more than SLACK.
-    template <bool GUARDED, int N, int WIDTH>
-    __device__ void weigh(float (&s)[M][N][4], float (&o)[M][WIDTH][4], float scale) {
+    // Takes the maxima of a tile of scores into `most`, where one has grown by more than SLACK; then the results so far must be
+    // multiplied by `factor`, as the sums are here.
+    template <bool GUARDED, int N>
+    __device__ bool raise(const float (&s)[M][N][4], float (&factor)[M][2], float scale) {
         float now[M][2];
         bool grows = false;
 #pragma unroll
@@ -110,22 +110,35 @@ struct Online {
                 now[m][half] = fmaxf(quad_max(x), most[m][half]);
                 grows |= (now[m][half] - most[m][half]) * scale > SLACK;
             }
-        if (__any_sync(~0u, grows)) {
-            bool large = false;
+        if (!__any_sync(~0u, grows)) return false;
+        bool large = false;
 #pragma unroll
-            for (int m = 0; m < M; ++m)
+        for (int m = 0; m < M; ++m)
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    // A row without keys so far has the maximum -infinity, and -infinity - -infinity is NaN.
-                    float base = GUARDED && now[m][half] == NONE ? 0 : now[m][half];
-                    float factor = exp2_fast((most[m][half] - base) * scale);
-                    most[m][half] = now[m][half], sum[m][half] *= factor;
-                    large |= fabsf(base * scale) > LARGE;
+            for (int half = 0; half < 2; ++half) {
+                // A row without keys so far has the maximum -infinity, and -infinity - -infinity is NaN.
+                float base = GUARDED && now[m][half] == NONE ? 0 : now[m][half];
+                factor[m][half] = exp2_fast((most[m][half] - base) * scale);
+                most[m][half] = now[m][half], sum[m][half] *= factor[m][half];
+                large |= fabsf(base * scale) > LARGE;
+            }
+        huge = __any_sync(~0u, large);
+        return true;
+    }
+
+    template <int WIDTH>
+    __device__ static void rescale(float (&o)[M][WIDTH][4], const float (&factor)[M][2]) {
 #pragma unroll
-                    for (int n = 0; n < WIDTH; ++n) o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
-                }
-            huge = __any_sync(~0u, large);
-        }
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) o[m][n][i] *= factor[m][i / 2];
+    }
+
+    // Turns scores into weights relative to `most`, and adds them up.
+    template <bool GUARDED, int N>
+    __device__ void exponentials(float (&s)[M][N][4], float scale) {
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -144,6 +157,14 @@ struct Online {
                         sum[m][half] += s[m][n][i];
                     }
             }
+    }
+
+    // Turns scores into weights; scales the results `o` where maxima have grown.
+    template <bool GUARDED, int N, int WIDTH>
+    __device__ void weigh(float (&s)[M][N][4], float (&o)[M][WIDTH][4], float scale) {
+        float factor[M][2];
+        if (raise<GUARDED>(s, factor, scale)) rescale(o, factor);
+        exponentials<GUARDED>(s, scale);
     }
 
     // Divides results by the sums; `most` becomes the logarithm of the sum to base 2, -infinity for a row without keys.

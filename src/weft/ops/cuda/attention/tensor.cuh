@@ -166,15 +166,15 @@ __device__ void product_nn(float (&c)[M][N][4], const float (&p)[M][2 * K][4], u
     }
 }
 
-// Results of a warp as floats, to rows of 8 WIDTH.
-template <int M, int WIDTH>
+// Results of a warp as floats, to rows of PITCH, by default of 8 WIDTH.
+template <int PITCH = 0, int M, int WIDTH>
 __device__ void store_partial(float* to, const float (&o)[M][WIDTH][4], int first, int rows) {
     int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < 2 * M; ++i) {
         int r = first + i * 8 + lane / 4;
         if (r >= rows) continue;
-        float* row = to + r * (WIDTH * 8ll) + lane % 4 * 2;
+        float* row = to + r * static_cast<long long>(PITCH ? PITCH : WIDTH * 8) + lane % 4 * 2;
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
             const float* x = o[i / 2][n] + i % 2 * 2;
