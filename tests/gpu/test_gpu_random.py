@@ -10,6 +10,10 @@ import weft
 
 torch = pytest.importorskip("torch")
 
+from torch.nn import functional  # noqa: E402
+
+from weft.ops.native import build  # noqa: E402
+
 pytestmark = pytest.mark.gpu
 
 WHOLE = [8, 4096, 270_336, 10**6, 2_162_688 * 4 + 8]
@@ -53,6 +57,27 @@ def test_initialisers_have_the_bits_of_torch() -> None:
         return library.kaiming_uniform_(torch.empty(300, 200, device="cuda"))
 
     assert torch.equal(*both(lambda: made(weft.init), lambda: made(torch.nn.init)))
+
+
+@pytest.mark.parametrize("n", [4096, 10**6])
+def test_calls_by_the_compiled_code_draw_what_torch_draws(n: int) -> None:
+    """Several in a row, with a gradient and without: both move the generator alike."""
+    assert build.started().wait() is not None, build.started().failure
+    leaf = torch.ones(n, device="cuda", requires_grad=True)
+
+    def dropped(dropout: Any) -> Any:
+        result = dropout(leaf, 0.3)
+        return torch.autograd.grad(result, leaf, torch.ones_like(leaf))[0]
+
+    rows = [
+        (lambda: weft.ops.randn(n, device="cuda"), lambda: torch.randn(n, device="cuda")),
+        (lambda: weft.ops.dropout(leaf.detach(), 0.3), lambda: functional.dropout(leaf, 0.3)),
+        (lambda: dropped(weft.ops.dropout), lambda: dropped(functional.dropout)),
+    ]
+    for ours, theirs in rows:
+        ours(), ours()
+        in_a_row = [lambda f=f: torch.stack([f() for _ in range(3)]) for f in (ours, theirs)]
+        assert torch.equal(*both(*in_a_row))
 
 
 def test_a_graph_draws_anew_in_each_replay() -> None:

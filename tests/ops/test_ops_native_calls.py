@@ -136,6 +136,13 @@ def test_threads_while_plans_are_dropped(x: Any) -> None:
     assert len(wrong) == 150 and not any(wrong)
 
 
+def test_a_call_that_has_no_key_does_not_keep_others_from_being_learned() -> None:
+    pair = torch.view_as_complex(randn(4, 2))
+    for _ in range(3):
+        weft.ops.cos(pair.conj().imag)  # negated: only Python makes the call
+    learned(weft.ops.cos, pair.imag)
+
+
 def test_a_call_that_fails_in_python_fails_alike(x: Any) -> None:
     learned(weft.ops.softmax, x, -1)
     with pytest.raises(weft.ArgumentError, match="dim 2 of 2 dimensions"):

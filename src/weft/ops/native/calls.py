@@ -48,8 +48,9 @@ class Calls:
         """
         module, record = loaded.module(entry.device), entry.record
         if module is None:
-            record.open = 0 if loaded.failed() else record.open
+            record.open = 0 if loaded.never(entry.device) else record.open
             return
+        record.open -= 1
         step = launches.step(entry, inputs, () if source is None else None)
         if step is None or not entry.plan.outputs:
             record.open = 0
@@ -62,8 +63,7 @@ class Calls:
         count = sum(self._is_tensor)
         recorder = record.capsule(module, 0, count, 0 if source is None else launches.WORDS)
         program = module.program([step], [count + i for i in range(len(entry.plan.outputs))])
-        done = module.enter(self._table, tuple(args), program, recorder, source)
-        record.open = record.open - 1 if done else 0
+        module.enter(self._table, tuple(args), program, recorder, source)
 
     def forget(self) -> None:
         """Drops all plans."""

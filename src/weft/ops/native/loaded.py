@@ -17,11 +17,10 @@ _CONFIGURED: list[Any] = []
 
 def module(device: torch.device) -> Any:
     """The C++ code; None where it cannot be used, or not yet."""
-    if device.type != "cuda":
-        return build.started().module if ON_CPU else None
-    # With several GPUs, launches look at the current context first, in Python.
-    if driver.count() != 1 or not hasattr(torch.Tensor, native_launch.EXCHANGE):
+    if not _is_usable(device):
         return None
+    if device.type != "cuda":
+        return build.started().module
     compiled = build.asked()
     if compiled is None or compiled.module is None or capturing():
         return None
@@ -31,9 +30,17 @@ def module(device: torch.device) -> Any:
     return compiled.module
 
 
-def failed() -> bool:
-    """Whether it cannot be compiled."""
-    return bool(build.started.cache_info().currsize and build.started().failure)
+def never(device: torch.device) -> bool:
+    """Whether it cannot be used on this device, now and later."""
+    compiled = build.started() if build.started.cache_info().currsize else None
+    return not _is_usable(device) or (compiled is not None and bool(compiled.failure))
+
+
+def _is_usable(device: torch.device) -> bool:
+    if device.type != "cuda":
+        return ON_CPU
+    # With several GPUs, launches look at the current context first, in Python.
+    return driver.count() == 1 and hasattr(torch.Tensor, native_launch.EXCHANGE)
 
 
 def capturing() -> bool:

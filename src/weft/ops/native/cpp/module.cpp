@@ -172,14 +172,14 @@ py::object new_calls(const std::vector<bool>& is_tensor) {
   return capsule(Calls{is_tensor, {}});
 }
 
-// Keeps the program for calls with arguments like these; false where keys cannot describe them.
+// Keeps the program for calls with arguments like these, if keys can describe them.
 // `source` is None, or a generator and how far a call moves it.
-bool enter(const py::object& calls, const py::tuple& args, const py::object& program,
+void enter(const py::object& calls, const py::tuple& args, const py::object& program,
            const py::object& recorder, const py::object& source) {
   auto* own = held<Calls>(calls);
   Key key;
   Slots tensors;
-  if (!own->describe(PySequence_Fast_ITEMS(args.ptr()), args.size(), key, tensors)) return false;
+  if (!own->describe(PySequence_Fast_ITEMS(args.ptr()), args.size(), key, tensors)) return;
   auto planned = std::make_shared<Planned>();
   planned->program = *held<std::shared_ptr<Program>>(program);
   planned->recorder = *held<std::shared_ptr<Recorder>>(recorder);
@@ -190,7 +190,6 @@ bool enter(const py::object& calls, const py::tuple& args, const py::object& pro
     planned->device = planned->generator.device();
   }
   own->plans[key] = std::move(planned);
-  return true;
 }
 
 size_t count(const py::object& calls) { return held<Calls>(calls)->plans.size(); }
