@@ -412,3 +412,16 @@ def test_a_fork_waits_for_compilations() -> None:
     assert os.waitpid(child, 0)[1] == 0
     thread.join()
     assert nvrtc.compile("", "a.cu", []).ptx
+
+
+def test_other_work_is_done_while_nvrtc_works() -> None:
+    """In another thread, for what is not cached; what goes wrong there is not raised here."""
+    threads: list[str] = []
+
+    def work() -> None:
+        threads.append(threading.current_thread().name)
+        raise ImportError
+
+    made = [compile_cuda(SQUARE, arch="sm_80", meanwhile=work) for _ in range(2)]
+    assert made[0] == made[1]
+    assert threads == ["weft"]

@@ -42,6 +42,15 @@ def _items(ty: str, values: tuple[int, ...]) -> str:
 class Builder(Flow):
     """Values: constants, shapes, arithmetic, bits, memory, functions, masks."""
 
+    def val(self, ty: str, n: int, text: str) -> Val:
+        # As the base has it, in one call: most instructions are written here.
+        assert not self.ended, f"unreachable: {text}"
+        fn = self.fn
+        fn.count += 1
+        ref = f"%t{fn.count}"
+        fn.lines.append(f"  {ref} = {text}")
+        return Val(self, ty, n, ref)
+
     def named(self, ty: str, n: int, ref: str) -> Val:
         return Val(self, ty, n, ref)
 

@@ -53,12 +53,7 @@ class Flow(ABC):
 
     def val(self, ty: str, n: int, text: str) -> Val:
         """The result of the instruction `text`."""
-        assert not self.ended, f"unreachable: {text}"
-        fn = self.fn
-        fn.count += 1
-        ref = f"%t{fn.count}"
-        fn.lines.append(f"  {ref} = {text}")
-        return self.named(ty, n, ref)
+        return self.named(ty, n, self.define(text))
 
     # ---- labels -----------------------------------------------------------------------------
     def label(self, hint: str = "l") -> str:

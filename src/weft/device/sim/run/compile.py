@@ -140,9 +140,12 @@ def load_compiler() -> None:
     """Imports what makes code. Cached code needs none of it."""
     version.look_again()
     import weft.device.sim.emit.generate
-    import weft.ptx.parse  # noqa: F401
+    import weft.ptx.callgraph
+    import weft.ptx.parse
+    import weft.ptx.services  # noqa: F401
 
-    jit.host()
+    version.generator()
+    jit.identity()
 
 
 def compile_full(text: str) -> Made:
