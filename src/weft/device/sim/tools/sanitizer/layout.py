@@ -53,7 +53,9 @@ class WorkerState:
     ENTRIES, ENTRY = 256, 64
     KEY, TIMES, ADDRESS, MINE, OTHER, BLOCK = 0, 8, 16, 24, 32, 40
     CACHE = FINDINGS + ENTRIES * ENTRY
-    """Behind the findings: for each site, the region that it last found itself in."""
+    """Behind the findings, for each site: the region that it last found itself in, and, if reads
+    there need no check, where that begins and its bytes."""
+    QUIET, SITE = 8, 24
 
 
 class BlockState:

@@ -103,7 +103,7 @@ class Sanitizer:
         self._mine.keep = (keep, rows, published, own)
         observation.for_launch(launch.view(np.uint8))
         self._mine.workers = observation.for_workers(
-            WorkerState.CACHE + 8 * (len(notes["sites"]) + 2)
+            WorkerState.CACHE + WorkerState.SITE * (len(notes["sites"]) + 2)
         )
         shared = code.shared_bytes + observation.config.shared_bytes
         observation.for_slots(

@@ -105,7 +105,7 @@ class Shadow:
     def _region(self, b: Builder, p: Val, who: Val, address: Val, leave: Callable[[], None]) -> Val:
         """The row of the allocation that an address is in; each site remembers its last one."""
         worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
-        cache = b.at(worker, ((who & Record.SITES) << 3) + WorkerState.CACHE)
+        cache = b.at(worker, (who & Record.SITES) * WorkerState.SITE + WorkerState.CACHE)
         held = word(b, cache)
 
         def remembered() -> Val:
@@ -219,6 +219,10 @@ def _search(b: Builder, args: list[Val]) -> Val:
             stays = (own - low).ult(nbytes) | own.eq(0)
             with b.when(stays):
                 put(b, b.val("i64", 0, f"ptrtoint {row.typed} to i64"), cache)
+                # No records are kept of it, and all of it is written.
+                quiet = (word(b, row, LaunchState.WRITERS) | word(b, row, LaunchState.FILLED)).eq(0)
+                put(b, low, cache, WorkerState.QUIET)
+                put(b, b.select(quiet, nbytes, b.integer("i64", 0)), cache, WorkerState.QUIET + 8)
             with b.when(stays ^ 1):
                 report(b, p, Kind.OTHER_ARRAY, who, own << Record.LANE, address)
             b.ret(row)
