@@ -67,13 +67,21 @@ class BlockState:
     kept which bytes of shared memory are written."""
     ARRIVED, SITES = 64, 128
     """Per barrier: warps that have arrived, and at which instruction the first one did."""
-    WARPS = 192
+    NEWEST, LOGGED, WRITTEN = 192, 200, 208
+    """Of shared memory: the newest record of a write, entries in the log of reads, and where a bit
+    for every word says whether it is written (where `shared_reads` uses them)."""
+    WARPS = 256
     WARP = 64
     SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART = 0, 8, 16, 24, 32, 40
     """Per warp: what is earlier than the limit is ordered before it; its own record's bits (its
     clock above them); and whether its lanes know less of each other than its clock says."""
     LANES = 8 * 32 * 32
     """Per warp, for each lane and each other lane: up to which clock it knows of it."""
+
+    ENTRIES, BASES, REACH = 64, 4, 1 << 14
+    PLACES, ENTRY = 16, 16 + 8 * BASES
+    """The log of reads: a warp and a sequence, the warp's records then, and the places of its
+    bases, each with less than REACH bytes."""
 
     def __init__(self, warps: int, local_bytes: int, masks: bool, undefined: int) -> None:
         """Vectors with a clock for each warp; tables have one such vector for each warp.
@@ -84,6 +92,7 @@ class BlockState:
         early   a vector for each barrier: what those knew that arrived and did not wait
         lanes   for each warp what its lanes know of each other, where member masks may be partial
         undefined  for each warp which values are undefined, in `undefined` bytes
+        log     reads of shared memory whose records are not made yet
         """
         table = 8 * warps * warps
         self.clocks = self.WARPS + warps * self.WARP
@@ -93,12 +102,13 @@ class BlockState:
         self.lanes = -(-(self.early + 16 * 8 * warps) // 64) * 64
         self.undefined = self.lanes + (warps * self.LANES if masks else 0)
         self.local = self.undefined + warps * undefined
-        self.writers = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
+        self.log = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
+        self.writers = self.log + self.ENTRIES * self.ENTRY
 
     def size(self, shared_bytes: int) -> int:
-        """Behind the rest: two records and one byte for every four bytes of shared memory."""
+        """Behind the rest: two records, a byte and a bit for every four bytes of shared memory."""
         words = shared_bytes // 4 + 1
-        return self.writers + 17 * words + 32
+        return self.writers + 17 * words + words // 8 + 64
 
 
 class Apart:

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.device.sim.access import Access, Unit, touching
 from weft.device.sim.address import Address, space_of
-from weft.device.sim.analyse.waits import is_warp_sync
+from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import (
@@ -15,6 +15,7 @@ from weft.device.sim.tools.sanitizer import (
     bulk,
     endless_loops,
     origins,
+    shared_reads,
     synchronisation,
     undefined,
 )
@@ -29,6 +30,7 @@ from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, Pattern, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.records import Way, start_block
+from weft.device.sim.tools.sanitizer.shared_reads import SharedReads
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -59,19 +61,23 @@ class Sanitizing(Watcher):
         self.publishes = any(_releases(i) for i in code)
         self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
         self.partly = any(_writes_part(i) for i in code)
-        self.fast = FastShadow(self.clocks, self.layout, self.partly)
-        self.exact = ExactShadow(self.clocks, self.layout, self.partly)
+        self.unseen = any("bulk" in i.parts for i in code)
+        """Are there copies to shared memory that are no accesses of a lane?"""
+        self.variables = bounds.shared(program)
+        # Copies that complete later would be writes that are always new.
+        plain = not (self.partly or self.unseen or e.copies.used or self.one_by_one)
+        sequences = shared_reads.plan(program, self.variables) if plain else []
+        self.fast = FastShadow(self.clocks, self.layout, self.partly, bool(sequences))
+        self.exact = ExactShadow(self.clocks, self.layout, self.partly, bool(sequences))
+        self.shared_reads = SharedReads(self, sequences)
         self.needs = RequiredBytes(program)
         self.local = Local(self)
         self.copies = Copies(self)
         self.overflow = Overflow(program)
-        self.unseen = any("bulk" in i.parts for i in code)
-        """Are there copies to shared memory that are no accesses of a lane?"""
         self.sites: dict[int, int] = {}
         self.on_barrier = False
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
-        self.variables = bounds.shared(program)
         self.one_sided = synchronisation.one_sided(e)
 
     # ---- names ------------------------------------------------------------------------------
@@ -117,11 +123,15 @@ class Sanitizing(Watcher):
             synchronisation.check_lanes(self, ins)
             mask = synchronisation.mask_of(self.e.program, ins)
             if mask not in self.met:
+                # Otherwise only the warp's own records change, which the log has kept.
+                if self.publishes or self.masks or self.e.program.warps == 1:
+                    self._flush()
                 synchronisation.order_lanes(self, ins)
                 self.met.append(mask)
         changed = self.e.program.defs(ins)
         self.met = [m for m in self.met if not (isinstance(m, Reg) and m.name in changed)]
         if _is_fence(ins) and self.publishes:
+            self._flush()
             self.clocks.fence(self.e.b, self.p, self.e.warp, _is_far(ins))
         self.copies.instruction(ins)
         self.undefined.instruction(ins)
@@ -137,6 +147,17 @@ class Sanitizing(Watcher):
         self.met = []
         if access.space in (Space.PARAM, Space.CONST):
             return  # always initialised, and never written
+        checked = self.shared_reads.checked(access)
+        if checked is None:
+            self._access(access)
+            return
+        with b.when(checked ^ 1, rare=True):
+            self._access(access)
+        e.forget_mask()
+
+    def _access(self, access: Access) -> None:
+        """One access by itself."""
+        e, b = self.e, self.e.b
         lanes = touching(e, access)
         self.count(WorkerState.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
         if access.space == Space.LOCAL or (access.space == Space.GENERIC and self.local.escapes):
@@ -147,6 +168,8 @@ class Sanitizing(Watcher):
     def _of_block(self, access: Access, lanes: Val) -> None:
         """Memory that other threads see, too."""
         self.on_barrier = access.unit is Unit.MBARRIER
+        if access.space in _IN_A_BLOCK:
+            self._flush()
         # An arrival that completes later orders nothing when it is issued.
         if self._is_strong() and self.publishes and access.waits is None:
             self._synchronise(access)
@@ -176,11 +199,18 @@ class Sanitizing(Watcher):
 
     def _synchronise(self, access: Access) -> None:
         b, e = self.e.b, self.e
+        self._flush()
         if access.unit is Unit.MBARRIER or _is_release(access.ins):
             self.clocks.fence(b, self.p, e.warp, _is_far(access.ins))
         self.clocks.synchronise(b, self.p, e.warp, access.writes)
 
+    def _flush(self) -> None:
+        """Clocks or records of the block are about to change."""
+        self.shared_reads.flush(self.e.b, self.e.slot)
+
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
+        if is_arrival(self.e.ins):
+            self._flush()
         synchronisation.arrive(self, number, count, lanes)
 
     def leave(self, lanes: Val | None) -> None:
@@ -191,10 +221,12 @@ class Sanitizing(Watcher):
         self.clocks.begin(b, context, worker, slot)
         if self.partly:
             start_block(b, slot)
+        self.shared_reads.started(b, slot)
         self.copies.started(b, slot)
         self.undefined.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
+        self.shared_reads.met(b, slot, number)
         self.clocks.meet(b, slot, number)
         worker = b.load(
             "ptr", 0, b.at(b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), BlockState.WORKER)
@@ -221,6 +253,10 @@ class Sanitizing(Watcher):
         """How the present instruction touches so many bytes."""
         return Way(writes, self._is_strong(), nbytes, needs)
 
+    def way_of(self, ins: Instruction, nbytes: int) -> Way:
+        """How a plain read touches memory."""
+        return Way(False, _is_strong(ins), nbytes, self.needs.of(ins, nbytes))
+
     def _way(self, access: Access) -> Way:
         return self.way(access.writes, access.nbytes, self._needs(access))
 
@@ -243,9 +279,7 @@ class Sanitizing(Watcher):
             else:
                 self._touch_in(space, a, way, lanes, values)
 
-    def _touch_in(
-        self, space: str, a: Address, way: Way, lanes: Val, values: Values
-    ) -> None:
+    def _touch_in(self, space: str, a: Address, way: Way, lanes: Val, values: Values) -> None:
         """One access of some lanes, in one space."""
         pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
         differ = values is not None and any(v.lanes for v in values)

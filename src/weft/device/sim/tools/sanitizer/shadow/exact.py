@@ -39,6 +39,8 @@ class ExactShadow(Shadow):
             slot, warp, site, table, lanes, values = args
             p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             tag = self.tag(x, p, warp, site, space)
+            if way.writes:
+                self.wrote(x, p, space, tag | ((1 << Record.CLOCK) - 1))
 
             def one(lane: Val) -> None:
                 address = word(x, x.at(table, lane.zext("i64") << 3))
@@ -53,7 +55,7 @@ class ExactShadow(Shadow):
                     planes = self.planes(x, slot, p, who, address, space, leave)
                     # What leaves its allocation is reported by the access itself.
                     with x.when(planes.room.uge(nbytes)):
-                        self._lane(x, p, warp, space, way, planes, address, current, same)
+                        self._lane(x, p, warp, slot, space, way, planes, address, current, same)
 
             each_lane(x, lanes, one)
 
@@ -61,14 +63,16 @@ class ExactShadow(Shadow):
         return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
 
     def _lane(
-        self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
-        current: Val, same: Callable[[Val, int], Val],
+        self, x: Builder, p: Val, warp: Val, slot: Val, space: str, way: Way, planes: Planes,
+        address: Val, current: Val, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         count = max(1, way.nbytes // 4)
 
         def granules() -> None:
             for i in range(count):
-                self._granule(x, p, warp, space, way, planes, address + 4 * i, current, i, same)
+                self._granule(
+                    x, p, warp, slot, space, way, planes, address + 4 * i, current, i, same
+                )
 
         if planes.filled is not None:
             self._fill_lane(x, p, planes, way, current, address)
@@ -82,8 +86,8 @@ class ExactShadow(Shadow):
         granules()
 
     def _granule(
-        self, x: Builder, p: Val, warp: Val, space: str, way: Way, planes: Planes, address: Val,
-        current: Val, i: int, same: Callable[[Val, int], Val],
+        self, x: Builder, p: Val, warp: Val, slot: Val, space: str, way: Way, planes: Planes,
+        address: Val, current: Val, i: int, same: Callable[[Val, int], Val],
     ) -> None:  # fmt: skip
         writes = way.writes
         w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
@@ -109,6 +113,7 @@ class ExactShadow(Shadow):
                 if way.strong:
                     self._displace(x, p, warp, space, w, r, planes, current, i)
                 put(x, self._merged(x, w, current), planes.writers, 8 * i)
+                self.mark_written(x, p, slot, space, address, 1)
             return
         earlier = self._earlier(x, p, warp, space, r)
         put(x, with_reader(r, current, earlier, space), planes.readers, 8 * i)

@@ -30,6 +30,7 @@ WIDE = 8
 """Records that are compared at a time."""
 Pattern = tuple[int, ...]
 """For each word from the lowest on, the bits of the lanes that touch it; -1 for none."""
+_ANY_LANE = (1 << Record.CLOCK) - 1
 SPAN = 128
 """Words, at most, that are compared at once."""
 
@@ -72,6 +73,10 @@ class FastShadow(Shadow):
                 self._row_filled(x, planes, writes, pattern)
             current = self.tag(x, p, warp, site, space)
             self._row_records(x, p, warp, space, writes, pattern, planes, current)
+            if writes:
+                self.wrote(x, p, space, current | _ANY_LANE)
+                touched = sum(1 << i for i, r in enumerate(pattern) if r >= 0)
+                self.mark_written(x, p, slot, space, first, touched)
             return x.integer("i1", 1)
 
         digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
@@ -204,6 +209,9 @@ class FastShadow(Shadow):
                     odd = odd | w.ult(start)
             with x.when(odd, rare=True):
                 _odd(x)
+            if writes:
+                self.wrote(x, p, space, current)
+                self.mark_written(x, p, slot, space, address, (1 << len(readers)) - 1)
             for i, r in enumerate(readers):
                 if writes:
                     put(x, current, planes.writers, 8 * i)

@@ -7,7 +7,7 @@ exact  everything else, lane by lane; also what the fast path leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from weft.device.sim.layout import Slot
@@ -72,6 +72,8 @@ class Shadow:
     slot: BlockState
     partly: bool
     """Are parts of words written in shared memory?"""
+    summed: bool = False
+    """Are the newest write and the written words of shared memory kept, for `shared_reads`?"""
 
     def planes(
         self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str,
@@ -134,6 +136,22 @@ class Shadow:
             return x.integer("i64", 0), word(x, row, BlockState.SHARED_LIMIT)
         return word(x, p, BlockState.BASE), word(x, row, BlockState.LIMIT)
 
+    def wrote(self, x: Builder, p: Val, space: str, record: Val) -> None:
+        """Notes that a write with this record is the newest."""
+        if self.summed and space == "shared":
+            newest = x.umax(word(x, p, BlockState.NEWEST), record)
+            put(x, newest, p, BlockState.NEWEST)
+
+    def mark_written(
+        self, x: Builder, p: Val, slot: Val, space: str, address: Val, words: int
+    ) -> None:
+        """Notes that words are written: bits, from the word of an address on."""
+        if not self.summed or space != "shared":
+            return
+        first = (address - word(x, slot, Slot.SHARED)) >> 2
+        for at, shift, bits in _chunks(x, p, first, words):
+            x.store(x.load("i64", 0, at, 1) | (x.integer("i64", bits) << shift), at, 1)
+
 
 def _crew(space: str) -> int:
     """The bits of a record that two lanes of one warp have in common."""
@@ -161,6 +179,28 @@ def with_reader(r: Val, current: Val, earlier: Val, space: str) -> Val:
     return earlier.select(current, same.select(joined, r))
 
 
+_CHUNK = 56
+"""Bits that are in eight bytes, whichever bit of the first byte they start at."""
+
+
+def _chunks(x: Builder, p: Val, first: Val, words: int) -> Iterator[tuple[Val, Val, int]]:
+    """(eight bytes, their bit, bits) for the words from `first` on."""
+    start = x.at(x.load("ptr", 0, x.at(p, BlockState.WRITTEN)), first >> 3)
+    shift = first & 7
+    for i in range(0, words.bit_length(), _CHUNK):
+        bits = words >> i & ((1 << _CHUNK) - 1)
+        if bits:
+            yield x.at(start, i // 8), shift, bits
+
+
+def words_written(x: Builder, p: Val, first: Val, words: int) -> Val:
+    """Are these words of shared memory written: bits, from the word `first` on?"""
+    missing = x.integer("i64", 0)
+    for at, shift, bits in _chunks(x, p, first, words):
+        missing = missing | (~(x.load("i64", 0, at, 1) >> shift) & bits)
+    return missing.eq(0)
+
+
 def start_block(b: Builder, slot: Val) -> None:
     """A block starts: nothing of its shared memory is written."""
 
@@ -173,6 +213,23 @@ def start_block(b: Builder, slot: Val) -> None:
             put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
 
     b.helper("sanitizer_nothing_written", [_P], None, body)(slot)
+
+
+def start_summary(b: Builder, slot: Val) -> None:
+    """The same for what `shared_reads` uses."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
+        for field in (BlockState.NEWEST, BlockState.LOGGED):
+            put(x, x.integer("i64", 0), p, field)
+        words = word(x, args[0], Slot.SHARED_BYTES) >> 2
+        filled = word(x, p, BlockState.FILLED)
+        put(x, (filled + words + 15) & ~7, p, BlockState.WRITTEN)
+        first = x.load("ptr", 0, x.at(p, BlockState.WRITTEN))
+        with x.loop(((words >> 6) + 1).trunc("i32")) as i:
+            put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
+
+    b.helper("sanitizer_nothing_read", [_P], None, body)(slot)
 
 
 def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
