@@ -1,0 +1,95 @@
+"""Reads of shared memory that are checked together find what reads one by one find."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import weft
+from weft.device.sim.tools.sanitizer import shared_reads
+from weft.device.sim.tools.sanitizer.observer import Sanitizer, Seen
+
+BLOCK = 128
+STEPS = {
+    "reads": lambda r: " ".join(
+        f"v += {r.choice(['s', 'u'])}[t + {r.integers(0, 40)}];" for _ in range(r.integers(1, 5))
+    ),
+    "column": lambda r: (
+        f"v += s[t * {r.integers(1, 3)} + {r.integers(0, 9)}] + s[{r.integers(99)}];"
+    ),
+    "write": lambda r: f"s[t + {r.integers(0, 40)}] = z + {r.integers(1, 9)};",
+    "other": lambda r: f"u[t + {r.integers(0, 9)}] = z + 1;",
+    "some": lambda r: f"if (t < {32 * r.integers(1, 4)}) s[t + {r.integers(0, 99)}] = z + 2;",
+    "part": lambda r: f"if (t < {r.integers(1, 99)}) v += s[t] + s[t + 1];",
+    "barrier": lambda r: "__syncthreads();",
+    "pair": lambda r: 'if (t < PAIR) asm volatile("bar.sync 1, PAIR;" ::: "memory");',
+    "warp": lambda r: "__syncwarp();",
+    "shuffle": lambda r: "v += __shfl_xor_sync(0xffffffff, v, 1);",
+    "exit": lambda r: f"if (t >= {32 * r.integers(2, 4)}) {{ y[t] = v; return; }}",
+}
+"""Steps of a random kernel. What is stored does not depend on what was read."""
+SALTS = itertools.count(1 << 20)
+"""What launches store: a write of what is there already is no hazard, and memory may hold what an
+earlier launch has left."""
+OFTEN = ("reads",) * 4 + ("some",) * 4 + ("column", "barrier", "barrier", "warp", "shuffle", "exit")
+
+
+class OneByOne(Sanitizer):
+    """The sanitizer without sequences."""
+
+    key = "sanitizer, one by one"
+
+
+def _kernels(seed: int, block: int, count: int) -> tuple[str, list[str]]:
+    """Random kernels, all in one module."""
+    rng, texts = np.random.default_rng([seed, block]), []
+    for i in range(count):
+        names = rng.choice([*OFTEN, *STEPS], rng.integers(6, 18))
+        body = "\n    ".join(STEPS[name](rng) for name in names)
+        texts.append(
+            f"""extern "C" __global__ void k{i}(int* y, int z) {{
+    __shared__ volatile int filler[3];
+    __shared__ int s[300], u[200];
+    int t = threadIdx.x, v = 0;
+    z += 16 * blockIdx.x;
+    for (int j = t; j < 150; j += {BLOCK}) s[j] = u[j] = z;
+    if (blockIdx.x) __syncthreads();
+    {body}
+    filler[0] = 1;
+    y[blockIdx.x * {BLOCK} + t] = v;
+}}"""
+        )
+    text = "\n".join(texts).replace("PAIR", str(min(64, block)))
+    return text, [f"k{i}" for i in range(count)]
+
+
+def _found(seen: Seen | None) -> tuple[Sequence[object], int, int]:
+    assert seen is not None and seen.error is None
+    rows = [
+        (r.kind, r.apart, r.times, r.index, r.mine, r.other_index, r.other, r.block)
+        for r in seen.raw
+    ]
+    return sorted(rows), seen.counts.accesses, seen.counts.barriers
+
+
+@pytest.mark.parametrize("block", [BLOCK, 32])
+def test_sequences_find_what_single_reads_find(
+    block: int, seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_THREADS", "1")
+    text, names = _kernels(int(seed), block, 10)
+    module = weft.cuda(text, options=["--diag-suppress=550"])
+    found, together = {}, shared_reads.plan
+    for observer, plan in ((Sanitizer(), together), (OneByOne(), lambda *_: [])):
+        monkeypatch.setattr(shared_reads, "plan", plan)
+        for name in names:
+            y = np.zeros(2 * BLOCK, np.int32)
+            module.kernel(name)[2, block].observe(observer, y, 64 * next(SALTS))
+            found[observer.key, name] = _found(observer.take())
+    for name in names:
+        both = [found[key, name] for key in (Sanitizer.key, OneByOne.key)]
+        assert both[0] == both[1], f"{name} in {text}"
+    assert any(rows for rows, *_ in found.values()), "some kernels race"
