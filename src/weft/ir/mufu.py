@@ -20,7 +20,7 @@ from weft.ir.flush import from_bits, rarely, raw_bits
 from weft.ir.value import Operandish
 
 _TABLES = Path(__file__).with_name("mufu_tables.json")
-_STRIP = 8  # lanes at a time: more would spill registers
+_STRIP = 16  # lanes at a time: with more, spills cost what constants save
 _SIGN, _MAGNITUDE, _EXPONENT = 0x80000000, 0x7FFFFFFF, 0x7F800000
 _INF, _NAN, _ONE, _LEAST = 0x7F800000, 0x7FFFFFFF, 0x3F800000, 0x00800000
 _INF64 = 0x7FF00000  # of the high word
@@ -86,12 +86,12 @@ def _table(name: str) -> Table:
 def _row(b: Builder, table: Table, index: Val) -> Val:
     """The packed words at `index` (i32)."""
     base = b.table(f"mufu.table.{table.name}", "i64", table.words)
-    offset = index.zext("i64") << 3
+    offset = index << 3
     if index.lanes == 0:
-        return b.load("i64", 0, b.at(base, offset), 8)
+        return b.load("i64", 0, b.at(base, offset.zext("i64")), 8)
     row = b.poison("i64", index.lanes)
     for lane in range(index.lanes):
-        word = b.load("i64", 0, b.at(base, b.extract(offset, lane)), 8)
+        word = b.load("i64", 0, b.at(base, b.extract(offset, lane).zext("i64")), 8)
         row = b.insert(row, word, lane)
     return row
 
@@ -104,10 +104,12 @@ def _square(xl: Val) -> Val:
     """
     w = (xl >> 2).trunc("i16")
     u = w >> 8
-    total = u * ((u << 1) + ((w >> 6) & 3))
-    for k in range(6):
-        total = total + ((w & (1 << k)).ne(0).sext("i16") & (w >> (14 - k)))
-    return total
+    # What the low bits add fits bytes, of which a vector has twice as many.
+    low, high = w.trunc("i8"), (w >> 9).trunc("i8")
+    part = (low & 1).ne(0).sext("i8") & (high >> 5)
+    for k in range(1, 6):
+        part = part + ((low & (1 << k)).ne(0).sext("i8") & (high >> (5 - k)))
+    return u * ((u << 1) + ((w >> 6) & 3)) + part.zext("i16")
 
 
 def _sum(table: Table, row: Val, xl: Val) -> Val:
