@@ -285,7 +285,7 @@ def test_a_process_that_cannot_start() -> None:
 
 
 def test_every_row_of_host_times_calls_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.library, "call", lambda name: lambda *args: None)
+    monkeypatch.setattr(host.library, "call", lambda name: lambda *args, **options: None)
     assert {row.op for row in host.times(list(host.HOST), "cpu", clock)} == set(host.HOST)
 
 

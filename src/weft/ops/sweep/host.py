@@ -24,6 +24,8 @@ HOST: dict[str, Row] = {
     "add": (lambda f, x: f(x, x), lambda x: x + x),
     "mul": (lambda f, x: f(x, x), lambda x: x * x),
     "exp": (lambda f, x: f(x), torch.exp),
+    "less": (lambda f, x: f(x, x), lambda x: x < x),
+    "gelu": (lambda f, x: f(x), functional.gelu),
     "softmax": (lambda f, x: f(x), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda f, x: f(x), lambda x: torch.log_softmax(x, -1)),
     "sum": (lambda f, x: f(x), torch.sum),
@@ -31,7 +33,12 @@ HOST: dict[str, Row] = {
     "argmax": (lambda f, x: f(x, -1), lambda x: torch.argmax(x, -1)),
     "var": (lambda f, x: f(x, -1), lambda x: torch.var(x, -1)),
     "matmul": (lambda f, x: f(x, x.t()), lambda x: torch.matmul(x, x.t())),
-}
+    "randn": (
+        lambda f, x: f(x.shape, device=x.device), lambda x: torch.randn(x.shape, device=x.device)
+    ),
+    "bernoulli": (lambda f, x: f(x), lambda x: torch.bernoulli(x)),
+    "dropout": (lambda f, x: f(x), functional.dropout),
+}  # fmt: skip
 """The calls for the host time of each op, by the library and by torch."""
 
 
@@ -136,7 +143,7 @@ def times(
         build.started().wait()  # calls are made in Python until it has ended
     rows = []
     for shape in SHAPES:
-        x = torch.randn(shape, device=device)
+        x = torch.rand(shape, device=device)  # probabilities, for bernoulli
         inputs = _Inputs(x.clone().requires_grad_())
         pairs = {name: _forward(name, x) for name in HOST}
         pairs |= {f"{name}{BACKWARD}": _backward(name, inputs) for name in GRADIENTS}
