@@ -15,13 +15,14 @@ PROBE = Path(__file__).with_name("probe.py")
 
 
 def start(rounds: int) -> dict[str, Any]:
-    """The first launch from an empty cache, and in a new process from that cache."""
-    cold, cached = [], []
+    """The first launch from an empty cache; then in new processes, as it is and edited."""
+    cold, cached, edited = [], [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
             cold.append(_probe("start", cache))
             cached.append(_probe("start", cache))
-    return {"cold": _medians(cold), "cached": _medians(cached)}
+            edited.append(_probe("edited", cache))
+    return {"cold": _medians(cold), "cached": _medians(cached), "edited": _medians(edited)}
 
 
 def empty(rounds: int) -> dict[str, Any]:

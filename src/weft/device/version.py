@@ -38,7 +38,7 @@ def look_again() -> None:
     They are loaded at the first cache miss. Code that files of two versions made would crash the
     processes that find it in the cache.
     """
-    if _edited():
+    if generator.cache_info().currsize and _edited():
         generator.cache_clear()
 
 

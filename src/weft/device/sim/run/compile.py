@@ -51,15 +51,16 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The IR of a kernel, packed: it may be kept for long."""
+    """The IR of a kernel."""
 
-    packed: bytes
+    text: str
     info: CodeInfo
     digest: str
 
-    @property
-    def text(self) -> str:
-        return zlib.decompress(self.packed).decode()
+    def pack(self) -> Callable[[], Source]:
+        """A way to get it again, which takes little memory meanwhile."""
+        packed, info, digest = zlib.compress(self.text.encode(), 1), self.info, self.digest
+        return lambda: Source(zlib.decompress(packed).decode(), info, digest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +98,7 @@ class Job:
         text, info = generate(
             self.parsed(), self.entry, self.shape, fast=self.fast, observer=self.observer
         )
-        data = text.encode()
-        return Source(zlib.compress(data, 1), info, hashlib.sha256(data).hexdigest())
+        return Source(text, info, hashlib.sha256(text.encode()).hexdigest())
 
     def compile(self, *, draft: bool) -> tuple[Compiled, Source]:
         """Generates the IR and compiles it in this process."""

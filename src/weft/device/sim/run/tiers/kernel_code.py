@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.device.sim.code_info import CodeInfo
@@ -34,7 +34,7 @@ class KernelCode:
         self._spent = 0.0
         self._asked = 0  # the process that asked for full code: a fork of it has to ask again
         self._job: Job | None = None
-        self._source: Source | None = None
+        self._source: Callable[[], Source] | None = None
         self.current = self._first(job, tier)
 
     @property
@@ -51,13 +51,12 @@ class KernelCode:
             return full
         if tier is Tier.FULL:
             return job.compile(draft=False)[0]
-        code = job.cached(draft=True)
+        code, source = job.cached(draft=True), None
         if code is None:
-            code, self._source = job.compile(draft=True)
+            code, source = job.compile(draft=True)
         if tier is Tier.BOTH:
             self._job = job
-        else:
-            self._source = None
+            self._source = source.pack() if source is not None else None
         return code
 
     def run(self, arena: Arena, worker: int) -> int:
@@ -104,11 +103,12 @@ class KernelCode:
                 return
             self._asked = os.getpid()
         # Not at hand where the draft came from the cache.
-        source = self._source
+        make = self._source or job.generate
+        source: Source | None = None
 
         def text() -> str:
             nonlocal source
-            source = source or job.generate()
+            source = make()
             return source.text
 
         def done(data: bytes, seconds: float) -> None:
