@@ -92,3 +92,13 @@ def test_the_oldest_are_removed(used: list[bool], monkeypatch: pytest.MonkeyPatc
         folders += [x.folder for x in precompiled._known.values() if x.ready]
     assert [os.path.isdir(folder) for folder in folders] == [False, True]
     assert used == [False, True] * 2
+
+
+def test_a_full_disk_is_no_error(used: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(process: int) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(precompiled, "_root", full)
+    for i in range(3):
+        compile_cuda(SOURCE.format(i), arch=ARCH)
+    assert used == [False] * 3

@@ -84,11 +84,15 @@ def _begin(key: str) -> tuple[_Headers, bool]:
     with _lock:
         headers = _known.setdefault(key, _Headers())
         _known.move_to_end(key)
-        if headers.seen and not (headers.ready or headers.refused or headers.writing):
+        if not headers.seen or headers.ready or headers.refused or headers.writing:
+            return headers, headers.ready
+        try:
             headers.folder = tempfile.mkdtemp(dir=_root(os.getpid()))
-            headers.writing = True
-            return headers, True
-        return headers, headers.ready
+        except (OSError, nvrtc.Refused):  # a full disk, or too little memory
+            headers.refused = True
+            return headers, False
+        headers.writing = True
+        return headers, True
 
 
 def _attempt(
