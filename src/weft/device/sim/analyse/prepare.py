@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.device.base import Dim3
-from weft.device.sim.analyse import deferred_nan, divergence, hammocks, validate
+from weft.device.sim.analyse import deferred_nan, divergence, hammocks, special_copies, validate
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
 from weft.ptx import isa
@@ -20,6 +20,7 @@ def prepare(module: Module, function: Function, shape: Dim3) -> Program:
     program = Program(module, function, shape)
     _place_variables(program)
     _decode(program)
+    special_copies.replace_reads(program)
     divergence.analyse(program, lambda ins: False)
     blocks = program.graph.blocks
     if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):

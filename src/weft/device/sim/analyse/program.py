@@ -105,6 +105,11 @@ class Program:
             known = self._uses[ins.index] = self._find_uses(ins)
         return known
 
+    def forget_operands(self) -> None:
+        """The operands of instructions have changed."""
+        self._defs.clear()
+        self._uses.clear()
+
     def _find_defs(self, ins: Instruction) -> list[str]:
         d = self.decoded.get(ins.index)
         if d is None or not d.row.has_dest or not ins.operands:

@@ -21,6 +21,8 @@ MASKS = {
     "lanemask_ge": lambda i: 0xFFFFFFFF & ~((1 << i) - 1),
 }
 
+STEADY = ("tid", "ctaid", "ntid", "nctaid", "laneid", "warpid")
+"""Special registers that do not change while a warp runs."""
 # As bounds of indices: `lattice.widen` needs them to know that a 32-bit index does not wrap.
 MAX_GRID = {"x": 2**31 - 1, "y": 65535, "z": 65535}
 

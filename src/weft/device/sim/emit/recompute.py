@@ -14,6 +14,7 @@ from typing import Protocol
 
 from weft.device.sim.analyse.form import INDEXED
 from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.special import STEADY
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.emit import branch_predicates
 from weft.device.sim.emit.registers import Registers
@@ -35,8 +36,6 @@ _ROWS = frozenset({
     Result.RIGHT_SHIFT, Result.AND, Result.OR, Result.XOR,
 })  # fmt: skip
 """Rows that are cheap where their result is a scalar."""
-_PLACES = ("tid", "ctaid", "ntid", "nctaid", "laneid", "warpid")
-"""Special registers that do not change while a warp runs."""
 
 
 class Recomputing(Executing, Located, Protocol):
@@ -166,5 +165,5 @@ def _is_parameter(program: Program, operand: Operand) -> bool:
 
 def _is_steady(operand: Operand) -> bool:
     if isinstance(operand, Special):
-        return operand.name.partition(".")[0] in _PLACES
+        return operand.name.partition(".")[0] in STEADY
     return isinstance(operand, Reg | Imm | FloatImm | Sym)
