@@ -4,6 +4,7 @@
 
 A lane's three coefficients lie in one 64-bit word, so that it costs one load:
 bits 15..0 hold |C2|, 34..16 |C1|, from 35 on C0 >> 14 (what is below is one constant a function).
+The words of ex2, the most frequent one by far, are arranged for sums of 32 bits.
 Every function takes and gives the bit patterns of f32 (`i32`), or the high words of f64.
 """
 
@@ -21,6 +22,7 @@ from weft.ir.value import Operandish
 
 _TABLES = Path(__file__).with_name("mufu_tables.json")
 _STRIP = 16  # lanes at a time: with more, spills cost what constants save
+_SHORT = 8  # the same for the rows of ex2
 _SIGN, _MAGNITUDE, _EXPONENT = 0x80000000, 0x7FFFFFFF, 0x7F800000
 _INF, _NAN, _ONE, _LEAST = 0x7F800000, 0x7FFFFFFF, 0x3F800000, 0x00800000
 _INF64 = 0x7FF00000  # of the high word
@@ -89,20 +91,23 @@ def _row(b: Builder, table: Table, index: Val) -> Val:
     offset = index << 3
     if index.lanes == 0:
         return b.load("i64", 0, b.at(base, offset.zext("i64")), 8)
-    row = b.poison("i64", index.lanes)
-    for lane in range(index.lanes):
-        word = b.load("i64", 0, b.at(base, b.extract(offset, lane).zext("i64")), 8)
-        row = b.insert(row, word, lane)
-    return row
+    return _gather(b, base, [b.extract(offset, lane) for lane in range(index.lanes)])
 
 
-def _square(xl: Val) -> Val:
+def _gather(b: Builder, base: Val, offsets: list[Val]) -> Val:
+    """The 64-bit words at these offsets."""
+    row = b.poison("double", len(offsets))  # in vector registers from the start
+    for lane, offset in enumerate(offsets):
+        row = b.insert(row, b.load("double", 0, b.at(base, offset.zext("i64")), 8), lane)
+    return b.cast("bitcast", row, "i64")
+
+
+def _square(w: Val) -> Val:
     """The 17-bit squarer in units of 2^19 (i16), whose partial products below 2^19 are left out.
 
-    With w the bits that count, u and v its top 7 and next 2 bits, the high part is u * (2u + v);
-    each of the 6 low bits adds the high bits whose product with it is heavy enough.
+    With w the 15 bits that count (i16), u and v its top 7 and next 2 bits, the high part is
+    u * (2u + v); each of the 6 low bits adds the high bits whose product with it is heavy enough.
     """
-    w = (xl >> 2).trunc("i16")
     u = w >> 8
     # What the low bits add fits bytes, of which a vector has twice as many.
     low, high = w.trunc("i8"), (w >> 9).trunc("i8")
@@ -118,9 +123,40 @@ def _sum(table: Table, row: Val, xl: Val) -> Val:
     c0 = (row >> 21) & (((1 << table.c0_bits) - 1) << 14)
     c1 = (row >> 16).trunc("i32") & 0x7FFFF
     first = c1.zext("i64") * (xl << j1).zext("i64")
-    second = (row.trunc("i16").zext("i32") * _square(xl).zext("i32")).zext("i64") << j2
+    second = (row.trunc("i16").zext("i32") * _square((xl >> 2).trunc("i16")).zext("i32")).zext(
+        "i64"
+    ) << j2
     partial = c0 + first if s1 > 0 else c0 - first
     return (partial + second if s2 > 0 else partial - second) + table.c0_low
+
+
+@cache
+def _ex2_words() -> tuple[int, ...]:
+    """C0 >> 14 of ex2 in the low half, C1 >> 2 and C2 >> 2 in the high one."""
+    return tuple(c1 >> 2 << 48 | c2 >> 2 << 32 | c0 >> 14 for c0, c1, c2 in _coefficients()["ex2"])
+
+
+def _ex2_place(n: Val) -> Val:
+    """Where the row of a fraction is in the table."""
+    return (n >> 14) & 0x1F8
+
+
+def _ex2_sum(b: Builder, n: Val, square: Val, row: Val) -> Val:
+    """S >> 17 as i32, for the 23 bits of a fraction.
+
+    C1 has 16 bits here, and both products are multiples of 4, so that 32 bits hold them: of
+    C1 * xl + C2 * square the bit below the last one is cut first, which changes no sum.
+    """
+    if n.lanes:  # a shift by 32 would be done in 64 bits
+        high = b.shuffle(b.view(row, "i32", 2 * n.lanes), range(1, 2 * n.lanes, 2))
+    else:
+        high = (row >> 32).trunc("i32")
+    c1, c2 = high >> 16, high.trunc("i16").zext("i32")
+    last = (n & 1).ne(0).sext("i32") & c1
+    rest = last + c2 * square.zext("i32")
+    # xl without its last bit
+    whole = c1 * ((n >> 1) & 0xFFFF) + (rest >> 1) + (_table("ex2").c0_low >> 3)
+    return (row.trunc("i32") + (whole >> 11)) >> 3
 
 
 def _poly(b: Builder, name: str, index: Val, xl: Val) -> Val:
@@ -202,18 +238,54 @@ def _lg2(b: Builder, x: Val) -> Val:
     return _fix(b, _not_positive(x), r, lambda: _special(b, x, 0xFF800000, _INF))
 
 
-def _ex2(b: Builder, x: Val) -> Val:
-    """From ±128 on the exponent field itself becomes infinite, or below that of a normal number."""
+def _ex2_fixed(b: Builder, x: Val) -> Val:
+    """x with 23 bits of fraction, rounded down."""
     f = b.fabs(from_bits(b, x))
     top = b.const("float", 128.0)
     f = b.select(b.fcmp("olt", f, top), f, top) * b.const("float", 8388608.0)
     fixed, sign = b.cast("fptosi", f, "i32"), x.ashr(31)
     whole = (fixed & 0x7FFFFF).eq(0).zext("i32")
-    n = (fixed ^ sign) - (sign & (0 - whole))  # one's complement unless x is an integer
-    s = _poly(b, "ex2", (n >> 17) & 63, n & 0x1FFFF)
-    r = (n.ashr(23) << 23) + (126 << 23) + (s >> 17).trunc("i32")
+    return (fixed ^ sign) - (sign & (0 - whole))  # one's complement unless x is an integer
+
+
+def _ex2_square(n: Val) -> Val:
+    return _square((n >> 2).trunc("i16") & 0x7FFF)
+
+
+def _ex2_result(b: Builder, x: Val, n: Val, square: Val, row: Val) -> Val:
+    """From ±128 on the exponent field itself becomes infinite, or below that of a normal number."""
+    r = (n & ~0x7FFFFF) + (126 << 23) + _ex2_sum(b, n, square, row)
     r = r.sge(_LEAST).select(r, 0)
-    return (x & _MAGNITUDE).ule(_INF).select(r, _NAN)
+    # NaN has all bits but the sign, which no result has.
+    number = b.fcmp("ord", from_bits(b, x), from_bits(b, x)).sext("i32")
+    return (r | ~number) & _NAN
+
+
+def _ex2(b: Builder, x: Val) -> Val:
+    """A row's place is stored and loaded again: faster than taking lanes out of a vector."""
+    words = b.table("mufu.table.ex2", "i64", _ex2_words())
+    if x.lanes == 0:
+        n = _ex2_fixed(b, x)
+        row = b.load("i64", 0, b.at(words, _ex2_place(n).zext("i64")), 8)
+        return _ex2_result(b, x, n, _ex2_square(n), row)
+    given, fixed, places, results = (b.array("i32", x.lanes) for _ in range(4))
+    squares = b.array("i16", x.lanes)
+    b.store(x, given, 64)
+    with b.loop(x.lanes // _STRIP) as i:
+        at = i.zext("i64") * (4 * _STRIP)
+        n = _ex2_fixed(b, b.load("i32", _STRIP, b.at(given, at), 32))
+        b.store(n, b.at(fixed, at), 32)
+        b.store(_ex2_place(n), b.at(places, at), 32)
+        b.store(_ex2_square(n), b.at(squares, at >> 1), 32)
+    with b.loop(x.lanes // _SHORT) as i:
+        at = i.zext("i64") * (4 * _SHORT)
+        part, n = (b.load("i32", _SHORT, b.at(p, at), 32) for p in (given, fixed))
+        square, first = b.load("i16", _SHORT, b.at(squares, at >> 1), 16), b.at(places, at)
+        row = _gather(
+            b, words, [b.load("i32", 0, b.at(first, 4 * lane), 4) for lane in range(_SHORT)]
+        )
+        b.store(_ex2_result(b, part, n, square, row), b.at(results, at), 32)
+    return b.load("i32", x.lanes, results, 64)
 
 
 def _turn(b: Builder, x: Val) -> tuple[Val, Val]:
@@ -288,7 +360,7 @@ def mufu(b: Builder, name: str, x: Val) -> Val:
 
 def _strips(b: Builder, x: Val, body: Body) -> Val:
     bits, ty = raw_bits(b, x) if x.is_float else x, x.element
-    if x.lanes == 0:
+    if x.lanes == 0 or body is _ex2:  # which has strips of its own
         out = body(b, bits)
     else:
         source, target = b.array("i32", x.lanes), b.array("i32", x.lanes)
