@@ -74,8 +74,37 @@ def high_product(e: Builder, a: Val, b: Val, type: str) -> Val:
     return e.lanewise(f"mulhi.{type}", [a, b], a.element, upper)
 
 
+def low_product(e: Builder, a: Val, b: Val) -> Val:
+    """The lower half of the product."""
+    if a.is_const:
+        a, b = b, a
+    # Few hosts multiply vectors of 64 bits; the others do so lane by lane.
+    digits = _digits(int(b.ref)) if b.is_const and a.lanes and a.bits == 64 else []
+    if not 2 <= len(digits) <= 3:
+        return a * b
+    total = e.zero(a.element, a.lanes)
+    for sign, place in digits:
+        total = total + (a << place) if sign > 0 else total - (a << place)
+        # The same value, of which LLVM does not know it: it would make a product of the sum.
+        a = e.intrinsic("expect", [a, e.zero(a.element, a.lanes)])
+    return total
+
+
+def _digits(number: int) -> list[tuple[int, int]]:
+    """64 bits as a sum of signed powers of two, as few as possible: (sign, exponent)."""
+    out, place = [], 0
+    number = (number + (1 << 63)) % (1 << 64) - (1 << 63)
+    while number:
+        if number & 1:
+            sign = 2 - (number & 3)  # 1 where the next bit is 0, else -1
+            out.append((sign, place))
+            number -= sign
+        number, place = number >> 1, place + 1
+    return out
+
+
 def product(e: Builder, a: Val, b: Val, mode: str, type: str) -> Val:
-    return a * b if mode == "lo" else high_product(e, a, b, type)
+    return low_product(e, a, b) if mode == "lo" else high_product(e, a, b, type)
 
 
 @instruction(
@@ -86,7 +115,7 @@ def product(e: Builder, a: Val, b: Val, mode: str, type: str) -> Val:
     vectors=["mul.lo.s32  -3 7 -> -21"],
 )
 def mul(e: Builder, a: Val, b: Val, *, type: str) -> Val:
-    return a * b
+    return low_product(e, a, b)
 
 
 @instruction(
@@ -123,7 +152,7 @@ def mul_wide(e: Builder, a: Val, b: Val, *, type: str) -> Val:
     vectors=["mad.lo.s32  2 3 4 -> 10"],
 )
 def mad(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
-    return a * b + c
+    return low_product(e, a, b) + c
 
 
 @instruction(
