@@ -3,11 +3,15 @@
 Where a kernel keeps more vectors than the host has registers, whole warps of values go through
 memory at every instruction. A strip takes eight lanes through the whole run instead: what one
 instruction computes the next finds in a register, and the code is a quarter as long.
+
+In a loop that computes with 64-bit vectors, of which a few fill all registers, strips follow one
+another without a loop, and what they have in common stays in registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Protocol
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, VECTOR
@@ -25,6 +29,8 @@ WIDTH = 8
 """Lanes of a strip: two host vectors of 128 bits, one of 256."""
 SHORTEST = 6
 """Instructions of the shortest run: a shorter one does not pay for the loop."""
+MANY_WIDE = 3
+"""64-bit results of a run that fill the registers of a host."""
 MOST_LEAVING = 0.75
 """The largest part of a run's results that may be stored to memory at its end."""
 
@@ -92,7 +98,7 @@ def _is_lane_row(e: Stripped, ins: Instruction) -> bool:
     return not e.program.decoded[ins.index].row.warp
 
 
-def takes(e: Stripped, block: Block, ins: Instruction) -> bool:
+def takes(e: Stripped, block: Block, ins: Instruction, *, predicates: bool = False) -> bool:
     """Can the instruction be part of a strip?"""
     d = e.program.decoded[ins.index]
     dest = None if d.row.warp else ins.operands[0]
@@ -100,21 +106,28 @@ def takes(e: Stripped, block: Block, ins: Instruction) -> bool:
         return False
     name = dest.name
     # A strip writes all its lanes, so no lane may have to keep its old value.
-    if not e.registers.is_vector(name) or name in e.program.blend[block.index]:
+    if not _is_kept(e, name, predicates) or name in e.program.blend[block.index]:
         return False
-    if any(s.name == "cc" or s.pair for s in d.row.operands):
+    # The second result of a comparison is not written.
+    if any(s.name == "cc" or s.pair == "cc" or (s.pair and not predicates) for s in d.row.operands):
         return False
     form = e.program.result(ins)
-    return form is not None and form.kind == VECTOR and all(_fits(e, o) for o in ins.operands[1:])
+    fits = all(_fits(e, o, predicates) for o in ins.operands[1:])
+    return form is not None and form.kind == VECTOR and fits
 
 
-def _fits(e: Stripped, operand: Operand) -> bool:
+def _is_kept(e: Stripped, name: str, predicates: bool) -> bool:
+    """Is it a vector; one of predicates, where strips need not store them?"""
+    return e.registers.is_vector(name) or (predicates and e.program.forms[name].kind == VECTOR)
+
+
+def _fits(e: Stripped, operand: Operand, predicates: bool) -> bool:
     if isinstance(operand, Imm | FloatImm):
         return True
     if not isinstance(operand, Reg):
         return False
     kind = e.program.forms[operand.name].kind
-    return kind in (UNIFORM, AFFINE) or e.registers.is_vector(operand.name)
+    return kind in (UNIFORM, AFFINE) or _is_kept(e, operand.name, predicates)
 
 
 def plan(e: Stripped) -> dict[int, dict[int, int]]:
@@ -123,17 +136,42 @@ def plan(e: Stripped) -> dict[int, dict[int, int]]:
     for block in e.program.graph.blocks:
         taken = {ins.index for ins in block.code if takes(e, block, ins)}
         reorder(e, block, taken)
-        # Not where a watcher reads registers before an instruction.
-        taken -= e.watch.reads(block).keys()
-        start = 0
-        while start < len(block.code):
-            count = 0
-            while start + count < len(block.code) and block.code[start + count].index in taken:
-                count += 1
-            if count >= SHORTEST and _pays(e, block, start, count):
+        for start, count in _runs(e, block, taken):
+            if _pays(e, block, start, count):
                 out.setdefault(block.index, {})[start] = count
-            start += max(count, 1)
     return out
+
+
+def plan_in_registers(e: Stripped) -> dict[int, dict[int, int]]:
+    """Runs of 64-bit vectors in loops: block -> start -> length."""
+    out: dict[int, dict[int, int]] = {}
+    for block in e.program.graph.blocks:
+        if not block.loops:
+            continue
+        taken = {ins.index for ins in block.code if takes(e, block, ins, predicates=True)}
+        for start, count in _runs(e, block, taken):
+            written = [r for i in block.code[start : start + count] for r in e.program.defs(i)]
+            vectors = [r for r in written if e.registers.is_vector(r)]
+            wide = [r for r in vectors if BITS[e.registers.storage(r)] == 64]
+            # Predicates would have to be put together again.
+            leaving = _live_after(e, block, start + count).intersection(written)
+            if len(wide) >= MANY_WIDE and leaving <= set(vectors):
+                out.setdefault(block.index, {})[start] = count
+    return out
+
+
+def _runs(e: Stripped, block: Block, taken: set[int]) -> Iterator[tuple[int, int]]:
+    """Start and length of runs that are long enough."""
+    # Not where a watcher reads registers before an instruction.
+    taken = taken - e.watch.reads(block).keys()
+    start = 0
+    while start < len(block.code):
+        count = 0
+        while start + count < len(block.code) and block.code[start + count].index in taken:
+            count += 1
+        if count >= SHORTEST:
+            yield start, count
+        start += max(count, 1)
 
 
 def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:
@@ -159,26 +197,7 @@ def emit(e: Stripped, block: Block, start: int, count: int) -> None:
         e.watch.instruction(ins)
     with b.loop(32 // WIDTH) as strip:
         first = strip.zext("i64") * WIDTH
-        values: dict[str, Val] = {}
-        for ins in run:
-            e.ins = ins
-            d = e.program.decoded[ins.index]
-            sources = list(ins.operands[1:])
-            args: list[Val | None] = []
-            for spec in d.row.operands:
-                if not spec.is_dest:
-                    source = sources.pop(0) if sources else None
-                    kind = d.types[spec.name]
-                    args.append(
-                        _read(e, source, kind, first, values) if source is not None else None
-                    )
-            out = d.row.function(b, *args, **d.words)
-            dest = ins.operands[0]
-            assert isinstance(dest, Reg)
-            signed = d.types[d.row.operands[0].name].startswith("s")
-            storage = e.registers.storage(dest.name)
-            value = e.to_storage(out, storage, signed, dest.name)
-            values[dest.name] = b.splat(value, WIDTH)
+        values = _compute(e, run, partial(_read, e, first))
         for name, value in values.items():
             if name in needed:
                 part = e.registers.of(name)[0]
@@ -186,6 +205,46 @@ def emit(e: Stripped, block: Block, start: int, count: int) -> None:
     for name in values:
         e.versions[name] = e.versions.get(name, 0) + 1
     e.forget_mask()
+
+
+def emit_in_registers(e: Stripped, block: Block, start: int, count: int) -> None:
+    """One strip after the other for `count` instructions."""
+    run = block.code[start : start + count]
+    needed = _live_after(e, block, start + count)
+    for ins in run:
+        e.ins = ins
+        e.watch.instruction(ins)
+    wholes: dict[tuple[str, str], Val] = {}
+    strips = [_compute(e, run, partial(_piece, e, i, wholes)) for i in range(0, 32, WIDTH)]
+    for name in strips[0]:
+        if name in needed:
+            e.write(Reg(name), e.b.concat([values[name] for values in strips]))
+
+
+def _compute(
+    e: Stripped, run: list[Instruction], read: Callable[[dict[str, Val], Operand, str], Val]
+) -> dict[str, Val]:
+    """What a run writes in one strip; `read` gives the operands that it has not written."""
+    values: dict[str, Val] = {}
+    for ins in run:
+        e.ins = ins
+        d = e.program.decoded[ins.index]
+        sources = list(ins.operands[1:])
+        args: list[Val | None] = []
+        for spec in d.row.operands:
+            if not spec.is_dest:
+                source = sources.pop(0) if sources else None
+                kind = d.types[spec.name]
+                args.append(read(values, source, kind) if source is not None else None)
+        out = d.row.function(e.b, *args, **d.words)
+        dest = ins.operands[0]
+        assert isinstance(dest, Reg)
+        signed = d.types[d.row.operands[0].name].startswith("s")
+        storage = e.registers.storage(dest.name)
+        first = out[0] if isinstance(out, tuple) else out
+        value = e.to_storage(first, storage, signed, dest.name)
+        values[dest.name] = e.b.splat(value, WIDTH)
+    return values
 
 
 def _live_after(e: Stripped, block: Block, position: int) -> set[str]:
@@ -203,7 +262,26 @@ def _live_after(e: Stripped, block: Block, position: int) -> set[str]:
     return live
 
 
-def _read(e: Stripped, operand: Operand, kind: str, first: Val, values: dict[str, Val]) -> Val:
+def _piece(
+    e: Stripped,
+    first: int,
+    wholes: dict[tuple[str, str], Val],
+    values: dict[str, Val],
+    operand: Operand,
+    kind: str,
+) -> Val:
+    """An operand for the lanes from `first` on; `wholes` has those of all lanes."""
+    if not isinstance(operand, Reg) or e.program.forms[operand.name].kind == UNIFORM:
+        return e.read(operand, kind)
+    if operand.name in values:
+        return e.fit(values[operand.name], llvm_type(kind))
+    key = operand.name, kind
+    if key not in wholes:
+        wholes[key] = e.read_lanes(operand, kind)
+    return e.b.shuffle(wholes[key], range(first, first + WIDTH))
+
+
+def _read(e: Stripped, first: Val, values: dict[str, Val], operand: Operand, kind: str) -> Val:
     """An operand for the lanes of one strip."""
     b = e.b
     if not isinstance(operand, Reg):

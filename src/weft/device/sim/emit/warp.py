@@ -89,8 +89,9 @@ class WarpEmitter(WarpOperands):
         )
         # A strip takes a few lanes through several instructions, so there is no point at which an
         # observer could see the operands of one of them.
-        if self.registers.crowded and not self.watch.one_by_one:
-            self.strips = strips.plan(self)
+        if not self.watch.one_by_one:
+            plan = strips.plan if self.registers.crowded else strips.plan_in_registers
+            self.strips = plan(self)
         self._prologue()
         for block in self.program.graph.blocks:
             self._emit_block(block)
@@ -140,7 +141,8 @@ class WarpEmitter(WarpOperands):
         while self.position < len(block.code):
             count = runs.get(self.position, 0)
             if count:
-                strips.emit(self, block, self.position, count)
+                emit = strips.emit if self.registers.crowded else strips.emit_in_registers
+                emit(self, block, self.position, count)
             else:
                 self.instruction(block.code[self.position])
             self.position += max(count, 1)
