@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import escapes
@@ -40,3 +41,23 @@ def test_caught(name: str) -> None:
 
 def test_mutant() -> None:
     assert outcomes().get("mutant", "crashed") == "ok"
+
+
+@pytest.mark.parametrize(("index", "legal"), [("t", True), ("t + 1", False), ("t - 1", False)])
+def test_the_ends_of_a_shared_array(index: str, legal: bool) -> None:
+    """Indices that are bounded at compile time are not checked at run time; all others are."""
+    source = f"""extern "C" __global__ void k(float* x) {{
+        __shared__ float s[64];
+        int t = threadIdx.x;
+        s[t] = x[t];
+        s[{index}] += 1.0f;
+        x[t] = s[t];
+    }}"""
+    x = np.arange(64, dtype=np.float32)
+    kernel = weft.cuda(source).k
+    if legal:
+        kernel[1, 64](x)
+        np.testing.assert_array_equal(x, np.arange(64) + 1)
+    else:
+        with pytest.raises(weft.IllegalAddress, match="shared"):
+            kernel[1, 64](x)

@@ -33,9 +33,9 @@ class Specials:
         x, y, z = self.e.program.shape
         b = self.e.b
         if y == z == 1 or (x % 32 and 32 % x):
-            return self.e.warp << 5 if axis == "x" and y == z == 1 else b.integer("i32", 0)
+            return self._linear() if axis == "x" and y == z == 1 else b.integer("i32", 0)
         if x % 32 == 0:
-            linear = self.e.warp << 5
+            linear = self._linear()
             rows = b.binary("udiv", linear, b.integer("i32", x))
             if axis == "x":
                 return linear - rows * x
@@ -44,6 +44,10 @@ class Specials:
                 return b.integer("i32", 0)
             rows = self.e.warp * (32 // x)
         return b.binary("urem" if axis == "y" else "udiv", rows, b.integer("i32", y))
+
+    def _linear(self) -> Val:
+        """The number of lane 0 in its block; the mask says how large it can be."""
+        return (self.e.warp & ((1 << (self.e.program.warps - 1).bit_length()) - 1)) << 5
 
     def read(self, name: str) -> Val:
         """The value of a special register."""

@@ -48,11 +48,12 @@ class LoadsAndStores:
     ) -> list[Val]:
         """`count` elements of `ty` per lane; scalars when the address is uniform."""
         nbytes = BITS[ty] // 8 * count
-        a, group = self._address(mem, space, nbytes)
+        bounded = self.e.windows.bounded(mem, space, nbytes)
+        a, group = self._address(mem, space, nbytes, whole=bounded)
         access = Access(self.e.ins, Unit.LANES, Kind.READ, a, nbytes)
         self.e.watch.access(access)
         # Loads of named parameters and of static shared variables take this path.
-        if self.e.windows.always_inside(a, nbytes):
+        if bounded or self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
         lanes = self.e.executing()
         if not a.scalar:
@@ -73,11 +74,15 @@ class LoadsAndStores:
             likely=True,
         )
 
-    def _address(self, mem: Mem, space: int, nbytes: int) -> tuple[Address, Group | None]:
+    def _address(
+        self, mem: Mem, space: int, nbytes: int, *, whole: bool
+    ) -> tuple[Address, Group | None]:
         """The address of an access, and the group that has been checked and that it belongs to.
 
-        The address lacks its ends where they have been checked.
+        The address lacks its ends where they have been checked, unless it must be `whole`.
         """
+        if whole:
+            return resolve(self.e, mem, space), None
         group = groups.find(self.e, mem, space, nbytes, checked=True)
         if self.e.observed:
             return resolve(self.e, mem, space), group
@@ -201,9 +206,8 @@ class LoadsAndStores:
         ty, count = values[0].element, len(values)
         nbytes = BITS[ty] // 8 * count
         looked_at = self.changes.looks_at(e.ins)
-        a, group = (
-            (resolve(e, mem, space), None) if looked_at else self._address(mem, space, nbytes)
-        )
+        bounded = e.windows.bounded(mem, space, nbytes)
+        a, group = self._address(mem, space, nbytes, whole=looked_at or bounded)
         access = Access(
             e.ins, Unit.LANES, Kind.WRITE, a, nbytes, values=tuple(values),
             waits=decode(e.ins).row.completes_by,
@@ -225,6 +229,9 @@ class LoadsAndStores:
         if few < 32:
             # What no lane stores need not be computed: LLVM leaves it out.
             values = [b.shuffle(v, [*range(few), *[-1] * (32 - few)]) for v in values]
+        if bounded and not a.uniform:
+            self.moves.store(a, values, lanes)
+            return
         fast, near, _ = self._checked(mem, access, group)
         b.either(
             fast,

@@ -13,6 +13,7 @@ from weft.device.sim.layout import Site, Space
 from weft.device.sim.protocols import FrameSpace, Located
 from weft.ir import Val
 from weft.ptx.isa import decode
+from weft.ptx.model import Mem
 
 MANY_LOADS = 64
 """Loads that have a place in the frame of each warp."""
@@ -70,6 +71,18 @@ class Windows:
         at = int(a.inside[0].ref)
         # Dynamic shared memory is not in these sizes: how much there is differs by launch.
         return at % nbytes == 0 and at + nbytes <= sizes[a.space]
+
+    def bounded(self, mem: Mem, space: int, nbytes: int) -> bool:
+        """Are all lanes inside of static shared memory, by the bound of their index?"""
+        program = self.e.program
+        form = program.form_of(mem.base)
+        # Lanes beyond the block's last thread are not bounded.
+        if space != Space.SHARED or not program.full_warps or form is None or not form.is_scalar:
+            return False
+        if form.top is None or mem.offset < 0 or mem.offset % nbytes:
+            return False
+        aligned = (1 << form.align) % nbytes == 0 and not any(x % nbytes for x in form.off)
+        return aligned and form.top + mem.offset + nbytes <= program.shared_bytes
 
     def both_inside(self, a: Address, first: Val, last: Val, nbytes: int) -> Val:
         """Do accesses of `nbytes` from `first` to `last` lie in shared memory, or in this site's
