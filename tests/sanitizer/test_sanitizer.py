@@ -295,3 +295,41 @@ def test_an_aligned_barrier_needs_the_whole_warp(barrier: str, aligned: bool) ->
         weft.cuda(text).k[1, 32](np.zeros(32, np.float32))
     split = [f for f in report.findings if "only some threads of a warp reach" in str(f)]
     assert bool(split) == aligned
+
+
+ARRIVAL = r"""
+__global__ void shifted(const float4* x, float4* y) {
+    __shared__ float4 s[32];
+    __shared__ unsigned long long full;
+    int t = threadIdx.x % 32;
+    unsigned barrier = __cvta_generic_to_shared(&full), to = __cvta_generic_to_shared(s + t), done;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(barrier));
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(x + t) : "memory");
+        asm volatile("{ .reg .b64 s; ARRIVE [%0]; }" ::"r"(barrier) : "memory");
+    } else {
+        do asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0;"
+                        " selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(barrier) : "memory");
+        while (!done);
+        y[t] = s[31 - t];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arrive", "kinds"),
+    [
+        ("cp.async.mbarrier.arrive.noinc.shared.b64", set()),
+        ("mbarrier.arrive.shared.b64 s,", {"missing wait"}),
+    ],
+)
+def test_an_mbarrier_waits_for_copies_that_arrive_at_it(arrive: str, kinds: set[str]) -> None:
+    launch = weft.cuda(ARRIVAL.replace("ARRIVE", arrive)).shifted[1, 64]
+    findings = []
+    try:
+        launch(np.zeros(128, np.float32), np.zeros(128, np.float32), sanitize=True)
+    except weft.SanitizerError as error:
+        findings = error.findings
+    assert {found.kind for found in findings} == kinds

@@ -18,6 +18,8 @@ from weft.ptx.isa.columns import Async, Completion, Step
 from weft.ptx.model import Imm, Instruction
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
+_WITH_COPIES = Async(Step.ARRIVE, Completion.MBARRIER)
+"""What cp.async.mbarrier.arrive does."""
 SITE = 16
 """Where an entry of the ring of copies keeps the record of the instruction that issued it."""
 
@@ -103,10 +105,12 @@ class Copies:
                 _mark(x, w.layout, slot, _in_a_row(first, nbytes), landed, nbytes, who)
 
     def instruction(self, ins: Instruction) -> None:
-        """A wait: what lands was written by the waiting lanes, now."""
-        if decode(ins).row.async_ != Async(Step.WAIT, Completion.GROUP):
+        """A wait, or an arrival with the copies: what lands was written by these lanes, now."""
+        if not self.w.e.copies.used:
             return
-        if self.w.e.copies.used:
+        if decode(ins).row.async_ == _WITH_COPIES:
+            self._land(-1)  # threads that wait for the mbarrier have waited for the copies
+        elif decode(ins).row.async_ == Async(Step.WAIT, Completion.GROUP):
             pending = ins.operands[0] if ins.operands else Imm(-1)  # wait_all has no operand
             assert isinstance(pending, Imm), "the row asks for a literal"
             self._land(pending.value)
