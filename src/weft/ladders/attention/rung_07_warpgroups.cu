@@ -16,6 +16,6 @@
 template <int HEAD, int KEYS>
 __global__ void __launch_bounds__(384, 1) groups(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
                                                  __nv_bfloat16* o, int b, int h, int m, int s, int d) {
-    attend_groups<__nv_bfloat16, HEAD, KEYS, 2, FREE, true>(q, k, v, nullptr, o, nullptr, nullptr, nullptr,
+    attend_groups<__nv_bfloat16, HEAD, KEYS, 2, 1, FREE, true>(q, k, v, nullptr, o, nullptr, nullptr, nullptr,
                                                             causal(b, h, m, s, d));
 }

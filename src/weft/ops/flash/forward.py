@@ -111,6 +111,8 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     most = cdiv(blocks, gpu.sms)
     at_once = min(most, tile.resident)
     keys = cdiv(p.keys, parts) * p.share
+    if p.causal:  # tiles on the diagonal are computed whole
+        keys = min(cdiv(p.keys, parts), keys + (tile.queries + tile.keys) / 2 / parts)
     reach = (p.causal and tile.causal) or tile.reach
     work = 4 * tile.queries * keys * p.head / (2 * gpu.tf32 / gpu.sms * reach)
     work *= max(1.0, tile.resident / at_once / 2)  # too few warps hide no latency

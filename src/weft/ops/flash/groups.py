@@ -17,6 +17,8 @@ CAPABILITY = (9, 0)
 ALIGNMENT = 1024
 """Bytes that tiles in shared memory begin at multiples of."""
 STAGES = 2
+ROOM = 226 << 10
+"""Bytes of shared memory that a block can have beside its barriers."""
 
 
 class Shape(NamedTuple):
@@ -34,10 +36,14 @@ class Shape(NamedTuple):
     def queries(self) -> int:
         return 64 * self.groups
 
-    def shared(self, head: int) -> int:
+    def shared(self, head: int, buffers: int) -> int:
         """Bytes of shared memory; columns are stored in slabs of 64."""
         row = 128 * cdiv(head, 64)
-        return ALIGNMENT + row * (self.queries + 2 * STAGES * self.keys)
+        return ALIGNMENT + row * (buffers * self.queries + 2 * STAGES * self.keys)
+
+    def buffers(self, head: int) -> int:
+        """Tiles of queries in shared memory: two where they fit."""
+        return 2 if self.shared(head, 2) <= ROOM else 1
 
 
 SHAPES = {
@@ -91,7 +97,16 @@ def _time(p: Problem, shape: Shape, tiles: int, gpu: Target) -> float:
 
 def _plan(job: Job, shape: Shape, tiles: int, gpu: Target) -> Plan:
     p = job.problem
-    words = (source.ctype(p.dtype), p.head, shape.keys, shape.groups, p.mask, shape.ordered)
+    buffers = shape.buffers(p.head)
+    words = (
+        source.ctype(p.dtype),
+        p.head,
+        shape.keys,
+        shape.groups,
+        buffers,
+        p.mask,
+        shape.ordered,
+    )
     kernel = source.kernel("attention/groups.cu", f"attend<{', '.join(map(str, words)).lower()}>")
     heads = p.batch * p.heads
     at_once = together(p, gpu, tiles // heads, heads)
@@ -99,4 +114,4 @@ def _plan(job: Job, shape: Shape, tiles: int, gpu: Target) -> Plan:
     args = (*job.pointers, problem)
     blocks = tiles if p.causal and p.keys >= LONG else min(tiles, gpu.sms)
     block = (128 * (shape.groups + 1),)
-    return job.plan((Step(kernel, (blocks,), block, args, shape.shared(p.head)),))
+    return job.plan((Step(kernel, (blocks,), block, args, shape.shared(p.head, buffers)),))

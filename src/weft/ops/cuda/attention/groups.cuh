@@ -74,16 +74,17 @@ __device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, i
     }
 }
 
-template <class T, int HEAD, int BN, int GROUPS, int MASK, bool ORDERED>
+// BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is used.
+template <class T, int HEAD, int BN, int GROUPS, int BUFFERS, int MASK, bool ORDERED>
 __device__ void attend_groups(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
                               const int* starts_k, const Problem& p) {
     constexpr int BM = 64 * GROUPS, N = BN / 8, WIDTH = HEAD / 8, STAGES = 2;
-    constexpr int TILE = tile_bytes(BN, HEAD), PIECE = HEAD < 128 ? HEAD : 128;
+    constexpr int QUERIES = tile_bytes(BM, HEAD), TILE = tile_bytes(BN, HEAD), PIECE = HEAD < 128 ? HEAD : 128;
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ Barrier q_full, q_empty, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
-    unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + tile_bytes(BM, HEAD), vs = ks + STAGES * TILE;
+    __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES, vs = ks + STAGES * TILE;
     if (threadIdx.x == 0) {
-        create(&q_full, 128), create(&q_empty, GROUPS * 4);
+        for (int i = 0; i < BUFFERS; ++i) create(q_full + i, 128), create(q_empty + i, GROUPS * 4);
         for (int i = 0; i < STAGES; ++i) {
             create(k_full + i, 128), create(k_empty + i, GROUPS * 4);
             create(v_full + i, 128), create(v_empty + i, GROUPS * 4);
@@ -99,9 +100,11 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
         for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
             Turn turn(p, starts_q, starts_k, id, BM, BN);
             int b = turn.at.batch, h = turn.at.head;
-            wait_for(&q_empty, round % 2 ^ 1);
-            fetch_slabs<BM, HEAD>(qs, q + p.q.at(b, h, turn.span.row0), p.q.row, turn.first, turn.span.rows, p.depth, thread);
-            arrive_with_copies(&q_full);
+            int buffer = round % BUFFERS;
+            wait_for(q_empty + buffer, round / BUFFERS % 2 ^ 1);
+            fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, turn.span.row0), p.q.row, turn.first, turn.span.rows,
+                                  p.depth, thread);
+            arrive_with_copies(q_full + buffer);
             const T* k0 = k + p.k.at(b, h / p.group, turn.span.key0);
             const T* v0 = v + p.v.at(b, h / p.group, turn.span.key0);
 #pragma unroll 1
@@ -120,7 +123,7 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
     }
     more_registers<GROUPS == 3 ? 160 : 232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    unsigned long long left = rows_at(qs + group * slab(64)), keys = rows_at(ks), values = columns_at<BN>(vs);
+    unsigned long long lefts = rows_at(qs + group * slab(64)), keys = rows_at(ks), values = columns_at<BN>(vs);
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
     float scale = MASK == FREE ? p.scale : 1;
     int n = 0, round = 0;
@@ -143,7 +146,9 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
         float result[1][WIDTH][4] = {}, s[1][N][4];
         unsigned weights[BN / 16][4];
         Online<1> online;
-        wait_for(&q_full, round % 2);
+        int buffer = round % BUFFERS;
+        unsigned long long left = lefts + buffer * QUERIES / 16;
+        wait_for(q_full + buffer, round / BUFFERS % 2);
 
         auto scores = [&](int stage) {
             unsigned long long right = keys + stage * TILE / 16;
@@ -201,14 +206,16 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
             ++n;
         };
         int row0 = turn.first + group * 64, end = turn.seen(p, row0, 64, BN), j = 0;
-        if (j < end) step(Is<true>(), Is<true>(), j++);
+        int whole = MASK == FREE ? min(end, turn.whole(p, row0, BN)) : 0;
+        if (MASK == FREE && j < whole) step(Is<false>(), Is<true>(), j++);
+        else if (j < end) step(Is<true>(), Is<true>(), j++);
         if constexpr (MASK == FREE) {
 #pragma unroll 1
-            for (int whole = min(end, turn.whole(p, row0, BN)); j < whole; ++j) step(Is<false>(), Is<false>(), j);
+            for (; j < whole; ++j) step(Is<false>(), Is<false>(), j);
         }
 #pragma unroll 1
         for (; j < end; ++j) step(Is<true>(), Is<false>(), j);
-        release(&q_empty);
+        release(q_empty + buffer);
         if (end > 0) {
             int stage = (n - 1) % STAGES;
             wait_for(v_full + stage, (n - 1) / STAGES % 2);
