@@ -125,6 +125,42 @@ def test_gradients(
         torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2)
 
 
+def test_ragged() -> None:
+    """Sequences of different lengths, one of them empty; a causal mask ends at the last of both."""
+    lengths, keys = (70, 0, 3), (90, 5, 1)
+    starts = [torch.tensor([0, *n]).cumsum(0).int() for n in (lengths, keys)]
+    q, dout = (drawn(sum(lengths), 2, HEAD, seed=n) for n in (1, 4))
+    k, v = (drawn(sum(keys), 1, HEAD, seed=n) for n in (2, 3))
+    tensors = (q, k, v, *starts)
+    request = library.function("attention_varlen_lse").request(*tensors, 70, 90, True, None, True)
+    (one,) = by_groups(forward.candidates(on_hopper(request, 2), True, True))
+    out, lse = runner(one.build(), len(tensors), q.device)(*tensors)
+    given = (dout, None, q, k, v, out, lse, None, None, *starts)
+    op = library.function("attention_backward")
+    request = op.request(*given, 70, 90, True, None, True, 0.0, 0, 0)
+    (one,) = by_groups(backward.candidates(on_hopper(request, 2)))
+    gradients = runner(one.build(), len(given), q.device, 2)(*given, 0, 0)
+    row = key = 0
+    for n, m in zip(lengths, keys, strict=True):
+        parts = [x.transpose(0, 1)[None].double().requires_grad_() for x in (
+            q[row : row + n], k[key : key + m], v[key : key + m])]  # fmt: skip
+        scores = parts[0] @ parts[1].repeat_interleave(2, 1).mT / HEAD**0.5
+        hidden = torch.ones(n, m, dtype=torch.bool).triu(1 + m - n)
+        scores = scores.masked_fill(hidden, -torch.inf)
+        weights = scores.softmax(-1).nan_to_num(0.0)
+        expected = weights @ parts[2].repeat_interleave(2, 1)
+        ours = out[row : row + n].transpose(0, 1)[None].double()
+        torch.testing.assert_close(ours, expected.detach(), rtol=1e-2, atol=1e-2)
+        of = dout[row : row + n].transpose(0, 1)[None].double()
+        for made, first, size, theirs in zip(
+            gradients, (row, key, key), (n, m, m), torch.autograd.grad(expected, parts, of),
+            strict=True,
+        ):  # fmt: skip
+            mine = made[first : first + size].transpose(0, 1)[None].double()
+            torch.testing.assert_close(mine, theirs.nan_to_num(0.0), rtol=2e-2, atol=2e-2)
+        row, key = row + n, key + m
+
+
 @pytest.mark.parametrize(
     ("change", "chosen"),
     [
