@@ -37,8 +37,12 @@ def put(b: Builder, v: Val, p: Val, at: int = 0) -> None:
 class Clocks:
     """Code that keeps the clocks of a kernel with so many warps a block."""
 
-    def __init__(self, warps: int, slot: BlockState, publishes: bool, masks: bool) -> None:
+    def __init__(
+        self, warps: int, slot: BlockState, *, publishes: bool, masks: bool, arrivals: bool
+    ) -> None:
         self.warps, self.slot, self.publishes, self.masks = warps, slot, publishes, masks
+        self.arrivals = arrivals
+        """Do warps arrive at barriers without waiting?"""
 
     def row(self, b: Builder, p: Val, warp: Val) -> Val:
         """The row of a warp."""
@@ -76,7 +80,9 @@ class Clocks:
         put(b, ((number + 1) & Record.BLOCKS) << Record.BLOCK, p, BlockState.BASE)
         b.store(b.zero("i64", 16), b.at(p, BlockState.ARRIVED), 8)
         table = self.warps * self.warps
-        with b.loop(3 * table + 17 * self.warps) as i:  # clocks, then nothing fenced or released
+        # Clocks, then nothing fenced or released, where anything ever is.
+        more = 2 * table + 17 * self.warps if self.publishes or self.arrivals else 0
+        with b.loop(table + more) as i:
             value = b.select(i.ult(table), start, b.integer("i64", 0))
             put(b, value, b.at(p, (i.zext("i64") << 3) + self.slot.clocks))
         with b.loop(self.warps) as w:
@@ -196,6 +202,10 @@ class Clocks:
             x.store(x.integer("i32", 0), at)
             x.store(x.integer("i32", 0), x.at(at, BlockState.SITES - BlockState.ARRIVED))
             clock = word(x, p, BlockState.LATEST) + 1
+            if not self.publishes and not self.arrivals:
+                with x.when(warps.eq((1 << self.warps) - 1)):
+                    self._know_all(x, p, clock)
+                    x.ret()
             joined = x.array("i64", len(self._tables) * self.warps)
             self._join(x, p, warps, joined)
             early = self._early(x, p, number)
@@ -223,6 +233,25 @@ class Clocks:
             each_lane(x, warps, tell)
 
         b.helper("sanitizer_meet", [_P, _I32], None, body)(slot, number)
+
+    def _know_all(self, x: Builder, p: Val, clock: Val) -> None:
+        """All warps have met: each knows of all that any of them has done before this clock."""
+        put(x, clock, p, BlockState.LATEST)
+        start, base = word(x, p, BlockState.START), word(x, p, BlockState.BASE)
+        late = (clock - start).uge(Record.CLOCKS - 1)
+        near = x.umin(clock - start + 1, x.integer("i64", Record.CLOCKS)) << Record.CLOCK
+        limit = x.select(late, x.integer("i64", -1), (clock - start + 1) << Record.CLOCK)
+        shared = clock << Record.CLOCK
+        with x.loop(self.warps) as w:
+            row, who = self.row(x, p, w), w.zext("i64") << Record.WARP
+            for field, value in (
+                (BlockState.SHARED_LIMIT, shared),
+                (BlockState.SHARED_TAG, shared | who),
+                (BlockState.LIMIT, limit),
+                (BlockState.TAG, near | who | base),
+            ):
+                put(x, value, row, field)
+            x.store(x.splat(clock, self.warps), self.vector(x, p, w, self.slot.clocks), 8)
 
     @property
     def _tables(self) -> tuple[int, ...]:

@@ -39,8 +39,9 @@ class LaunchState:
     """OWN: for each site an address in the only array that it may touch, or 0."""
     SIZE = 64
     ROW = 64
-    LOW, BYTES, WRITERS, READERS, FILLED = 0, 8, 16, 24, 32
-    """A region of global memory, and where its records are; FILLED: a byte for every four."""
+    LOW, BYTES, WRITERS, READERS, FILLED, READ = 0, 8, 16, 24, 32, 40
+    """A region of global memory, and where its records are; FILLED: a byte for every four; READ: 1
+    from the first record of a reader on."""
     PUBLICATION = 16
     """For each block and warp: the clock up to which its writes are published, and since when."""
 

@@ -59,7 +59,13 @@ class Sanitizing(Watcher):
         self.one_by_one = bool(reach.sources)
         self.layout = BlockState(program.warps, program.local_bytes, self.masks, reach.nbytes)
         self.publishes = any(_releases(i) for i in code)
-        self.clocks = Clocks(program.warps, self.layout, self.publishes, self.masks)
+        self.clocks = Clocks(
+            program.warps,
+            self.layout,
+            publishes=self.publishes,
+            masks=self.masks,
+            arrivals=any(is_arrival(i) for i in code),
+        )
         self.partly = any(_writes_part(i) for i in code)
         self.unseen = any("bulk" in i.parts for i in code)
         """Are there copies to shared memory that are no accesses of a lane?"""
@@ -287,6 +293,8 @@ class Sanitizing(Watcher):
             self._one(a, space, way, lanes, values)
         elif pattern is not None and not (way.writes and way.strong):
             self._pattern(a, space, way, lanes, values, pattern)
+        elif a.off is None and way.nbytes in (4, 8, 16) and not way.strong:
+            self._maybe_row(a, space, way, lanes, values)
         else:
             self._each_lane(a, space, way, lanes, values)
 
@@ -347,6 +355,23 @@ class Sanitizing(Watcher):
             lambda: b.integer("i1", 0),
         )
         with b.when(done ^ 1, rare=True):
+            self._each_lane(a, space, way, lanes, values)
+
+    def _maybe_row(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
+        """Addresses of which nothing is known: often the lanes are neighbours nevertheless."""
+        e, b = self.e, self.e.b
+        off = tuple(range(0, 32 * way.nbytes, way.nbytes))
+        pattern = pattern_of(off, way.nbytes, way.writes)
+        places = a.wide.vector() if a.wide is not None else a.exact
+        assert pattern is not None and places is not None
+        first = b.extract(b.splat(places, 32), 0)
+        row = self.fast.row(b, space, way.writes, pattern)
+        done = b.either(
+            lanes.eq(-1) & b.same(b.splat(places, 32), b.splat(first, 32) + b.lanes("i64", off)),
+            lambda: row(e.slot, e.warp, self.site(), first),
+            lambda: b.integer("i1", 0),
+        )
+        with b.when(done ^ 1):
             self._each_lane(a, space, way, lanes, values)
 
     def _each_lane(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:

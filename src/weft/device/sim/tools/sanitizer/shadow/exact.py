@@ -116,6 +116,7 @@ class ExactShadow(Shadow):
                 self.mark_written(x, p, slot, space, address, 1)
             return
         earlier = self._earlier(x, p, warp, space, r)
+        planes.will_have_reader(x)
         put(x, with_reader(r, current, earlier, space), planes.readers, 8 * i)
 
     def _earlier(self, x: Builder, p: Val, warp: Val, space: str, r: Val) -> Val:
@@ -134,6 +135,7 @@ class ExactShadow(Shadow):
         free = self._earlier(x, p, warp, space, r) | own
         plain = w.ne(0) & (w & Record.STRONG).eq(0)
         with x.when(plain & free):
+            planes.will_have_reader(x)
             put(x, w, planes.readers, 8 * i)
 
     def _merged(self, x: Builder, w: Val, current: Val) -> Val:

@@ -155,11 +155,12 @@ class FastShadow(Shadow):
             with x.when(_or(x, close).ne(0)):
                 _odd(x)
         if writes:
-            close = x.zero("i64", WIDE)
-            for i in chunks:
-                close = close | others(planes.readers, i)
-            with x.when(_or(x, close).ne(0)):
-                _odd(x)
+            with x.when(planes.has_readers(x)):
+                close = x.zero("i64", WIDE)
+                for i in chunks:
+                    close = close | others(planes.readers, i)
+                with x.when(_or(x, close).ne(0)):
+                    _odd(x)
             for i in chunks:
                 renew(planes.writers, i, lambda _, new: new)
             return
@@ -170,6 +171,7 @@ class FastShadow(Shadow):
             stay.append((r - base).uge(limit) & r.ne(0) & is_known(r, tag | pattern[i], space))
         with x.when(stay[0] & stay[1]):
             _done(x)
+        planes.will_have_reader(x)
         for i in chunks:
             renew(planes.readers, i, read)
 
@@ -212,6 +214,8 @@ class FastShadow(Shadow):
             if writes:
                 self.wrote(x, p, space, current)
                 self.mark_written(x, p, slot, space, address, (1 << len(readers)) - 1)
+            else:
+                planes.will_have_reader(x)
             for i, r in enumerate(readers):
                 if writes:
                     put(x, current, planes.writers, 8 * i)

@@ -56,12 +56,26 @@ class Planes:
 
     filled  for every four bytes one, of which four bits say which of them are written; 0 where all
             are; None where the records of writers say so
+    region  the row of the allocation; None in shared memory
     """
 
     writers: Val
     readers: Val
     filled: Val | None
     room: Val
+    region: Val | None = None
+
+    def will_have_reader(self, b: Builder) -> None:
+        """A record of a reader is about to be written."""
+        if self.region is not None:
+            with b.when(word(b, self.region, LaunchState.READ).eq(0), rare=True):
+                put(b, b.integer("i64", 1), self.region, LaunchState.READ)
+
+    def has_readers(self, b: Builder) -> Val:
+        """May there be records of readers?"""
+        if self.region is None:
+            return b.integer("i1", 1)
+        return word(b, self.region, LaunchState.READ).ne(0)
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ class Shadow:
         # An array that the kernel cannot write has no records, and null stands for that.
         known = b.val("i64", 0, f"ptrtoint {writers.typed} to i64").ne(0)
         there = known.select(b.at(writers, at), b.val("ptr", 0, "inttoptr i64 0 to ptr"))
-        return Planes(there, b.at(readers, at), filled, room)
+        return Planes(there, b.at(readers, at), filled, room, row)
 
     def _region(self, b: Builder, p: Val, who: Val, address: Val, leave: Callable[[], None]) -> Val:
         """The row of the allocation that an address is in; each site remembers its last one."""
