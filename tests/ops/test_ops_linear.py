@@ -86,8 +86,17 @@ def test_rows_that_are_padded(deep: bool) -> None:
     a = a if deep else a.mT.contiguous().mT
     function = library.function("matmul")
     candidates = function.definition.candidates(function.request(a, b, "fp32"))
-    plan = next(c for c in candidates if c.name == "padded, 32 x 32").build()
+    plan = next(c for c in candidates if c.name.endswith("padded, 32 x 32")).build()
     close(runner(plan, 2, a.device)(a, b), a.double() @ b.double(), torch.float16)
+
+
+@pytest.mark.parametrize("bias", [(37,), (35, 1), (35, 37)])
+def test_bias_of_halves(bias: tuple[int, ...]) -> None:
+    """A bias for columns, rows or elements, of rows that are no whole vectors."""
+    a, b = drawn(35, 45, dtype=torch.float16), drawn(45, 37, dtype=torch.float16, seed=2)
+    c = drawn(*bias, dtype=torch.float16, seed=3)
+    true = torch.relu(a.double() @ b.double() + c.double())
+    close(weft.ops.addmm(c, a, b, activation="relu"), true, torch.float16)
 
 
 def test_padding_is_for_large_products() -> None:

@@ -8,14 +8,64 @@
 
 __device__ inline unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
+// The 16 bytes that begin `bytes` after the first of `low`: an even number below 16.
+__device__ inline uint4 funnel(uint4 low, uint4 high, unsigned bytes) {
+    unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i) w[i] = bytes & 8 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) w[i] = bytes & 4 ? w[i + 1] : w[i];
+    unsigned bits = bytes % 4 * 8;
+    return make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+                      __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
+}
+
+// Eight elements at any address, on their way: the aligned 16 bytes where they begin, and the next.
+struct Loose {
+    uint4 low = {}, high = {};
+    unsigned shift = 0;
+    int count = 0;
+
+    // Reads `count` of them; memory from `begin` up to `end` may be read.
+    template <class T>
+    __device__ void read(const T* from, int there, size_t begin, size_t end) {
+        size_t address = reinterpret_cast<size_t>(from), whole = address & ~size_t(15);
+        low = high = {}, shift = unsigned(address - whole), count = there;
+        if (count <= 0) return;
+        bool both = shift + count * 2 > 16;
+        if (whole >= begin && whole + (both ? 32 : 16) <= end) {
+            low = *reinterpret_cast<const uint4*>(whole);
+            if (both) high = *reinterpret_cast<const uint4*>(whole + 16);
+            return;
+        }
+        auto* one = reinterpret_cast<const unsigned short*>(from);
+        unsigned w[4] = {};
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            if (j < count) w[j / 2] |= unsigned(one[j]) << j % 2 * 16;
+        low = make_uint4(w[0], w[1], w[2], w[3]), shift = 0;
+    }
+    // The elements, and zeros after `count` of them.
+    __device__ uint4 joined() const {
+        uint4 v = funnel(low, high, shift);
+        if (count >= 8) return v;
+        auto kept = [&](unsigned word, int at) {
+            return count >= at + 2 ? word : count == at + 1 ? word & 0xffff : 0;
+        };
+        return make_uint4(kept(v.x, 0), kept(v.y, 2), kept(v.z, 4), kept(v.w, 6));
+    }
+};
+
 // One operand: B elements along M or N, and BK along K, for a stage. DEEP: K is contiguous in memory, so that a row of
-// shared memory is BK long, else B. BYTES are copied at a time. cp.async has no copies of 2: those wait in registers for
-// the end of the stage.
+// shared memory is BK long, else B. BYTES are copied at a time. Rows that begin at any element (2) have no copies: their
+// chunks are read in aligned vectors, wait in registers, and are stored before the same part of the next stage.
 template <class T, int B, int BK, int THREADS, bool DEEP, int BYTES>
 struct HalfSide {
+    static constexpr bool LOOSE = BYTES == 2;
     static constexpr int LENGTH = DEEP ? BK : B, SIZE = B * BK, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
-    static constexpr int EACH = BYTES / 2, ALONG = LENGTH / EACH, APART = THREADS / ALONG;
+    static constexpr int EACH = LOOSE ? 8 : BYTES / 2, ALONG = LENGTH / EACH, APART = THREADS / ALONG;
     static constexpr int COPIES = (SIZE / EACH + THREADS - 1) / THREADS;
+    static constexpr int PARTS = BK / 16, HELD = LOOSE ? COPIES : 1;
     static constexpr int SHARING = CHUNKS >= 8 ? 1 : 8 / CHUNKS;  // rows that share 128 bytes
     static_assert(THREADS % ALONG == 0, "a thread stays in its column");
 
@@ -27,7 +77,9 @@ struct HalfSide {
     }
 
     const T* from;
-    T kept[BYTES == 2 ? COPIES : 1];
+    Loose loose[HELD];
+    T* before = nullptr;  // the stage of what is in `loose`
+    size_t begin, end;
     long long ld, step;
     int rows, left;  // that remain of the slow dimension, and of the fast one, from this thread's first copy on
 
@@ -36,9 +88,10 @@ struct HalfSide {
         from = base + (DEEP ? (start + row) * ld + k0 + i : (k0 + row) * ld + start + i);
         step = DEEP ? BK : BK * ld;
         rows = (DEEP ? size - start : k1 - k0) - row, left = (DEEP ? k1 - k0 : size - start) - i;
+        begin = reinterpret_cast<size_t>(base);
+        end = reinterpret_cast<size_t>(base + (DEEP ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
     }
-    // One of PARTS parts of a stage: copies between products do not hold them up.
-    template <int PARTS>
+    // One part of a stage: copies between products do not hold them up.
     __device__ void next(T* stage, int part) {
         int first = threadIdx.x / ALONG, i = threadIdx.x % ALONG * EACH;
         T* to_shared = stage + at(first, i);
@@ -49,16 +102,14 @@ struct HalfSide {
             if (SIZE / EACH % THREADS && c * THREADS + int(threadIdx.x) >= SIZE / EACH) break;
             const T* source = from + c * APART * ld;
             int there = c * APART < rows ? count : 0;
-            if constexpr (BYTES == 2) kept[c] = there ? *source : T(0.0f);
-            else copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i) : to_shared + c * APART * LENGTH, source, there);
+            if constexpr (LOOSE) {
+                if (before) *reinterpret_cast<uint4*>(before + at(first + c * APART, i)) = loose[c].joined();
+                loose[c].read(source, there, begin, end);
+            } else {
+                copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i) : to_shared + c * APART * LENGTH, source, there);
+            }
         }
-    }
-    __device__ void complete(T* stage) {
-        if constexpr (BYTES == 2)
-#pragma unroll
-            for (int c = 0; c < COPIES; ++c)
-                if (SIZE % THREADS == 0 || c * THREADS + int(threadIdx.x) < SIZE)
-                    stage[at(threadIdx.x / ALONG + c * APART, threadIdx.x % ALONG)] = kept[c];
+        if (part == PARTS - 1) before = stage;
     }
     __device__ void advance() {
         from += step;
@@ -110,6 +161,7 @@ struct HalfGemm {
     using A = HalfSide<T, BM, BK, THREADS, ADEEP, ABYTES>;
     using B = HalfSide<T, BN, BK, THREADS, BDEEP, BBYTES>;
     static constexpr int STAGE = A::SIZE + B::SIZE;
+    static_assert(STAGES > 2, "what is loose is stored a stage later, before the barrier that precedes its use");
     static_assert(ACROSS % 2 == 0 && BK % 32 == 0, "ldmatrix takes 16 columns; fragments are in two sets, in turns");
 
     float of[DOWN][ACROSS][4];
@@ -133,10 +185,9 @@ struct HalfGemm {
                 for (int j = 0; j < 4; ++j) of[i][n][j] = 0;
         constexpr int PARTS = BK / 16;
         auto fetch = [&](int part) {
-            a_side.template next<PARTS>(memory + into * STAGE, part);
-            b_side.template next<PARTS>(memory + into * STAGE + A::SIZE, part);
+            a_side.next(memory + into * STAGE, part);
+            b_side.next(memory + into * STAGE + A::SIZE, part);
             if (part < PARTS - 1) return;
-            a_side.complete(memory + into * STAGE), b_side.complete(memory + into * STAGE + A::SIZE);
             a_side.advance(), b_side.advance();
             asm volatile("cp.async.commit_group;");
             into = into + 1 == STAGES ? 0 : into + 1;

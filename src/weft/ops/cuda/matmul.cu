@@ -5,20 +5,19 @@
 template <class T, int ACTIVATION>
 __device__ void write_tile(const T& tile, float* memory, float* C, const float* bias, const Problem& p, int r0, int c0) {
     bool wide = p.column_c == 1 && p.row_c % 4 == 0 && reinterpret_cast<size_t>(C) % 16 == 0;
-    if (wide) {
+    // Instructions that are executed once for a tile wait for their fetch: a tile without bias has few of them.
+    auto store_wide = [&](auto of_element) {
         tile.each([&](int row, int column, const float* v) {
             int m = r0 + row, n = c0 + column;
             if (m >= p.M || n >= p.N) return;
             float r[4];
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                r[j] = v[j] + (bias ? bias[m * p.row_bias + (n + j) * p.column_bias] : 0);
-                r[j] = activated<ACTIVATION>(r[j]);
-            }
+            for (int j = 0; j < 4; ++j) r[j] = activated<ACTIVATION>(v[j] + of_element(m, n + j));
             *reinterpret_cast<float4*>(C + m * p.row_c + n) = make_float4(r[0], r[1], r[2], r[3]);
         });
-        return;
-    }
+    };
+    if (wide && !bias) return store_wide([](int, int) { return -0.0f; });  // which changes no number
+    if (wide) return store_wide([&](int m, int n) { return bias[m * p.row_bias + n * p.column_bias]; });
     // Rows that are no whole vectors: a warp passes LM rows at a time through shared memory, and its lanes store neighbours.
     constexpr int WIDTH = T::LN * T::COLUMNS, PITCH = WIDTH + 16;  // rows of two lanes one above the other: other banks
     static_assert(T::THREADS / 32 * T::LM * PITCH <= T::ROOM, "the rows of all warps fit into the stages' memory");
@@ -34,7 +33,7 @@ __device__ void write_tile(const T& tile, float* memory, float* C, const float* 
         __syncwarp();
         int m = top + i / 4 * 4 * T::LM + i % 4;
         float* to = C + m * p.row_c + n * p.column_c;
-#pragma unroll
+#pragma unroll 2
         for (int r = 0; r < T::LM; ++r, m += 4, to += 4 * p.row_c) {
             if (m >= p.M) break;
 #pragma unroll

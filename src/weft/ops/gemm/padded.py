@@ -15,22 +15,31 @@ from weft.ops.target import Target
 VECTOR = 8
 """Elements of 16 bytes."""
 THREADS = 256
+COPYING = 1.3
+"""The time of a copy relative to the bandwidth."""
+LAUNCH = 0.6
+"""The time of its launch relative to others: the product after it covers a part of the host's."""
+MOST = 4
+"""Candidates of each choice of operands."""
 
 
 def padded(p: Product, gpu: Target) -> list[Candidate]:
-    """Candidates that first copy the operands which are not read by 16 bytes."""
+    """Candidates that first copy operands which are not read by 16 bytes: one of them, or both."""
+    wide = {name for name in "ab" if side(getattr(p, name), p.k).bytes == 16}
+    choices = [names for names in ("ab", "a", "b") if not wide & set(names)]
+    return [c for names in choices for c in _padded(p, gpu, names)]
+
+
+def _padded(p: Product, gpu: Target, names: str) -> list[Candidate]:
     moved, made = 0, p
-    for name, extent in (("a", p.m), ("b", p.n)):
-        operand: Operand = getattr(p, name)
-        if side(operand, p.k).bytes == 16:
-            continue
-        made = _copied(made, name, operand, extent)
+    for name in names:
+        made = _copied(made, name, getattr(p, name), p.m if name == "a" else p.n)
         moved += 2 * made.scratch[-1].shape[0] * 2
-    if made is p:
-        return []
-    copies = len(made.before) - len(p.before)
-    cost = copies * gpu.launch + 1.3 * moved / gpu.bandwidth
-    return [Candidate(f"padded, {c.name}", cost + c.cost, c.why, c.build) for c in half(made, gpu)]
+    cost = len(names) * LAUNCH * gpu.launch + COPYING * moved / gpu.bandwidth
+    what = "padded" if len(names) == 2 else f"{names} padded"
+    return [
+        Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build) for c in half(made, gpu, MOST)
+    ]
 
 
 def _copied(p: Product, name: str, x: Operand, extent: int) -> Product:
@@ -40,9 +49,11 @@ def _copied(p: Product, name: str, x: Operand, extent: int) -> Product:
     pitch = cdiv(columns, VECTOR) * VECTOR
     matrices = p.batch if x.batch else 1
     to, size = p.scratch_number(), matrices * rows * pitch
-    kernel = source.kernel("matmul_half.cu", f"padded<{source.ctype(p.out.dtype)}>")
+    index = "unsigned" if size // VECTOR + THREADS < 2**32 else "long long"
+    kernel = source.kernel("matmul_half.cu", f"padded<{source.ctype(p.out.dtype)}, {index}>")
     stride = x.along if deep else x.k
-    args = (x.pointer, to, size // VECTOR, rows, columns, pitch, stride, x.batch)
+    last = (matrices - 1) * x.batch + (rows - 1) * stride + columns
+    args = (x.pointer, to, size // VECTOR, rows, columns, pitch, stride, x.batch, last)
     step = Step(kernel, (cdiv(size // VECTOR, THREADS),), (THREADS,), args)
     along, k = (pitch, 1) if deep else (1, pitch)
     operand = Operand(to, along, k, rows * pitch if x.batch else 0, 16)

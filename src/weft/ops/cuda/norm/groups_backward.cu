@@ -32,32 +32,40 @@ __global__ void __launch_bounds__(256)
     int n = share * inner, here = int(min((long long)rows, count - first)), size = here * n;
     auto* terms = reinterpret_cast<float4*>(memory);  // of each plane
     T *gs = reinterpret_cast<T*>(terms + rows * share), *xs = gs + rows * n;
+    auto* scales = reinterpret_cast<float*>(xs + rows * n);  // of each row
     dy += first * n, x += first * n, dx += first * n;
     for (int i = threadIdx.x * V; i + V <= size; i += 256 * V) copy<T, V>(gs + i, dy + i), copy<T, V>(xs + i, x + i);
     for (int i = size / V * V + threadIdx.x; i < size; i += 256) gs[i] = dy[i], xs[i] = x[i];
+    // What else comes from memory arrives with the copies.
+    int group = int(first % groups);
+    for (int i = threadIdx.x; i < here * share; i += 256) {
+        int row = i / share, channel = (group + row) % groups * share + i % share;
+        terms[i] = make_float4(w ? to<float>(w[channel]) : 1, 0, 0, mean[first + row]);
+    }
+    for (int i = threadIdx.x; i < here; i += 256) scales[i] = rstd[first + i];
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
     for (int base = 0; base < here * share; base += 256 / lanes) {
-        int plane = base + threadIdx.x / lanes, row = plane / share;
+        int plane = base + threadIdx.x / lanes;
         bool there = plane < here * share;
-        float middle = there ? mean[first + row] : 0, product = 0, sum = 0;
+        float middle = there ? terms[plane].w : 0, product = 0, sum = 0;
+#pragma unroll 4
         for (int i = threadIdx.x % lanes; there && i < inner; i += lanes) {
             float g = to<float>(gs[plane * inner + i]);
             product += g * (to<float>(xs[plane * inner + i]) - middle), sum += g;
         }
         add_lanes(lanes, product, sum);
         if (!there || threadIdx.x % lanes) continue;
-        product *= rstd[first + row];
+        product *= scales[plane / share];
         long long at = first * share + plane;
         if (partial) partial[at] = product, partial[planes + at] = sum;
-        float one = w ? to<float>(w[at % ((long long)groups * share)]) : 1;
-        terms[plane] = make_float4(one, one * product, one * sum, middle);
+        terms[plane].y = terms[plane].x * product, terms[plane].z = terms[plane].x * sum;
     }
     __syncthreads();
     // dx = x * dy + y * (x - w) + z of these terms
     for (int base = 0; base < here; base += 256 / over) {
         int row = base + threadIdx.x / over, lane = threadIdx.x % over;
-        float product = 0, sum = 0, scale = row < here ? rstd[first + row] : 0;
+        float product = 0, sum = 0, scale = row < here ? scales[row] : 0;
         for (int k = lane; row < here && k < share; k += over)
             product += terms[row * share + k].y, sum += terms[row * share + k].z;
         add_lanes(over, product, sum);

@@ -101,9 +101,17 @@ def _tile(made: Job, channels: int) -> Tile | None:
     size, share = int(made.dtype.itemsize), channels // made.groups
     own = (made.request.inputs[i] for i in (0, 1) if made.inputs[i] == Pointer(i))
     vector = min((t.aligned for t in own if t is not None), default=16) // size
-    each = 2 * made.n * size + 16 * share
+    each = 2 * made.n * size + 16 * share + 4
     room = min(MOST, made.request.target.shared_per_sm // 2 - 1024)
-    while vector and vector // math.gcd(vector, made.n) * each > room:
+
+    def least(vector: int) -> int:
+        """Bytes of the fewest rows that are whole vectors."""
+        return vector // math.gcd(vector, made.n) * each
+
+    # Copies of 8 bytes are good enough where they leave more blocks.
+    while vector and (least(vector) > room or (
+        vector * size > 8 and least(vector) > max(AMPLE, least(vector // 2))
+    )):  # fmt: skip
         vector //= 2
     if not vector or share > made.n // 2:  # planes of single elements take more than the rows
         return None
