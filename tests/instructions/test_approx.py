@@ -30,6 +30,13 @@ def test_matches_the_hardware(name: str, lanes: int) -> None:
     check(name, inputs, SCALAR[f"out:{name}"], lanes)
 
 
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("name", ["ex2.approx.ftz.f32", "rsqrt.approx.ftz.f32"])
+def test_few_lanes_match_the_hardware(name: str, lanes: int) -> None:
+    """A block that at most so many lanes run computes with vectors of that length."""
+    check(name, [SCALAR["in:f32:0"]], SCALAR[f"out:{name}"], lanes)
+
+
 @pytest.mark.parametrize("key", [k[2:] for k in SLICES if k.startswith("x:")])
 def test_matches_slices_of_the_special_function_unit(key: str) -> None:
     name = key.split(":")[0]

@@ -271,9 +271,10 @@ def _ex2(b: Builder, x: Val) -> Val:
     given, fixed, places, results = (b.array("i32", x.lanes) for _ in range(4))
     squares = b.array("i16", x.lanes)
     b.store(x, given, 64)
-    with b.loop(x.lanes // _STRIP) as i:
-        at = i.zext("i64") * (4 * _STRIP)
-        n = _ex2_fixed(b, b.load("i32", _STRIP, b.at(given, at), 32))
+    strip = min(_STRIP, x.lanes)
+    with b.loop(x.lanes // strip) as i:
+        at = i.zext("i64") * (4 * strip)
+        n = _ex2_fixed(b, b.load("i32", strip, b.at(given, at), 32))
         b.store(n, b.at(fixed, at), 32)
         b.store(_ex2_place(n), b.at(places, at), 32)
         b.store(_ex2_square(n), b.at(squares, at >> 1), 32)
@@ -365,9 +366,10 @@ def _strips(b: Builder, x: Val, body: Body) -> Val:
     else:
         source, target = b.array("i32", x.lanes), b.array("i32", x.lanes)
         b.store(bits, source, 64)
-        with b.loop(x.lanes // _STRIP) as i:
-            offset = i.zext("i64") * (4 * _STRIP)
-            part = b.load("i32", _STRIP, b.at(source, offset), 32)
+        strip = min(_STRIP, x.lanes)  # a block of few threads has fewer lanes
+        with b.loop(x.lanes // strip) as i:
+            offset = i.zext("i64") * (4 * strip)
+            part = b.load("i32", strip, b.at(source, offset), 32)
             b.store(body(b, part), b.at(target, offset), 32)
         out = b.load("i32", x.lanes, target, 64)
     return b.reinterpret(out, ty)
