@@ -15,7 +15,7 @@ import weft
 
 torch = pytest.importorskip("torch")
 
-from weft.ops import expressions, layouts, library, pointwise  # noqa: E402  (they need torch)
+from weft.ops import expressions, jobs, layouts, library, pointwise  # noqa: E402  (they need torch)
 from weft.ops.runner import runner  # noqa: E402
 from weft.ops.sweep import run  # noqa: E402
 
@@ -266,6 +266,19 @@ def test_tensors_without_elements_or_dimensions() -> None:
     one = torch.tensor(3.0, device=DEVICE)
     assert torch.equal(weft.ops.permute(one, []), one)
     assert torch.equal(weft.ops.add(one, one), one + one)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_misaligned_operands_are_read_in_shifted_vectors(dtype: Any) -> None:
+    """Wherever they begin, with the first and the last vectors of a tensor."""
+    size, function = torch.empty((), dtype=dtype).itemsize, library.function("add")
+    b = numbers(523, dtype=dtype)
+    for offset in range(1, 16 // size):
+        a = torch.empty(523 + offset, dtype=dtype, device=DEVICE)[offset:].copy_(b.flip(0))
+        candidates = function.definition.candidates(function.request(a, b))
+        plan = next(c for c in candidates if c.name == f"strided by {16 // size}").build()
+        assert f"{jobs.SHIFTED}, {jobs.LINEAR}" in plan.steps[0].kernel.name
+        torch.testing.assert_close(runner(plan, 2, a.device)(a, b), a + b, rtol=0, atol=0)
 
 
 def test_misaligned_and_negated_views() -> None:

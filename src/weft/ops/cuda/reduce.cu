@@ -14,6 +14,9 @@ struct Planes {
     __device__ long long column(long long outer, long long at) const { return outer * outer_stride + at; }
     __device__ long long row(long long i) const { return i * row_stride; }
     __device__ long long result(long long outer, long long at) const { return outer * outer_result + at * inner_result; }
+    // Of the column that is `step` behind column `at`, from the place of that one.
+    __device__ long long column_behind(long long place, long long, int step) const { return place + step; }
+    __device__ long long result_behind(long long place, long long, int step) const { return place + step * inner_result; }
     __device__ long long beside() const { return inner_result; }
 };
 struct Dims {
@@ -38,6 +41,8 @@ struct Strided {
     __device__ long long column(long long, long long at) const { return kept.at(int(at)); }
     __device__ long long row(long long i) const { return reduced.at(int(i)); }
     __device__ long long result(long long, long long at) const { return written.at(int(at)); }
+    __device__ long long column_behind(long long, long long at, int step) const { return kept.at(int(at) + step); }
+    __device__ long long result_behind(long long, long long at, int step) const { return written.at(int(at) + step); }
     __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };
 
@@ -127,26 +132,30 @@ struct Together {
 // groups apart, so that those of a block are neighbours too. The loads of TURNS rows are issued before the first addition.
 template <class T, class C, class O, template <class> class Operation, int V, int U, int TURNS, class Place, bool ALONG>
 __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
-                                               long long inner, int width, long long tiles, int parts, long long each,
-                                               double scale) {
+                                               long long inner, unsigned width, int deep, unsigned tiles, unsigned parts,
+                                               long long each, double scale) {
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
-    int part = blockIdx.x % parts;
-    long long tile = blockIdx.x / parts, outer = tile / tiles;
-    int deep = 256 / width, apart = width * V;
-    int w = ALONG ? threadIdx.x / deep : threadIdx.x % width, t = ALONG ? threadIdx.x % deep : threadIdx.x / width;
+    // Divisions take long beside short columns.
+    unsigned tile = parts == 1 ? blockIdx.x : blockIdx.x / parts, part = blockIdx.x - tile * parts;
+    unsigned plane = tile < tiles ? 0 : tile / tiles, by = ALONG ? deep : width, far = by == 256 ? 0 : threadIdx.x / by;
+    long long outer = plane;
+    int near = threadIdx.x - far * by, w = ALONG ? far : near, t = ALONG ? near : far, apart = width * V;
     int next = ALONG ? 1 : width;  // from a thread of a column to the next one
-    long long column = (tile % tiles * width * U + w) * V;
+    long long column = ((long long)(tile - plane * tiles) * (width * U) + w) * V;
+    bool works = t < deep && w < width && column < inner;
+    int left = int(min(inner - column, 0x7fffffffll));
+    long long first = works ? place.column(outer, column) : 0;
     int groups = 0;  // that exist
     const T* p[U];
     State s[U][V];
 #pragma unroll
     for (int u = 0; u < U; u++) {
-        bool there = t < deep && w < width && column + u * apart < inner;
+        bool there = works && u * apart < left;
         groups += there;
         // The loads of a group that does not exist are those of the first one: a condition for each would make them wait.
-        p[u] = x + (there ? place.column(outer, column + u * apart) : u > 0 ? p[0] - x : 0);
+        p[u] = x + (u > 0 && there ? place.column_behind(first, column, u * apart) : first);
 #pragma unroll
         for (int j = 0; j < V; j++) s[u][j] = Op::none();
     }
@@ -203,7 +212,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll
             for (int j = 0; j < V; j++) s[u][j] = Op::none();
             if (u < groups)
-                for (int i = t; i < parts; i += deep)
+                for (unsigned i = t; i < parts; i += deep)
 #pragma unroll
                     for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], states[i * inner + u * apart + j]);
             united(u);
@@ -215,7 +224,8 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
         Vector<O, V> results;
 #pragma unroll
         for (int j = 0; j < V; j++) results[j] = to<O>(Op::finish(s[u][j], scale));
-        O* to_results = y + place.result(outer, column + u * apart);
+        if (u == 0) first = place.result(outer, column);
+        O* to_results = y + (u > 0 ? place.result_behind(first, column, u * apart) : first);
         if (place.beside() == 1) {  // neighbours of `inner` are neighbours in y
             store_whole(to_results, results);
             continue;

@@ -38,8 +38,8 @@ def reduced(
             "reduce.cu", f"columns<{types}, {vector}, {beside}, {ahead}, {place}, {along}>"
         )
         grid = view.outer * tiles * parts
-        args = (x, Pointer(1), *shared, where, view.n, view.inner, threads, tiles, parts,
-                cdiv(view.n, parts), scale)  # fmt: skip
+        args = (x, Pointer(1), *shared, where, view.n, view.inner, threads, BLOCK // threads, tiles,
+                parts, cdiv(view.n, parts), scale)  # fmt: skip
     return Plan((*before, Step(kernel, (grid,), (block,), args)), (out,), scratch)
 
 

@@ -33,8 +33,8 @@ WIDE = 1024
 """Threads of a block that has one such row."""
 COLUMN = 0.3e-6
 """Seconds in which a group of threads finds the maximum and the sum of a row in shared memory."""
-RAGGED = 1.3
-"""The time of rows that are no whole vectors, relative to others."""
+RAGGED, LONG = 1.3, 1.4
+"""The time of rows that are no whole vectors, and of more than 1 KiB in shared memory."""
 HELD = 8
 """The most 16-byte vectors that a thread keeps in registers."""
 
@@ -128,7 +128,9 @@ def _staged(
     meet = math.gcd(view.inner * size // 4, 32) if view.inner * size % 4 == 0 else 1
     loads = cdiv(planes * plane, block * vector * size * TURNS) * ROUND
     busy = turns * (COLUMN + held * min(meet, threads) * 4e-9) + loads * waves
-    time = gpu.launch + max(moved / gpu.bandwidth, busy)
+    # Longer rows are faster in registers, unless they are read element by element.
+    slow = LONG if view.inner == 1 and plane > 1024 and view.vector > 1 else 1.0
+    time = gpu.launch + max(slow * moved / gpu.bandwidth, busy)
     why = f"{planes} planes per block through shared memory, {threads} threads for a column"
     flags = f"{source.ctype(out.dtype)}, {vector}, {threads}, {held}, {str(log).lower()}"
 
