@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.choose import Candidate, Request
@@ -23,10 +24,42 @@ LINE, SECTOR = 128, 32
 """Bytes of a cache line, and of the smallest access to memory."""
 LOADED = 16
 """Bytes of a row that a thread takes together, as one vector or as several narrow loads."""
+ROUNDS = 0.05e-6
+"""Seconds in which the threads of a column join half of their states, for each block of an SM."""
+LAST, LAST_LOADS = 1.5e-6, 0.7e-6
+"""Seconds in which the last block finds that it is, and reads the states of other blocks."""
 FEW = 32
 """Elements of a row up to which one thread may have all of them."""
 MOST_LOADS = 8
 """Loads of a row that a thread makes at the most."""
+
+
+class _Shape(NamedTuple):
+    """What blocks and threads do: each thread takes `rows` rows, and `beside` loads of each."""
+
+    tiles: int
+    parts: int
+    deep: int
+    rows: int
+    beside: int
+    loaded: int
+
+    def time(self, gpu: Target, moved: float) -> float:
+        """Modelled seconds to reduce so many bytes."""
+        blocks, rows = self.tiles * self.parts, max(1, cdiv(self.rows, self.parts))
+        turns = plans.turns(self.beside * self.loaded, rows)
+        resident = gpu.threads_per_sm // BLOCK
+        waves = cdiv(blocks, resident * gpu.sms)
+        # Threads of a column join their states in rounds, and blocks of an SM wait for each other.
+        joins = self.beside * (self.deep - 1).bit_length() * ROUNDS
+        joining = joins * min(resident, cdiv(blocks, gpu.sms))
+        busy = max(
+            moving(gpu, moved, blocks, min(turns, rows) * self.beside * self.loaded),
+            (cdiv(rows, turns) * ROUND + joining) * waves,
+        )
+        if self.parts > 1:
+            busy += LAST + self.beside * LAST_LOADS + joins
+        return seconds(gpu, busy, self.parts > 1)
 
 
 def of_columns(
@@ -48,7 +81,8 @@ def of_columns(
             continue
         deep = BLOCK // width
         for parts in parts_of(tiles, cdiv(view.n, deep), gpu, least=4):
-            time = _time(gpu, moved, tiles, parts, cdiv(view.n, deep), beside * vector * size)
+            shape = _Shape(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
+            time = shape.time(gpu, moved)
             why = f"{tiles * parts} blocks read and write {moved:,} bytes"
             build = functools.partial(make, vector, width, parts, beside=beside)
             ways.append(Candidate(name + _more(beside, parts), time, why, build))
@@ -99,8 +133,8 @@ def _of_walks(
         if beside > 1 and tiles < 2 * gpu.sms:
             continue
         for parts in parts_of(tiles, cdiv(n, deep), gpu, least=4):
-            loaded = beside * vector * x.itemsize
-            time = _time(gpu, moved, tiles, parts, 2 * cdiv(n, deep), loaded)
+            shape = _Shape(tiles, parts, deep, 2 * cdiv(n, deep), beside, vector * x.itemsize)
+            time = shape.time(gpu, moved)
             name = f"strided{' along' if along else ''}, {width} columns"
             name += (f" x {vector}" if vector > 1 else "") + _more(beside, parts)
             why = f"{tiles * parts} blocks read {x.numel:,} elements where they are"
@@ -185,15 +219,6 @@ def _strided_width(gpu: Target, n: int, groups: int, along: bool) -> int:
     ):
         width //= 2
     return width
-
-
-def _time(gpu: Target, moved: float, tiles: int, parts: int, rows: int, loaded: int) -> float:
-    """Modelled seconds: each thread takes so many rows, and loads so many bytes of each."""
-    rows = max(1, cdiv(rows, parts))
-    turns = plans.turns(loaded, rows)
-    waiting = cdiv(rows, turns) * ROUND * cdiv(tiles * parts, 8 * gpu.sms)
-    busy = moving(gpu, moved, tiles * parts, min(turns, rows) * loaded)
-    return seconds(gpu, max(busy, waiting), parts > 1)
 
 
 def _more(beside: int, parts: int = 1) -> str:

@@ -15,8 +15,9 @@ JOIN = 2e-6
 """Seconds of the host to pass counters and memory for partial results."""
 START = 2e-6
 """Seconds from the start of a kernel to its first results."""
-IN_FLIGHT = 24
-"""Bytes that each thread of a full GPU must have in flight for all of the bandwidth."""
+IN_FLIGHT, NEAR = 24, 0.5
+"""Bytes that each thread of a full GPU must have in flight for all of the bandwidth, and the share
+of them for a tensor that the L2 cache has."""
 
 
 def seconds(gpu: Target, busy: float, join: bool = False) -> float:
@@ -31,7 +32,8 @@ def seconds(gpu: Target, busy: float, join: bool = False) -> float:
 def moving(gpu: Target, moved: float, blocks: int, flight: float) -> float:
     """Seconds to move so many bytes, with so many in flight per thread of each block."""
     resident = min(1.0, blocks * BLOCK / gpu.threads)
-    return moved / gpu.bandwidth / min(1.0, resident * flight / IN_FLIGHT)
+    needed = IN_FLIGHT * (NEAR if moved < gpu.l2 / 2 else 1)
+    return moved / gpu.bandwidth / min(1.0, resident * flight / needed)
 
 
 def parts_of(rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK) -> tuple[int, ...]:

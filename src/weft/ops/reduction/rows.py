@@ -18,7 +18,7 @@ RAGGED = 2.0
 """The time of short rows that are no whole vectors, relative to others."""
 LIGHT, HEAVY = 1.5e-11, 1.1e-10
 """Seconds of an SM for an element, and for one of an operation with a larger state."""
-SMALL = 2048
+SMALL = 4096
 """The most bytes of a plane that a block reads through shared memory with others."""
 MEMORY = 8192
 """Bytes of shared memory for the planes of a block."""
