@@ -52,7 +52,7 @@ SHARED = 48 * 1024
 UNDER_WAY = 5.3
 """Bytes that each thread of `flat` must load for all of the bandwidth."""
 NARROW_LOADS = 1.1
-"""The time with less than 16 bytes in flight per thread, relative to that with more, at least."""
+"""The least time of loads of a word, or of less than 16 bytes per thread, relative to others."""
 FILLED = 1.25
 """Elements of a tile for each one that exists, up to which empty ones cost nothing."""
 BLOCK_TIME, RESIDENT = 1.5e-6, 8
@@ -98,7 +98,8 @@ def _flat(job: Job, target: Target) -> list[Way]:
     options = []
     for times in (1, 2, 4) if vector * widest < 16 else (1,):
         each = vector * widest * times
-        slow = max(1.0 if each >= 16 else NARROW_LOADS, UNDER_WAY / each)  # memory is idle
+        wide = each >= 16 and vector * widest > WORD
+        slow = max(1.0 if wide else NARROW_LOADS, UNDER_WAY / each)  # memory is idle
         time = target.launch + slow * job.moved / target.bandwidth
         name = "flat" if times == 1 else f"flat, {times} each"
         options.append(Way(name, time, why, functools.partial(build, times)))

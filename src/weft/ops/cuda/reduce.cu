@@ -212,6 +212,7 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll
             for (int j = 0; j < V; j++) s[u][j] = Op::none();
             if (u < groups)
+#pragma unroll 4
                 for (unsigned i = t; i < parts; i += deep)
 #pragma unroll
                     for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], states[i * inner + u * apart + j]);

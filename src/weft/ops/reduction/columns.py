@@ -14,7 +14,16 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.layouts import merged
 from weft.ops.plan import Buffer, Plan, Pointer, Step
 from weft.ops.reduction import plans
-from weft.ops.reduction.model import BLOCK, ROUND, TURNS, moving, parts_of, power, seconds
+from weft.ops.reduction.model import (
+    BLOCK,
+    ROUND,
+    START,
+    TURNS,
+    moving,
+    parts_of,
+    power,
+    seconds,
+)
 from weft.ops.reduction.row import Row
 from weft.ops.reduction.rows import of_rows
 from weft.ops.reduction.views import MOST_DIMS, View, Walks, kept_dims
@@ -26,8 +35,12 @@ LOADED = 16
 """Bytes of a row that a thread takes together, as one vector or as several narrow loads."""
 ROUNDS = 0.05e-6
 """Seconds in which the threads of a column join half of their states, for each block of an SM."""
-LAST, LAST_LOADS = 1.5e-6, 0.7e-6
-"""Seconds in which the last block finds that it is, and reads the states of other blocks."""
+LAST, LAST_LOAD = 1.5e-6, 0.15e-6
+"""Seconds in which the last block finds that it is, and in which a thread of it reads a state."""
+NARROW = 1.3
+"""The time of rows that are less than a line, relative to others."""
+ADDRESS = 150
+"""Instructions that find a group of columns of a strided tensor, and its results."""
 FEW = 32
 """Elements of a row up to which one thread may have all of them."""
 MOST_LOADS = 8
@@ -58,7 +71,7 @@ class _Shape(NamedTuple):
             (cdiv(rows, turns) * ROUND + joining) * waves,
         )
         if self.parts > 1:
-            busy += LAST + self.beside * LAST_LOADS + joins
+            busy += LAST + cdiv(self.parts, self.deep) * self.beside * LAST_LOAD + joins
         return seconds(gpu, busy, self.parts > 1)
 
 
@@ -80,9 +93,15 @@ def of_columns(
         if again or (beside > 1 and view.inner < width * beside * vector // 2):
             continue
         deep = BLOCK // width
-        for parts in parts_of(tiles, cdiv(view.n, deep), gpu, least=4):
+        if beside > 1 and deep > 1:  # threads would join several columns after each other
+            continue
+        # Memory needs more blocks than the L2 cache, and whole lines.
+        far = moved > gpu.l2
+        slow = NARROW if far and width * vector * size < LINE else 1.0
+        wanted = (4, 8) if far else (4,)
+        for parts in parts_of(tiles, cdiv(view.n, deep), gpu, least=4, wanted=wanted):
             shape = _Shape(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
-            time = shape.time(gpu, moved)
+            time = shape.time(gpu, moved * slow)
             why = f"{tiles * parts} blocks read and write {moved:,} bytes"
             build = functools.partial(make, vector, width, parts, beside=beside)
             ways.append(Candidate(name + _more(beside, parts), time, why, build))
@@ -130,11 +149,12 @@ def _of_walks(
     for beside in (1,) if along else _beside(vector * x.itemsize):
         width = _strided_width(gpu, n, cdiv(rows // vector, beside), along)
         tiles, deep = cdiv(rows // vector, width * beside), BLOCK // width
-        if beside > 1 and tiles < 2 * gpu.sms:
+        if beside > 1 and (deep > 1 or tiles < 2 * gpu.sms):
             continue
         for parts in parts_of(tiles, cdiv(n, deep), gpu, least=4):
             shape = _Shape(tiles, parts, deep, 2 * cdiv(n, deep), beside, vector * x.itemsize)
-            time = shape.time(gpu, moved)
+            addressing = rows // vector * ADDRESS / (gpu.fp32 / 2)
+            time = max(shape.time(gpu, moved), START + addressing)
             name = f"strided{' along' if along else ''}, {width} columns"
             name += (f" x {vector}" if vector > 1 else "") + _more(beside, parts)
             why = f"{tiles * parts} blocks read {x.numel:,} elements where they are"

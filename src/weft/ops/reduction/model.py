@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.kernels import cdiv
 from weft.ops.plan import COUNTERS
 from weft.ops.target import Target
@@ -15,7 +17,7 @@ JOIN = 2e-6
 """Seconds of the host to pass counters and memory for partial results."""
 START = 2e-6
 """Seconds from the start of a kernel to its first results."""
-IN_FLIGHT, NEAR = 24, 0.5
+IN_FLIGHT, NEAR = 24, 0.3
 """Bytes that each thread of a full GPU must have in flight for all of the bandwidth, and the share
 of them for a tensor that the L2 cache has."""
 
@@ -36,12 +38,14 @@ def moving(gpu: Target, moved: float, blocks: int, flight: float) -> float:
     return moved / gpu.bandwidth / min(1.0, resident * flight / needed)
 
 
-def parts_of(rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK) -> tuple[int, ...]:
-    """Options for blocks per row: enough to fill the GPU, with some vectors per thread."""
+def parts_of(
+    rows: int, chunks: int, gpu: Target, least: int = 4 * BLOCK, wanted: Sequence[int] = (4,)
+) -> list[int]:
+    """Options for blocks per row: so many for each SM, with some vectors per thread."""
     if rows > COUNTERS:
-        return (1,)
-    options = {1, *(min(cdiv(many * gpu.sms, rows), chunks // least) for many in (4, 8))}
-    return tuple(sorted(option for option in options if option > 0))
+        return [1]
+    options = {min(cdiv(blocks * gpu.sms, rows), chunks // least) for blocks in wanted}
+    return [1, *sorted(parts for parts in options if parts > 1)]
 
 
 def power(number: int) -> int:

@@ -14,12 +14,14 @@ from weft.ops.reduction.model import BLOCK, ROUND, TURNS, WIDE, parts_of, power,
 from weft.ops.reduction.row import Row
 from weft.ops.reduction.views import View
 
-RAGGED = 2.0
-"""The time of short rows that are no whole vectors, relative to others."""
-LIGHT, HEAVY = 1.5e-11, 1.1e-10
-"""Seconds of an SM for an element, and for one of an operation with a larger state."""
-SMALL = 4096
+STARTING = 500
+"""Instructions of a thread beside those for its vectors."""
+LIGHT, BYTE, HEAVY = 1.5e-11, 7e-11, 1.1e-10
+"""Seconds of an SM for an element, for a byte, and for an operation with a larger state."""
+SMALL = 2048
 """The most bytes of a plane that a block reads through shared memory with others."""
+STAGED = (0.35e-12, 0.65e-12)
+"""Seconds for an element in shared memory: for a byte, and for a longer one."""
 MEMORY = 8192
 """Bytes of shared memory for the planes of a block."""
 LONG = 512
@@ -32,8 +34,8 @@ def of_rows(row: Row, request: Request, view: View, make: Callable[..., Plan]) -
     moved = view.outer * view.n * dtype.itemsize
     wide = 16 // dtype.itemsize
     chunks = cdiv(view.n, wide)
-    ragged = RAGGED if view.n % wide or request.first.aligned < 16 else 1.0
-    each = view.outer * view.n * (HEAVY if row.name in plans.STATE else LIGHT)
+    work = HEAVY if row.name in plans.STATE else BYTE if dtype.itemsize == 1 else LIGHT
+    each = view.outer * view.n * work
     ways = []
     for threads in _groups(chunks):
         size = max(BLOCK, threads)
@@ -44,8 +46,9 @@ def of_rows(row: Row, request: Request, view: View, make: Callable[..., Plan]) -
             turns = cdiv(chunks, threads * parts * TURNS) * ROUND
             waves = cdiv(blocks * parts, gpu.threads // size)
             working = each / min(gpu.sms, blocks * parts)
-            reading = read / gpu.bandwidth * (ragged if threads <= 32 else 1)
-            time = seconds(gpu, max(reading, turns * waves, working), parts > 1)
+            starting = view.outer * threads * parts * STARTING / (gpu.fp32 / 2)
+            busy = max(read / gpu.bandwidth, turns * waves, working, starting)
+            time = seconds(gpu, busy, parts > 1)
             name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
             why = f"{blocks * parts} blocks read {moved:,} bytes"
             ways.append(Candidate(name, time, why, functools.partial(make, wide, threads, parts)))
@@ -83,7 +86,8 @@ def of_small_planes(
     conflicts = max(1.0, math.gcd(size // 4, 32) / view.inner) if size % 4 == 0 else 1.0
     moved = view.outer * (size + view.inner * out.dtype.itemsize)
     elements = view.outer * view.n * view.inner
-    time = seconds(gpu, max(moved / gpu.bandwidth, 0.35e-12 * elements * conflicts))
+    each = STAGED[itemsize > 1] * conflicts
+    time = seconds(gpu, max(moved / gpu.bandwidth, each * elements))
     why = f"{cdiv(view.outer, planes)} blocks read {moved:,} bytes through shared memory"
     build = functools.partial(
         plans.small_planes, row, request, view, out, x, before, vector, max(1, deep), planes

@@ -69,15 +69,15 @@ struct Walk {
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
     __device__ void join(Value (&own)[K]) const {
-        __shared__ Value all[256][K];
+        __shared__ Value all[K][256];  // neighbours meet no bank twice: values have an odd number of words, or two
         __syncthreads();
-        for (int k = 0; k < K; k++) all[threadIdx.x][k] = own[k];
+        for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         for (int d = deep / 2; d > 0; d /= 2) {
             __syncthreads();
             if (t < d)
-                for (int k = 0; k < K; k++) all[threadIdx.x][k].add(all[threadIdx.x + d * (256 / deep)][k]);
+                for (int k = 0; k < K; k++) all[k][threadIdx.x].add(all[k][threadIdx.x + d * (256 / deep)]);
         }
-        for (int k = 0; k < K; k++) own[k] = all[threadIdx.x][k];
+        for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }
     // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others.
     template <class Value>
