@@ -75,3 +75,39 @@ def test_what_is_known_of_the_phases(module: weft.Module) -> None:
     assert sorted(x.end for x in schedule.idle.values()) == [2, 3, 4, 5, 7, 9, ENDED]
     assert set(schedule.active_lanes.values()) == {1, 4, 6, 12}
     assert not schedule.pending.points, "no lanes wait outside of an `if`"
+
+
+LOOP = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry loop(.param .u64 x, .param .u32 n) {
+    .reg .pred %p<3>;
+    .reg .b32 %r<3>;
+    .shared .align 4 .b8 s[256];
+    ld.param.u32 %r2, [n];
+    mov.u32 %r1, %tid.x;
+    bra MIDDLE;
+START:
+    bar.sync 0;
+    setp.ge.s32 %p1, %r1, %r2;
+    @%p1 bra MEET;
+    st.shared.u32 [s], %r1;
+MEET:
+    bar.sync 0;
+MIDDLE:
+    setp.eq.s32 %p2, %r2, 7;
+    @%p2 bra DONE;
+    bra START;
+DONE:
+    ret;
+}
+"""
+
+
+def test_a_loop_of_idle_warps_can_be_stopped() -> None:
+    """Its only way back is at a barrier that no warp arrives at by itself."""
+    kernel, x = weft.load_ptx(LOOP).loop, np.zeros(1, np.int32)
+    kernel[1, 64](x, 7)
+    with pytest.raises(weft.TimeLimit, match="running"):
+        kernel[1, 64](x, 0, time_limit=0.1)

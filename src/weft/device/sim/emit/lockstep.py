@@ -65,12 +65,12 @@ class Lockstep:
         """Is the state of barriers and warps first needed when the warps are separated?"""
         # Lanes that wait in divergent code have noted it there, and an observer looks at it.
         partial = self.e.program.partial
-        return self.used and not self.watched and not any(partial[x] for x, _ in self.phases.sites)
+        return self.skips and not any(partial[x] for x, _ in self.phases.sites)
 
     @property
-    def watched(self) -> bool:
-        """Does an observer see what the warps do?"""
-        return type(self.e.watch) is not Watcher
+    def skips(self) -> bool:
+        """May warps that have nothing to do be left out? An observer sees all of them."""
+        return self.used and type(self.e.watch) is Watcher
 
     # ---- entry ------------------------------------------------------------------------------
     def enter(self, local: Val) -> None:

@@ -132,13 +132,9 @@ class Schedule:
     @property
     def frames(self) -> FrameLayout:
         """The frames of a block."""
-        return FrameLayout(
-            self.e.program.warps,
-            self.frame_bytes,
-            self.waits_at,
-            len(self.barriers),
-            bool(self.barriers) or self.arrives,
-        )
+        e, sites = self.e, len(self.barriers)
+        met = sites > 0 or self.arrives
+        return FrameLayout(e.program.warps, self.frame_bytes, self.waits_at, sites, met)
 
     def live(self) -> Val:
         """The lanes that have not returned, as bits."""
@@ -152,9 +148,7 @@ class Schedule:
     def leave(self, block: Block) -> None:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
-            # The only way back of a loop may be at a barrier, and that loop must be stoppable too.
-            if block.successors[0] <= block.index:
-                self.stop_if_asked()
+            self._stop_at_barrier(block.index)
             self.block_barriers.leave(block)
             return
         last = block.last
@@ -207,6 +201,11 @@ class Schedule:
         stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).typed}")
         b.jump_if(stop.ne(0), "abort", rare=True)
 
+    def _stop_at_barrier(self, index: int) -> None:
+        """The only way back of a loop may be at a barrier, and that loop must be stoppable too."""
+        if self.e.program.graph.blocks[index].successors[0] <= index:
+            self.stop_if_asked()
+
     def _split(self, block: Block) -> None:
         """A conditional branch on which lanes may disagree."""
         e, b = self.e, self.e.b
@@ -247,9 +246,7 @@ class Schedule:
     def _skip_idle(self, block: Block, target: int) -> None:
         """Where this warp and all after it have nothing to do up to a barrier: to that barrier."""
         b, idle = self.e.b, self.idle.get((block.index, target))
-        if idle is None or (idle.end == ENDED and self._finishes):
-            return
-        if not self.lockstep.used or self.lockstep.watched:
+        if idle is None or not self.lockstep.skips or (idle.end == ENDED and self._finishes):
             return
         with b.when(self.lockstep.on.ne(0)):
             agreed = b.integer("i1", 1)
@@ -260,6 +257,7 @@ class Schedule:
                 if idle.end == ENDED:
                     self.lockstep.all_end()
                 else:
+                    self._stop_at_barrier(self.barriers[idle.end - 1][0])
                     self.lockstep.pass_barrier(idle.end)
 
     def _many(self, block: Block, last: Instruction) -> None:
