@@ -68,7 +68,9 @@ class BlockState:
     kept which bytes of shared memory are written."""
     ARRIVED, SITES = 64, 128
     """Per barrier: warps that have arrived, and at which instruction the first one did."""
-    NEWEST, LOGGED, WRITTEN = 192, 200, 208
+    NEWEST_READ = 192
+    """The newest record of a reader of shared memory."""
+    NEWEST, LOGGED, WRITTEN = 200, 208, 216
     """Of shared memory: the newest record of a write, entries in the log of reads, and where a bit
     for every word says whether it is written (where `shared_reads` uses them)."""
     WARPS = 256

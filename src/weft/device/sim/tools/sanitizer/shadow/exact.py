@@ -11,6 +11,7 @@ from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Apart, BlockState, Kind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow.records import (
+    NEWEST,
     Planes,
     Shadow,
     Way,
@@ -40,7 +41,7 @@ class ExactShadow(Shadow):
             p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
             tag = self.tag(x, p, warp, site, space)
             if way.writes:
-                self.wrote(x, p, space, tag | ((1 << Record.CLOCK) - 1))
+                self.wrote(x, p, space, tag | NEWEST)
 
             def one(lane: Val) -> None:
                 address = word(x, x.at(table, lane.zext("i64") << 3))
@@ -116,7 +117,7 @@ class ExactShadow(Shadow):
                 self.mark_written(x, p, slot, space, address, 1)
             return
         earlier = self._earlier(x, p, warp, space, r)
-        planes.will_have_reader(x)
+        self.reads(x, p, planes, current | NEWEST)
         put(x, with_reader(r, current, earlier, space), planes.readers, 8 * i)
 
     def _earlier(self, x: Builder, p: Val, warp: Val, space: str, r: Val) -> Val:
@@ -135,7 +136,7 @@ class ExactShadow(Shadow):
         free = self._earlier(x, p, warp, space, r) | own
         plain = w.ne(0) & (w & Record.STRONG).eq(0)
         with x.when(plain & free):
-            planes.will_have_reader(x)
+            self.reads(x, p, planes, w | NEWEST)
             put(x, w, planes.readers, 8 * i)
 
     def _merged(self, x: Builder, w: Val, current: Val) -> Val:

@@ -16,6 +16,7 @@ from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record
 from weft.device.sim.tools.sanitizer.shadow.records import (
+    NEWEST,
     Planes,
     Shadow,
     Way,
@@ -30,7 +31,6 @@ WIDE = 8
 """Records that are compared at a time."""
 Pattern = tuple[int, ...]
 """For each word from the lowest on, the bits of the lanes that touch it; -1 for none."""
-_ANY_LANE = (1 << Record.CLOCK) - 1
 SPAN = 128
 """Words, at most, that are compared at once."""
 
@@ -74,7 +74,7 @@ class FastShadow(Shadow):
             current = self.tag(x, p, warp, site, space)
             self._row_records(x, p, warp, space, writes, pattern, planes, current)
             if writes:
-                self.wrote(x, p, space, current | _ANY_LANE)
+                self.wrote(x, p, space, current | NEWEST)
                 touched = sum(1 << i for i, r in enumerate(pattern) if r >= 0)
                 self.mark_written(x, p, slot, space, first, touched)
             return x.integer("i1", 1)
@@ -155,7 +155,7 @@ class FastShadow(Shadow):
             with x.when(_or(x, close).ne(0)):
                 _odd(x)
         if writes:
-            with x.when(planes.has_readers(x)):
+            with x.when(self.has_readers(x, p, planes, limit)):
                 close = x.zero("i64", WIDE)
                 for i in chunks:
                     close = close | others(planes.readers, i)
@@ -171,7 +171,7 @@ class FastShadow(Shadow):
             stay.append((r - base).uge(limit) & r.ne(0) & is_known(r, tag | pattern[i], space))
         with x.when(stay[0] & stay[1]):
             _done(x)
-        planes.will_have_reader(x)
+        self.reads(x, p, planes, tag | NEWEST)
         for i in chunks:
             renew(planes.readers, i, read)
 
@@ -215,7 +215,7 @@ class FastShadow(Shadow):
                 self.wrote(x, p, space, current)
                 self.mark_written(x, p, slot, space, address, (1 << len(readers)) - 1)
             else:
-                planes.will_have_reader(x)
+                self.reads(x, p, planes, current | NEWEST)
             for i, r in enumerate(readers):
                 if writes:
                     put(x, current, planes.writers, 8 * i)

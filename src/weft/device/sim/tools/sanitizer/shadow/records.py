@@ -65,18 +65,6 @@ class Planes:
     room: Val
     region: Val | None = None
 
-    def will_have_reader(self, b: Builder) -> None:
-        """A record of a reader is about to be written."""
-        if self.region is not None:
-            with b.when(word(b, self.region, LaunchState.READ).eq(0), rare=True):
-                put(b, b.integer("i64", 1), self.region, LaunchState.READ)
-
-    def has_readers(self, b: Builder) -> Val:
-        """May there be records of readers?"""
-        if self.region is None:
-            return b.integer("i1", 1)
-        return word(b, self.region, LaunchState.READ).ne(0)
-
 
 @dataclass(frozen=True)
 class Shadow:
@@ -150,6 +138,21 @@ class Shadow:
             return x.integer("i64", 0), word(x, row, BlockState.SHARED_LIMIT)
         return word(x, p, BlockState.BASE), word(x, row, BlockState.LIMIT)
 
+    def reads(self, x: Builder, p: Val, planes: Planes, record: Val) -> None:
+        """A record of a reader is about to be written, none newer than this one."""
+        if planes.region is None:
+            newest = x.umax(word(x, p, BlockState.NEWEST_READ), record)
+            put(x, newest, p, BlockState.NEWEST_READ)
+            return
+        with x.when(word(x, planes.region, LaunchState.READ).eq(0), rare=True):
+            put(x, x.integer("i64", 1), planes.region, LaunchState.READ)
+
+    def has_readers(self, x: Builder, p: Val, planes: Planes, limit: Val) -> Val:
+        """May there be records of readers that are not earlier?"""
+        if planes.region is None:
+            return word(x, p, BlockState.NEWEST_READ).uge(limit)
+        return word(x, planes.region, LaunchState.READ).ne(0)
+
     def wrote(self, x: Builder, p: Val, space: str, record: Val) -> None:
         """Notes that a write with this record is the newest."""
         if self.summed and space == "shared":
@@ -165,6 +168,10 @@ class Shadow:
         first = (address - word(x, slot, Slot.SHARED)) >> 2
         for at, shift, bits in _chunks(x, p, first, words):
             x.store(x.load("i64", 0, at, 1) | (x.integer("i64", bits) << shift), at, 1)
+
+
+NEWEST = (1 << Record.CLOCK) - 1
+"""Makes a record as new as any that the warp writes at its clock."""
 
 
 def _crew(space: str) -> int:
