@@ -34,8 +34,9 @@ struct Loose {
         if (count <= 0) return;
         bool both = shift + count * 2 > 16;
         if (whole >= begin && whole + (both ? 32 : 16) <= end) {
-            low = *reinterpret_cast<const uint4*>(whole);
-            if (both) high = *reinterpret_cast<const uint4*>(whole + 16);
+            auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - shift);
+            low = vectors[0];
+            if (both) high = vectors[1];
             return;
         }
         auto* one = reinterpret_cast<const unsigned short*>(from);

@@ -55,7 +55,7 @@ TILES = (
 LOOSE = (
     Tile(128, 128, 64, 64, 32, 3, 1, 0.39, 8e-6),
     Tile(64, 64, 64, 32, 32, 3, 2, 0.33, 8e-6),
-    Tile(32, 32, 64, 16, 16, 3, 4, 0.14, 5e-6),
+    Tile(32, 32, 64, 16, 16, 3, 4, 0.14, 3e-6),
 )
 """For rows that begin at any element: these wait in registers for a stage."""
 SLOWER = {16: 1.0, 8: 0.85, 4: 0.6, 2: 0.25}
