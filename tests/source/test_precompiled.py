@@ -43,6 +43,15 @@ def test_the_third_source_uses_what_the_second_has_written(used: list[bool]) -> 
     assert made[3].text == again.ptx.replace(os.path.abspath("kernel.cu"), "kernel.cu")
 
 
+def test_large_headers_are_written_by_the_third_source(
+    used: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precompiled, "LONG", 0.0)
+    for i in range(4):
+        compile_cuda(SOURCE.format(i), arch=ARCH)
+    assert used == [False, False, True, True]
+
+
 def _options() -> list[str]:
     unit = weft.source.from_cuda._unit(SOURCE, "kernel.cu", [], [], [])
     return [f"--gpu-architecture={ARCH}", "--std=c++17", "-lineinfo", *unit.options]

@@ -1,8 +1,9 @@
 """Precompiled headers: a process that compiles many sources with the same headers reads them once.
 
 NVRTC writes what it has read of the headers at the start of a source to a file, which only the same
-process can use. To write it takes up to a quarter longer than to compile as usual. So the first
-source is compiled as usual, the second one writes the file, and later ones use it.
+process can use. To write it takes up to a third longer than to compile as usual. So the first
+source is compiled as usual, the second one writes the file, and later ones use it. Large headers
+are written by the third one: a module and one instance of a template are two compilations.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from weft import cache
 from weft.source import nvrtc, remarks
 from weft.source.scan import File, without_comments
 
+LONG = 0.5
+"""Seconds: the headers of a source that takes longer are large."""
 MOST_BYTES = 1 << 29
 """Of all files: those that were used longest ago are removed. CUB's headers take 300 MB."""
 
@@ -32,9 +36,11 @@ class _Headers:
     refused  NVRTC cannot write the file, or cannot use it
     """
 
-    seen: bool = False
+    wait: int = 1
+    """Sources that are still compiled as usual."""
     writing: bool = False
     ready: bool = False
+    long: bool = False
     refused: bool = False
     folder: str = ""
 
@@ -59,12 +65,15 @@ def compile(
         made = _attempt(headers, source, name, [*options, *further], expressions)
         if made is not None:
             return made
+    begin = time.thread_time()
     made = nvrtc.compile(source, name, options, expressions)  # raises what is wrong, as usual
+    if time.thread_time() - begin > LONG and not headers.long:
+        headers.long, headers.wait = True, headers.wait + 1
     # A warning of a header would not be repeated where the file is used.
     if precompiled or remarks.read(made.log, own):
         headers.ready, headers.refused = False, True
         shutil.rmtree(headers.folder or os.devnull, ignore_errors=True)
-    headers.seen = True
+    headers.wait -= 1
     return made
 
 
@@ -84,7 +93,7 @@ def _begin(key: str) -> tuple[_Headers, bool]:
     with _lock:
         headers = _known.setdefault(key, _Headers())
         _known.move_to_end(key)
-        if not headers.seen or headers.ready or headers.refused or headers.writing:
+        if headers.wait > 0 or headers.ready or headers.refused or headers.writing:
             return headers, headers.ready
         try:
             headers.folder = tempfile.mkdtemp(dir=_root(os.getpid()))
