@@ -47,6 +47,11 @@ def _denormal(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np
     return _number(rng, shape, kind, 0, 1) * (rng.random(shape) < 0.8).astype(np.uint32)
 
 
+def _large(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
+    top = (1 << FIELDS[kind][0]) - 2
+    return _number(rng, shape, kind, top - 3, top)
+
+
 def _raw(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
     e, m = FIELDS[kind]
     return rng.integers(0, 1 << 32 if kind == "tf32" else 1 << 1 + e + m, shape, np.uint32)
@@ -68,6 +73,8 @@ CASES: dict[str, tuple[Draw, Draw, Draw]] = {
     "any size": (_any_size,) * 3,
     "denormal A, any B": (_denormal, _any_size, _denormal),
     "denormal": (_denormal,) * 3,
+    "around overflow": (_large, _around_one(2), _large),
+    "large C": (_around_one(2), _around_one(2), _large),
     "any C": (_around_one(2), _around_one(2), _any_size),
     "infinities and NaNs": (_with_specials, _around_one(3), _with_specials),
     "all bits": (_raw,) * 3,
