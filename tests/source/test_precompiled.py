@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -111,3 +113,19 @@ def test_a_full_disk_is_no_error(used: list[bool], monkeypatch: pytest.MonkeyPat
     for i in range(3):
         compile_cuda(SOURCE.format(i), arch=ARCH)
     assert used == [False] * 3
+
+
+def test_folders_of_killed_processes_are_removed(
+    used: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left, alive, other = (
+        tmp_path / f"weft-headers-{name}" for name in (f"{dead.pid}-x", f"{os.getpid()}-x", "x")
+    )
+    for folder in (left, alive, other):
+        folder.mkdir()
+        (folder / "kernel.pch").touch()
+    precompiled._remove_leftovers()
+    assert [folder.exists() for folder in (left, alive, other)] == [False, True, True]

@@ -45,6 +45,7 @@ class _Headers:
     folder: str = ""
 
 
+_PREFIX = "weft-headers-"
 _known: OrderedDict[str, _Headers] = OrderedDict()
 _lock = threading.Lock()
 
@@ -143,7 +144,8 @@ def _make_room() -> None:
 def _root(process: int) -> str:
     """The folder of a process: a fork has another one."""
     nvrtc.reserve_for_headers(MOST_BYTES)
-    folder = tempfile.mkdtemp(prefix="weft-headers-")
+    _remove_leftovers()
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{process}-")
 
     def remove() -> None:
         if os.getpid() == process:
@@ -151,6 +153,22 @@ def _root(process: int) -> str:
 
     atexit.register(remove)
     return folder
+
+
+def _remove_leftovers() -> None:
+    """Folders of processes that were killed. One that is in use after all costs only time."""
+    if os.name == "nt":  # where `os.kill` ends processes
+        return
+    for entry in os.scandir(tempfile.gettempdir()):
+        process = entry.name.removeprefix(_PREFIX).partition("-")[0]
+        if not entry.name.startswith(_PREFIX) or not process.isdigit():
+            continue
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            shutil.rmtree(entry.path, ignore_errors=True)
+        except OSError:  # it lives, and is another user's
+            continue
 
 
 def _new_lock() -> None:
