@@ -191,9 +191,17 @@ class CountWatcher(Watcher):
             full()
             return
 
+        # Where all lanes take one wavefront, so do some of them.
+        single = rows is None and all(c == rules.SharedCost(1, 1, 1) for c in costs)
+
         def some() -> None:
             with b.when(lanes.ne(0)):
-                general(row, self._offsets(a), lanes if rows is None else lanes & rows)
+                if single:
+                    count_request(b, row, lanes)
+                    for counter in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
+                        bump(b, row, counter, b.integer("i64", 1))
+                else:
+                    general(row, self._offsets(a), lanes if rows is None else lanes & rows)
 
         b.either(lanes.eq(-1), full, some)
 
