@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 RECORDS = HERE / "records" / "sanitizer_cost.jsonl"
 SETTINGS = {"WEFT_THREADS": "1", "WEFT_DRAFTS": "0", "MALLOC_MMAP_THRESHOLD_": "65536"}
 """One core, full code; and large arrays go back to the system when freed, so that they are seen."""
-LARGEST, MEMORY = 6.0, 3.0
+LARGEST, MEMORY = 3.0, 3.0
 """Times the plain simulation (geometric mean), and times the arrays, at most."""
 
 
