@@ -19,6 +19,10 @@ from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 
+LARGEST, DEEPEST = 64, 8
+"""Blocks of a way, and hammocks inside of one another: each adds code where their ways end, so that
+a thousand early returns would take a time that grows with its square."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -59,6 +63,7 @@ def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
                 sources[x].add(block.index)
     waiting = spin_heads(graph)
     found: dict[int, Hammock] = {}
+    depths: dict[int, int] = {}
     # Blocks are in the order of execution: a branch inside of a way comes after the outer one.
     for source in sorted(divergent, reverse=True):
         hammock = _shape(graph, source)
@@ -68,7 +73,9 @@ def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
             and _is_closed(hammock, sources, len(graph.blocks))
             and _meets(graph, hammock, divergent, found)
         ):
-            found[source] = hammock
+            depth = 1 + max((depths.get(x, 0) for x in hammock.members), default=0)
+            if depth <= DEEPEST:
+                found[source], depths[source] = hammock, depth
     around = {x: h for _, h in sorted(found.items()) for x in h.members}
     return Hammocks(found, around)
 
@@ -80,14 +87,15 @@ def _shape(graph: Graph, source: int) -> Hammock | None:
         return None
     join = graph.post_dominator[source]
     ways = [Way(x, _reach(graph, x, join)) for x in sorted(successors) if x not in (join, EXIT)]
-    return Hammock(source, join, tuple(ways)) if ways else None
+    small = all(len(way.members) <= LARGEST for way in ways)
+    return Hammock(source, join, tuple(ways)) if ways and small else None
 
 
 def _reach(graph: Graph, start: int, stop: int) -> frozenset[int]:
-    """Blocks on the way from `start` to `stop`."""
+    """Blocks on the way from `start` to `stop`, or more than `LARGEST` of them."""
     seen: set[int] = set()
     work = [start]
-    while work:
+    while work and len(seen) <= LARGEST:
         x = work.pop()
         if x not in seen and x not in (stop, EXIT):
             seen.add(x)

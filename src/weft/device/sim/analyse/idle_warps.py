@@ -7,6 +7,7 @@ numbers, all warps after it go the same way: none of them needs to run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,10 +59,10 @@ def find(
     """
     graph = program.graph
     out: dict[tuple[int, int], Idle] = {}
+    sources = Counter(x for block in graph.blocks for x in block.successors)
     for phase, (barrier, _) in enumerate(phases.sites, START + 1):
         end, first = phases.outcome(phase), graph.blocks[barrier].successors[0]
-        alone = [x.index for x in graph.blocks if first in x.successors] == [barrier]
-        if end is None or first == EXIT or not alone:
+        if end is None or first == EXIT or sources[first] != 1:
             continue
         way = _follow(program, first, phases, end, values, comparisons)
         if way:
