@@ -126,17 +126,12 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
     machine = _machine(0 if draft else 2)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     builder = llvm.create_pass_builder(machine, options)
-    # Inlining comes first, so that the function passes see the code of the callees.
-    inline = llvm.create_new_module_pass_manager()
-    inline.add_always_inliner_pass()
-    _unlocked("LLVMPY_RunNewModulePassManager")(inline, module, builder)
-    passes = llvm.create_new_function_pass_manager()
-    for name in DRAFT_PASSES if draft else PASSES:
+    # Inlining comes first, so that the function passes see the code of the callees. One call for
+    # all: after each, this thread waits for others that run Python.
+    passes = llvm.create_new_module_pass_manager()
+    for name in ("always_inliner", *(DRAFT_PASSES if draft else PASSES)):
         getattr(passes, f"add_{name}_pass")()
-    run = _unlocked("LLVMPY_RunNewFunctionPassManager")
-    for function in module.functions:
-        if not function.is_declaration:
-            run(passes, function, builder)
+    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
     return _emit(machine, module)
 
 

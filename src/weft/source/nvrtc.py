@@ -71,7 +71,7 @@ def _compile(
             _check(library.nvrtcAddNameExpression(program, _bytes(expression)))
         flags = (c_char_p * len(options))(*map(_bytes, options))
         with progress.compiling(name), _running:
-            status = library.nvrtcCompileProgram(program, len(options), flags)
+            status: int = _loaded().nvrtcCompileProgram(program, len(options), flags)
         if status != _SUCCESS:
             raise Refused(_text(program, "ProgramLog").strip() or _error(status))
         lowered = {expression: _lowered(program, expression) for expression in expressions}
@@ -135,7 +135,6 @@ _FUNCTIONS: dict[str, list[type]] = {
     "nvrtcCreateProgram": [_OUT, c_char_p, c_char_p, c_int, c_void_p, c_void_p],
     "nvrtcDestroyProgram": [_OUT],
     "nvrtcAddNameExpression": [_PROGRAM, c_char_p],
-    "nvrtcCompileProgram": [_PROGRAM, c_int, POINTER(c_char_p)],
     "nvrtcSetPCHHeapSize": [c_size_t],
     "nvrtcGetLoweredName": [_PROGRAM, c_char_p, POINTER(c_char_p)],
     **{f"nvrtcGet{x}Size": [_PROGRAM, POINTER(c_size_t)] for x in _OUTPUTS},
@@ -144,9 +143,13 @@ _FUNCTIONS: dict[str, list[type]] = {
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def _library() -> ctypes.PyDLL:
+    """The library, for calls that return at once and keep Python's lock.
+
+    Whoever releases the lock waits for other threads that run Python.
+    """
     try:
-        library = _loaded()
+        library = ctypes.PyDLL(_loaded()._name, handle=_loaded()._handle)
         for name, arguments in _FUNCTIONS.items():
             getattr(library, name).argtypes = arguments
         library.nvrtcGetErrorString.restype = c_char_p
@@ -156,6 +159,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+@functools.cache
 def _loaded() -> ctypes.CDLL:
     """The library that the process has already, that of the wheel, or another that is installed."""
     if sys.platform == "linux":
