@@ -172,6 +172,15 @@ class FastShadow(Shadow):
         with x.when(stay[0] & stay[1]):
             _done(x)
         self.reads(x, p, planes, tag | NEWEST)
+        unordered = x.zero("i64", WIDE)
+        for i in chunks:
+            r = x.load("i64", WIDE, x.at(planes.readers, 8 * i), 8)
+            late = (r - base).uge(limit)
+            unordered = unordered | (late & r.ne(0) if space == "global" else late).sext("i64")
+        with x.when(_or(x, unordered).eq(0)):  # as in most intervals: none need be kept
+            for i in chunks:
+                renew(planes.readers, i, lambda _, new: new)
+            _done(x)
         for i in chunks:
             renew(planes.readers, i, read)
 
