@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from operator import add, attrgetter
 from typing import Any
 
 from weft.device.sim.tools.counters.sampling import Sample
@@ -64,12 +65,11 @@ class Access:
     def __add__(self, other: Access) -> Access:
         """The sum of two accesses of one space and kind."""
         assert (self.space, self.kind) == (other.space, other.kind)
-        sums = {
-            f.name: getattr(self, f.name) + getattr(other, f.name)
-            for f in fields(self)
-            if f.name not in ("space", "kind")
-        }
-        return Access(self.space, self.kind, **sums)
+        return Access(self.space, self.kind, *map(add, _counters(self), _counters(other)))
+
+
+_counters = attrgetter(*(f.name for f in fields(Access)[2:]))
+"""What follows the space and the kind."""
 
 
 @dataclass(frozen=True)
