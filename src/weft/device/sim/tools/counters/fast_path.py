@@ -83,6 +83,30 @@ class FastPath:
         counted = b.either(simple, in_one_line, lambda: no, likely=True)
         b.either(counted, lambda: held(inside), otherwise)
 
+    def whole_range(self, low: int, high: int) -> tuple[Val, Val, Val]:
+        """Of the bytes from `low` to `high`, relative to the address: are all in L1, on one line?
+
+        With it, where the set of the line counts its lines, and the count when this one came in.
+        """
+        b, start = self.b, self.address + low
+        seen, place = FastPath(
+            b, self.launch, self.worker, self.row, start, high - low, self.sure
+        )._place()
+        end = FastPath(b, self.launch, self.worker, self.row, start + (high - low - 1), 1, seen)
+        inside = place & (LINE_BYTES - 1)
+        span = FastPath(b, self.launch, self.worker, self.row, start, max(2, high - low), seen)
+
+        def looked_up() -> list[Val]:
+            entry = Held(b, self.worker, place >> LINE)
+            return [entry.has(span._sectors(inside)), entry.lines, entry.stamp]
+
+        def unknown() -> list[Val]:
+            return [b.integer("i1", 0), self.worker, b.integer("i32", 0)]
+
+        simple = end._place()[0] & inside.ule(LINE_BYTES - (high - low))
+        held, lines, stamp = b.either(simple, looked_up, unknown, likely=True)
+        return held, lines, stamp
+
     def _prefetch(self, place: Val) -> None:
         """What L1 has of the line that is next, if the access moves on as it did last time."""
         b, last = self.b, self.b.at(self.row, Row.LAST)

@@ -91,7 +91,10 @@ def tag_group(b: Builder, line: Val) -> Val:
 
 
 class Held:
-    """What L1 has of one line, and what the block has told L2 of it."""
+    """What L1 has of one line, and what the block has told L2 of it.
+
+    lines  where its set counts the lines that come in; `stamp` is the count when this one came
+    """
 
     def __init__(self, b: Builder, worker: Val, line: Val) -> None:
         self.b = b
@@ -100,21 +103,21 @@ class Held:
         word = b.load("i64", 0, self._place)
         sets = b.load("ptr", 0, b.at(worker, PerWorker.SETS))
         number = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.SET_MASK))
-        self._set = b.at(sets, number << 2)
-        self._count = b.load("i32", 0, self._set)
+        self.lines = b.at(sets, number << 2)
+        self._count = b.load("i32", 0, self.lines)
         # Every block has a new generation, so what the block before has left is not seen.
         generation = b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
         self._generation = generation.trunc("i32")
         # As one number: a host that has just stored it is slow to load a half of it.
         word = word ^ generation
-        self._stamp = (word >> HeldBits.STAMP_AT).trunc("i32")
+        self.stamp = (word >> HeldBits.STAMP_AT).trunc("i32")
         self._bits = word.trunc("i32")
         """Below 256 if the word is of this block."""
 
     @property
     def stays(self) -> Val:
         """Have fewer lines come into the set since than it holds?"""
-        return (self._count - self._stamp).ult(HeldBits.WAYS)
+        return (self._count - self.stamp).ult(HeldBits.WAYS)
 
     def has(self, sectors: Val) -> Val:
         """Are all of these sectors in L1?"""
@@ -134,7 +137,7 @@ class Held:
     def bring_back(self, sectors: Val) -> None:
         """The line comes in again: L2 has been told of these sectors, and L1 has none of them."""
         b, count = self.b, self._count + 1
-        b.store(count, self._set)
+        b.store(count, self.lines)
         noted = self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT)
         self._store(count, self._generation | noted | sectors)
 
@@ -143,8 +146,8 @@ class Held:
         b, there = self.b, self.sectors
         comes = there.eq(0)
         count = self._count + comes.zext("i32")
-        b.store(count, self._set)
-        stamp = b.select(comes, count, self._stamp)
+        b.store(count, self.lines)
+        stamp = b.select(comes, count, self.stamp)
         noted = b.select(
             (self._bits & _OTHER_BLOCKS).eq(0),
             self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT),

@@ -41,6 +41,7 @@ from weft.device.sim.tools.counters.listing import Listing
 from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.device.sim.tools.counters.runs import count_repeat, count_runs, repeats
+from weft.device.sim.tools.counters.uniform_groups import Group, groups_of
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
@@ -55,6 +56,7 @@ class CountWatcher(Watcher):
         super().__init__(e)
         self.rows = CounterRows(e)
         self._merged, self._widths = MergedLoads(e.program), dict[int, int]()
+        self._groups: dict[int, Group] = {}
 
     def notes(self) -> Mapping[str, Any]:
         program = self.e.program
@@ -68,6 +70,7 @@ class CountWatcher(Watcher):
     def block(self, block: Block) -> None:
         b, e = self.e.b, self.e
         self._widths = self._merged.widths(block)
+        self._groups = groups_of(e.program, block)
         row = self.rows.add(block=block.index)
         bump(b, row, Row.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
@@ -253,7 +256,10 @@ class CountWatcher(Watcher):
             lanes = lanes & e.bits_of(access.sizes.ne(0))
         if access.space == Space.GLOBAL:
             row = self._global_row(access)
-            self._some_of(lanes, access, lambda: self._global(access, row, lanes))
+            if self._is_whole(access):  # no block is entered with an empty mask
+                self._global(access, row, lanes)
+            else:
+                self._some_of(lanes, access, lambda: self._global(access, row, lanes))
             return
         # The first lane decides: a warp whose lanes are in both memories is counted in one.
         row, near = self._global_row(access), self.rows.near(access)
@@ -329,11 +335,24 @@ class CountWatcher(Watcher):
             whole = self._is_whole(access)
             fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
             call = count_one(b, way, whole=whole)
-            fast.count(
-                way,
-                lambda _: None if whole else count_request(b, row, lanes),
-                lambda: _drop(call(launch, counters, row, a.first, lanes)),
-            )
+
+            def alone() -> None:
+                fast.count(
+                    way,
+                    lambda _: None if whole else count_request(b, row, lanes),
+                    lambda: _drop(call(launch, counters, row, a.first, lanes)),
+                )
+
+            group = self._groups.get(access.ins.index) if whole else None
+            if group is None:
+                alone()
+                return
+            if group.leader == access.ins.index:
+                alone()
+                group.look_up(fast)  # afterwards, since it may have brought the bytes in
+                return
+            with b.when(group.stays(fast) ^ 1):
+                alone()
         else:
             self._range(access, row, lanes, span)
 

@@ -1,0 +1,92 @@
+"""Uniform loads of one basic block that share a base register, looked up in L1 together.
+
+An unrolled loop reads `a[i]` to `a[i + 3]` from one register. After the first load, L1 is asked for
+the bytes of all of them. If it holds them, each later load only tests whether the line is still
+there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.device.sim.address import space_of
+from weft.device.sim.analyse.form import ZERO
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.layout import Space
+from weft.device.sim.tools.counters.fast_path import LINE_BYTES, FastPath
+from weft.device.sim.tools.counters.layout import HeldBits
+from weft.device.sim.tools.counters.lines import LOAD, way_of
+from weft.ir import Val
+from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
+from weft.ptx.model import SIZES, Instruction, Mem, Reg
+
+
+@dataclass
+class Group:
+    """Loads of the bytes `low` to `high` from a base; the first one is at `first`.
+
+    held   does L1 hold all bytes after the first one?
+    lines  where the set of their line counts its lines; `stamp` when that line came in
+    """
+
+    leader: int
+    first: int
+    low: int
+    high: int
+    held: Val | None = None
+    lines: Val | None = None
+    stamp: Val | None = None
+
+    def look_up(self, path: FastPath) -> None:
+        """After the first load: are all bytes in L1?"""
+        self.held, self.lines, self.stamp = path.whole_range(
+            self.low - self.first, self.high - self.first
+        )
+
+    def stays(self, path: FastPath) -> Val:
+        """A later load -> are they still there?"""
+        assert self.held is not None and self.lines is not None and self.stamp is not None
+        since = path.b.load("i32", 0, self.lines) - self.stamp
+        return self.held & since.ult(HeldBits.WAYS)
+
+
+def groups_of(program: Program, block: Block) -> dict[int, Group]:
+    """Instruction -> its group, for groups of two loads or more."""
+    out: dict[int, Group] = {}
+    open_: dict[str, list[tuple[Instruction, int, int]]] = {}
+
+    def close(name: str) -> None:
+        loads = open_.pop(name, [])
+        low, high = min((x[1] for x in loads), default=0), max((x[2] for x in loads), default=0)
+        if len(loads) > 1 and high - low <= LINE_BYTES:
+            group = Group(loads[0][0].index, loads[0][1], low, high)
+            out.update({ins.index: group for ins, _, _ in loads})
+
+    for ins in block.code:
+        load = _uniform_load(program, ins)
+        if load is not None:
+            name, low, high = load
+            open_.setdefault(name, []).append((ins, low, high))
+        for name in program.defs(ins):
+            close(name)
+    for name in list(open_):
+        close(name)
+    return out
+
+
+def _uniform_load(program: Program, ins: Instruction) -> tuple[str, int, int] | None:
+    """(base, first byte, end) of a load through L1 that all lanes of the block make."""
+    row = decode(ins).row
+    if not row.is_load or ins.guard is not None or space_of(ins.parts) != Space.GLOBAL:
+        return None
+    mem = ins.operands[row.position(row.effects[0].operand)]
+    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or ins.parts[-1] not in SIZES:
+        return None
+    form = program.form_of(mem.base)
+    if form is None or not form.is_scalar or form.off != ZERO:
+        return None
+    if way_of(ins.parts, writes=False) != LOAD:
+        return None
+    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
+    return mem.base.name, mem.offset, mem.offset + count * SIZES[ins.parts[-1]]
