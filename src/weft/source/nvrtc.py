@@ -146,7 +146,7 @@ _FUNCTIONS: dict[str, list[type]] = {
 def _library() -> ctypes.PyDLL:
     """The library, for calls that return at once and keep Python's lock.
 
-    Whoever releases the lock waits for other threads that run Python.
+    A thread that releases the lock waits for others that run Python.
     """
     try:
         library = ctypes.PyDLL(_loaded()._name, handle=_loaded()._handle)
