@@ -190,7 +190,7 @@ def test_speed_is_of_the_newest_whole_run(tmp_path: Path, monkeypatch: pytest.Mo
     }
     run = {
         "when": "2026-01-02T03:04:05+00:00",
-        "machine": {"cpu": "some CPU", "cores": 2, "load": 0.1},
+        "machine": {"cpu": "some CPU", "architecture": "some", "cores": 2, "load": 0.1},
         "quick": False,
         "cases": [case],
         "targets": [{"name": "C++, one core", "value": 0.9, "limit": 0.8, "met": True}],

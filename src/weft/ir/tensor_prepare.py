@@ -165,7 +165,7 @@ class Fragments:
             place = b.array("i8", _REGISTER * registers), b.array("i8", size)
         else:
             place = kept.pop(next(iter(kept)))
-        # Contents that nobody can name stay in turn under a name of their own.
+        # Contents without a name stay in turn under one of their own.
         kept[key if key is not None else object()] = place
         return place, False
 

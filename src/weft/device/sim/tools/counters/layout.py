@@ -43,7 +43,7 @@ class PerWorker:
 
 class HeldBits:
     """A line in L1: its sectors that are there (4 bits), sectors that the block has told L2 of (4),
-    the block's GENERATION (24), and as the how manieth line of its set it came in (32).
+    the block's GENERATION (24), and its sequence number among the lines of its set (32).
 
     The line is there until four more lines have come into its set.
     """
