@@ -7,7 +7,6 @@ known when the code is made (`rules`), so it needs no code either. Other accesse
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from typing import Any
@@ -17,12 +16,10 @@ from weft.device.sim.address import Address
 from weft.device.sim.layout import Context, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
-from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
-from weft.device.sim.tools.counters.fast_path import FastPath
+from weft.device.sim.tools.counters.global_memory import GlobalMemory
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
-    SECTOR_BYTES,
     HeldBits,
     Launch,
     PerWorker,
@@ -31,17 +28,11 @@ from weft.device.sim.tools.counters.layout import (
 from weft.device.sim.tools.counters.lines import (
     LOCAL,
     bump,
-    count_one,
-    count_place,
-    count_range,
     count_request,
-    way_of,
 )
 from weft.device.sim.tools.counters.listing import Listing
 from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows
-from weft.device.sim.tools.counters.runs import count_repeat, count_runs, repeats
-from weft.device.sim.tools.counters.uniform_groups import Group, groups_of
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
@@ -56,7 +47,7 @@ class CountWatcher(Watcher):
         super().__init__(e)
         self.rows = CounterRows(e)
         self._merged, self._widths = MergedLoads(e.program), dict[int, int]()
-        self._groups: dict[int, Group] = {}
+        self.far = GlobalMemory(e, self.rows)
 
     def notes(self) -> Mapping[str, Any]:
         program = self.e.program
@@ -70,7 +61,7 @@ class CountWatcher(Watcher):
     def block(self, block: Block) -> None:
         b, e = self.e.b, self.e
         self._widths = self._merged.widths(block)
-        self._groups = groups_of(e.program, block)
+        self.far.block(block)
         row = self.rows.add(block=block.index)
         bump(b, row, Row.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
@@ -255,14 +246,14 @@ class CountWatcher(Watcher):
         if access.sizes is not None:
             lanes = lanes & e.bits_of(access.sizes.ne(0))
         if access.space == Space.GLOBAL:
-            row = self._global_row(access)
-            if self._is_whole(access):  # no block is entered with an empty mask
-                self._global(access, row, lanes)
+            row = self.far.row(access)
+            if self.far.is_whole(access):  # no block is entered with an empty mask
+                self.far.count(access, row, lanes)
             else:
-                self._some_of(lanes, access, lambda: self._global(access, row, lanes))
+                self._some_of(lanes, access, lambda: self.far.count(access, row, lanes))
             return
         # The first lane decides: a warp whose lanes are in both memories is counted in one.
-        row, near = self._global_row(access), self.rows.near(access)
+        row, near = self.far.row(access), self.rows.near(access)
         with b.when(lanes.ne(0)):
             table = e.memory.addresses(access.address)
             first = b.intrinsic("cttz", [lanes], extra="false").zext("i64")
@@ -272,7 +263,7 @@ class CountWatcher(Watcher):
             b.either(
                 inside,
                 lambda: _drop(self._near(access)(near, self._offsets(access.address), lanes)),
-                lambda: self._global(access, row, lanes),
+                lambda: self.far.count(access, row, lanes),
             )
 
     def _copied(self, access: Access) -> None:
@@ -288,139 +279,11 @@ class CountWatcher(Watcher):
         with self.e.b.when(lanes.ne(0)):
             then()
 
-    def _global_row(self, access: Access) -> Val:
-        a, width = access.address, access.nbytes
-        span, way = _span(a, width), way_of(self.e.ins.parts, writes=access.writes)
-        if span is None or access.changes:
-            return self.rows.of(access, way=way, any_lanes=True)
-        if a.uniform:
-            return self.rows.of(access, way=way, one=True, whole=self._is_whole(access))
-        places = 128 // min(width, SECTOR_BYTES)
-        return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
-
-    def _is_whole(self, access: Access) -> bool:
-        """Do all lanes that enter the block make the access? Then the block counts it."""
-        return (
-            access.ins.guard is None
-            and access.sizes is None
-            and access.lanes is None
-            and access.space == Space.GLOBAL
-        )
-
     def _near(self, access: Access) -> Callable[..., Val]:
         b = self.e.b
         if not access.changes:
             return shared.count_shared(b, access.nbytes, reads=not access.writes)
         return shared.count_shared_atomic(b, access.nbytes, self._atomic_kind(access))
-
-    def _global(self, access: Access, row: Val, lanes: Val) -> None:
-        e, b, a = self.e, self.e.b, access.address
-        launch, counters, way = (
-            self.rows.launch(),
-            self.rows.counters(),
-            way_of(self.e.ins.parts, writes=access.writes),
-        )
-        if access.changes:
-            if a.uniform:
-                count_at_one_place(b)(launch, counters, row, a.first, lanes)
-                return
-            fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
-            fn(launch, counters, row, e.memory.addresses(a), lanes)
-            return
-        span = _span(a, access.nbytes)
-        if span is None:
-            self._any_lanes(access, row, lanes)
-        elif a.uniform:
-            assert a.first is not None
-            whole = self._is_whole(access)
-            fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
-            call = count_one(b, way, whole=whole)
-
-            def alone() -> None:
-                fast.count(
-                    way,
-                    lambda _: None if whole else count_request(b, row, lanes),
-                    lambda: _drop(call(launch, counters, row, a.first, lanes)),
-                )
-
-            group = self._groups.get(access.ins.index) if whole else None
-            if group is None:
-                alone()
-                return
-            if group.leader == access.ins.index:
-                alone()
-                group.look_up(fast)  # afterwards, since it may have brought the bytes in
-                return
-            with b.when(group.stays(fast) ^ 1):
-                alone()
-        else:
-            self._range(access, row, lanes, span)
-
-    def _any_lanes(self, access: Access, row: Val, lanes: Val) -> None:
-        """Lanes that are apart; rows of neighbours and rows at one place are counted as such."""
-        e, b, a, width = self.e, self.e.b, access.address, access.nbytes
-        launch, counters, way = (
-            self.rows.launch(),
-            self.rows.counters(),
-            way_of(e.ins.parts, writes=access.writes),
-        )
-
-        def general() -> None:
-            count_lanes(b, way, width)(launch, counters, row, e.memory.addresses(a), lanes)
-
-        apart = a.wide.row_step() if a.wide is not None else None
-        if a.wide is None or apart not in (0, width):
-            general()
-            return
-        ends = a.wide.row_ends()
-        reach = width + apart * (32 // len(ends) - 1)
-        sure = lanes.eq(-1)
-        for first, last in ends if apart else ():
-            sure = sure & (last - first).eq(reach - width)  # no index has wrapped
-        # A longer run is several, of a line each.
-        starts = [first + at if at else first for first, _ in ends for at in range(0, reach, 128)]
-        reach = min(reach, 128)
-
-        def by_runs() -> None:
-            fn = count_runs(b, way, len(starts), width, alike=not apart)
-            done = b.either(
-                sure,
-                lambda: fn(launch, counters, row, b.integer("i64", reach), *starts),
-                lambda: b.integer("i1", 0),
-                likely=True,
-            )
-            with b.when(done ^ 1, rare=True):
-                general()
-
-        if apart:
-            by_runs()
-            return
-        again = sure & repeats(b, way, counters, row, starts)
-        b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
-
-    def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
-        """Neighbours in global memory."""
-        e, b, a, width = self.e, self.e.b, access.address, access.nbytes
-        launch, counters, way = (
-            self.rows.launch(),
-            self.rows.counters(),
-            way_of(e.ins.parts, writes=access.writes),
-        )
-        assert a.first is not None and a.last is not None
-        near = b.integer("i1", 1)
-        if not e.executes_fully or access.sizes is not None or a.wide is not None:
-            near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
-
-        def otherwise() -> None:
-            of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
-            b.either(
-                near,
-                lambda: _drop(of_range(launch, counters, row, a.first)),
-                lambda: _drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
-            )
-
-        fast = FastPath(b, launch, counters, row, a.first, span, near)
-        fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
 
     # ---- local memory -----------------------------------------------------------------------
     def _local(self, access: Access) -> None:
@@ -438,15 +301,6 @@ class CountWatcher(Watcher):
             fn(self.rows.launch(), self.rows.counters(), row, table, lanes)
 
         self._some(lanes, count)
-
-
-def _span(a: Address, width: int) -> int | None:
-    """Bytes that all lanes touch together, where they leave no gaps."""
-    if a.off is None:
-        return None
-    places = sorted(set(a.off))
-    dense = all(y - x <= width for x, y in itertools.pairwise(places))
-    return places[-1] + width if dense else None
 
 
 def _drop(result: Val) -> None:

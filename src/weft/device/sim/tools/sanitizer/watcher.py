@@ -29,6 +29,7 @@ from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, Pattern, pattern_of
+from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import Way, start_block
 from weft.device.sim.tools.sanitizer.shared_reads import SharedReads
 from weft.device.sim.tools.sanitizer.undefined import Undefined
@@ -279,7 +280,8 @@ class Sanitizing(Watcher):
             if space == "shared" and self.unseen:
                 continue  # what bulk copies write would look uninitialised
             if a.space == Space.GLOBAL and not way.writes:
-                with self.e.b.when(self._is_quiet(a, lanes) ^ 1, rare=True):
+                number = self.number(self.e.ins) & Record.SITES
+                with self.e.b.when(is_quiet(self.e, number, a, lanes) ^ 1, rare=True):
                     self._touch_in(space, a, way, lanes, values)
                 self.e.forget_mask()
             else:
@@ -297,38 +299,6 @@ class Sanitizing(Watcher):
             self._maybe_row(a, space, way, lanes, values)
         else:
             self._each_lane(a, space, way, lanes, values)
-
-    def _is_quiet(self, a: Address, lanes: Val) -> Val:
-        """Do all lanes read from an array that needs no check: not written to, and initialised?
-
-        It is the array that the instruction last read from.
-        """
-        e, b = self.e, self.e.b
-        worker = b.load("ptr", 0, b.at(e.worker, Worker.OBSERVER))
-        number = self.number(e.ins) & Record.SITES
-        site = b.at(worker, WorkerState.CACHE + WorkerState.SITE * number)
-        low, nbytes = (word(b, site, WorkerState.QUIET + at) for at in (0, 8))
-
-        def inside(address: Val) -> Val:
-            return (address - low).ult(nbytes)
-
-        if a.off is not None:
-            assert a.first is not None and a.last is not None
-            # Lanes are at their constant distances only if no index has wrapped in between.
-            quiet = inside(a.first)
-            if not a.uniform:
-                quiet = quiet & inside(a.last) & (a.last - a.first).eq(max(a.off))
-            return quiet
-        if a.wide is not None and a.wide.row_step() is not None:
-            quiet, step = b.integer("i1", 1), a.wide.row_step() or 0
-            for first, last in (ends := a.wide.row_ends()):
-                quiet = quiet & inside(first) & inside(last)
-                quiet = quiet & ((last - first).eq(step * (32 // len(ends) - 1)))
-            return quiet
-        places = a.wide.vector() if a.wide is not None else a.exact
-        assert places is not None
-        outside = (b.splat(places, 32) - low).uge(nbytes)
-        return b.any(outside if e.executes_fully else outside & e.lanes_of(lanes)) ^ 1
 
     def _one(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
         e, b = self.e, self.e.b

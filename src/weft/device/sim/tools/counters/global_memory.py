@@ -1,0 +1,186 @@
+"""Code that counts accesses to global memory: which way each of them is counted.
+
+uniform     all lanes are at one place: L1 is looked up once
+neighbours  lanes leave no gaps: what is touched follows from the first byte's place in its line
+rows        rows of neighbours, or rows at one place each (`runs`)
+any         lane by lane (`lanes`), and atomics
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from weft.device.sim.access import Access
+from weft.device.sim.address import Address
+from weft.device.sim.layout import Space
+from weft.device.sim.observe import Watched
+from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
+from weft.device.sim.tools.counters.fast_path import FastPath
+from weft.device.sim.tools.counters.lanes import count_lanes
+from weft.device.sim.tools.counters.layout import SECTOR_BYTES
+from weft.device.sim.tools.counters.lines import (
+    count_one,
+    count_place,
+    count_range,
+    count_request,
+    way_of,
+)
+from weft.device.sim.tools.counters.rows import CounterRows
+from weft.device.sim.tools.counters.runs import count_repeat, count_runs, repeats
+from weft.device.sim.tools.counters.uniform_groups import Group, groups_of
+from weft.ir import Val
+from weft.ptx.cfg import Block
+
+
+class GlobalMemory:
+    """Counts what a kernel does in global memory."""
+
+    def __init__(self, e: Watched, rows: CounterRows) -> None:
+        self.e, self.rows = e, rows
+        self._groups: dict[int, Group] = {}
+
+    def block(self, block: Block) -> None:
+        """A basic block is entered."""
+        self._groups = groups_of(self.e.program, block)
+
+    def _where(self, access: Access) -> tuple[Val, Val, str]:
+        """The memory of the launch and of the worker, and the way of the access."""
+        way = way_of(self.e.ins.parts, writes=access.writes)
+        return self.rows.launch(), self.rows.counters(), way
+
+    def row(self, access: Access) -> Val:
+        """A row for an access."""
+        a, width = access.address, access.nbytes
+        span, way = _span(a, width), way_of(self.e.ins.parts, writes=access.writes)
+        if span is None or access.changes:
+            return self.rows.of(access, way=way, any_lanes=True)
+        if a.uniform:
+            return self.rows.of(access, way=way, one=True, whole=self.is_whole(access))
+        places = 128 // min(width, SECTOR_BYTES)
+        return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
+
+    def is_whole(self, access: Access) -> bool:
+        """Do all lanes that enter the block make the access? Then the block counts it."""
+        return (
+            access.ins.guard is None
+            and access.sizes is None
+            and access.lanes is None
+            and access.space == Space.GLOBAL
+        )
+
+    def count(self, access: Access, row: Val, lanes: Val) -> None:
+        """An access of some lanes, into its row."""
+        e, b, a = self.e, self.e.b, access.address
+        launch, counters, _ = self._where(access)
+        if access.changes:
+            if a.uniform:
+                count_at_one_place(b)(launch, counters, row, a.first, lanes)
+                return
+            fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
+            fn(launch, counters, row, e.memory.addresses(a), lanes)
+            return
+        span = _span(a, access.nbytes)
+        if span is None:
+            self._any_lanes(access, row, lanes)
+        elif a.uniform:
+            self._uniform(access, row, lanes)
+        else:
+            self._range(access, row, lanes, span)
+
+    def _uniform(self, access: Access, row: Val, lanes: Val) -> None:
+        """All lanes at one place."""
+        b, a = self.e.b, access.address
+        launch, counters, way = self._where(access)
+        assert a.first is not None
+        whole = self.is_whole(access)
+        fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
+        call = count_one(b, way, whole=whole)
+
+        def alone() -> None:
+            fast.count(
+                way,
+                lambda _: None if whole else count_request(b, row, lanes),
+                lambda: _drop(call(launch, counters, row, a.first, lanes)),
+            )
+
+        group = self._groups.get(access.ins.index) if whole else None
+        if group is None:
+            alone()
+            return
+        if group.leader == access.ins.index:
+            alone()
+            group.look_up(fast)  # afterwards, since it may have brought the bytes in
+            return
+        with b.when(group.stays(fast) ^ 1):
+            alone()
+
+    def _any_lanes(self, access: Access, row: Val, lanes: Val) -> None:
+        """Lanes that are apart; rows of neighbours and rows at one place are counted as such."""
+        e, b, a, width = self.e, self.e.b, access.address, access.nbytes
+        launch, counters, way = self._where(access)
+
+        def general() -> None:
+            count_lanes(b, way, width)(launch, counters, row, e.memory.addresses(a), lanes)
+
+        apart = a.wide.row_step() if a.wide is not None else None
+        if a.wide is None or apart not in (0, width):
+            general()
+            return
+        ends = a.wide.row_ends()
+        reach = width + apart * (32 // len(ends) - 1)
+        sure = lanes.eq(-1)
+        for first, last in ends if apart else ():
+            sure = sure & (last - first).eq(reach - width)  # no index has wrapped
+        # A longer run is several, of a line each.
+        starts = [first + at if at else first for first, _ in ends for at in range(0, reach, 128)]
+        reach = min(reach, 128)
+
+        def by_runs() -> None:
+            fn = count_runs(b, way, len(starts), width, alike=not apart)
+            done = b.either(
+                sure,
+                lambda: fn(launch, counters, row, b.integer("i64", reach), *starts),
+                lambda: b.integer("i1", 0),
+                likely=True,
+            )
+            with b.when(done ^ 1, rare=True):
+                general()
+
+        if apart:
+            by_runs()
+            return
+        again = sure & repeats(b, way, counters, row, starts)
+        b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
+
+    def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
+        """Neighbours in global memory."""
+        e, b, a, width = self.e, self.e.b, access.address, access.nbytes
+        launch, counters, way = self._where(access)
+        assert a.first is not None and a.last is not None
+        near = b.integer("i1", 1)
+        if not e.executes_fully or access.sizes is not None or a.wide is not None:
+            near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
+
+        def otherwise() -> None:
+            of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
+            b.either(
+                near,
+                lambda: _drop(of_range(launch, counters, row, a.first)),
+                lambda: _drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
+            )
+
+        fast = FastPath(b, launch, counters, row, a.first, span, near)
+        fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
+
+
+def _span(a: Address, width: int) -> int | None:
+    """Bytes that all lanes touch together, where they leave no gaps."""
+    if a.off is None:
+        return None
+    places = sorted(set(a.off))
+    dense = all(y - x <= width for x, y in itertools.pairwise(places))
+    return places[-1] + width if dense else None
+
+
+def _drop(result: Val) -> None:
+    """The result of a call that has none."""
