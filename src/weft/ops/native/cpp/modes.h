@@ -19,4 +19,13 @@ bool is_plain() {
       !at::hasCallbacks();
 }
 
+// The same inside of an autograd node: torch excludes further keys there, such as that of named
+// tensors in torch 2.11. No gradient of a gradient is recorded there.
+bool is_plain_in_node() {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  return keys.included_ == c10::default_included_set &&
+      keys.excluded_.has_all(c10::default_excluded_set) &&
+      at::impl::PythonTorchFunctionTLS::stack_len() == 0 && !at::hasCallbacks();
+}
+
 }  // namespace

@@ -100,7 +100,7 @@ struct OpNode : Node {
     }
     for (Tensor& gradient : gradients) slots.push_back(std::move(gradient));
     // Gradients of the gradients need a formula.
-    if (at::GradMode::is_enabled() || !is_plain()) return by_formula(slots);
+    if (at::GradMode::is_enabled() || !is_plain_in_node()) return by_formula(slots);
     std::shared_ptr<const Program> program = recipe->find(slots);
     if (program == nullptr) return by_formula(slots);
     program->run(slots, words);
