@@ -8,6 +8,7 @@ import pytest
 import weft
 from weft.device.sim.analyse.phases import ENDED
 from weft.device.sim.analyse.prepare import prepare
+from weft.device.sim.emit import registers
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.ir import IrModule
 from weft.ptx.parse import parse
@@ -70,7 +71,9 @@ def module() -> weft.Module:
 def test_what_is_known_of_the_phases(module: weft.Module) -> None:
     parsed = parse(module.ptx.text)
     program = prepare(parsed, parsed.functions["tree"], (256, 1, 1))
-    schedule = WarpEmitter(program, IrModule()).schedule
+    emitter = WarpEmitter(program, IrModule())
+    emitter.emit()
+    schedule = emitter.schedule
     # In the phase of `t >= 250` the first warps are idle, and not the last ones.
     assert sorted(x.end for x in schedule.idle.values()) == [2, 3, 4, 5, 7, 9, ENDED]
     assert set(schedule.active_lanes.values()) == {1, 4, 6, 12}
@@ -111,3 +114,47 @@ def test_a_loop_of_idle_warps_can_be_stopped() -> None:
     kernel[1, 64](x, 7)
     with pytest.raises(weft.TimeLimit, match="running"):
         kernel[1, 64](x, 0, time_limit=0.1)
+
+
+LATER = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry later(.param .u64 y, .param .u32 n) {
+    .reg .pred %p<3>;
+    .reg .b32 %r<6>;
+    .reg .b64 %d<4>;
+    .shared .align 4 .b8 s[4];
+    ld.param.u32 %r2, [n];
+    mov.u32 %r1, %tid.x;
+    bar.sync 0;
+    setp.ne.s32 %p1, %r1, 0;
+    @%p1 bra MEET;
+    st.shared.u32 [s], %r2;
+MEET:
+    mov.u32 %r3, %tid.x;
+    bar.sync 0;
+    ld.shared.u32 %r4, [s];
+    mov.u32 %r5, 0;
+TURN:
+    setp.ge.s32 %p2, %r5, %r3;
+    @%p2 bra OUT;
+    add.s32 %r5, %r5, 1;
+    bra TURN;
+OUT:
+    add.s32 %r4, %r4, %r5;
+    ld.param.u64 %d1, [y];
+    mul.wide.s32 %d2, %r3, 4;
+    add.s64 %d3, %d1, %d2;
+    st.global.u32 [%d3], %r4;
+    ret;
+}
+"""
+
+
+def test_a_register_in_the_frame_that_idle_warps_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`%r3` is given in a phase in which the second warp is idle, and is not computed again."""
+    monkeypatch.setattr(registers, "MANY_SCALAR_JOINS", 0)
+    y = np.zeros(64, np.int32)
+    weft.load_ptx(LATER).later[1, 64](y, 100)
+    np.testing.assert_array_equal(y, np.arange(64) + 100)

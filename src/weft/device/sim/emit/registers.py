@@ -86,6 +86,10 @@ class Registers:
                 self.crowded = True
                 self.resident.update(crowd)
 
+    def may_be_resident(self, name: str) -> bool:
+        """Is the register, or a part of it, kept in the frame?"""
+        return name in self.resident or name in self.resident_scalars
+
     def _given_at_the_start(self) -> set[str]:
         """Registers that only the first block writes: joined nowhere, unless a warp was waiting."""
         program = self.program

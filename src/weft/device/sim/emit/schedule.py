@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from weft.device.sim.analyse import active_lanes, idle_warps
+from weft.device.sim.analyse.idle_warps import Idle
 from weft.device.sim.analyse.phases import ENDED
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
 from weft.device.sim.emit.block_barriers import BlockBarriers
@@ -66,9 +67,7 @@ class Schedule:
         self.arrives = any(is_arrival(i) for b in graph.blocks for i in b.code)
         self.header = (self.block_barriers.end + 63) // 64 * 64
         recomputed = self.suspension.recomputed
-        self.idle = idle_warps.find(
-            e.program, self.lockstep.phases, recomputed.sources, recomputed.comparisons
-        )
+        self.idle: dict[tuple[int, int], Idle] = {}
         self.active_lanes = active_lanes.find(e.program, recomputed.values, recomputed.comparisons)
         self._queued: set[int] = set()
         self._starts: list[Callable[[], None]] = []
@@ -78,6 +77,7 @@ class Schedule:
     def prologue(self) -> None:
         """Entry: a fresh warp starts at block 0, a suspended one where it stopped."""
         e, b = self.e, self.e.b
+        self.idle = self._find_idle()
         self.suspension.prologue()
         self.start_state = b.load("i32", 0, self.lockstep.phase)
         self.entry_switch = len(b.fn.lines)
@@ -113,6 +113,17 @@ class Schedule:
         b.fn.lines[self.entry_switch] = f"  switch {state.typed}, label %start [ {cases} ]"
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
         self.lockstep.complete(self.frames, resumes)
+
+    def _find_idle(self) -> dict[tuple[int, int], Idle]:
+        """Where warps have nothing to do, once it is settled where registers live.
+
+        A register in the frame is not computed again: a warp that is skipped must not miss it.
+        """
+        e, recomputed = self.e, self.suspension.recomputed
+        in_frame = e.registers.may_be_resident
+        values = {x: code for x, code in recomputed.sources.items() if not in_frame(x)}
+        comparisons = {x: ins for x, ins in recomputed.comparisons.items() if not in_frame(x)}
+        return idle_warps.find(e.program, self.lockstep.phases, values, comparisons)
 
     def reserve(
         self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
