@@ -151,3 +151,15 @@ def test_chosen_plans(shape: Any, order: Any, dtype: Any, dim: int, plan: str) -
     x = torch.empty([shape[d] for d in order] if order else shape, dtype=dtype)
     x = x.permute([order.index(d) for d in range(x.dim())]) if order else x
     assert chosen("sum", x, dim).startswith(plan)
+
+
+def test_nothing_along_any_strides() -> None:
+    """A reduction of no elements gives its neutral element, whatever the strides are."""
+    one = torch.ones(())
+    given = [
+        (one.expand(0, 4, 2, 5), (0, 2, 3)), (one.expand(3, 0, 5), (1,)),
+        (torch.empty(5, 0, 3).permute(2, 0, 1), (2,)), (torch.empty(2, 0, 3), (1,)),
+    ]  # fmt: skip
+    for x, dims in given:
+        assert torch.equal(weft.ops.sum(x, dims), torch.sum(x, dims))
+        assert torch.equal(weft.ops.all(x, dims), torch.all(x, dims))

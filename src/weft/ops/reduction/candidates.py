@@ -34,7 +34,8 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
     n = math.prod(x.shape[d] for d in dims)
     if n == 1:
         return _of_single(row, request, kept, out)
-    view = view_of(x, dims, ordered=row.one)
+    # Of an empty tensor, whatever its strides, nothing is read.
+    view = view_of(x, dims, ordered=row.one) if n else dense_rows(math.prod(out.shape), 0)
     if view is not None:
         ways = _of_view(row, request, view, out, Pointer(0), x.aligned, ())
         # Blocks of few columns have few threads with work: columns of several planes share one.
@@ -44,7 +45,7 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
     turned = Layout(x.dtype, tuple(x.shape[d] for d in order), tuple(x.strides[d] for d in order),
                     x.aligned)  # fmt: skip
     copy = contiguous(turned, Pointer(0), Pointer(2), request.target)
-    dense = dense_rows(x.numel // max(n, 1), n)
+    dense = dense_rows(x.numel // n, n)
     ways = _of_view(row, request, dense, out, Pointer(2), 16, copy.steps)
     scratch = Buffer(turned.shape, x.dtype)
     return [*of_strides(row, request, kept, dims, out), *after_copy(copy, ways, scratch)]

@@ -45,7 +45,7 @@ def of_rows(row: Row, request: Request, view: View, make: Callable[..., Plan]) -
         for parts in parts_of(view.outer, chunks, gpu) if threads == BLOCK else (1,):
             turns = cdiv(chunks, threads * parts * TURNS) * ROUND
             waves = cdiv(blocks * parts, gpu.threads // size)
-            working = each / min(gpu.sms, max(1, blocks * parts))
+            working = each / min(gpu.sms, blocks * parts)
             starting = view.outer * threads * parts * STARTING / (gpu.fp32 / 2)
             busy = max(read / gpu.bandwidth, turns * waves, working, starting)
             time = seconds(gpu, busy, parts > 1)
