@@ -69,6 +69,15 @@ class Recomputed:
         """Of these registers, those that must be saved."""
         return {x for x in names if x not in self.sources and x not in self.comparisons}
 
+    def outside_of_frame(self) -> tuple[dict[str, list[Instruction]], dict[str, Instruction]]:
+        """The values and comparisons that a warp need not have computed before it reads them.
+
+        A register in the frame is not computed again: a warp that is skipped must not miss it.
+        """
+        in_frame = self.e.registers.may_be_resident
+        values = {x: code for x, code in self.sources.items() if not in_frame(x)}
+        return values, {x: ins for x, ins in self.comparisons.items() if not in_frame(x)}
+
     def resume(self, names: Iterable[str]) -> None:
         """After a suspension: those of these registers that no block computes by itself."""
         self._emit(x for x in names if len(self.sources.get(x, ())) > SHORT)

@@ -77,7 +77,8 @@ class Schedule:
     def prologue(self) -> None:
         """Entry: a fresh warp starts at block 0, a suspended one where it stopped."""
         e, b = self.e, self.e.b
-        self.idle = self._find_idle()
+        known = self.suspension.recomputed.outside_of_frame()
+        self.idle = idle_warps.find(e.program, self.lockstep.phases, *known)
         self.suspension.prologue()
         self.start_state = b.load("i32", 0, self.lockstep.phase)
         self.entry_switch = len(b.fn.lines)
@@ -113,17 +114,6 @@ class Schedule:
         b.fn.lines[self.entry_switch] = f"  switch {state.typed}, label %start [ {cases} ]"
         e.registers.frame_bytes = max(e.registers.frame_bytes, 64)
         self.lockstep.complete(self.frames, resumes)
-
-    def _find_idle(self) -> dict[tuple[int, int], Idle]:
-        """Where warps have nothing to do, once it is settled where registers live.
-
-        A register in the frame is not computed again: a warp that is skipped must not miss it.
-        """
-        e, recomputed = self.e, self.suspension.recomputed
-        in_frame = e.registers.may_be_resident
-        values = {x: code for x, code in recomputed.sources.items() if not in_frame(x)}
-        comparisons = {x: ins for x, ins in recomputed.comparisons.items() if not in_frame(x)}
-        return idle_warps.find(e.program, self.lockstep.phases, values, comparisons)
 
     def reserve(
         self, nbytes: int, start: Callable[[], None], finish: Callable[[], None] | None = None
