@@ -34,6 +34,8 @@ _PREFIXES = (
 _NEEDS = {"graphs": ("textures",), DRIVER: ("textures", "graphs"), "cublasxt": ("cublas",)}
 """Part -> parts whose functions it calls, besides the core's."""
 _FUNCTION = re.compile(r"^API\s[^;{(]*?(\w+)\s*\(", re.MULTILINE)
+_VERSION = re.compile(r"_v\d$")
+"""The header of the driver's interface adds it to names: `cuArrayCreate_v2`."""
 
 
 @functools.cache
@@ -63,8 +65,8 @@ def needs(part: str) -> tuple[str, ...]:
 
 def _part(symbol: str) -> str | None:
     """The part that has a function, or would have it: what it lacks becomes a stub."""
-    if symbol in _functions():
-        return _functions()[symbol]
+    if part := _functions().get(_VERSION.sub("", symbol)):
+        return part
     return next((part for begins, part in _PREFIXES if re.match(begins, symbol)), None)
 
 

@@ -26,6 +26,12 @@ from weft.frontends.textures.structures import (
 
 _PITCH = 512
 """Rows of linear memory begin at multiples of it, which every GPU takes."""
+_RUNTIME = {
+    "cuMemAlloc_v2": "cudaMalloc",
+    "cuMemFree_v2": "cudaFree",
+    "cuCtxSynchronize": "cudaDeviceSynchronize",
+}
+"""What these are for the simulated GPU: its driver interface is large, and compiled when called."""
 
 
 class Api:
@@ -37,7 +43,7 @@ class Api:
             from weft.frontends.program import parts, process  # needs nvcc and a C++ compiler
             from weft.frontends.program.textures import serve
 
-            self._library: Any = process.start(parts=parts.needed(["cuInit"]))
+            self._library: Any = process.start(parts=parts.needed(["cuTexObjectCreate"]))
             serve()
         else:
             self._library = driver.library()
@@ -49,11 +55,20 @@ class Api:
 
     def call(self, name: str, *args: Any) -> None:
         """Calls a function of the driver; raises for an error."""
-        code = getattr(self._library, name)(*args)
+        simulated = self.device is None
+        code = getattr(self._library, _RUNTIME.get(name, name) if simulated else name)(*args)
         if code:
-            text = ctypes.c_char_p()
-            self._library.cuGetErrorName(code, ctypes.byref(text))
-            raise DeviceError(f"{name} failed", got=f"{(text.value or b'?').decode()} ({code})")
+            raise DeviceError(f"{name} failed", got=f"{self._error(code)} ({code})")
+
+    def _error(self, code: int) -> str:
+        """The name of an error; both interfaces have the same numbers."""
+        if self.device is None:
+            name = self._library.cudaGetErrorName
+            name.restype = ctypes.c_char_p
+            return str(name(code).decode())
+        text = ctypes.c_char_p()
+        self._library.cuGetErrorName(code, ctypes.byref(text))
+        return (text.value or b"?").decode()
 
     def free(self, name: str, value: Any) -> None:
         """Frees something that no kernel may use any more: work under way ends first."""

@@ -1,7 +1,7 @@
 // The driver API of arrays, textures and surfaces, each by the runtime's function.
-#include "../textures/arrays.h"
-
 #include <cuda.h>
+
+#include "arrays.h"
 
 using namespace weft;
 
