@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -55,6 +57,21 @@ def saxpy(module: weft.Module) -> weft.Profile:
 
 def _value(p: weft.Profile, label: str) -> float | str:
     return next(m.value for s in p.sections for m in s.metrics if m.label == label)
+
+
+# ---- parts that are computed when they are read --------------------------------------------------
+def test_parts_that_are_read_late_describe_their_own_launch(module: weft.Module) -> None:
+    def counted(n: int) -> weft.Profile:
+        x, y = np.ones(N, np.float32), np.ones(N, np.float32)
+        return weft.profile(module.saxpy[4, 256], 2.0, x, y, n)
+
+    read_at_once = counted(N).to_dict()
+    late, copied = counted(N), copy.copy(counted(N))
+    pickled = pickle.loads(pickle.dumps(counted(N)))
+    other = counted(N // 2).to_dict()  # runs in the same memory
+    assert read_at_once["totals"] != other["totals"]
+    assert late == copied == pickled
+    assert late.to_dict() == copied.to_dict() == pickled.to_dict() == read_at_once
 
 
 # ---- sections ------------------------------------------------------------------------------------

@@ -153,17 +153,16 @@ assert [getattr(Row, name) for name in _COUNTERS] == [*range(0, 64, 8)]
 
 def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times: int) -> Access:
     """Shared-memory accesses. Full warps have precomputed costs; others were counted."""
-    costs = what.get("costs", [(0, 0, 0)] * 4)
-    full = [times, 0, 0, 0] if what.get("always") else list(row[Row.FULL // 8 : Row.FULL // 8 + 4])
-    threads = at["THREADS"] + sum(full) * what.get("lanes", 32)
-    waves, parts, ideal = (
-        at[name] + sum(n * cost[i] for n, cost in zip(full, costs, strict=True))
-        for i, name in enumerate(("WAVEFRONTS", "PARTS", "IDEAL"))
-    )
+    full = (times,) if what.get("always") else row[Row.FULL // 8 : Row.FULL // 8 + 4]
+    waves, parts, ideal = at["WAVEFRONTS"], at["PARTS"], at["IDEAL"]
+    for n, cost in zip(full, what.get("costs", ()), strict=False):
+        waves, parts, ideal = waves + n * cost[0], parts + n * cost[1], ideal + n * cost[2]
+    executions = sum(full) if "costs" in what else 0
+    threads = at["THREADS"] + executions * what.get("lanes", 32)
     return Access(
         space="shared",
         kind=what["kind"],
-        requests=at["REQUESTS"] + sum(full),
+        requests=at["REQUESTS"] + executions,
         threads=threads,
         bytes=threads * what.get("piece", what["width"]),
         wavefronts=waves,
@@ -231,22 +230,18 @@ def _control(opcode: str) -> Control:
 def arrays(counts: Counts) -> tuple[Array, ...]:
     """The allocations that the launch accessed, in the order of its arguments."""
     out = []
-    sectors_of_lines = counts.lines.astype(np.uint8)  # the low byte of each word
+    sectors = counts.sectors
     for region in counts.regions:
-        part = sectors_of_lines[region.first : region.first + region.lines]
-        read, written, touched = (
-            min(32 * n, region.nbytes)
-            for n in (sectors(part, 15), sectors(part, 15 << WRITTEN_AT), _either(part))
-        )
+        # A region starts at a multiple of four lines, and its last four are its own.
+        part = sectors[region.first // 4 : -(-(region.first + region.lines) // 4)]
+        written = part >> np.uint32(WRITTEN_AT)
+        parts = (part, written, part | written)
+        read, wrote, touched = (min(32 * _sectors(x), region.nbytes) for x in parts)
         if touched:
-            out.append(Array(region.name, region.nbytes, read, written, touched))
+            out.append(Array(region.name, region.nbytes, read, wrote, touched))
     return tuple(out)
 
 
-def sectors(lines: NDArray[np.uint8], bits: int) -> int:
-    """The number of set bits in these bytes of lines under a mask: one bit per sector."""
-    return int(np.bitwise_count(lines & np.uint8(bits)).sum(dtype=np.int64))
-
-
-def _either(lines: NDArray[np.uint8]) -> int:
-    return sectors(lines | (lines >> np.uint8(WRITTEN_AT)), 15)
+def _sectors(lines: NDArray[np.uint32]) -> int:
+    """The number of set bits in the lower half of each byte: one bit per sector."""
+    return int(np.bitwise_count(lines & np.uint32(0x0F0F0F0F)).sum(dtype=np.int64))

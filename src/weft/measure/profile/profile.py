@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from weft.device import devices, models
 from weft.device.base import LaunchConfig
@@ -20,8 +23,9 @@ from weft.device.time_limit import limited, within
 from weft.errors import Error, LaunchError, expect
 from weft.kernels import Configured
 from weft.measure.profile.cliffs import fit
+from weft.measure.profile.deferred import Deferred
 from weft.measure.profile.on_gpu import on_gpu
-from weft.measure.profile.values import LaunchShape, Profile
+from weft.measure.profile.values import LaunchShape, Line, Profile
 
 LEAST_L1 = 16 * 1024
 """The least L1 capacity in bytes, independent of the shared memory of the blocks."""
@@ -97,30 +101,39 @@ def profile_launch(
 
     shape = _shape(sim, entry, grid)
     fits = fit(shape, model)
-    lines, resident = _l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms
+    held, resident = _l1_lines(shape, model, fits), max(1, fits.blocks) * model.sms
     counting = (
-        Tracing(lines, resident, block=block or 0, depth=executions)
+        Tracing(held, resident, block=block or 0, depth=executions)
         if executions
-        else Sampling(lines, resident, block=block)
+        else Sampling(held, resident, block=block)
     )
     run(counting)
     counts = counting.counts
     assert counts is not None, "a launch that ends has been observed"
-    instructions = aggregate.instructions(counts)
-    by_line = aggregate.lines(instructions)
-    files = {line.file for line in by_line}
+    arrays, moved = aggregate.arrays(counts), traffic.estimate(counts, model)
+    # What is deferred keeps the counters, and not the lines: they grow with the arrays.
+    small = replace(counts, lines=np.empty(0, np.uint64))
+    instructions = Deferred(partial(aggregate.instructions, small))
+    lines = Deferred(lambda: aggregate.lines(instructions.get()))
+    ptx = sim.ptx
+    deferred: dict[str, Any] = {
+        "instructions": instructions,
+        "lines": lines,
+        "totals": Deferred(lambda: metrics.totals(instructions.get(), moved)),
+        "samples": Deferred(counting.samples),
+        "sources": Deferred(lambda: _sources(ptx.sources, lines.get())),
+        "ptx": Deferred(
+            lambda: listing.listing(ptx.text, [i.ptx_line for i in instructions.get()])
+        ),
+    }
     return Profile(
-        launch=shape,
-        gpu=model.key,
-        instructions=instructions,
-        lines=by_line,
-        arrays=aggregate.arrays(counts),
-        totals=metrics.totals(instructions, traffic.estimate(counts, model)),
-        modelled=metrics.MODELLED,
-        samples=counting.samples,
-        sources={name: sim.ptx.sources[name] for name in sorted(files) if name in sim.ptx.sources},
-        ptx=listing.listing(sim.ptx.text, [i.ptx_line for i in instructions]),
+        launch=shape, gpu=model.key, arrays=arrays, modelled=metrics.MODELLED, **deferred
     )
+
+
+def _sources(sources: Mapping[str, str], lines: Sequence[Line]) -> dict[str, str]:
+    """Those files that the lines are from."""
+    return {name: sources[name] for name in sorted({x.file for x in lines}) if name in sources}
 
 
 def _shape(sim: SimModule, entry: str, grid: LaunchConfig) -> LaunchShape:

@@ -9,8 +9,10 @@ lines replace them. The curves were measured on an H200: arrays of growing size,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.device.models import GpuModel
 from weft.device.sim.tools.counters.counting import Counts
@@ -27,11 +29,6 @@ DIRTY = 30e6
 SAMPLE = 1 << 16
 """The most lines that are examined; of more lines an evenly spaced sample."""
 
-_READ = np.array([64 * (bool(x & 3) + bool(x & 12)) for x in range(256)], np.int64)
-_WRITTEN = np.array([32 * (x >> WRITTEN_AT).bit_count() for x in range(256)], np.int64)
-_TOUCHED = np.array([32 * ((x | x >> WRITTEN_AT) & 15).bit_count() for x in range(256)], np.int64)
-"""Bytes by the low byte of a line's word: fetched from DRAM, written, either."""
-
 
 @dataclass(frozen=True)
 class Traffic:
@@ -44,12 +41,32 @@ class Traffic:
 
 def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
     """The traffic of a launch that starts with an empty L2."""
-    sorts = np.bincount(counts.lines.astype(np.uint8), minlength=256)
-    first, written, touched = (int(sorts @ table) for table in (_READ, _WRITTEN, _TOUCHED))
+    sectors = counts.sectors
+    first, written, touched = (int(f(sectors).sum()) for f in (_read, _written, _touched))
     scale = gpu.l2 / MEASURED_L2
     again = _again(counts, scale) if touched > SURVIVES[0][0] * scale else 0.0
     kept = min(1.0, DIRTY * scale / touched) if touched else 1.0
     return Traffic(first, int(again), int(written * (1 - kept)))
+
+
+# Bytes by the low byte of a line's word, or by those of four lines in one number.
+def _read(sectors: NDArray[Any]) -> NDArray[np.int64]:
+    """Fetched from DRAM: two sectors at a time."""
+    return 64 * _count(sectors | (sectors >> 1), 0x05050505)
+
+
+def _written(sectors: NDArray[Any]) -> NDArray[np.int64]:
+    return 32 * _count(sectors >> WRITTEN_AT, 0x0F0F0F0F)
+
+
+def _touched(sectors: NDArray[Any]) -> NDArray[np.int64]:
+    """Read or written."""
+    return 32 * _count(sectors | (sectors >> WRITTEN_AT), 0x0F0F0F0F)
+
+
+def _count(sectors: NDArray[Any], mask: int) -> NDArray[np.int64]:
+    count: NDArray[np.uint8] = np.bitwise_count(sectors & mask)
+    return count.astype(np.int64)
 
 
 def _again(counts: Counts, scale: float) -> float:
@@ -59,13 +76,13 @@ def _again(counts: Counts, scale: float) -> float:
     step = -(-len(words) // SAMPLE)
     words = words[::step]
     kinds, epochs = words & np.uint64(255), words >> np.uint64(EPOCHS_AT)
-    passing = _TOUCHED[kinds]
+    passing = _touched(kinds)
     all_epochs = [np.uint64(1 << k) for k in range(counts.epoch_count)]
     through = np.array([step * passing[epochs & k != 0].sum() for k in all_epochs], np.float64)
     before = np.concatenate([[0.0], np.cumsum(through)])
     middle = before[:-1] + through / 2
     several = np.bitwise_count(epochs) > 1  # only such lines can be read again
-    moved, epochs = _READ[kinds[several]], epochs[several]
+    moved, epochs = _read(kinds[several]), epochs[several]
     latest = np.full(len(epochs), -1)
     total = 0.0
     sizes, kept = (np.array(x) for x in zip(*SURVIVES, strict=True))

@@ -24,6 +24,7 @@ from operator import add, attrgetter
 from typing import Any
 
 from weft.device.sim.tools.counters.sampling import Sample
+from weft.measure.profile.deferred import DeferredFields
 from weft.values import SourceLine
 
 BULK = ("bulk load", "bulk store", "bulk reduction")
@@ -156,7 +157,7 @@ class LaunchShape:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(DeferredFields):
     """The profile of one launch; the module docstring describes the fields."""
 
     launch: LaunchShape

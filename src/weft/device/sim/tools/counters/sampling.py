@@ -7,9 +7,9 @@ execution of each access: which lanes took part, and the address of each. `traci
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,13 +52,16 @@ class Sample:
 
 @dataclass
 class Sampling(Counting):
-    """Counts one launch and keeps `samples` of it; `block` is the number of the one to watch."""
+    """Counts one launch and keeps samples of it; `block` is the number of the one to watch.
+
+    samples  after the launch: reads them from the records, which takes as long as a small launch
+    """
 
     key: str = "count 2, sampled"
     block: int | None = None
     warps: int = WARPS
     depth: int = 1
-    samples: tuple[Sample, ...] = ()
+    samples: Callable[[], tuple[Sample, ...]] = tuple
     _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -91,21 +94,10 @@ class Sampling(Counting):
         sites = observation.notes["sites"]
         size = (BLOCKS, len(sites), self.warps, Samples.words(self.depth))
         words = self._records[:, Samples.RECORDS // 8 :].reshape(size)
-        times = words[..., 0]
-        # Block, site, warp and execution of each record that was written.
-        written = np.nonzero(np.arange(self.depth) < times[..., None])
-        records = words[..., 1:].reshape(*size[:3], self.depth, RECORD)[written]
-        has_addresses = np.array([x["kind"] != LANES for x in sites], bool)[written[1]]
-        shared = self._shared_bytes(observation)
-        places, bases = _places(records, has_addresses, observation.memory, shared)
+        shared_bytes = int(observation.code.shared_bytes + observation.config.shared_bytes)
         blocks = self._table[:, 0].tolist()
-        at_site = [functools.partial(Sample, x["access"], x["kind"], x["nbytes"]) for x in sites]
-        columns: list[list[int]] = [x.tolist() for x in (*written, times[written[:3]])]
-        lanes = _offsets(records, bases)
-        rows = zip(zip(*columns, strict=True), places, lanes, strict=True)
-        self.samples = tuple(
-            at_site[site](blocks[block], warp, place, offsets, execution, executions)
-            for (block, site, warp, execution, executions), place, offsets in rows
+        self.samples = functools.partial(
+            _samples, words, sites, blocks, tuple(observation.memory), shared_bytes
         )
         self._records = np.empty(0, np.int64)
 
@@ -113,8 +105,29 @@ class Sampling(Counting):
         """Warps that are watched, and records of each at each site."""
         return self.warps, self.depth
 
-    def _shared_bytes(self, observation: Observation) -> int:
-        return int(observation.code.shared_bytes + observation.config.shared_bytes)
+
+def _samples(
+    words: NDArray[np.int64],
+    sites: Sequence[Mapping[str, Any]],
+    blocks: Sequence[int],
+    memory: Sequence[Allocation],
+    shared_bytes: int,
+) -> tuple[Sample, ...]:
+    """The samples in the records of all blocks, sites and warps."""
+    depth = words.shape[3] // RECORD
+    times, executions = words[..., 0], words[..., 1:].reshape(*words.shape[:3], depth, RECORD)
+    # Block, site, warp and execution of each record that was written.
+    written = np.nonzero(np.arange(depth) < times[..., None])
+    records = executions[written]
+    has_addresses = np.array([x["kind"] != LANES for x in sites], bool)[written[1]]
+    places, bases = _places(records, has_addresses, memory, shared_bytes)
+    at_site = [functools.partial(Sample, x["access"], x["kind"], x["nbytes"]) for x in sites]
+    columns: list[list[int]] = [x.tolist() for x in (*written, times[written[:3]])]
+    rows = zip(zip(*columns, strict=True), places, _offsets(records, bases), strict=True)
+    return tuple(
+        at_site[site](blocks[block], warp, place, offsets, execution, many)
+        for (block, site, warp, execution, many), place, offsets in rows
+    )
 
 
 def _places(
