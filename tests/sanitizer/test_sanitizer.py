@@ -98,6 +98,42 @@ def test_advice_fits_the_widest_race(source: str, grid: int, advice: str) -> Non
     assert all(advice in f.next for f in caught.value.findings), str(caught.value)
 
 
+WITHIN = r"""
+__global__ void within(int* y, int z) {
+    __shared__ int s[64];
+    int t = threadIdx.x, v = 0;
+    s[t] = t + z;
+    __syncthreads();
+    if (t == 0) v += s[z];
+    if (t == 31) v += s[z + 31];
+    if (t < 32) v += s[z + t];
+    if (t > 32 && t < 63) s[z + t - 32] = 77;  // between the two that were read before
+    y[t] = v;
+}
+__global__ void outside(int* y, int z) {
+    unsigned t = threadIdx.x, members = t < 32 ? 0xffffffffu : 0xffffu, from = t % 32 + 1 & 31;
+    unsigned v = __shfl_sync(members, y[t], from);
+    unsigned here = -(members >> from & 1), gone = ~here;
+    y[t] = (v & here) + (v | gone);
+}
+"""
+
+
+def test_reads_between_two_words_that_were_read_before_are_recorded() -> None:
+    with pytest.raises(weft.SanitizerError) as caught:
+        weft.cuda(WITHIN).within[1, 64](np.zeros(64, np.int32), 0, sanitize=True)
+    (found,) = caught.value.findings
+    assert {a.number for a in found.accesses} == {9, 10} and found.times == 30
+
+
+def test_an_undefined_value_that_is_masked_out_is_not_used() -> None:
+    y = np.arange(48, dtype=np.int32)
+    weft.cuda(WITHIN).outside[1, 48](y, 0, sanitize=True)
+    neighbour = np.r_[(np.arange(32) + 1) % 32, 33:48, 0]
+    np.testing.assert_array_equal(y[:47], 2 * neighbour[:47])
+    assert y[47] == -1
+
+
 COPY = """#include <cuda_pipeline.h>
 __global__ void k(const float4* x, float* y, int to, int from) {
     __shared__ float4 s[32];

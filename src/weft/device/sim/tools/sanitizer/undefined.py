@@ -174,14 +174,17 @@ class Undefined:
             picked = e.bits_of(e.read(operands[3], "pred"))
             return (self.of(yes) & picked) | (self.of(no) & ~picked) | self.of(chosen)
         lanes = self.of(self.w.e.program.uses(ins))
-        combines = d.row.form in (Result.AND, Result.OR) and parts[-1] == "pred"
-        sides = operands[1:] if combines else ()
+        combines = d.row.form in (Result.AND, Result.OR)
+        kind, sides = parts[-1] if combines else "pred", operands[1:] if combines else ()
         if d.row.form is Result.COMPARISON and len(operands) > 3:
             sides = operands[3:]
-        for side in sides:  # a defined side may decide alone
-            value = e.bits_of(e.read(side, "pred"))
+        for side in sides:  # a defined side may decide alone: no bits of an AND, all of an OR
             either = d.row.form is Result.OR or d.words.get("op") == "or"
-            decides = value if either else ~value
+            if kind == "pred":
+                value = e.bits_of(e.read(side, kind))
+                decides = value if either else ~value
+            else:
+                decides = e.bits_of(e.read_lanes(side, kind).eq(-1 if either else 0))
             lanes = lanes & ~(decides & ~self.of(registers(side)))
         return lanes
 

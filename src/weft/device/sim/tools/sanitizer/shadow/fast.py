@@ -165,12 +165,23 @@ class FastShadow(Shadow):
                 renew(planes.writers, i, lambda _, new: new)
             return
         touched = [i for i, r in enumerate(pattern) if r >= 0]
-        stay = []
-        for i in (touched[0], touched[-1]):  # known already, in this interval
-            r = word(x, planes.readers, 8 * i)
-            stay.append((r - base).uge(limit) & r.ne(0) & is_known(r, tag | pattern[i], space))
-        with x.when(stay[0] & stay[1]):
-            _done(x)
+
+        def stays(r: Val, by: Val) -> Val:
+            """Is it known already, in this interval?"""
+            return (r - base).uge(limit) & r.ne(0) & is_known(r, by, space)
+
+        ends = [
+            stays(word(x, planes.readers, 8 * i), tag | pattern[i])
+            for i in (touched[0], touched[-1])
+        ]
+        with x.when(ends[0] & ends[1]):  # a quick answer: then perhaps all of them
+            new = x.zero("i64", WIDE)
+            for i in chunks:
+                r = x.load("i64", WIDE, x.at(planes.readers, 8 * i), 8)
+                here = x.lanes("i1", [n >= 0 for n in pattern[i : i + WIDE]])
+                new = new | (~stays(r, current(i)) & here).sext("i64")
+            with x.when(_or(x, new).eq(0)):
+                _done(x)
         self.reads(x, p, planes, tag | NEWEST)
         unordered = x.zero("i64", WIDE)
         for i in chunks:
