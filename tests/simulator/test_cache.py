@@ -27,7 +27,7 @@ def only_file(root: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 4096])
+@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 4096], ids=len)
 def test_round_trip(data: bytes) -> None:
     assert cache.get("ptx", KEY) is None
     assert cache.put("ptx", KEY, data)

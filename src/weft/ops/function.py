@@ -24,6 +24,7 @@ from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
 from weft.ops import arguments, eager
 from weft.ops.bind import autocast, batching
+from weft.ops.bind.custom_op import custom_op
 from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
 from weft.ops.eager import PLAIN
@@ -162,7 +163,7 @@ class Function:
     def _register(self) -> Any:
         d = self.definition
         written = {a.name for a in self.arguments if a.alias_info and a.alias_info.is_write}
-        op = torch.library.custom_op(
+        op = custom_op(
             f"weft::{d.name}", lambda *a, **k: self.compute(*a, **k), mutates_args=written,
             schema=d.schema,
         )  # fmt: skip

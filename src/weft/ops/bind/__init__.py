@@ -7,7 +7,7 @@ body.py      its computation: a kernel with its launch, or a function
 outputs.py   checks arguments and allocates results, as the fake kernel does
 gradient.py  its derivative: a formula, another op or a kernel
 batching.py  its rule for `torch.vmap`
-torch_op.py  registers the op with torch
+torch_op.py  registers the op with torch, through custom_op.py
 verify.py    torch's own checks, in one call
 """
 

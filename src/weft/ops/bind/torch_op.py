@@ -14,6 +14,7 @@ from weft.kernels import Kernel
 from weft.ops.bind import batching, gradient, signature
 from weft.ops.bind import options as bind_options
 from weft.ops.bind.body import Body, body
+from weft.ops.bind.custom_op import custom_op
 from weft.ops.bind.options import Options
 from weft.ops.bind.outputs import Outputs
 
@@ -82,7 +83,7 @@ def register(name: str, computes: Body, options: Options) -> TorchOp:
     derivative = gradient.derivative(name, computes, options, formula)
     op = _MADE.get(name) or TorchOp(name)
     rule = batching.rule(name, op, options.vmap) if options.vmap is not None else None
-    definition = torch.library.custom_op(
+    definition = custom_op(
         name,
         _implementation(computes, outputs, options),
         mutates_args=computes.schema.mutated,
