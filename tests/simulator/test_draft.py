@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,9 +36,9 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     kinds, real = [], jit.compile_object
 
-    def compile_object(text: str, *, draft: bool = False) -> bytes:
+    def compile_object(text: str, *, draft: bool = False, **how: Any) -> bytes:
         kinds.append(draft)
-        return real(text, draft=draft)
+        return real(text, draft=draft, **how)
 
     monkeypatch.setattr(jit, "compile_object", compile_object)
     return kinds
@@ -53,6 +55,29 @@ def test_a_draft_gives_the_same_bits(made: list[bool]) -> None:
     # The draft has three parts: its own code, helpers, and outlined instructions.
     assert made == [True, True, True, False], "a draft is not served where the real code is wanted"
     assert results[0].tobytes() == results[1].tobytes() and results[0].any()
+
+
+CALLS = f"""
+define internal {jit.NONE_SAVED}i32 @inner(ptr %a, ptr %b, i32 %c) noinline {{
+  %x = load i32, ptr %a
+  %y = load i32, ptr %b
+  %s = add i32 %x, %y
+  %t = add i32 %s, %c
+  ret i32 %t
+}}
+define i32 @run(ptr %a, ptr %b) {{
+  %r = call {jit.NONE_SAVED}i32 @inner(ptr %a, ptr %b, i32 4)
+  ret i32 %r
+}}
+"""
+
+
+@pytest.mark.parametrize("kind", [True, False], ids=["draft", "full"])
+@pytest.mark.parametrize("passes", [(), None], ids=["plain", "passes"])
+def test_arguments_arrive_under_every_convention(kind: bool, passes: tuple[()] | None) -> None:
+    code = jit.load_object(jit.compile_object(CALLS, draft=kind, passes=passes))
+    numbers = (ctypes.c_int * 2)(1, 2)
+    assert code.run(ctypes.addressof(numbers), ctypes.addressof(numbers) + 4) == 7
 
 
 def test_drafts_are_for_the_thread_that_asks() -> None:

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,6 +172,34 @@ def test_signature(source: str, spelling: str, parameters: list[tuple[str, str]]
     ptx = build(source)
     assert signature(ptx, spelling) == parameters
     assert "probe" not in ptx.text
+
+
+@pytest.mark.parametrize(
+    ("source", "plain"),
+    [
+        ("__global__ void k(float* x) { x[0] = 1; }", True),
+        (
+            "__global__ void k(cudaTextureObject_t t, float* x) { x[0] = tex1D<float>(t, 0); }",
+            False,
+        ),
+        ("__global__ void k(cudaError_t* x) { *x = cudaSuccess; }", False),
+        ("#include <cuda_fp16.h>\n__global__ void k(half* x) { x[0] = 1; }", False),
+        ("#define ERROR cu##daError_t\n__global__ void k(ERROR* x) { *x = ERROR(); }", False),
+    ],
+)
+def test_sources_that_need_no_runtime_are_compiled_without_it(
+    monkeypatch: pytest.MonkeyPatch, source: str, plain: bool
+) -> None:
+    used: list[bool] = []
+    compile = nvrtc.compile
+
+    def noted(text: str, name: str, options: Sequence[str], *more: Any) -> nvrtc.Compiled:
+        used.append("--minimal" in options)
+        return compile(text, name, options, *more)
+
+    monkeypatch.setattr(nvrtc, "compile", noted)
+    assert ".entry" in build(source).text
+    assert used == [plain]
 
 
 def test_templates_by_name_expression() -> None:

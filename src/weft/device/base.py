@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from weft import garbage
 from weft.device.summary import ModuleSummary, summarize
 from weft.values import Ptx
 
@@ -211,7 +212,8 @@ class Program:
         if self._module is None:
             from weft.ptx.parse import parse  # a launch from the cache parses nothing
 
-            self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
+            with garbage.paused():
+                self._module = parse(self.ptx.text, self.ptx.sources, name=self.ptx.origin)
         return self._module
 
     @property

@@ -47,6 +47,9 @@ AArch64 a draft would go through another instruction selection first, which give
 32 lanes or puts all their constants at the function's start."""
 
 
+NONE_SAVED = "preserve_nonecc "
+"""The calling convention of functions that save no registers: in full code."""
+
 _ELF = struct.Struct("<16xH22xQ10xHH2x")
 """Of a 64-bit ELF header: its type, the section headers' offset, size and number."""
 _RELOCATABLE = 1
@@ -112,9 +115,18 @@ class Code:
     libraries: Sequence[Library] = ()
 
 
-def compile_object(text: str, *, draft: bool = False) -> bytes:
-    """IR text to an object file; a draft is made in a fraction of the time and runs slowly."""
+def compile_object(text: str, *, draft: bool = False, passes: Sequence[str] | None = None) -> bytes:
+    """IR text to an object file; a draft is made in a fraction of the time and runs slowly.
+
+    passes  of LLVM: by default those of drafts, or of full code
+    """
     _initialise()
+    if passes is None:
+        passes = DRAFT_PASSES if draft else PASSES
+    if draft:
+        # On AArch64, quick instruction selection passes the arguments of a call as C does, whatever
+        # the convention of the function.
+        text = text.replace(NONE_SAVED, "")
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as e:
@@ -128,10 +140,10 @@ def compile_object(text: str, *, draft: bool = False) -> bytes:
     builder = llvm.create_pass_builder(machine, options)
     # Inlining comes first, so that the function passes see the code of the callees. One call for
     # all: after each, this thread waits for others that run Python.
-    passes = llvm.create_new_module_pass_manager()
-    for name in ("always_inliner", *(DRAFT_PASSES if draft else PASSES)):
-        getattr(passes, f"add_{name}_pass")()
-    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+    manager = llvm.create_new_module_pass_manager()
+    for name in ("always_inliner", *passes):
+        getattr(manager, f"add_{name}_pass")()
+    _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
     return _emit(machine, module)
 
 

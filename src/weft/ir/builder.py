@@ -51,6 +51,17 @@ class Builder(Flow):
         fn.lines.append(f"  {ref} = {text}")
         return Val(self, ty, n, ref)
 
+    def pure(self, ty: str, n: int, text: str) -> Val:
+        """The result of an instruction that a block need not repeat: no load, no call."""
+        ref = self.known.get(text)
+        if ref is None:
+            assert not self.ended, f"unreachable: {text}"
+            fn = self.fn
+            fn.count += 1
+            ref = self.known[text] = f"%t{fn.count}"
+            fn.lines.append(f"  {ref} = {text}")
+        return Val(self, ty, n, ref)
+
     def named(self, ty: str, n: int, ref: str) -> Val:
         return Val(self, ty, n, ref)
 
@@ -111,10 +122,12 @@ class Builder(Flow):
             return Val(self, v.element, n, v.ref)
         if v.is_const and not v.ref.startswith("@"):
             return Val(self, v.element, n, f"splat ({v.element} {v.ref})", v.raw_nan)
-        one = self.define(f"insertelement <{n} x {v.element}> poison, {v.element} {v.ref}, i32 0")
-        both = f"<{n} x {v.element}> {one}, <{n} x {v.element}> poison"
-        ref = self.define(f"shufflevector {both}, <{n} x i32> zeroinitializer")
-        return Val(self, v.element, n, ref, v.raw_nan)
+        kind = f"<{n} x {v.element}>"
+        one = self.pure(v.element, n, f"insertelement {kind} poison, {v.element} {v.ref}, i32 0")
+        every = f"shufflevector {one.typed}, {kind} poison, <{n} x i32> zeroinitializer"
+        out = self.pure(v.element, n, every)
+        out.raw_nan = v.raw_nan
+        return out
 
     def match(self, *vs: Val) -> list[Val]:
         """All values with the width of the widest."""
@@ -126,7 +139,7 @@ class Builder(Flow):
         other = c or Val(self, a.element, a.lanes, "poison")
         picks = ", ".join(f"i32 {i}" if i >= 0 else "i32 poison" for i in indices)
         n = len(indices)
-        out = self.val(
+        out = self.pure(
             a.element, n, f"shufflevector {a.typed}, {other.typed}, <{n} x i32> <{picks}>"
         )
         out.raw_nan = a.raw_nan or (c is not None and c.raw_nan)
@@ -154,12 +167,12 @@ class Builder(Flow):
     def binary(self, op: str, a: Val, c: Val) -> Val:
         if a.lanes != c.lanes:
             a, c = self.match(a, c)
-        out = self.val(a.element, a.lanes, f"{op} {a.typed}, {c.ref}")
+        out = self.pure(a.element, a.lanes, f"{op} {a.typed}, {c.ref}")
         out.raw_nan = op in _RAW
         return out
 
     def fneg(self, a: Val) -> Val:
-        out = self.val(a.element, a.lanes, f"fneg {a.typed}")
+        out = self.pure(a.element, a.lanes, f"fneg {a.typed}")
         out.raw_nan = a.raw_nan
         return out
 
@@ -167,11 +180,11 @@ class Builder(Flow):
         c = self.like(a, o)
         if a.lanes != c.lanes:
             a, c = self.match(a, c)
-        return self.val("i1", a.lanes, f"icmp {pred} {a.typed}, {c.ref}")
+        return self.pure("i1", a.lanes, f"icmp {pred} {a.typed}, {c.ref}")
 
     def fcmp(self, pred: str, a: Val, c: Val) -> Val:
         a, c = self.match(a, c)
-        return self.val("i1", a.lanes, f"fcmp {pred} {a.typed}, {c.ref}")
+        return self.pure("i1", a.lanes, f"fcmp {pred} {a.typed}, {c.ref}")
 
     def select(self, cond: Val, a: Val, c: Val) -> Val:
         """cond ? a : c; a scalar condition picks between whole vectors."""
@@ -179,7 +192,7 @@ class Builder(Flow):
             a, c = self.match(a, c)
         else:
             cond, a, c = self.match(cond, a, c)
-        out = self.val(a.element, a.lanes, f"select {cond.typed}, {a.typed}, {c.typed}")
+        out = self.pure(a.element, a.lanes, f"select {cond.typed}, {a.typed}, {c.typed}")
         out.raw_nan = a.raw_nan or c.raw_nan
         return out
 
@@ -187,7 +200,7 @@ class Builder(Flow):
         if a.element == ty:
             return a
         shape = f"<{a.lanes} x {ty}>" if a.lanes else ty
-        out = self.val(ty, a.lanes, f"{op} {a.typed} to {shape}")
+        out = self.pure(ty, a.lanes, f"{op} {a.typed} to {shape}")
         out.raw_nan = op in ("fpext", "fptrunc")
         return out
 
@@ -265,7 +278,7 @@ class Builder(Flow):
         """The same bytes as n elements of `ty` (`<32 x i32>` seen as `<64 x half>`)."""
         v = self.bits(v) if v.is_float else v
         shape = f"<{n} x {ty}>" if n else ty
-        return self.val(ty, n, f"bitcast {v.typed} to {shape}")
+        return self.pure(ty, n, f"bitcast {v.typed} to {shape}")
 
     def is_nan(self, v: Val) -> Val:
         return self.fcmp("uno", v, v)
@@ -307,10 +320,10 @@ class Builder(Flow):
             return (
                 p
                 if offset == 0
-                else self.val("ptr", p.lanes, f"getelementptr i8, {p.typed}, i64 {offset}")
+                else self.pure("ptr", p.lanes, f"getelementptr i8, {p.typed}, i64 {offset}")
             )
         n = max(p.lanes, offset.lanes)
-        return self.val("ptr", n, f"getelementptr i8, {p.typed}, {offset.typed}")
+        return self.pure("ptr", n, f"getelementptr i8, {p.typed}, {offset.typed}")
 
     # ---- functions --------------------------------------------------------------------------
     def helper(

@@ -31,6 +31,8 @@ class Flow(ABC):
         self.block = "entry"
         self.ended = False
         """Has the current block its last instruction? Then a label must come next."""
+        self.known: dict[str, str] = {}
+        """Results of the current block that depend on nothing but the instruction's text."""
 
     @abstractmethod
     def named(self, ty: str, n: int, ref: str) -> Val:
@@ -62,7 +64,12 @@ class Flow(ABC):
 
     def place(self, label: str) -> None:
         self.fn.lines.append(label + ":")
-        self.block, self.ended = label, False
+        self.block = label
+        self.begin()
+
+    def begin(self) -> None:
+        """What follows is another block: it knows no results."""
+        self.ended, self.known = False, {}
 
     def jump(self, label: str) -> None:
         self._end(f"br label %{label}")

@@ -118,7 +118,7 @@ class Lockstep:
     def _set_variables(self, frame_bytes: int) -> None:
         """Those of the warp that starts or resumes; registers have no value yet."""
         e, b = self.e, self.e.b
-        b.ended = False
+        b.begin()
         at = e.warp.zext("i64")
         frame = b.at(e.frames, at * frame_bytes)
         step = 32 * e.program.local_bytes

@@ -72,12 +72,16 @@ class WarpOperands:
     @property
     def frame(self) -> Val:
         """Its frame."""
-        return self.b.load("ptr", 0, self.place.frame) if self.place.varies else self.place.frame
+        return self._constant(self.place.frame)
 
     @property
     def local(self) -> Val:
         """Local memory of its lane 0; the other lanes follow."""
-        return self.b.load("ptr", 0, self.place.local) if self.place.varies else self.place.local
+        return self._constant(self.place.local)
+
+    def _constant(self, place: Val) -> Val:
+        """A variable that is set where a warp starts, and nowhere after a block has read it."""
+        return self.b.pure("ptr", 0, f"load ptr, {place.typed}") if self.place.varies else place
 
     # ---- reading ----------------------------------------------------------------------------
     def read(self, operand: Operand, ptx_type: str) -> Val:

@@ -33,6 +33,8 @@ class Part:
     """None: it is resident, in the frame at all times."""
     offset: int = -1
     align: int = 0
+    stored: tuple[str, str] | None = None
+    """Of a scalar: the block of IR that has stored it last, and what it has stored."""
 
     @property
     def resident(self) -> bool:
@@ -154,13 +156,17 @@ class Registers:
         self.frame_offset(part)
         return part
 
-    def place(self, part: Part) -> Val:
-        """The address of a part."""
-        if part.slot is None:
-            return self.b.at(self._frame(), part.offset)
-        return part.slot
+    def place(self, part: Part, lane: Val | None = None) -> Val:
+        """The address of a part, or of a lane of it, whose number has 64 bits."""
+        b = self.b
+        start = self._frame() if part.slot is None else part.slot
+        if lane is not None:  # first, since other parts have lanes of the same size
+            start = b.at(start, lane * (BITS[part.ty] // 8))
+        return b.at(start, part.offset) if part.slot is None else start
 
     def load(self, part: Part) -> Val:
+        if part.stored is not None and part.stored[0] == self.b.block:
+            return Val(self.b, part.ty, 0, part.stored[1])
         if part.resident and part.ty == "i1":
             bits = self.b.load("i32", 0, self.place(part), 4)
             return lanes_of(self.b, bits) if part.lanes else bits.trunc("i1")
@@ -172,6 +178,8 @@ class Registers:
             self.b.store(bits, self.place(part), 4)
         else:
             self.b.store(value, self.place(part), part.align)
+        if not part.lanes:  # a vector takes too many machine registers to be kept there
+            part.stored = (self.b.block, value.ref) if value.element == part.ty else None
 
     def keep(self, form: Form) -> bool:
         """Must it survive a suspension? A known constant need not."""
@@ -205,6 +213,7 @@ class Registers:
             else:
                 v = b.load(part.ty, part.lanes, at, 8)
             b.store(v, self.place(part))
+            part.stored = None
 
     def _kept(self, names: list[str]) -> list[Part]:
         forms = self.program.forms

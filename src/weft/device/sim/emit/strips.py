@@ -201,7 +201,7 @@ def emit(e: Stripped, block: Block, start: int, count: int) -> None:
         for name, value in values.items():
             if name in needed:
                 part = e.registers.of(name)[0]
-                b.store(value, b.at(e.registers.place(part), first * (BITS[part.ty] // 8)), 16)
+                b.store(value, e.registers.place(part, first), 16)
     for name in values:
         e.versions[name] = e.versions.get(name, 0) + 1
     e.forget_mask()
@@ -299,6 +299,6 @@ def _read(e: Stripped, first: Val, values: dict[str, Val], operand: Operand, kin
         lanes = base + b.load(base.element, WIDTH, b.at(table, first * (base.bits // 8)), 4)
         return e.fit(lanes, ty)
     part = e.registers.of(name)[0]
-    v = b.load(part.ty, WIDTH, b.at(e.registers.place(part), first * (BITS[part.ty] // 8)), 16)
+    v = b.load(part.ty, WIDTH, e.registers.place(part, first), 16)
     v.raw_nan = name in e.program.raw_nan
     return e.fit(v, ty)

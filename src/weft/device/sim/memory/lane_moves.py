@@ -30,7 +30,7 @@ class LaneMoves:
     def pointer(self, a: Address) -> Val:
         """The place in the host's memory that the lanes' distances count from."""
         assert a.first is not None
-        return self.e.b.val("ptr", 0, f"inttoptr {a.first.typed} to ptr")
+        return self.e.b.pure("ptr", 0, f"inttoptr {a.first.typed} to ptr")
 
     def load(self, a: Address, ty: str, count: int, ordered: bool) -> list[Val]:
         """`count` elements per lane, as few vectors as their places allow."""

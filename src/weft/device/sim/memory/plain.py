@@ -63,7 +63,7 @@ class LoadsAndStores:
             return self._load_uniform(access, group, ok, near, ty, count, lanes, ordered)
         assert a.off is not None and near.first is not None
         if a.space == Space.GLOBAL:
-            prefetch.ahead(self.e.b, self.e.windows.last(), [near.first], max(a.off) + nbytes)
+            prefetch.ahead(self.e.b, self.e.windows.last, [near.first], max(a.off) + nbytes)
         if max(a.off) + nbytes <= SCRATCH:
             near = self._or_scratch(ok, near, access, lanes)
             return self.moves.load(near, ty, count, ordered)
@@ -130,7 +130,7 @@ class LoadsAndStores:
             site = e.windows.site()
             done = lane_loops.copy_lanes(e, access, self.addresses(a), lanes, scratch, site)
             e.abort_unless(done)
-            return b.val("i64", 0, f"ptrtoint {scratch.typed} to i64")
+            return b.pure("i64", 0, f"ptrtoint {scratch.typed} to i64")
 
         first = b.either(ok, lambda: direct, copied, likely=True)
         return Address(a.space, a.off, first, first)

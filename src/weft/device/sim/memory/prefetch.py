@@ -7,7 +7,7 @@ from its last one, and prefetches what is as far ahead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weft.ir import Builder, Val
 
@@ -17,14 +17,15 @@ MOST = 4
 """Prefetches of one instruction: with more lines, lanes are far apart and take long anyway."""
 
 
-def ahead(b: Builder, last: Val, starts: Sequence[Val], nbytes: int) -> None:
+def ahead(b: Builder, last: Callable[[], Val], starts: Sequence[Val], nbytes: int) -> None:
     """Ranges of `nbytes` are loaded at `starts`; `last` is where the instruction notes them."""
     if len(starts) * -(-nbytes // LINE) > MOST:
         return
-    step = starts[0] - b.load("i64", 0, last, 8)
-    b.store(starts[0], last, 8)
+    place = last()
+    step = starts[0] - b.load("i64", 0, place, 8)
+    b.store(starts[0], place, 8)
     for start in starts:
         there = start + step
         for at in range(0, nbytes, LINE):
-            place = there + at if at else there
-            b.prefetch(b.val("ptr", 0, f"inttoptr {place.typed} to ptr"))
+            line = there + at if at else there
+            b.prefetch(b.pure("ptr", 0, f"inttoptr {line.typed} to ptr"))

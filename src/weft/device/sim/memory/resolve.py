@@ -114,7 +114,7 @@ def _window(
 
 
 def _pointer_bits(e: Emission, p: Val) -> Val:
-    return e.b.val("i64", 0, f"ptrtoint {p.typed} to i64")
+    return e.b.pure("i64", 0, f"ptrtoint {p.typed} to i64")
 
 
 def _shared(e: Resolving, mem: Mem, ends: bool) -> Address:

@@ -9,6 +9,7 @@ it goes lane by lane. Either way each address is checked first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from weft.device.sim.access import Access
@@ -42,7 +43,8 @@ def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
             width = 32 // len(pointers)
             if access.space == Space.GLOBAL:
                 starts = [b.val("i64", 0, f"ptrtoint {p.typed} to i64") for p in pointers]
-                prefetch.ahead(b, b.at(args[4], Site.LAST), starts, width * size if apart else size)
+                last = partial(b.at, args[4], Site.LAST)
+                prefetch.ahead(b, last, starts, width * size if apart else size)
             if apart:
                 return b.concat([b.load(ty, width, p, size) for p in pointers])
             return b.concat([b.splat(b.load(ty, 0, p, size), width) for p in pointers])

@@ -49,7 +49,7 @@ def load(e: Accessing, access: Access, runs: Runs, ty: str) -> Val:
     """One element a lane; the runs have been checked."""
     b, size, length = e.b, BITS[ty] // 8, 32 // len(runs.starts)
     if access.space == Space.GLOBAL:
-        prefetch.ahead(b, e.windows.last(), runs.starts, runs.apart * (length - 1) + size)
+        prefetch.ahead(b, e.windows.last, runs.starts, runs.apart * (length - 1) + size)
     places = [_pointer(b, p) for p in runs.starts]
     if runs.apart:
         return b.concat([b.load(ty, length, p, size) for p in places])

@@ -89,7 +89,7 @@ class Windows:
         window?"""
         e, b = self.e, self.e.b
         if a.space == Space.SHARED:
-            low = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
+            low = b.pure("i64", 0, f"ptrtoint {e.shared.typed} to i64")
             size = [e.shared_bytes.zext("i64"), b.integer("i64", nbytes - 1)]
             starts = b.intrinsic("usub.sat", size)
         else:

@@ -8,11 +8,11 @@ import json
 import queue
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from weft import cache, progress
+from weft import cache, garbage, progress
 from weft.device import jit, version
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
@@ -95,9 +95,11 @@ class Job:
         load_compiler()
         from weft.device.sim.emit.generate import generate
 
-        text, info = generate(
-            self.parsed(), self.entry, self.shape, fast=self.fast, observer=self.observer
-        )
+        module = self.parsed()
+        with garbage.paused():
+            text, info = generate(
+                module, self.entry, self.shape, fast=self.fast, observer=self.observer
+            )
         return Source(text, info, hashlib.sha256(text.encode()).hexdigest())
 
     def compile(self, *, draft: bool) -> tuple[Compiled, Source]:
@@ -139,10 +141,11 @@ class Job:
 def load_compiler() -> None:
     """Imports what makes code. Cached code needs none of it."""
     version.look_again()
-    import weft.device.sim.emit.generate
-    import weft.ptx.callgraph
-    import weft.ptx.parse
-    import weft.ptx.services  # noqa: F401
+    with garbage.paused():
+        import weft.device.sim.emit.generate
+        import weft.ptx.callgraph
+        import weft.ptx.parse
+        import weft.ptx.services  # noqa: F401
 
     version.generator()
     jit.identity()
@@ -167,9 +170,12 @@ def compile_draft(text: str) -> Made:
 
     tasks = ThreadTasks([provide])
     try:
-        outlined = outline(text, wanted.put)
+        with garbage.paused():
+            outlined = outline(text, wanted.put)
         wanted.put(outlined)
-        made = _draft(outlined.kernel)
+        made = _draft(
+            outlined.kernel, ()
+        )  # what is left are calls: passes take longer than they save
     except Unsupported:
         return _draft(text)  # the whole module
     finally:
@@ -179,7 +185,7 @@ def compile_draft(text: str) -> Made:
     return replace(made, shared=shared)
 
 
-def _draft(text: str) -> Made:
+def _draft(text: str, passes: Sequence[str] | None = None) -> Made:
     begin = time.thread_time()
-    data = jit.compile_object(text, draft=True)
+    data = jit.compile_object(text, draft=True, passes=passes)
     return Made(data, time.thread_time() - begin)

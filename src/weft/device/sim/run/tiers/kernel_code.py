@@ -19,7 +19,7 @@ from weft.device.sim.run.compile import Compiled, Job, Made, Source
 from weft.device.sim.run.draft import Tier
 from weft.device.sim.run.tiers import background
 
-FULL_COST = 11.0
+FULL_COST = 15.0
 """Seconds that LLVM takes for full code, for each second that it took for the draft's own code."""
 SAVED = 0.5
 """The part of a draft's running time that full code saves, at the least."""
