@@ -74,3 +74,60 @@ def test_edge_within_a_warp(body: str, wanted: Callable[[int], int]) -> None:
     out = np.zeros(64, np.uint32)
     weft.load_ptx(KERNEL.format(body=body)).k[1, 64](out, 20)
     assert out.tolist() == [int(wanted(i)) for i in range(64)]
+
+
+STEPS = (1, 4, 3, -4, 32)
+ORDERS = ("lt", "le", "gt", "ge", "eq", "ne")
+GUARDED = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 out, .param .u32 start, .param .u32 limit) {{
+    .reg .pred %p<{count}>;
+    .reg .b32 %r<8>, %v<{count}>, %i<{count}>;
+    .reg .b64 %rd<8>;
+    ld.param.b64 %rd1, [x];
+    ld.param.b64 %rd2, [out];
+    ld.param.b32 %r1, [start];
+    ld.param.b32 %r2, [limit];
+    mov.u32 %r3, %tid.x;
+    mad.wide.u32 %rd3, %r3, 4, %rd1;
+    mad.wide.u32 %rd4, %r3, 4, %rd2;
+    {compare}
+    bar.sync 0;
+    {use}
+    ret;
+}}
+"""
+EDGES = [
+    *((0, limit) for limit in (-1, 0, 1, 3, 4, 5, 31, 32, 63, 93, 124, 127, 128, 129, 252, 253)),
+    *((1000, limit) for limit in (900, 1000, 1001, 1123, 1124, 1125, 2000)),
+    (0x7FFFFFF0, 5), (0x7FFFFFF0, -0x7FFFFFF0), (-20, 4), (-20, -4), (-20, 0x7FFFFFFF),
+]  # fmt: skip
+
+
+def test_guarded_loads_and_stores_at_any_distance() -> None:
+    rows = [(s, o, t) for s in STEPS for o in ORDERS for t in ("s32", "u32")]
+    rows = [(s, o, t) for s, o, t in rows if t == "s32" or o not in ("eq", "ne")]
+    compare, use, stored = [], [], 4 * 64 * len(rows)
+    for i, (step, order, kind) in enumerate(rows):
+        compare.append(f"mad.lo.s32 %i{i}, %r3, {step}, %r1;")
+        compare.append(f"setp.{order}.{kind} %p{i}, %i{i}, %r2;")
+        use.append(f"mov.b32 %v{i}, 7; @%p{i} ld.global.b32 %v{i}, [%rd3];")
+        use.append(f"st.global.b32 [%rd4 + {256 * i}], %v{i};")
+        use.append(f"@!%p{i} st.global.b32 [%rd4 + {stored + 256 * i}], %r3;")
+    ptx = GUARDED.format(count=len(rows), compare=" ".join(compare), use=" ".join(use))
+    k, t = weft.load_ptx(ptx).k, np.arange(64)
+    x = (100 + t).astype(np.int32)
+    for start, limit in EDGES:
+        out = np.full((2, len(rows), 64), -1, np.int32)
+        k[1, 64](x, out, start & 0xFFFFFFFF, limit & 0xFFFFFFFF)
+        for i, (step, order, kind) in enumerate(rows):
+            width = {"s32": np.int32, "u32": np.uint32}[kind]
+            a = ((start + step * t) & 0xFFFFFFFF).astype(np.uint32).view(width)
+            b = np.array(limit & 0xFFFFFFFF, np.uint32).view(width)
+            holds = {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b, "eq": a == b}
+            p = a != b if order == "ne" else holds[order]
+            where = f"{step} {order} {kind}, {start} {limit}"
+            assert out[0, i].tolist() == np.where(p, x, 7).tolist(), where
+            assert out[1, i].tolist() == np.where(p, -1, t).tolist(), where

@@ -90,6 +90,9 @@ class Masks(Emission, Protocol):
     def executing(self) -> Val:
         """The lanes that execute this instruction, as bits: the mask and the guard."""
 
+    def executes_in_all(self) -> Val:
+        """Do all 32 lanes execute this instruction? The answer may be no although they do."""
+
     def lanes_of(self, bits: Val) -> Val:
         """Bits as lanes."""
 

@@ -140,11 +140,12 @@ class Predicates:
         other = right if moving is a else left
 
         def bits() -> Val:
-            lanes = partial(self._bits_of_lanes, ins)
-            if form.off != tuple(range(low, low + 32)):
+            lanes, step = partial(self._bits_of_lanes, ins), _step(form.off)
+            if not step or (step > 1 and order in ("eq", "ne")):
                 return lanes()
             way = order if moving is a else MIRRORED[order]
-            return x.either(steady, partial(_run, x, first, other, way, sign), lanes, likely=True)
+            run = partial(_run, x, first, other, way, sign, step)
+            return x.either(steady, run, lanes, likely=True)
 
         if order in ("eq", "ne"):  # all lanes differ from what lies beyond their ends
             beyond = x.icmp(f"{sign}lt", other, first) | x.icmp(f"{sign}lt", last, other)
@@ -239,16 +240,25 @@ def _negate(q: LanePredicate) -> LanePredicate:
     return LanePredicate(q.agreed, q.value ^ 1, lambda: q.lanes() ^ 1, lambda: ~q.bits())
 
 
-def _run(b: Builder, first: Val, bound: Val, order: str, sign: str) -> Val:
-    """The lanes i, as bits, for which first + i compares with `bound`; no sum of them wraps."""
+def _step(off: tuple[int, ...]) -> int:
+    """The distance of neighbouring lanes, if it is the same for all and a power of two; else 0."""
+    step = off[1] - off[0]
+    even = step > 0 and step & (step - 1) == 0 and off == tuple(range(off[0], off[31] + 1, step))
+    return step if even else 0
+
+
+def _run(b: Builder, first: Val, bound: Val, order: str, sign: str, step: int) -> Val:
+    """The lanes i, as bits, for which first + i * step compares with `bound`; no sum wraps."""
     wide = [b.resize(v, "i64", signed=sign == "s") for v in (bound, first)]
     ahead = wide[0] - wide[1]
     one = b.integer("i64", 1)
     if order in ("eq", "ne"):
         bits = b.select(ahead.ult(32), one << (ahead & 31), b.integer("i64", 0))
     else:
-        # Below the bound are the first `ahead` lanes; with the bound, one more.
-        count = ahead + int(order in ("le", "gt"))
+        # Below the bound are the first `ahead` lanes; with the bound, one more. Steps that reach
+        # beyond it count as whole ones.
+        count = ahead + (int(order in ("le", "gt")) + step - 1)
+        count = count.ashr(step.bit_length() - 1) if step > 1 else count
         bits = (one << b.smin(b.smax(count, 0), 32)) - 1
     bits = bits.trunc("i32")
     return ~bits if order in ("ne", "gt", "ge") else bits

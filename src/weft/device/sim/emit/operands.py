@@ -252,9 +252,7 @@ class WarpOperands:
         """Lanes that do not run, or whose guard is false, keep what they had."""
         b, blends = self.b, name in self.program.blend[self.block.index]
         if self.ins.guard is not None and not self.predicate_taken:
-            g = self.guard()
-            keep = b.splat(g, 32) & self.mask_lanes() if blends else g
-            return b.select(keep, value, self.registers.load(part))
+            return self._guarded(value, self.registers.load(part), blends)
         if not blends:
             return value
         old = self.registers.load(part)
@@ -266,6 +264,15 @@ class WarpOperands:
             lambda: value,
             lambda: b.select(self.lanes_of(self.mask()), value, old),
         )
+
+    def _guarded(self, value: Val, old: Val, blends: bool) -> Val:
+        """`value` in the lanes whose guard holds, and which run where registers are blended."""
+        b, holds = self.b, self._guard_holds()
+        if holds is not None and not blends:
+            # Most warps are inside of the bound of `if (i < n)` with all their lanes.
+            return b.either(holds, lambda: value, lambda: b.select(self.guard(), value, old))
+        g = self.guard()
+        return b.select(b.splat(g, 32) & self.mask_lanes() if blends else g, value, old)
 
     def write_wide(self, name: str, value: Wide) -> None:
         """A result of a symbolic wide form, in whatever form the register has."""
@@ -336,6 +343,24 @@ class WarpOperands:
         if deferred is None:
             return self.bits_of(self.guard())
         return ~deferred.bits() if self.ins.guard_negated else deferred.bits()
+
+    def _guard_holds(self) -> Val | None:
+        """Is the guard known to hold in all lanes? None where only the lanes themselves say that.
+
+        Where a sum wraps, the answer is no although it may hold.
+        """
+        guard = self.ins.guard if not self.predicate_taken else None
+        p = self.predicates.deferred.get(guard) if guard is not None else None
+        if p is None:
+            return None
+        return p.agreed & (p.value ^ 1 if self.ins.guard_negated else p.value)
+
+    def executes_in_all(self) -> Val:
+        """Do all 32 lanes execute this instruction? The answer may be no although they do."""
+        holds = self._guard_holds()
+        if holds is None:
+            return self.executing().eq(-1)
+        return holds if self.always_full else holds & self.mask().eq(-1)
 
     def executing(self) -> Val:
         """The lanes that execute this instruction, as bits: mask and guard."""

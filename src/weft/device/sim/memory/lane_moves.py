@@ -16,6 +16,7 @@ from weft.ir import BITS, CONSTANT, Val
 from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction
 
+_FLOATS = {"i32": "float", "i64": "double"}
 MANY_APART = 40
 """Loads whose lanes are no neighbours: beyond so many, a shared loop instead of code for each."""
 
@@ -73,13 +74,15 @@ class LaneMoves:
             data = self.arrays.buffer(1)
             lane_loops.gather(self.e, p, off, size, data)
             return b.load(ty, 32, data, 8)
-        out = b.poison(ty, 32)
+        # As floats they are in vector registers from the start.
+        kind = _FLOATS.get(ty, ty)
+        out = b.poison(kind, 32)
         single: dict[int, Val] = {}
         for i, x in enumerate(off):
             if x not in single:
-                single[x] = b.load(ty, 0, b.at(p, x), size)
+                single[x] = b.load(kind, 0, b.at(p, x), size)
             out = b.insert(out, single[x], i)
-        return out
+        return b.cast("bitcast", out, ty) if kind != ty else out
 
     def can_store(self, a: Address, ty: str, count: int) -> bool:
         """Lanes that a few vector stores can write in lane order."""
@@ -93,12 +96,12 @@ class LaneMoves:
         # Distinct places cannot overlap: each is a multiple of the size of the access.
         return len(set(off)) == 32
 
-    def store(self, a: Address, values: list[Val], lanes: Val) -> None:
+    def store(self, a: Address, values: list[Val]) -> None:
         """One value list per lane, as few vectors as their places allow."""
         b, p = self.e.b, self.pointer(a)
         size = values[0].bits // 8
         if a.uniform:  # the highest lane that runs has the last word
-            last = 31 - b.intrinsic("ctlz", [lanes], extra="false")
+            last = 31 - b.intrinsic("ctlz", [self.e.executing()], extra="false")
             for i, v in enumerate(values):
                 b.store(b.extract(v, last) if v.lanes else v, b.at(p, i * size), size)
             return
@@ -109,7 +112,7 @@ class LaneMoves:
         # No other host thread writes a block's shared memory, so idle lanes may store what they
         # have just loaded. In global memory that would be a race.
         b.either(
-            lanes.eq((1 << few) - 1 if few < 32 else -1),
+            self.e.executing().eq((1 << few) - 1) if few < 32 else self.e.executes_in_all(),
             lambda: self._store_first(a, values, few),
             lambda: self._store_first(a, self._with_old(a, values), few),
         )

@@ -55,22 +55,22 @@ class LoadsAndStores:
         # Loads of named parameters and of static shared variables take this path.
         if bounded or self.e.windows.always_inside(a, nbytes):
             return self.moves.load(a, ty, count, ordered)
-        lanes = self.e.executing()
         if not a.scalar:
-            return self._load_rows(access, ty, count, lanes)
+            return self._load_rows(access, ty, count)
         ok, near, group = self._checked(mem, access, group)
         if a.uniform:
+            lanes = self.e.executing()
             return self._load_uniform(access, group, ok, near, ty, count, lanes, ordered)
         assert a.off is not None and near.first is not None
         if a.space == Space.GLOBAL:
             prefetch.ahead(self.e.b, self.e.windows.last, [near.first], max(a.off) + nbytes)
         if max(a.off) + nbytes <= SCRATCH:
-            near = self._or_scratch(ok, near, access, lanes)
+            near = self._or_scratch(ok, near, access)
             return self.moves.load(near, ty, count, ordered)
         return self.e.b.either(
             ok,
             lambda: self.moves.load(near, ty, count, ordered),
-            lambda: self._load_slow(access, ty, count, lanes),
+            lambda: self._load_slow(access, ty, count),
             likely=True,
         )
 
@@ -90,33 +90,33 @@ class LoadsAndStores:
             return Address(space, ZERO), group  # uniform, and the group has the place
         return resolve(self.e, mem, space, ends=group is None), group
 
-    def _load_rows(self, access: Access, ty: str, count: int, lanes: Val) -> list[Val]:
+    def _load_rows(self, access: Access, ty: str, count: int) -> list[Val]:
         """Lanes of which only this may be known, that they are rows of a block."""
         runs = striped.find(self.e, access) if count == 1 else None
         if runs is None:
-            return self._load_slow(access, ty, count, lanes)
+            return self._load_slow(access, ty, count)
         return self.e.b.either(
             runs.ok,
             lambda: [striped.load(self.e, access, runs, ty)],
-            lambda: self._load_slow(access, ty, count, lanes),
+            lambda: self._load_slow(access, ty, count),
             likely=True,
         )
 
-    def _store_rows(self, access: Access, values: list[Val], lanes: Val) -> None:
+    def _store_rows(self, access: Access, values: list[Val]) -> None:
         """As `_load_rows`."""
         runs = striped.find(self.e, access) if len(values) == 1 else None
         if runs is None:
-            self._store_slow(access, values, lanes)
+            self._store_slow(access, values)
             return
-        ok = runs.ok if self.e.executes_fully else runs.ok & lanes.eq(-1)
+        ok = runs.ok if self.e.executes_fully else runs.ok & self.e.executes_in_all()
         self.e.b.either(
             ok,
             lambda: striped.store(self.e, runs, values[0]),
-            lambda: self._store_slow(access, values, lanes),
+            lambda: self._store_slow(access, values),
             likely=True,
         )
 
-    def _or_scratch(self, ok: Val, near: Address, access: Access, lanes: Val) -> Address:
+    def _or_scratch(self, ok: Val, near: Address, access: Access) -> Address:
         """The address itself, or a scratch copy of what the running lanes may read there.
 
         One vector load then serves both ways, and no vectors are joined.
@@ -127,7 +127,7 @@ class LoadsAndStores:
         direct = near.first
 
         def copied() -> Val:
-            site = e.windows.site()
+            site, lanes = e.windows.site(), e.executing()
             done = lane_loops.copy_lanes(e, access, self.addresses(a), lanes, scratch, site)
             e.abort_unless(done)
             return b.pure("i64", 0, f"ptrtoint {scratch.typed} to i64")
@@ -213,30 +213,29 @@ class LoadsAndStores:
             waits=decode(e.ins).row.completes_by,
         )  # fmt: skip
         e.watch.access(access)
-        lanes = e.executing()
         if looked_at:  # a waiting loop may store what is there already
-            self.changes.store(access, lanes)
+            self.changes.store(access, e.executing())
             return
         values = [v if a.uniform else b.splat(v, 32) for v in values]
         # Lanes that may write the same place must be stored in lane order: the last one wins.
         if not a.scalar:
-            self._store_rows(access, values, lanes)
+            self._store_rows(access, values)
             return
         if not self.moves.can_store(a, ty, count):
-            self._store_slow(access, values, lanes)
+            self._store_slow(access, values)
             return
         few = self.moves.few(a, values)
         if few < 32:
             # What no lane stores need not be computed: LLVM leaves it out.
             values = [b.shuffle(v, [*range(few), *[-1] * (32 - few)]) for v in values]
         if bounded and not a.uniform:
-            self.moves.store(a, values, lanes)
+            self.moves.store(a, values)
             return
         fast, near, _ = self._checked(mem, access, group)
         b.either(
             fast,
-            lambda: self.moves.store(near, values, lanes),
-            lambda: self._store_slow(access, values, lanes),
+            lambda: self.moves.store(near, values),
+            lambda: self._store_slow(access, values),
             likely=True,
         )
 
@@ -258,8 +257,7 @@ class LoadsAndStores:
         ok = self.e.windows.inside(a, nbytes)
         if self.e.executes_fully or (not a.uniform and (not writes or a.space == Space.SHARED)):
             return ok
-        lanes = self.e.executing()
-        return (lanes.ne(0) if a.uniform else lanes.eq(-1)) & ok
+        return (self.e.executing().ne(0) if a.uniform else self.e.executes_in_all()) & ok
 
     # ---- slow paths -------------------------------------------------------------------------
     def addresses(self, a: Address) -> Val:
@@ -297,9 +295,9 @@ class LoadsAndStores:
             self._arrays[name] = self.e.b.array(ty, count)
         return self._arrays[name]
 
-    def _load_slow(self, access: Access, ty: str, count: int, lanes: Val) -> list[Val]:
+    def _load_slow(self, access: Access, ty: str, count: int) -> list[Val]:
         e, b, a = self.e, self.e.b, access.address
-        data, size = self.buffer(count), BITS[ty] // 8
+        data, size, lanes = self.buffer(count), BITS[ty] // 8, e.executing()
         if count == 1 and not a.scalar:
             return [sparse.load(e, access, ty, lanes, e.windows.site())]
         ok = lane_loops.load_lanes(
@@ -308,9 +306,9 @@ class LoadsAndStores:
         e.abort_unless(ok)
         return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
 
-    def _store_slow(self, access: Access, values: list[Val], lanes: Val) -> None:
+    def _store_slow(self, access: Access, values: list[Val]) -> None:
         e, b, a = self.e, self.e.b, access.address
-        size = values[0].bits // 8
+        size, lanes = values[0].bits // 8, e.executing()
         if len(values) == 1 and not a.scalar:
             sparse.store(e, access, b.splat(values[0], 32), lanes, e.windows.site())
             return
