@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import importlib.util
 import os
 import signal
@@ -44,6 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, each of which would compile all of weft's modules.
         compileall.compile_dir(Path(weft.__file__).parent, quiet=2)
+    gc.disable()  # until all tests are collected
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: no later collection of garbage looks at them."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries report what is left at exit as leaked
 
 
 def pytest_report_header() -> str:
