@@ -220,6 +220,29 @@ def test_writing_what_is_there_is_no_hazard() -> None:
     assert any_[0] == 1
 
 
+def test_a_volatile_read_does_not_hide_a_plain_one() -> None:
+    """Volatile reads do not race with atomics; plain reads of the same words do."""
+    source = r"""
+__global__ void k(int* y, int z) {
+    __shared__ int s[64];
+    int t = threadIdx.x, v = 0;
+    s[t] = z;
+    __syncthreads();
+    if (t < 32) {
+        asm volatile("{.reg .u64 a; cvta.to.shared.u64 a, %1; ld.volatile.shared.s32 %0, [a];}"
+                     : "=r"(v) : "l"(s + (t & 15)));
+        v += s[t & 15];
+    }
+    if (t == 37) atomicAdd(s + 5, 1);
+    y[t] = v;
+}
+"""
+    with pytest.raises(weft.SanitizerError) as caught:
+        weft.cuda(source).k[1, 64](np.zeros(64, np.int32), 12345, sanitize=True)
+    (found,) = caught.value.findings
+    assert {a.number for a in found.accesses} == {10, 12}
+
+
 def test_launch_order_is_an_order() -> None:
     step = weft.cuda(
         "__global__ void k(const float* x, float* y) {"

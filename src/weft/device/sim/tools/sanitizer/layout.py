@@ -55,8 +55,8 @@ class WorkerState:
     KEY, TIMES, ADDRESS, MINE, OTHER, BLOCK = 0, 8, 16, 24, 32, 40
     CACHE = FINDINGS + ENTRIES * ENTRY
     """Behind the findings, for each site: the region that it last found itself in, and, if reads
-    there need no check, where that begins and its bytes."""
-    QUIET, SITE = 8, 24
+    there need no check, where that begins and its bytes; and where a row of lanes last was."""
+    QUIET, LAST, SITE = 8, 24, 32
 
 
 class BlockState:

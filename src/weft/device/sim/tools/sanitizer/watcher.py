@@ -28,7 +28,7 @@ from weft.device.sim.tools.sanitizer.overflow import Overflow
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
-from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, Pattern, pattern_of
+from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pattern, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import Way, start_block
 from weft.device.sim.tools.sanitizer.shared_reads import SharedReads
@@ -310,21 +310,23 @@ class Sanitizing(Watcher):
                 self._each_lane(a, space, way, first, values)
 
     def _pattern(
-        self, a: Address, space: str, way: Way, lanes: Val, values: Values,
-        pattern: Pattern,
-    ) -> None:  # fmt: skip
+        self, a: Address, space: str, way: Way, lanes: Val, values: Values, pattern: Pattern
+    ) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
         fn = self.fast.row(b, space, way.writes, pattern)
         first = a.first
         # Lanes are at their constant distances only if no index has wrapped in between.
         steady = (a.last - a.first).eq(max(a.off))
-        done = b.either(
-            lanes.eq(-1) & steady,
-            lambda: fn(e.slot, e.warp, self.site(), first),
-            lambda: b.integer("i1", 0),
-        )
-        with b.when(done ^ 1, rare=True):
+        who = (e.slot, e.warp, self.site(), first)
+        no = b.integer("i1", 0)
+
+        def some() -> Val:
+            if pattern != IN_A_ROW or a.space != Space.SHARED:
+                return no
+            return b.either(steady, lambda: self.fast.some(b, way.writes)(*who, lanes), lambda: no)
+
+        with b.when(b.either(lanes.eq(-1) & steady, lambda: fn(*who), some) ^ 1, rare=True):
             self._each_lane(a, space, way, lanes, values)
 
     def _maybe_row(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:

@@ -1,20 +1,22 @@
 """The fast path of the shadow records: those of a whole warp are checked and renewed at once.
 
-    row  lanes touch memory in a known pattern: records are compared as vectors
-    one  all lanes touch one element
+    row   lanes touch memory in a known pattern: records are compared as vectors
+    some  the same for some lanes of a row of words in shared memory
+    one   all lanes touch one element
 
-Both return whether they are done. If not, nothing has changed and `ExactShadow.lanes` checks.
+They return whether they are done. If not, nothing has changed and `ExactShadow.lanes` checks.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from weft.device.sim.layout import Slot
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState, Record
+from weft.device.sim.tools.sanitizer.layout import BlockState, Record, WorkerState
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,
     Planes,
@@ -31,6 +33,8 @@ WIDE = 8
 """Records that are compared at a time."""
 Pattern = tuple[int, ...]
 """For each word from the lowest on, the bits of the lanes that touch it; -1 for none."""
+LINE = 64
+"""Bytes of a line of the host's caches."""
 SPAN = 128
 """Words, at most, that are compared at once."""
 
@@ -55,6 +59,27 @@ def pattern_of(off: tuple[int, ...], nbytes: int, writes: bool) -> Pattern | Non
     return tuple(words.get(i, -1) for i in range(count))
 
 
+IN_A_ROW = tuple(lane << Record.LANE for lane in range(32))
+"""The pattern of lanes with a word each, one after the other."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The words that an access touches: all of a pattern, or those of some `lanes` IN_A_ROW."""
+
+    x: Builder
+    pattern: Pattern
+    lanes: Val | None = None
+
+    def of(self, i: int) -> Val | None:
+        """Which of the words from i on are touched; None: all of them."""
+        if self.lanes is not None:
+            weights = self.x.lanes("i32", [1 << lane for lane in range(i, i + WIDE)])
+            return (self.x.splat(self.lanes, WIDE) & weights).ne(0)
+        bits = [r >= 0 for r in self.pattern[i : i + WIDE]]
+        return None if all(bits) else self.x.lanes("i1", bits)
+
+
 class FastShadow(Shadow):
     """The code for regular accesses of one kernel."""
 
@@ -63,137 +88,159 @@ class FastShadow(Shadow):
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first = args
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
-            who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
-            planes = self.planes(x, slot, p, who, first, space, partial(_done, x))
-            fits = planes.room.uge(4 * len(pattern)) & (first & 3).eq(0)
-            with x.when(fits ^ 1):
-                _odd(x)
-            if planes.filled is not None:
-                self._row_filled(x, planes, writes, pattern)
-            current = self.tag(x, p, warp, site, space)
-            self._row_records(x, p, warp, space, writes, pattern, planes, current)
-            if writes:
-                self.wrote(x, p, space, current | NEWEST)
-                touched = sum(1 << i for i, r in enumerate(pattern) if r >= 0)
-                self.mark_written(x, p, slot, space, first, touched)
-            return x.integer("i1", 1)
+            # What leaves its allocation is reported by the access itself.
+            return self._row(x, slot, warp, site, first, space, writes, Touched(x, pattern), _done)
 
         digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
         name = f"sanitizer_row_{space}_{'w' if writes else 'r'}_{digest}"
         return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)
 
-    def _row_filled(self, x: Builder, planes: Planes, writes: bool, pattern: Pattern) -> None:
+    def some(self, b: Builder, writes: bool) -> Callable[..., Val]:
+        """(slot, warp, site, address of lane 0, lanes) -> done?  They are IN_A_ROW, in shared
+        memory; lane 0 need not be among them."""
+
+        def body(x: Builder, args: list[Val]) -> Val:
+            slot, warp, site, first, lanes = args
+            touched = Touched(x, IN_A_ROW, lanes)
+            return self._row(x, slot, warp, site, first, "shared", writes, touched, _odd)
+
+        name = f"sanitizer_some_{'w' if writes else 'r'}"
+        return b.helper(name, [_P, _I32, _I64, _I64, _I32], ("i1", 0), body)
+
+    def _row(
+        self, x: Builder, slot: Val, warp: Val, site: Val, first: Val, space: str, writes: bool,
+        touched: Touched, leave: Callable[[Builder], None],
+    ) -> Val:  # fmt: skip
+        pattern = touched.pattern
+        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
+        planes = self.planes(x, slot, p, who, first, space, partial(leave, x))
+        if space == "global":
+            self._prefetch(x, p, who, first, planes, writes, len(pattern))
+        fits = planes.room.uge(4 * len(pattern)) & (first & 3).eq(0)
+        with x.when(fits ^ 1):
+            _odd(x)
+        if planes.filled is not None:
+            self._row_filled(x, planes, writes, touched)
+        current = self.tag(x, p, warp, site, space)
+        self._row_records(x, p, warp, space, writes, touched, planes, current)
+        if writes:
+            self.wrote(x, p, space, current | NEWEST)
+            if touched.lanes is None:
+                words = sum(1 << i for i, r in enumerate(pattern) if r >= 0)
+                self.mark_written(x, p, slot, space, first, words)
+            else:
+                self.mark_lanes(x, p, slot, first, touched.lanes)
+        return x.integer("i1", 1)
+
+    def _prefetch(
+        self, x: Builder, p: Val, who: Val, first: Val, planes: Planes, writes: bool, words: int
+    ) -> None:
+        """The records that are next, if the access moves on as it did last time."""
+        worker = x.load("ptr", 0, x.at(p, BlockState.WORKER))
+        last = x.at(worker, (who & Record.SITES) * WorkerState.SITE + WorkerState.CACHE)
+        step = first - word(x, last, WorkerState.LAST)
+        put(x, first, last, WorkerState.LAST)
+        for plane in (planes.writers,) if writes else (planes.writers, planes.readers):
+            for at in range(0, 8 * words, LINE):
+                x.prefetch(x.at(plane, (step << 1) + at))
+
+    def _row_filled(self, x: Builder, planes: Planes, writes: bool, touched: Touched) -> None:
         assert planes.filled is not None
         with x.when(planes.filled.ne(0)):
             start = x.val("ptr", 0, f"inttoptr {planes.filled.typed} to ptr")
             empty = x.zero("i8", WIDE)
-            for i in range(0, len(pattern), WIDE):
+            for i in range(0, len(touched.pattern), WIDE):
                 at = x.at(start, i)
                 there = x.load("i8", WIDE, at, 1)
-                touched = x.lanes("i8", [15 if r >= 0 else 0 for r in pattern[i : i + WIDE]])
+                mine = _only(touched.of(i), x.lanes("i8", [15] * WIDE))
                 if writes:
-                    x.store(there | touched, at, 1)
+                    x.store(there | mine, at, 1)
                 else:
-                    empty = empty | (~there & touched)
+                    empty = empty | (~there & mine)
             if not writes:
                 with x.when(_or(x, empty).ne(0)):
                     _odd(x)
 
     def _row_records(
-        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, pattern: Pattern,
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, touched: Touched,
         planes: Planes, tag: Val,
     ) -> None:  # fmt: skip
-        """All records of the span are compared, also those between; only those touched change."""
+        """Records of a pattern are compared, also those between; only those touched change."""
         if space == "global":
             tracked = x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").ne(0)
             with x.when(tracked ^ 1):
                 _done(x)
         base, limit = self.limits(x, p, warp, space)
         tag = tag | Record.ALL_BYTES
+        pattern = touched.pattern
         chunks = range(0, len(pattern), WIDE)
         start = word(x, p, BlockState.START) << Record.CLOCK
+
+        def any_of(plane: Val, test: Callable[[Val, int], Val]) -> Val:
+            """Is a record such that `test(records, index of the first)`?"""
+            out = x.zero("i64", WIDE)
+            for i in chunks:
+                found = test(x.load("i64", WIDE, x.at(plane, 8 * i), 8), i)
+                if touched.lanes is not None:
+                    mask = touched.of(i)
+                    found = found if mask is None else found & mask
+                out = out | found.sext("i64")
+            return _or(x, out).ne(0)
 
         def current(i: int) -> Val:
             bits = [max(r, 0) for r in pattern[i : i + WIDE]]
             return x.splat(tag, WIDE) | x.lanes("i64", bits)
 
-        def others(plane: Val, i: int) -> Val:
-            """Records that are not known to be earlier, nor these lanes' own."""
-            r = x.load("i64", WIDE, x.at(plane, 8 * i), 8)
-            odd = (r - base).uge(limit) & (r ^ current(i)).uge(1 << Record.LANE)
-            if space == "global":
-                odd = odd & r.ne(0)
-            return odd.sext("i64")
+        def late(r: Val, i: int) -> Val:
+            """Records that are not known to be earlier."""
+            out = (r - base).uge(limit)
+            return out & r.ne(0) if space == "global" else out
 
-        def renew(plane: Val, i: int, rule: Callable[[Val, Val], Val]) -> None:
-            at = x.at(plane, 8 * i)
-            r = x.load("i64", WIDE, at, 8)
-            new = rule(r, current(i))
-            touched = [n >= 0 for n in pattern[i : i + WIDE]]
-            x.store(new if all(touched) else x.lanes("i1", touched).select(new, r), at, 8)
+        def others(r: Val, i: int) -> Val:
+            """Nor these lanes' own."""
+            return late(r, i) & (r ^ current(i)).uge(1 << Record.LANE)
 
-        def read(r: Val, by: Val) -> Val:
-            return with_reader(r, by, (r - base).ult(limit) | r.eq(0), space)
-
-        quick = x.zero("i64", WIDE)
-        for i in chunks:  # what is most likely, first
-            w = x.load("i64", WIDE, x.at(planes.writers, 8 * i), 8)
-            if space == "global":
-                quick = quick | w
-            elif writes:
-                quick = quick | w.uge(limit).sext("i64")
-            else:
-                quick = quick | (w - start).uge(limit - start).sext("i64")
-        with x.when(_or(x, quick).ne(0)):
-            close = x.zero("i64", WIDE)
+        def renew(plane: Val, rule: Callable[[Val, Val], Val]) -> None:
             for i in chunks:
-                close = close | others(planes.writers, i)
-                if space == "shared" and not writes:
-                    w = x.load("i64", WIDE, x.at(planes.writers, 8 * i), 8)
-                    close = close | w.ult(start).sext("i64")
-            with x.when(_or(x, close).ne(0)):
+                at = x.at(plane, 8 * i)
+                r = x.load("i64", WIDE, at, 8)
+                new, mask = rule(r, current(i)), touched.of(i)
+                x.store(new if mask is None else mask.select(new, r), at, 8)
+
+        def unexpected(r: Val, i: int) -> Val:
+            """What is most likely, first: records of writers that need a closer look."""
+            if space == "global":
+                return r.ne(0)
+            return r.uge(limit) if writes else (r - start).uge(limit - start)
+
+        with x.when(any_of(planes.writers, unexpected)):
+            odd = any_of(planes.writers, others)
+            if space == "shared" and not writes:
+                odd = odd | any_of(planes.writers, lambda r, i: r.ult(start))
+            with x.when(odd):
                 _odd(x)
         if writes:
-            with x.when(self.has_readers(x, p, planes, limit)):
-                close = x.zero("i64", WIDE)
-                for i in chunks:
-                    close = close | others(planes.readers, i)
-                with x.when(_or(x, close).ne(0)):
-                    _odd(x)
-            for i in chunks:
-                renew(planes.writers, i, lambda _, new: new)
+            with (
+                x.when(self.has_readers(x, p, planes, limit)),
+                x.when(any_of(planes.readers, others)),
+            ):
+                _odd(x)
+            renew(planes.writers, lambda _, new: new)
             return
-        touched = [i for i, r in enumerate(pattern) if r >= 0]
-
-        def stays(r: Val, by: Val) -> Val:
-            """Is it known already, in this interval?"""
-            return (r - base).uge(limit) & r.ne(0) & is_known(r, by, space)
-
-        ends = [
-            stays(word(x, planes.readers, 8 * i), tag | pattern[i])
-            for i in (touched[0], touched[-1])
-        ]
-        with x.when(ends[0] & ends[1]):  # a quick answer: then perhaps all of them
-            new = x.zero("i64", WIDE)
-            for i in chunks:
-                r = x.load("i64", WIDE, x.at(planes.readers, 8 * i), 8)
-                here = x.lanes("i1", [n >= 0 for n in pattern[i : i + WIDE]])
-                new = new | (~stays(r, current(i)) & here).sext("i64")
-            with x.when(_or(x, new).eq(0)):
-                _done(x)
-        self.reads(x, p, planes, tag | NEWEST)
-        unordered = x.zero("i64", WIDE)
-        for i in chunks:
-            r = x.load("i64", WIDE, x.at(planes.readers, 8 * i), 8)
-            late = (r - base).uge(limit)
-            unordered = unordered | (late & r.ne(0) if space == "global" else late).sext("i64")
-        with x.when(_or(x, unordered).eq(0)):  # as in most intervals: none need be kept
-            for i in chunks:
-                renew(planes.readers, i, lambda _, new: new)
+        with x.when(any_of(planes.readers, late) ^ 1):  # as in most intervals: none need be kept
+            self.reads(x, p, planes, tag | NEWEST)
+            renew(planes.readers, lambda _, new: new)
             _done(x)
-        for i in chunks:
-            renew(planes.readers, i, read)
+
+        def changes(r: Val, i: int) -> Val:
+            """Those that are not known already, in this interval."""
+            out, mask = (late(r, i) & is_known(r, current(i), space)) ^ 1, touched.of(i)
+            return out if mask is None else out & mask
+
+        with x.when(any_of(planes.readers, changes)):
+            self.reads(x, p, planes, tag | NEWEST)
+            renew(planes.readers, lambda r, by: with_reader(r, by, ~late(r, 0), space))
 
     def one(self, b: Builder, space: str, way: Way) -> Callable[..., Val]:
         """(slot, warp, site, address, lanes) -> done?  Some lane runs."""
@@ -256,6 +303,11 @@ def _done(x: Builder) -> None:
 def _odd(x: Builder) -> None:
     """Returns: the access must be checked lane by lane."""
     x.ret(x.integer("i1", 0))
+
+
+def _only(mask: Val | None, v: Val) -> Val:
+    """`v` where the mask holds, else 0."""
+    return v if mask is None else mask.select(v, 0)
 
 
 def _or(x: Builder, v: Val) -> Val:

@@ -169,6 +169,13 @@ class Shadow:
         for at, shift, bits in _chunks(x, p, first, words):
             x.store(x.load("i64", 0, at, 1) | (x.integer("i64", bits) << shift), at, 1)
 
+    def mark_lanes(self, x: Builder, p: Val, slot: Val, address: Val, lanes: Val) -> None:
+        """The same in shared memory where these lanes write a word each, from an address on."""
+        if self.summed:
+            first = (address - word(x, slot, Slot.SHARED)) >> 2
+            ((at, shift, _),) = _chunks(x, p, first, (1 << 32) - 1)
+            x.store(x.load("i64", 0, at, 1) | (lanes.zext("i64") << shift), at, 1)
+
 
 NEWEST = (1 << Record.CLOCK) - 1
 """Makes a record as new as any that the warp writes at its clock."""
@@ -182,8 +189,8 @@ def _crew(space: str) -> int:
 def is_known(r: Val, current: Val, space: str) -> Val:
     """Would `with_reader` keep an unordered record as it is? A quick answer."""
     differs = r ^ current
-    own = (differs & (Record.LANES | Record.STRONG)).eq(0) | (r & 1 << Record.MANY).ne(0)
-    return own | (differs & _crew(space)).ne(0)
+    own = (differs & Record.LANES).eq(0) | (r & 1 << Record.MANY).ne(0)
+    return (own & (differs & Record.STRONG).eq(0)) | (differs & _crew(space)).ne(0)
 
 
 def with_reader(r: Val, current: Val, earlier: Val, space: str) -> Val:

@@ -1,9 +1,9 @@
-"""Reads of shared memory that are checked together find what reads one by one find."""
+"""Fast paths find what is found lane by lane: rows of records, reads that are checked together."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -11,6 +11,8 @@ import pytest
 import weft
 from weft.device.sim.tools.sanitizer import shared_reads
 from weft.device.sim.tools.sanitizer.observer import Sanitizer, Seen
+from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow
+from weft.ir import Builder, Val
 
 BLOCK = 128
 STEPS = {
@@ -23,6 +25,12 @@ STEPS = {
     "write": lambda r: f"s[t + {r.integers(0, 40)}] = z + {r.integers(1, 9)};",
     "other": lambda r: f"u[t + {r.integers(0, 9)}] = z + 1;",
     "some": lambda r: f"if (t < {32 * r.integers(1, 4)}) s[t + {r.integers(0, 99)}] = z + 2;",
+    "half": lambda r: (
+        f"if (t < {r.integers(1, 128)}) {{ int q = {r.integers(0, 40)};"
+        f" v += s[t + q]; s[t + q] = z + {r.integers(1, 9)}; }}"
+    ),
+    "gaps": lambda r: f"if (t & {r.integers(1, 32)}) s[t + {r.integers(0, 40)}] = z + 3;",
+    "ends": lambda r: "if (t % 32 == 0 || t % 32 == 31) v += s[t];",
     "part": lambda r: f"if (t < {r.integers(1, 99)}) v += s[t] + s[t + 1];",
     "barrier": lambda r: "__syncthreads();",
     "pair": lambda r: 'if (t < PAIR) asm volatile("bar.sync 1, PAIR;" ::: "memory");',
@@ -34,13 +42,21 @@ STEPS = {
 SALTS = itertools.count(0x1A73B5D)
 """What launches store: a write of what is there already is no hazard. Memory may hold what an
 earlier launch has left, or anything else: round numbers such as 1 << 26 are found there."""
-OFTEN = ("reads",) * 4 + ("some",) * 4 + ("column", "barrier", "barrier", "warp", "shuffle", "exit")
+OFTEN = (
+    *("reads",) * 4, *("some",) * 3, *("half",) * 3, *("gaps", "ends", "column"),
+    *("barrier", "barrier", "warp", "shuffle", "exit"),
+)  # fmt: skip
 
 
-class OneByOne(Sanitizer):
-    """The sanitizer without sequences."""
+class LaneByLane(Sanitizer):
+    """The sanitizer without sequences and rows of records."""
 
-    key = "sanitizer, one by one"
+    key = "sanitizer, lane by lane"
+
+
+def _never(_: FastShadow, b: Builder, *what: object) -> Callable[..., Val]:
+    """A fast path that leaves every access to the slow one."""
+    return lambda *args: b.integer("i1", 0)
 
 
 def _kernels(seed: int, block: int, count: int) -> tuple[str, list[str]]:
@@ -76,21 +92,26 @@ def _found(seen: Seen | None) -> tuple[Sequence[object], int, int]:
 
 
 @pytest.mark.parametrize("block", [BLOCK, 32])
-def test_sequences_find_what_single_reads_find(
+def test_fast_paths_find_what_is_found_lane_by_lane(
     block: int, seed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEFT_THREADS", "1")
     text, names = _kernels(int(seed), block, 10)
     module = weft.cuda(text, options=["--diag-suppress=550"])
-    found, together = {}, shared_reads.plan
-    for observer, plan in ((Sanitizer(), together), (OneByOne(), lambda *_: [])):
-        monkeypatch.setattr(shared_reads, "plan", plan)
+    found = {}
+    for observer in (Sanitizer(), LaneByLane()):
+        if observer.key == LaneByLane.key:
+            monkeypatch.setattr(shared_reads, "plan", lambda *_: [])
+            monkeypatch.setattr(FastShadow, "row", _never)
+            monkeypatch.setattr(FastShadow, "some", _never)
         for name in names:
             y = np.zeros(2 * BLOCK, np.int32)
             module.kernel(name)[2, block].observe(observer, y, 64 * next(SALTS))
             found[observer.key, name] = _found(observer.take())
     for name in names:
-        (rows, *counts), (single, *others) = (found[k, name] for k in (Sanitizer.key, OneByOne.key))
-        apart = set(rows) ^ set(single)
-        assert rows == single and counts == others, f"{name}: {apart}, {counts}, {others}\n{text}"
+        (rows, *counts), (exact, *others) = (
+            found[k, name] for k in (Sanitizer.key, LaneByLane.key)
+        )
+        apart = set(rows) ^ set(exact)
+        assert rows == exact and counts == others, f"{name}: {apart}, {counts}, {others}\n{text}"
     assert any(rows for rows, *_ in found.values()), "some kernels race"
