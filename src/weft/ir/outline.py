@@ -13,7 +13,6 @@ touched: full code of the same IR can go on with what a draft has begun.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.ir.shared_functions import NAME, OWN, Parts, Shared, declaration, parts
@@ -54,19 +53,25 @@ class Outlined:
     """Constants and declarations that `shared` refers to."""
 
 
-def outline(text: str, early: Callable[[Outlined], None] | None = None) -> Outlined:
-    """The module in two parts; raises Unsupported.
-
-    early  is given the functions of the module that kernels share, before the rest is outlined
-    """
+def outline(text: str) -> Outlined:
+    """The module in two parts; raises Unsupported."""
     module = parts(text)
+    shared = _helpers(module)
+    kernel = [_Outliner(module.functions[n], shared).text() for n in OWN if n in module.functions]
+    return _outlined(module, shared, kernel)
+
+
+def helpers(text: str) -> Outlined:
+    """The functions of a module, complete or not, that kernels share; it has no kernel yet."""
+    module = parts(text)
+    return _outlined(module, _helpers(module), [])
+
+
+def _helpers(module: Parts) -> Shared:
     shared = Shared(module)
     for name in module.functions:
         shared.renamed(f"@{name}")
-    if early is not None and shared.functions:
-        early(_outlined(module, shared, []))
-    kernel = [_Outliner(module.functions[n], shared).text() for n in OWN if n in module.functions]
-    return _outlined(module, shared, kernel)
+    return shared
 
 
 def _outlined(module: Parts, shared: Shared, kernel: list[str]) -> Outlined:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.device.base import Dim3
 from weft.device.sim.analyse import validate
 from weft.device.sim.analyse.prepare import prepare
@@ -24,13 +26,18 @@ def generate(
     *,
     fast: bool = False,
     observer: Watching | None = None,
+    early: Callable[[str], None] | None = None,
 ) -> tuple[str, CodeInfo]:
-    """IR text, and what a launch must know about the code."""
+    """IR text, and what a launch must know about the code.
+
+    early  is given the functions that two thirds of the kernel's instructions need: they can be
+           compiled while the rest is emitted
+    """
     program = prepare(module, module.functions[entry], shape)
     ir = IrModule()
     warp = WarpEmitter(program, ir, fast_math=fast, observer=observer)
     with validate.naming(lambda: warp.ins):
-        warp.emit()
+        warp.emit(None if early is None else lambda: early(ir.text()))
     frame = warp.schedule.frame_bytes
     slot = Slot.FRAMES + program.warps * frame
     slot = -(-slot // 64) * 64

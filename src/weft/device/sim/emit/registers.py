@@ -178,8 +178,10 @@ class Registers:
             self.b.store(bits, self.place(part), 4)
         else:
             self.b.store(value, self.place(part), part.align)
-        if not part.lanes:  # a vector takes too many machine registers to be kept there
-            part.stored = (self.b.block, value.ref) if value.element == part.ty else None
+        # A vector takes too many machine registers to be kept there. A number that is found only by
+        # the way is no constant of the program, of which more is assumed.
+        known = not part.lanes and value.element == part.ty and not value.is_const
+        part.stored = (self.b.block, value.ref) if known else None
 
     def keep(self, form: Form) -> bool:
         """Must it survive a suspension? A known constant need not."""

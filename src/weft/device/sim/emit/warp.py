@@ -7,6 +7,7 @@ early as the block order allows. Where no branch can split the warp, none of thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, UNIFORM, Form
@@ -56,6 +57,8 @@ class WarpEmitter(WarpOperands):
         self.module, self.fast_math = module, fast_math
         self.observed = observer is not None
         self.position = 0
+        self._early: Callable[[], None] | None = None
+        self._before_early = 0
         self.strips: dict[int, dict[int, int]] = {}
         self.groups: dict[tuple[str, int, int, bool], Group] = {}
         self.specials = Specials(self)
@@ -79,8 +82,8 @@ class WarpEmitter(WarpOperands):
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
 
     # ---- the function -----------------------------------------------------------------------
-    def emit(self) -> None:
-        """The whole warp function, into the module."""
+    def emit(self, early: Callable[[], None] | None = None) -> None:
+        """The whole warp function; `early` is called at two thirds of it."""
         # The header is complete only now: the parts above have reserved their bytes of the frame.
         self.registers.settle(
             self.schedule.header,
@@ -93,7 +96,10 @@ class WarpEmitter(WarpOperands):
             plan = strips.plan if self.registers.crowded else strips.plan_in_registers
             self.strips = plan(self)
         self._prologue()
-        for block in self.program.graph.blocks:
+        blocks = self.program.graph.blocks
+        self._early = early
+        self._before_early = sum(len(block.code) for block in blocks) * 2 // 3
+        for block in blocks:
             self._emit_block(block)
         self.schedule.epilogue()
         fn = self.b.fn
@@ -146,6 +152,10 @@ class WarpEmitter(WarpOperands):
             else:
                 self.instruction(block.code[self.position])
             self.position += max(count, 1)
+            self._before_early -= max(count, 1)
+            if self._before_early <= 0 and self._early is not None:
+                self._early()
+                self._early = None
 
     def instruction(self, ins: Instruction) -> None:
         """One instruction under its guard."""

@@ -17,7 +17,7 @@ from weft.device import jit, version
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
-from weft.ir.outline import Outlined, Unsupported, outline
+from weft.ir.outline import Outlined, Unsupported, helpers, outline
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
@@ -90,23 +90,28 @@ class Job:
         except (ValueError, TypeError, KeyError, jit.BadObject):
             return None
 
-    def generate(self) -> Source:
-        """The IR; raises what is wrong with the kernel."""
+    def generate(self, early: Callable[[str], None] | None = None) -> Source:
+        """The IR; raises what is wrong with the kernel. `early` is as in `emit.generate`."""
         load_compiler()
         from weft.device.sim.emit.generate import generate
 
-        module = self.parsed()
+        module, shape, fast, observer = self.parsed(), self.shape, self.fast, self.observer
         with garbage.paused():
             text, info = generate(
-                module, self.entry, self.shape, fast=self.fast, observer=self.observer
+                module, self.entry, shape, fast=fast, observer=observer, early=early
             )
         return Source(text, info, hashlib.sha256(text.encode()).hexdigest())
 
     def compile(self, *, draft: bool) -> tuple[Compiled, Source]:
         """Generates the IR and compiles it in this process."""
         with progress.compiling(f"{self.entry} for the simulated GPU"):
-            source = self.generate()
-            made = compile_draft(source.text) if draft else compile_full(source.text)
+            if draft:
+                with _Sharing() as sharing:
+                    source = self.generate(sharing.early)
+                    made = sharing.draft(source.text)
+            else:
+                source = self.generate()
+                made = compile_full(source.text)
         return self.keep(source, made, draft=draft), source
 
     def keep(self, source: Source, made: Made, *, draft: bool) -> Compiled:
@@ -159,30 +164,56 @@ def compile_full(text: str) -> Made:
 
 
 def compile_draft(text: str) -> Made:
-    """A draft, at the same time as the code that it shares with others and that is not there."""
-    shared: dict[str, jit.Library] = {}
-    wanted: queue.SimpleQueue[Outlined | None] = queue.SimpleQueue()
+    """A draft of IR that is complete."""
+    with _Sharing() as sharing:
+        return sharing.draft(text)
 
-    def provide() -> int:
-        while (outlined := wanted.get()) is not None:
-            shared.update(shared_code.provide(outlined))
-        return len(shared)
 
-    tasks = ThreadTasks([provide])
-    try:
-        with garbage.paused():
-            outlined = outline(text, wanted.put)
-        wanted.put(outlined)
-        made = _draft(
-            outlined.kernel, ()
-        )  # what is left are calls: passes take longer than they save
-    except Unsupported:
-        return _draft(text)  # the whole module
-    finally:
-        wanted.put(None)
-        tasks.wait()  # LLVM must not be working when the process ends
-    tasks.results()
-    return replace(made, shared=shared)
+class _Sharing:
+    """Compiles a draft, and in another thread the code that it shares with others.
+
+    The helpers of a kernel are compiled while the rest of its IR is generated, and outlined
+    instructions while LLVM makes its own code.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: queue.SimpleQueue[Outlined | None] = queue.SimpleQueue()
+        self._libraries: dict[str, jit.Library] = {}
+        self._tasks = ThreadTasks([self._provide])
+
+    def _provide(self) -> int:
+        while (outlined := self._wanted.get()) is not None:
+            self._libraries.update(shared_code.provide(outlined))
+        return len(self._libraries)
+
+    def __enter__(self) -> _Sharing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._wanted.put(None)
+        self._tasks.wait()  # LLVM must not be working when the process ends
+
+    def early(self, text: str) -> None:
+        """The functions of a module of which a part is generated."""
+        if (outlined := helpers(text)).shared:
+            self._wanted.put(outlined)
+
+    def draft(self, text: str) -> Made:
+        """The draft of the whole module; is called once."""
+        try:
+            with garbage.paused():
+                outlined = outline(text)
+        except Unsupported:
+            return _draft(text)  # the whole module
+        self._wanted.put(outlined)
+        # Calls are left, mostly: passes would take longer than they save.
+        made = _draft(outlined.kernel, passes=())
+        self._end()
+        self._tasks.results()
+        return replace(made, shared=self._libraries)
 
 
 def _draft(text: str, passes: Sequence[str] | None = None) -> Made:
