@@ -24,10 +24,9 @@ from simspeed import fresh
 from simspeed.machine import describe
 
 import weft
-from weft.device import jit
 from weft.device.sim.emit.generate import generate
 from weft.device.sim.run import shared_code
-from weft.device.sim.run.compile import compile_draft
+from weft.device.sim.run.compile import compile_draft, compile_full
 from weft.ptx.model import Instruction
 from weft.ptx.parse import parse
 
@@ -73,7 +72,7 @@ def measure(size: int, runs: int = 2) -> dict[str, Any]:
             timed("draft", partial(compile_draft, ir))
             timed("draft again", partial(compile_draft, ir))
         if len(code) < ONCE or "full" not in seconds:
-            timed("full", partial(jit.compile_object, ir))
+            timed("full", partial(compile_full, ir))
     return {"instructions": len(code), **{k: round(min(v), 4) for k, v in seconds.items()}}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import reference
 import weft
 from random_code import SCRATCH, STORED
 from random_programs import Maker, setting
+from weft.device.sim.run import compile as compiler
+from weft.ir.cut import cut
 from weft.ptx.parse import parse
 
 ROW = STORED + SCRATCH
@@ -73,3 +76,12 @@ def test_tree(name: str, seed: str) -> None:
 @pytest.mark.parametrize("name", cases("straight", 12, 800))
 def test_straight(name: str, seed: str) -> None:
     run_both(Maker(f"{seed} {name}").straight(), f"{seed} {name}")
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize("name", cases("cut", 2, 300))
+def test_cut(name: str, seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full code in functions of a few lines, as large kernels have it."""
+    monkeypatch.setenv("WEFT_DRAFTS", "0")
+    monkeypatch.setattr(compiler, "cut", partial(cut, large=0, part=100))
+    run_both(Maker(f"{seed} {name}").graph(), f"{seed} {name}")

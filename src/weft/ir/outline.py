@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 
 from weft.ir.shared_functions import NAME, OWN, Parts, Shared, declaration, parts
+from weft.ir.slots import load, store, stored
 
 _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
 _PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")
@@ -215,7 +216,7 @@ class _Outliner:
 
     def _copy_merged(self) -> None:
         for name, kind in self._copies:
-            kind = _stored(kind)
+            kind = stored(kind)
             text = (
                 f"define void @(ptr %a, ptr %b) #0 {{\n  %v = load {kind}, ptr %a\n"
                 f"  store {kind} %v, ptr %b\n  ret void\n}}"
@@ -226,7 +227,7 @@ class _Outliner:
 
     def _slot(self, name: str) -> str:
         if name not in self._slots:
-            kind = _stored(self._types[name])
+            kind = stored(self._types[name])
             free = self._free.get(kind)
             if free and name not in self._wide:
                 self._slots[name] = free.pop()
@@ -257,7 +258,7 @@ class _Outliner:
         self._out.append(f"  {result}call {group.result} {group.name}({', '.join(arguments)})")
         for name in order:
             if name in self._slots and self._last[name] <= at and name not in self._wide:
-                self._free.setdefault(_stored(self._types[name]), []).append(self._slots.pop(name))
+                self._free.setdefault(stored(self._types[name]), []).append(self._slots.pop(name))
 
     def _group(
         self, text: str, names: dict[str, str], defined: list[str], outputs: list[str]
@@ -277,10 +278,10 @@ class _Outliner:
                 parameters.append(f"{kind} {short}")
             else:
                 parameters.append(f"ptr {short}.p")
-                before.append(_load(self._types[name], short))
+                before.append(load(self._types[name], short))
         for name in outputs:
             parameters.append(f"ptr {names[name]}.p")
-            after.append(_store(self._types[name], names[name]))
+            after.append(store(self._types[name], names[name]))
         result, leave = "void", "  ret void"
         if defined and "<" not in self._types[defined[-1]]:
             result = self._types[defined[-1]]
@@ -302,28 +303,3 @@ def _movable(line: str) -> bool:
 def _written(name: str) -> str:
     """How a call passes a name, or a number that stands as one."""
     return name.removeprefix(_LITERAL).replace("_", "-") if name.startswith(_LITERAL) else name
-
-
-def _stored(kind: str) -> str:
-    """How a slot holds a vector: truth values are bytes there, which processors store at once."""
-    return kind.replace(" x i1>", " x i8>")
-
-
-def _load(kind: str, name: str) -> str:
-    if " x i1>" not in kind:
-        return f"  {name} = load {kind}, ptr {name}.p, align 64"
-    bytes_ = _stored(kind)
-    return (
-        f"  {name}.b = load {bytes_}, ptr {name}.p, align 64\n"
-        f"  {name} = trunc {bytes_} {name}.b to {kind}"
-    )
-
-
-def _store(kind: str, name: str) -> str:
-    if " x i1>" not in kind:
-        return f"  store {kind} {name}, ptr {name}.p, align 64"
-    bytes_ = _stored(kind)
-    return (
-        f"  {name}.b = zext {kind} {name} to {bytes_}\n"
-        f"  store {bytes_} {name}.b, ptr {name}.p, align 64"
-    )

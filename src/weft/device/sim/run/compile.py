@@ -17,6 +17,7 @@ from weft.device import jit, version
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
+from weft.ir.cut import cut
 from weft.ir.outline import Outlined, Unsupported, helpers, outline
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def load_compiler() -> None:
 def compile_full(text: str) -> Made:
     """Full code."""
     begin = time.thread_time()
-    data = jit.compile_object(text)
+    data = jit.compile_object(cut(text))
     return Made(data, time.thread_time() - begin)
 
 

@@ -14,6 +14,7 @@ import time
 
 from weft.device import jit
 from weft.errors import Error
+from weft.ir.cut import cut
 
 _ANSWER = struct.Struct("<Qd")
 """Bytes of the object, and the processor time that it took."""
@@ -31,7 +32,7 @@ def serve() -> None:
         text = read.read(int.from_bytes(head, "little")).decode()
         begin = time.process_time()
         try:
-            data = jit.compile_object(text)
+            data = jit.compile_object(cut(text))
         except Error:
             data = b""
         write.write(_ANSWER.pack(len(data), time.process_time() - begin) + data)
