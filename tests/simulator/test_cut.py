@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -125,3 +126,13 @@ def test_code_that_is_not_understood_stays_as_it_is() -> None:
     text = text.replace("\nB1:\n", "\nB1:\n  %even = add i32 %odd, 1\n")
     assert "%odd =" in text and "%even =" in text
     assert cut(text, large=0, part=60) == text
+
+
+def test_parts_that_are_never_entered_are_left_out() -> None:
+    dead = "".join(
+        f"dead{i}:\n" + "  store i32 0, ptr %t1\n" * 100 + "  ret i32 0\n" for i in range(3)
+    )
+    text = guarded(20).replace("\nabort:\n", f"\n{dead}abort:\n", 1)
+    parts = cut(text, large=0, part=60)
+    assert "dead1:" in text and "dead1:" not in parts
+    llvm.parse_assembly(parts, llvm.create_context()).verify()

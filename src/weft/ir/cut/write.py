@@ -66,14 +66,22 @@ class _Writer:
         self.part_of = {block.label: i for i, part in enumerate(parts) for block in part}
         self.entered: list[dict[str, int]] = [{} for _ in parts]
         """For each part, the labels that others branch to, and their numbers."""
-        for number, part in [(-1, [code.entry]), *enumerate(parts)]:
-            for label in (x for block in part for x in block.targets):
-                if self.part_of[label] != number:
-                    entered = self.entered[self.part_of[label]]
-                    entered.setdefault(label, len(entered))
+        self._enter_from(-1, [code.entry])
+
+    def _enter_from(self, number: int, blocks: Iterable[Block]) -> None:
+        """Notes where a part enters others. A part that is never entered is not written."""
+        waiting = [(number, blocks)]
+        while waiting:
+            number, blocks = waiting.pop()
+            for label in (x for block in blocks for x in block.targets):
+                other = self.part_of[label]
+                if other != number:
+                    if not self.entered[other]:
+                        waiting.append((other, self.parts[other]))
+                    self.entered[other].setdefault(label, len(self.entered[other]))
 
     def text(self) -> str:
-        parts = [self._part(i) for i in range(len(self.parts))]
+        parts = [self._part(i) for i, entered in enumerate(self.entered) if entered]
         return "\n".join([*parts, self._caller()])
 
     def _part(self, number: int) -> str:
@@ -120,28 +128,30 @@ class _Writer:
         out.append(last)
         for label, name in exits.items():
             out += [f"{name}:", *self._leave(label, name, [entry]), "  br label %part.next"]
-        calls = [f"part.call.{i}" for i in range(len(self.parts))]
+        calls = {i: f"part.call.{i}" for i, entered in enumerate(self.entered) if entered}
         numbers = [f"[ {self._number(x)}, %{name} ]" for x, name in exits.items()]
-        cases = " ".join(f"i32 {i}, label %{x}" for i, x in enumerate(calls))
+        cases = " ".join(f"i32 {i}, label %{x}" for i, x in calls.items())
         arguments = f"{self.parameters}, ptr {_MEMORY}, i32 {_AT}"
         out += [
             "part.next:",
             f"  {_AT} = phi i32 {', '.join(numbers)}, [ %part.result, %part.done ]",
             f"  %part.number = lshr i32 {_AT}, {_PART}",
-            f"  switch i32 %part.number, label %{calls[0]} [ {cases} ]",
+            f"  switch i32 %part.number, label %part.none [ {cases} ]",
         ]
-        for i, label in enumerate(calls):
+        for i, label in calls.items():
             out += [
                 f"{label}:",
                 f"  %part.{i} = call {self.kind} @{self.name}.{i}({arguments})",
                 "  br label %part.done",
             ]
-        results = ", ".join(f"[ %part.{i}, %{x} ]" for i, x in enumerate(calls))
+        results = ", ".join(f"[ %part.{i}, %{x} ]" for i, x in calls.items())
         out += [
             "part.done:",
             f"  %part.result = phi i32 {results}",
             f"  %part.leaves = icmp ult i32 %part.result, {_RETURNED}",
             "  br i1 %part.leaves, label %part.next, label %part.end",
+            "part.none:",
+            "  unreachable",
             "part.end:",
             f"  %part.status = sub i32 %part.result, {_RETURNED}",
             "  ret i32 %part.status",
