@@ -76,12 +76,14 @@ def _again(counts: Counts, scale: float) -> float:
     step = -(-len(words) // SAMPLE)
     words = words[::step]
     kinds, epochs = words & np.uint64(255), words >> np.uint64(EPOCHS_AT)
+    several = np.bitwise_count(epochs) > 1  # only such lines can be read again
+    if not several.any():
+        return 0.0
     passing = _touched(kinds)
     all_epochs = [np.uint64(1 << k) for k in range(counts.epoch_count)]
     through = np.array([step * passing[epochs & k != 0].sum() for k in all_epochs], np.float64)
     before = np.concatenate([[0.0], np.cumsum(through)])
     middle = before[:-1] + through / 2
-    several = np.bitwise_count(epochs) > 1  # only such lines can be read again
     moved, epochs = _read(kinds[several]), epochs[several]
     latest = np.full(len(epochs), -1)
     total = 0.0

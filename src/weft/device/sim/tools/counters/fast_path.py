@@ -1,8 +1,9 @@
-"""The fast path of counting a load: its bytes are on one line of an allocation seen before.
+"""The fast path of counting an access: its bytes are on one line of an allocation seen before.
 
-It covers two cases: L1 holds the bytes, or L2 has seen them in this part of the launch. Then a few
-words change and no function is called. A call costs more than the counting, since the kernel's
-vectors must be saved around it. Everything else takes the slow path, the functions of `lines`.
+It covers stores, and loads of bytes that L1 holds or that L2 has seen in this part of the launch.
+Then a few words change and no function is called. A call costs more than the counting, since the
+kernel's vectors must be saved around it. Everything else takes the slow path, the functions of
+`lines`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weft.device.sim.tools.counters.layout import (
     Place,
     Row,
 )
-from weft.device.sim.tools.counters.lines import LOAD, Held, bump
+from weft.device.sim.tools.counters.lines import LOAD, STORE, Held, bump, note
 from weft.ir import Builder, Val
 
 LINE_BYTES = 1 << LINE
@@ -41,8 +42,8 @@ class FastPath:
 
     def count(self, way: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
         """Either all but `held(place in its line)` is done here, or nothing but `otherwise`."""
-        # Only loads look into L1, and a longer span is never on one line.
-        if way != LOAD or self.span > LINE_BYTES:
+        # A longer span is never on one line.
+        if way not in (LOAD, STORE) or self.span > LINE_BYTES:
             otherwise()
             return
         b = self.b
@@ -50,8 +51,16 @@ class FastPath:
         inside, line = place & (LINE_BYTES - 1), place >> LINE
         sectors = self._sectors(inside)
         yes, no = b.integer("i1", 1), b.integer("i1", 0)
+        # Stores do not look into L1.
+        table = (
+            b.at(self.worker, PerWorker.HELD) if way == LOAD else b.at(self.launch, Launch.LINES)
+        )
         if self.span > 1:
-            self._prefetch(place)
+            self._prefetch(place, table)
+
+        def stored() -> Val:
+            note(b, STORE, self.launch, self.worker, line, sectors)
+            return yes
 
         def in_one_line() -> Val:
             entry = Held(b, self.worker, line)
@@ -80,7 +89,8 @@ class FastPath:
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)
-        counted = b.either(simple, in_one_line, lambda: no, likely=True)
+        way_through = in_one_line if way == LOAD else stored
+        counted = b.either(simple, way_through, lambda: no, likely=True)
         b.either(counted, lambda: held(inside), otherwise)
 
     def whole_range(self, low: int, high: int) -> tuple[Val, Val, Val]:
@@ -107,13 +117,12 @@ class FastPath:
         held, lines, stamp = b.either(simple, looked_up, unknown, likely=True)
         return held, lines, stamp
 
-    def _prefetch(self, place: Val) -> None:
-        """What L1 has of the line that is next, if the access moves on as it did last time."""
+    def _prefetch(self, place: Val, table: Val) -> None:
+        """What is known of the line that is next, if the access moves on as it did last time."""
         b, last = self.b, self.b.at(self.row, Row.LAST)
         step = place - b.load("i64", 0, last)
         b.store(place, last)
-        held = b.load("ptr", 0, b.at(self.worker, PerWorker.HELD))
-        b.prefetch(b.at(held, ((place + step) >> LINE) << 3))
+        b.prefetch(b.at(b.load("ptr", 0, table), ((place + step) >> LINE) << 3))
 
     def _place(self) -> tuple[Val, Val]:
         """Whether the address is in the allocation that the row last saw, and its place if so."""

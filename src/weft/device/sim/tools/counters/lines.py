@@ -165,24 +165,23 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     """Sectors (four bits) of a line that go to L2; they are noted there."""
     if way == LOCAL:
         return b.integer("i32", 0)
-    note = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: _note(x, a, way))
+    noted = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: note(x, way, *a))
     if way != LOAD:
-        note(launch, worker, line, sectors)
+        noted(launch, worker, line, sectors)
         return sectors
     held = Held(b, worker, line)
     missing = sectors & ~held.sectors
     with b.when(missing.ne(0)):
         held.add(sectors)
-        note(launch, worker, line, missing)
+        noted(launch, worker, line, missing)
     return missing
 
 
-def _note(b: Builder, args: list[Val], way: str) -> None:
-    """(launch, worker, line, sectors): passes through L2; read from memory unless written before.
+def note(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> None:
+    """Sectors of a line pass through L2; they are read from memory unless written before.
 
     Other workers may change the word too; mostly its bits are set already.
     """
-    launch, worker, line, sectors = args
     place = b.at(b.load("ptr", 0, b.at(launch, Launch.LINES)), line << 3)
     word, bits = b.load("i64", 0, place), b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
     if way != STORE:

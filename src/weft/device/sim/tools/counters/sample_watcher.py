@@ -13,6 +13,7 @@ from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, Launch, Sample
 from weft.device.sim.tools.counters.rows import name_of
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
+from weft.ptx.cfg import Block
 
 _SPACES = (Space.GLOBAL, Space.GENERIC, Space.SHARED)
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -24,6 +25,8 @@ class SampleWatcher(CountWatcher):
     def __init__(self, e: Watched) -> None:
         super().__init__(e)
         self._sites: list[dict[str, Any]] = []
+        self._records: Val | None = None
+        """What is kept of the block of threads, 0 for most; loaded once in a basic block."""
 
     def notes(self) -> Mapping[str, Any]:
         return {**super().notes(), "sites": self._sites}
@@ -48,6 +51,11 @@ class SampleWatcher(CountWatcher):
             chosen = b.select(number.eq(wanted), records, chosen)
         b.store(chosen, b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), 8)
 
+    def block(self, block: Block) -> None:
+        b = self.e.b
+        self._records = b.load("i64", 0, b.load("ptr", 0, b.at(self.e.slot, Slot.OBSERVER)), 8)
+        super().block(block)
+
     def access(self, access: Access) -> None:
         if access.space in _SPACES and _has_lanes(access):
             self._sample(access)
@@ -71,8 +79,8 @@ class SampleWatcher(CountWatcher):
     @contextmanager
     def _sampled(self) -> Iterator[Val]:
         """Code for warps of a sampled block only; yields the block's samples."""
-        b = self.e.b
-        records = b.load("i64", 0, b.load("ptr", 0, b.at(self.e.slot, Slot.OBSERVER)), 8)
+        b, records = self.e.b, self._records
+        assert records is not None
         with b.when(records.ne(0), rare=True):
             yield b.val("ptr", 0, f"inttoptr {records.typed} to ptr")
 
