@@ -10,7 +10,7 @@ from weft.device import jit
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.compile import compile_draft
 from weft.ir.module import IrModule
-from weft.ir.outline import Outlined, Unsupported, outline
+from weft.ir.outline import Outlined, Unsupported, helpers, outline
 
 pytestmark = pytest.mark.sim
 
@@ -202,3 +202,26 @@ def test_kernels_share_code_with_those_of_other_processes(
         assert x.tolist() == [i * n + 2.0 for i in range(32)]
     # The first kernel makes helpers, and outlined instructions.
     assert len(made) <= 3 and sum(made[2:]) < sum(made[:2]) / 2
+
+
+def test_helpers_whose_callees_are_not_written_yet_wait() -> None:
+    """The IR of a kernel is given in two steps; a helper may be written in the first one alone."""
+    text = """
+define internal i32 @whole(i32 %a) #0 {
+entry:
+  ret i32 %a
+}
+define internal i32 @outer(i32 %a) #0 {
+entry:
+  %t = call i32 @inner(i32 %a)
+  ret i32 %t
+}
+define internal i32 @inner(i32 %a) #0 {
+entry:
+  %t = call i32 @later(i32 %a)
+  ret i32 %t
+}
+"""
+    shared = list(helpers(text + IrModule().text()).shared.values())
+    assert len(shared) == 1
+    assert "ret i32 %a" in shared[0]

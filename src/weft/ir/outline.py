@@ -15,7 +15,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from weft.ir.shared_functions import NAME, OWN, Parts, Shared, declaration, parts
+from weft.ir.shared_functions import (
+    NAME,
+    OWN,
+    Parts,
+    Shared,
+    declaration,
+    parts,
+    without_incomplete,
+)
 from weft.ir.slots import load, store, stored
 
 _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
@@ -63,8 +71,11 @@ def outline(text: str) -> Outlined:
 
 
 def helpers(text: str) -> Outlined:
-    """The functions of a module, complete or not, that kernels share; it has no kernel yet."""
-    module = parts(text)
+    """The functions that kernels share, of a module of which a part is written yet.
+
+    Those that call functions which are not yet written are left out.
+    """
+    module = without_incomplete(parts(text))
     return _outlined(module, _helpers(module), [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 OWN = ("run", "round", "start", "release", "stall", "warp")
 """Functions that each kernel has of its own; all others may be shared."""
@@ -45,6 +45,21 @@ def parts(text: str) -> Parts:
         else:
             module.footer.append(line)
     return module
+
+
+def without_incomplete(module: Parts) -> Parts:
+    """The module without functions that refer, directly or not, to what it does not have."""
+    functions = dict(module.functions)
+    others = module.constants.keys() | module.declarations.keys()
+    while True:
+        there = others | {f"@{name}" for name in functions}
+        incomplete = [
+            n for n, x in functions.items() if not there.issuperset(_REFERENCE.findall(x))
+        ]
+        if not incomplete:
+            return replace(module, functions=functions)
+        for name in incomplete:
+            del functions[name]
 
 
 def declaration(function: str) -> str:
