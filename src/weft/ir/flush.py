@@ -50,16 +50,16 @@ def flush_rounded(
         return from_bits(b, tiny.select(bits & _SIGN, bits), raw_nan=True)
 
     # 0 < |result| <= 2^-126 in some lane: one comparison of the least such number
-    least = _least(b, (raw_bits(b, result) << 1) - 2)
+    smallest = least(b, (raw_bits(b, result) << 1) - 2)
     return rarely(
         b,
-        least.ult(_LEAST << 1),
+        smallest.ult(_LEAST << 1),
         result,
         lambda: b.lanewise(f"ftz.{name}", [result, *args], "float", fix),
     )
 
 
-def _least(b: Builder, v: Val) -> Val:
+def least(b: Builder, v: Val) -> Val:
     """The smallest lane, unsigned."""
     if v.lanes == 0:
         return v

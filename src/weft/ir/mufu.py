@@ -22,7 +22,6 @@ from weft.ir.value import Operandish
 
 _TABLES = Path(__file__).with_name("mufu_tables.json")
 _STRIP = 16  # lanes at a time: with more, spills cost what constants save
-_SHORT = 8  # the same for the rows of ex2
 _SIGN, _MAGNITUDE, _EXPONENT = 0x80000000, 0x7FFFFFFF, 0x7F800000
 _INF, _NAN, _ONE, _LEAST = 0x7F800000, 0x7FFFFFFF, 0x3F800000, 0x00800000
 _INF64 = 0x7FF00000  # of the high word
@@ -239,54 +238,60 @@ def _lg2(b: Builder, x: Val) -> Val:
 
 
 def _ex2_fixed(b: Builder, x: Val) -> Val:
-    """x with 23 bits of fraction, rounded down."""
-    f = b.fabs(from_bits(b, x))
-    top = b.const("float", 128.0)
-    f = b.select(b.fcmp("olt", f, top), f, top) * b.const("float", 8388608.0)
-    fixed, sign = b.cast("fptosi", f, "i32"), x.ashr(31)
-    whole = (fixed & 0x7FFFFF).eq(0).zext("i32")
-    return (fixed ^ sign) - (sign & (0 - whole))  # one's complement unless x is an integer
+    """x with 23 bits of fraction, rounded toward zero, and one less below zero unless x is whole.
+
+    From ±128 on the exponent field of the result becomes infinite, or below that of a normal
+    number.
+    """
+    top, bottom = b.const("float", 128.0), b.const("float", -128.0)
+    f = from_bits(b, x)
+    f = b.select(b.fcmp("olt", f, top), f, top)
+    f = b.select(b.fcmp("ogt", f, bottom), f, bottom) * b.const("float", 8388608.0)
+    fixed = b.cast("fptosi", f, "i32")
+    return fixed + ((fixed & 0x7FFFFF).ne(0).sext("i32") & fixed.ashr(31))
 
 
 def _ex2_square(n: Val) -> Val:
     return _square((n >> 2).trunc("i16") & 0x7FFF)
 
 
-def _ex2_result(b: Builder, x: Val, n: Val, square: Val, row: Val) -> Val:
-    """From ±128 on the exponent field itself becomes infinite, or below that of a normal number."""
+def _ex2_result(b: Builder, n: Val, square: Val, row: Val) -> Val:
     r = (n & ~0x7FFFFF) + (126 << 23) + _ex2_sum(b, n, square, row)
-    r = r.sge(_LEAST).select(r, 0)
-    # NaN has all bits but the sign, which no result has.
-    number = b.fcmp("ord", from_bits(b, x), from_bits(b, x)).sext("i32")
-    return (r | ~number) & _NAN
+    return r.sge(_LEAST).select(r, 0)
 
 
-def _ex2(b: Builder, x: Val) -> Val:
-    """A row's place is stored and loaded again: faster than taking lanes out of a vector."""
+def _ex2_of_numbers(b: Builder, x: Val) -> Val:
+    """What a row is found by is stored and loaded again: faster than lanes out of a vector."""
     words = b.table("mufu.table.ex2", "i64", _ex2_words())
     if x.lanes == 0:
         n = _ex2_fixed(b, x)
         row = b.load("i64", 0, b.at(words, _ex2_place(n).zext("i64")), 8)
-        return _ex2_result(b, x, n, _ex2_square(n), row)
-    given, fixed, places, results = (b.array("i32", x.lanes) for _ in range(4))
-    squares = b.array("i16", x.lanes)
+        return _ex2_result(b, n, _ex2_square(n), row)
+    given, fixed, results = (b.array("i32", x.lanes) for _ in range(3))
     b.store(x, given, 64)
     strip = min(_STRIP, x.lanes)
     with b.loop(x.lanes // strip) as i:
         at = i.zext("i64") * (4 * strip)
-        n = _ex2_fixed(b, b.load("i32", strip, b.at(given, at), 32))
-        b.store(n, b.at(fixed, at), 32)
-        b.store(_ex2_place(n), b.at(places, at), 32)
-        b.store(_ex2_square(n), b.at(squares, at >> 1), 32)
-    with b.loop(x.lanes // _SHORT) as i:
-        at = i.zext("i64") * (4 * _SHORT)
-        part, n = (b.load("i32", _SHORT, b.at(p, at), 32) for p in (given, fixed))
-        square, first = b.load("i16", _SHORT, b.at(squares, at >> 1), 16), b.at(places, at)
-        row = _gather(
-            b, words, [b.load("i32", 0, b.at(first, 4 * lane), 4) for lane in range(_SHORT)]
-        )
-        b.store(_ex2_result(b, part, n, square, row), b.at(results, at), 32)
+        n, first = _ex2_fixed(b, b.load("i32", strip, b.at(given, at), 32)), b.at(fixed, at)
+        b.store(n, first, 32)
+        square = _ex2_square(n)
+        lanes = [b.load("i32", 0, b.at(first, 4 * lane), 4) for lane in range(strip)]
+        row = _gather(b, words, [_ex2_place(v) for v in lanes])
+        b.store(_ex2_result(b, n, square, row), b.at(results, at), 32)
     return b.load("i32", x.lanes, results, 64)
+
+
+def _ex2(b: Builder, x: Val) -> Val:
+    # A sum is a NaN where a term is one; where infinities meet, no lane is changed.
+    r, total = _ex2_of_numbers(b, x), from_bits(b, x)
+    while total.lanes > 4:
+        half = total.lanes // 2
+        total = b.shuffle(total, range(half)) + b.shuffle(total, range(half, 2 * half))
+
+    def fix() -> Val:
+        return b.fcmp("ord", from_bits(b, x), from_bits(b, x)).select(r, _NAN)
+
+    return rarely(b, b.any(b.is_nan(total)), r, fix)
 
 
 def _turn(b: Builder, x: Val) -> tuple[Val, Val]:

@@ -20,6 +20,7 @@ from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
 from weft.errors import PtxError
 from weft.ir import Builder, Val
+from weft.ir.flush import least
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Async, Completion, Step
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
@@ -88,8 +89,8 @@ class AsyncCopies:
             # Where no lane reads a byte, the source is not checked: at the edge of a matrix it may
             # be out of bounds.
             if wanted is not None:
-                whole = whole & e.bits_of(wanted.eq(size)).eq(-1)
-                nothing = e.bits_of(wanted.ne(0)).eq(0)
+                whole = whole & least(b, wanted).eq(size)
+                nothing = b.same(wanted, b.zero("i32", 32))
             together = lanes.eq(-1) & e.windows.inside(to, size)
             b.either(
                 together & (whole | nothing),

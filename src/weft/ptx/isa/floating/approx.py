@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.ir import Builder, Val
-from weft.ir.flush import rarely, raw_bits
+from weft.ir.flush import least, rarely, raw_bits
 from weft.ir.mufu import mufu
 from weft.ir.rounding import rounded
 from weft.ptx.isa.columns import Nan, Result, Unit, Work
@@ -17,6 +17,7 @@ from weft.ptx.isa.registry import instruction
 
 # The least denormal, 2^-149, becomes a normal number.
 _UP = 2.0**24
+_BITS_OF_64 = 0x42800000
 
 
 def _denormal(e: Builder, x: Val) -> Val:
@@ -63,7 +64,10 @@ def ex2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
         root = mufu(b, "ex2", x * b.const("float", 0.5))
         return b.select(low(b, x), root * root, r)
 
-    odd = e.any(low(e, a))
+    # The same by the distance from the middle, -190: exact near both ends, and large for a NaN. The
+    # least of many is found faster than whether one of many comparisons holds.
+    distance = raw_bits(e, e.fabs(a - e.const("float", -190.0)))
+    odd = least(e, distance).ult(_BITS_OF_64)
     return rarely(e, odd, r, lambda: e.lanewise("ex2.denormal", [a, r], "float", fix))
 
 
