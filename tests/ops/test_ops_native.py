@@ -130,13 +130,18 @@ def test_only_wanted_gradients_are_computed() -> None:
 
 
 # ---- autograd ----------------------------------------------------------------------------------
-def test_second_derivatives() -> None:
+@pytest.mark.parametrize(
+    ("ours", "by_torch"),
+    [(weft.ops.silu, functional.silu), (weft.ops.norm, torch.linalg.vector_norm)],
+    ids=["silu", "norm"],
+)
+def test_second_derivatives(ours: Any, by_torch: Any) -> None:
     x = leaf(2, 8)
     for _ in range(2):
-        (first,) = torch.autograd.grad(weft.ops.silu(x).sum(), x, create_graph=True)
-        (second,) = torch.autograd.grad(first.sum(), x)
-    (first,) = torch.autograd.grad(functional.silu(x).sum(), x, create_graph=True)
-    torch.testing.assert_close(second, torch.autograd.grad(first.sum(), x)[0])
+        (first,) = torch.autograd.grad(ours(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.pow(3).sum(), x)
+    (first,) = torch.autograd.grad(by_torch(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(second, torch.autograd.grad(first.pow(3).sum(), x)[0])
 
 
 def test_a_graph_is_used_twice_only_if_it_is_retained() -> None:

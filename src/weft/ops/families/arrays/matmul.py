@@ -10,6 +10,7 @@ import torch
 import weft.ops  # its ops are registered when they are asked for
 from weft.errors import ArgumentError
 from weft.ops.bind.autocast import LOWER
+from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
@@ -140,14 +141,11 @@ def _setup_addmm(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _derived(name: str, before: Any, grad: Any) -> Any:
     """The gradient of an activation's input, by torch's formulas."""
-    with torch.enable_grad():
-        x = before.detach().requires_grad_()
-        y = {
-            "": lambda v: v, "relu": torch.relu, "silu": torch.nn.functional.silu,
-            "gelu": torch.nn.functional.gelu,
-            "gelu_tanh": lambda v: torch.nn.functional.gelu(v, approximate="tanh"),
-        }[name](x)  # fmt: skip
-    return torch.autograd.grad(y, x, grad)[0]
+    function = {
+        "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
+        "gelu_tanh": lambda v: torch.nn.functional.gelu(v, approximate="tanh"),
+    }[name]  # fmt: skip
+    return derive(function, [before], [grad])[0]
 
 
 def _backward_addmm(ctx: Any, grad: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops import source
+from weft.ops.bind.derive import derive
 from weft.ops.function import Definition
 from weft.ops.reduction.candidates import candidates
 from weft.ops.reduction.row import NORMS, Row, reduced_dims, result_dtype, result_shape
@@ -86,14 +87,9 @@ def _backward(row: Row, ctx: Any, grad: Any) -> Any:
     (x,) = ctx.saved_tensors
     dim, keepdim, *extra = ctx.rest
     dims = reduced_dims(x.dim(), dim)
-    with torch.enable_grad():
-        again = x.detach().requires_grad_()
-        if row.name == "prod":
-            y = _product(again, dims, keepdim)
-        else:
-            y = row.torch(again, dims, keepdim, *extra)
-    (gradient,) = torch.autograd.grad(y, again, grad)
-    return (gradient, None, None, *(None for _ in extra))
+    function = _product if row.name == "prod" else row.torch
+    found = derive(lambda t: function(t, dims, keepdim, *extra), [x], [grad])
+    return (*found, None, None, *(None for _ in extra))
 
 
 def _product(x: Any, dims: Sequence[int], keepdim: bool) -> Any:

@@ -11,6 +11,7 @@ import torch
 import weft.ops
 from weft.errors import ArgumentError
 from weft.ops import source
+from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.scans import NARROW, ROWS, candidates, output
@@ -67,10 +68,7 @@ def _backward(ctx: Any, grad: Any) -> Any:
     if op == "sum":
         return (weft.ops.scan(grad, dim, op, exclusive, not reverse), *rest)
     (x,) = ctx.saved_tensors
-    with torch.enable_grad():
-        again = x.detach().requires_grad_()
-        y = reference(again, dim, op, exclusive, reverse)
-    return (*torch.autograd.grad(y, again, grad), *rest)
+    return (*derive(lambda t: reference(t, dim, op, exclusive, reverse), [x], [grad]), *rest)
 
 
 def _definition(name: str, schema: str, doc: str, arguments: Callable[..., Any]) -> Definition:

@@ -9,6 +9,7 @@ import torch
 
 from weft.kernels import cdiv
 from weft.ops import eager, library
+from weft.ops.bind.derive import derive
 from weft.ops.flash import backward, mask
 from weft.ops.flash.check import check, check_ragged
 from weft.ops.flash.forward import candidates
@@ -180,15 +181,14 @@ def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
 
 def _gradients_alone(ctx: Any, dout: Any) -> Any:
     wanted = ctx.needs_input_grad[:4]
-    with torch.enable_grad():
-        tensors = [
-            x.detach().requires_grad_() if wants else x
-            for x, wants in zip(ctx.saved_tensors, wanted, strict=True)
-        ]
-        out, _ = library.call(f"{ctx.name}_lse")(*tensors, *ctx.inputs)
-    made = iter(
-        torch.autograd.grad(out, [x for x, w in zip(tensors, wanted, strict=True) if w], dout)
-    )
+    saved = list(zip(ctx.saved_tensors, wanted, strict=True))
+
+    def function(*points: Any) -> Any:
+        rest = iter(points)
+        tensors = [next(rest) if w else x for x, w in saved]
+        return library.call(f"{ctx.name}_lse")(*tensors, *ctx.inputs)[0]
+
+    made = iter(derive(function, [x for x, w in saved if w], [dout]))
     return *(next(made) if w else None for w in wanted), *(None,) * len(ctx.inputs)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.families.networks.batch_norm import dtypes
 from weft.ops.function import Definition
@@ -75,13 +76,8 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, *grads: Any) -> Any:
     """Second derivatives, by torch: the first ones written out and differentiated."""
     dy, x, mean, var, weight = ctx.saved_tensors
-    with torch.enable_grad():
-        leaves = [t.detach().requires_grad_() for t in (dy, x, weight) if t is not None]
-        outputs = _written_out(ctx.options, mean, var, *leaves)
-        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and g.numel()]
-        found = torch.autograd.grad(
-            [o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True
-        )
+    inputs = [t for t in (dy, x, weight) if t is not None]
+    found = derive(functools.partial(_written_out, ctx.options, mean, var), inputs, grads)
     dweight = None if weight is None else found[2]
     return found[0], found[1], None, None, dweight, None, None, None
 

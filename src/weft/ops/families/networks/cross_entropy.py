@@ -13,6 +13,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import eager, library, source
+from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.function import Definition
@@ -304,14 +305,15 @@ def _second(ctx: Any, v: Any) -> Any:
     grad, x, target, weight = ctx.saved_tensors
     ignore_index, reduction, label_smoothing = ctx.options
     target = target if target.is_floating_point() else target.long()
-    with torch.enable_grad():
-        grad, x = grad.detach().requires_grad_(), x.detach().requires_grad_()
+
+    def first(grad: Any, x: Any) -> Any:
         loss = torch.nn.functional.cross_entropy(
             x, target, weight, ignore_index=ignore_index, reduction=reduction,
             label_smoothing=label_smoothing,
         )  # fmt: skip
-        (dx,) = torch.autograd.grad(loss, x, grad, create_graph=True)
-        return (*torch.autograd.grad(dx, (grad, x), v), None, None, None, None, None)
+        return torch.autograd.grad(loss, x, grad, create_graph=True)
+
+    return (*derive(first, [grad, x], [v]), None, None, None, None, None)
 
 
 def _fake(

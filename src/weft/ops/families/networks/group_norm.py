@@ -11,6 +11,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import library, source
+from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.families.networks.layer_norm_backward import gradients_of_rows
 from weft.ops.function import Definition
@@ -244,14 +245,9 @@ def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
 def _second(ctx: Any, *grads: Any) -> Any:
     """Second derivatives, by torch: the first ones written out and differentiated."""
     dy, x, weight, _, rstd = ctx.saved_tensors
-    with torch.enable_grad():
-        leaves = [t.detach().requires_grad_() for t in (dy, x, weight) if t is not None]
-        outputs = _written_out(ctx.groups, rstd, *leaves)
-        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None and g.numel()]
-        found = torch.autograd.grad(
-            [o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True
-        )
-    return (*found, *[None] * (3 - len(leaves)), None, None, None, None)
+    inputs = [t for t in (dy, x, weight) if t is not None]
+    found = derive(functools.partial(_written_out, ctx.groups, rstd), inputs, grads)
+    return (*found, *[None] * (3 - len(inputs)), None, None, None, None)
 
 
 def _written_out(groups: int, rstd: Any, dy: Any, x: Any, weight: Any = None) -> tuple[Any, ...]:

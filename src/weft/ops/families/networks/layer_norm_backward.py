@@ -10,6 +10,7 @@ import torch
 
 from weft.kernels import cdiv
 from weft.ops import source
+from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.normalisation.rows import BLOCK, Job, Way, job, parts_of
@@ -143,14 +144,9 @@ def _setup(centred: bool, ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(centred: bool, ctx: Any, *grads: Any) -> Any:
     """Second derivatives, by torch: the first ones written out and differentiated."""
     dy, x, weight, *_, rstd, dtotal = ctx.saved_tensors
-    with torch.enable_grad():
-        leaves = [t.detach().requires_grad_() for t in (dy, x, weight) if t is not None]
-        outputs = _written_out(centred, ctx, rstd, *leaves)
-        pairs = [(o, g) for o, g in zip(outputs, grads, strict=False) if g is not None]
-        found = torch.autograd.grad(
-            [o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True
-        )
-    missing = [None] * (3 - len(leaves) + 1 + centred)  # no weight; statistics follow from x
+    inputs = [t for t in (dy, x, weight) if t is not None]
+    found = derive(functools.partial(_written_out, centred, ctx, rstd), inputs, grads)
+    missing = [None] * (3 - len(inputs) + 1 + centred)  # no weight; statistics follow from x
     return (*found, *missing, None if dtotal is None else grads[0], None, None)
 
 

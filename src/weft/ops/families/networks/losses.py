@@ -10,6 +10,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops import library
+from weft.ops.bind.derive import derive
 from weft.ops.function import Definition
 from weft.ops.loss.classes import DTYPES, REDUCTIONS
 from weft.ops.loss.pairs import LOSSES, Loss, candidates, result
@@ -147,13 +148,12 @@ def _second(loss: Loss, ctx: Any, v: Any) -> Any:
     named["reduction"] = ctx.options[0]
     if loss.option:
         named[loss.option] = ctx.options[1]
-    with torch.enable_grad():
-        points = [tensor.detach().requires_grad_() for tensor in (grad, x, t)]
-        value = getattr(torch.nn.functional, loss.name)(points[1], points[2], **named)
-        of = points[2 if ctx.of_target else 1]
-        (first,) = torch.autograd.grad(value, of, points[0], create_graph=True)
-        found = torch.autograd.grad(first, points, v, allow_unused=True)
-    return (*found, *(None for _ in (*weights, *ctx.options, 0)))
+
+    def first(grad: Any, x: Any, t: Any) -> Any:
+        value = getattr(torch.nn.functional, loss.name)(x, t, **named)
+        return torch.autograd.grad(value, t if ctx.of_target else x, grad, create_graph=True)
+
+    return (*derive(first, [grad, x, t], [v]), *(None for _ in (*weights, *ctx.options, 0)))
 
 
 def _fake(loss: Loss, input: Any, target: Any, *rest: Any, **named: Any) -> Any:
