@@ -42,7 +42,8 @@ def memory(rounds: int) -> dict[str, Any]:
 
 def _probe(name: str, cache: str) -> dict[str, float]:
     environment = {**os.environ, "WEFT_CACHE_DIR": cache}
-    for setting in ("WEFT_THREADS", "WEFT_DRAFTS"):
+    # Users keep bytecode.
+    for setting in ("WEFT_THREADS", "WEFT_DRAFTS", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(setting, None)
     done = subprocess.run(
         [sys.executable, str(PROBE), name], env=environment, check=True, stdout=subprocess.PIPE

@@ -41,8 +41,10 @@ def _run(file: str, arguments: list[str]) -> int:
 
     Options come before the file. The words behind it are the program's.
     """
-    from weft import progress
-    from weft.frontends.files import runner
+    from weft import garbage, progress
+
+    with garbage.paused():
+        from weft.frontends.files import runner
 
     progress.enabled = True
     plain = warnings.showwarning

@@ -224,8 +224,9 @@ class Builder(Flow):
         if ret:  # conversions are overloaded on the result first
             suffix = f"{'v' + str(n) if n else ''}{_MANGLE[ret]}.{suffix}"
         fn = f"@llvm.{name}.{suffix}"
-        kinds = ", ".join(a.type for a in args) + (", i1" if extra else "")
-        self.module.declarations[fn] = f"declare {shape} {fn}({kinds})"
+        if fn not in self.module.declarations:
+            kinds = ", ".join(a.type for a in args) + (", i1" if extra else "")
+            self.module.declarations[fn] = f"declare {shape} {fn}({kinds})"
         operands = ", ".join(a.typed for a in args) + (f", i1 {extra}" if extra else "")
         v = self.val(out, n, f"call {shape} {fn}({operands})")
         v.raw_nan = name in _RAW

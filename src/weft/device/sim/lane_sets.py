@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 
@@ -43,9 +44,13 @@ def spread(base: Val, offsets: Sequence[int]) -> Val:
 
 def lane_table(b: Builder, ty: str, values: tuple[int, ...]) -> Val:
     """A constant per lane, in memory."""
-    # Equal tables have equal names, and so are in the code once.
-    name = "lanes_" + ty + "_" + hashlib.sha256(repr(values).encode()).hexdigest()[:12]
-    return b.table(name, ty, values)
+    return b.table(f"lanes_{ty}_{_digest(values)}", ty, values)
+
+
+@functools.lru_cache(1024)
+def _digest(values: tuple[int, ...]) -> str:
+    """Equal tables have equal names, and so are in the code once."""
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:12]
 
 
 def reduction(op: str, signed: bool) -> str:

@@ -9,6 +9,7 @@ them. Signals behave as in any C program.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -31,10 +32,14 @@ from weft.frontends.program.unit import SourceFiles, Unit
 from weft.source import toolkit
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
+_ALLOCATIONS = 50_000
+"""Objects between two runs of the garbage collector: nearly all are modules and compiled code, and
+stay. The process runs no Python code of the user."""
 
 
 def main(job: Job) -> None:
     """Loads the program, calls its main, and exits with its status."""
+    gc.set_threshold(_ALLOCATIONS)
     libc = ctypes.CDLL(None)
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGPIPE):

@@ -21,14 +21,14 @@ def find(program: Program) -> None:
             for r in program.defs(ins):
                 defs.setdefault(r, []).append(ins)
     raw = {r for r, k in kinds.items() if k in ("f32", "b32") and r in defs}
-    arithmetic = {r for r in raw if any(_nans(program, i) is Nan.RAW for i in defs[r])}
+    arithmetic = {r for r in raw if _some(program, defs[r], Nan.RAW)}
     # From all candidates down, so that registers that copy each other in a loop stay. Only where
     # one is copied can it matter which others stay.
     checked = raw
     while checked:
-        gone = {r for r in checked if not all(_raw_source(program, i, raw) for i in defs[r])}
+        gone = {r for r in checked if not _all_raw(program, defs[r], raw)}
         raw = raw - gone
-        copied = {r for r in raw if any(_nans(program, i) is Nan.COPIED for i in defs[r])}
+        copied = {r for r in raw if _some(program, defs[r], Nan.COPIED)}
         checked = copied if gone else set()
     moved = True
     while moved:  # a copy of an arithmetic result is one too; a register of constants is not
@@ -46,6 +46,21 @@ def _nans(program: Program, ins: Instruction) -> Nan:
     return program.decoded[ins.index].row.nans
 
 
+def _some(program: Program, code: list[Instruction], nans: Nan) -> bool:
+    """Does one of these have such results? (A loop: most registers are written once.)"""
+    for ins in code:  # noqa: SIM110
+        if program.decoded[ins.index].row.nans is nans:
+            return True
+    return False
+
+
+def _all_raw(program: Program, code: list[Instruction], raw: set[str]) -> bool:
+    for ins in code:  # noqa: SIM110
+        if not _raw_source(program, ins, raw):
+            return False
+    return True
+
+
 def _copied(program: Program, ins: Instruction) -> list[Operand]:
     """The sources whose bits a copying instruction hands on: those of its result's type."""
     dest, *sources = program.decoded[ins.index].row.operands
@@ -58,9 +73,10 @@ def _copied(program: Program, ins: Instruction) -> list[Operand]:
 
 def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
     """Does an instruction give its register nothing but results of f32 arithmetic?"""
-    if _nans(program, ins) is Nan.COPIED and not isinstance(ins.operands[0], Vec):
+    nans = _nans(program, ins)
+    if nans is Nan.COPIED and not isinstance(ins.operands[0], Vec):
         return all(_raw_operand(o, raw) for o in _copied(program, ins))
-    return _nans(program, ins) is Nan.RAW and ins.parts[-1] == "f32"
+    return nans is Nan.RAW and ins.parts[-1] == "f32"
 
 
 def _raw_operand(operand: Operand, raw: set[str]) -> bool:

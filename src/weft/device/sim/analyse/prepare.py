@@ -27,6 +27,7 @@ def prepare(module: Module, function: Function, shape: Dim3) -> Program:
         divergence.analyse(program, is_warp_sync)  # lanes must be able to wait there for each other
     program.hammocks = hammocks.find(program.graph, program.divergent)
     deferred_nan.find(program)
+    program.settled = True
     return program
 
 

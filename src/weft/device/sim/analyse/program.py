@@ -75,6 +75,9 @@ class Program:
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    settled: bool = False
+    """Are the forms final, as they are once the program is prepared?"""
+    _results: dict[int, Form | None] = field(default_factory=dict)
     _defs: dict[int, list[str]] = field(default_factory=dict)
     _uses: dict[int, list[str]] = field(default_factory=dict)
 
@@ -167,6 +170,13 @@ class Program:
     # ---- the form of a result ---------------------------------------------------------------
     def result(self, ins: Instruction) -> Form | None:
         """The form an instruction gives its destination; None while an operand is unknown."""
+        if not self.settled:
+            return self._result(ins)
+        if ins.index not in self._results:
+            self._results[ins.index] = self._result(ins)
+        return self._results[ins.index]
+
+    def _result(self, ins: Instruction) -> Form | None:
         d = self.decoded[ins.index]
         sources = [self.form_of(o) for o in ins.operands[1:]]
         if CARRY in self.uses(ins):

@@ -61,6 +61,7 @@ class Registers:
         self.resident_scalars: set[str] = set()
         self.crowded = False
         self._live_somewhere: set[str] = set()
+        self._storage = {CARRY: "i1"}
 
     def settle(self, header: int, points: list[int], waiting: set[str]) -> None:
         """Decides where registers live, once the frame's header is known.
@@ -105,11 +106,13 @@ class Registers:
 
     def storage(self, name: str) -> str:
         """The element type a register is kept in."""
-        if name == CARRY:
-            return "i1"
-        kind = _STORAGE[self.program.function.registers[name]]
-        # As a float: only floats are made canonical when their bits are read.
-        return "float" if kind == "i32" and name in self.program.raw_nan else kind
+        known = self._storage.get(name)
+        if known is None:
+            kind = _STORAGE[self.program.function.registers[name]]
+            # As a float: only floats are made canonical when their bits are read.
+            is_float = kind == "i32" and name in self.program.raw_nan
+            known = self._storage[name] = "float" if is_float else kind
+        return known
 
     def of(self, name: str) -> list[Part]:
         """The slots of a register: one, or (base, index) for the symbolic wide forms."""

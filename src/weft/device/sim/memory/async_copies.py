@@ -220,8 +220,11 @@ class AsyncCopies:
         fn(self._ring(), e.executing(), b.integer("i32", -1 if pending is None else pending))
 
 
+_COPY = Async(Step.ISSUE, Completion.GROUP)
+
+
 def _is_copy(ins: Instruction) -> bool:
-    return decode(ins).row.async_ == Async(Step.ISSUE, Completion.GROUP)
+    return decode(ins).row.async_ == _COPY
 
 
 def _field(b: Builder, p: Val, at: int) -> Val:

@@ -146,5 +146,6 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 def _is_bulk(ins: Instruction) -> bool:
     """Is it a copy of memory that an mbarrier or a bulk group completes?"""
     row = decode(ins).row
-    copies = any(x.does is Does.READ for x in row.effects)
-    return copies and row.completes_by in (Completion.MBARRIER, Completion.BULK_GROUP)
+    if row.completes_by not in (Completion.MBARRIER, Completion.BULK_GROUP):
+        return False
+    return any(x.does is Does.READ for x in row.effects)
