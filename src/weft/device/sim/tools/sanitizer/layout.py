@@ -70,9 +70,10 @@ class BlockState:
     """Per barrier: warps that have arrived, and at which instruction the first one did."""
     NEWEST_READ = 192
     """The newest record of a reader of shared memory."""
-    NEWEST, LOGGED, WRITTEN = 200, 208, 216
+    NEWEST, LOGGED, WRITTEN, FRESH, ANY_FRESH = 200, 208, 216, 224, 232
     """Of shared memory: the newest record of a write, entries in the log of reads, and where a bit
-    for every word says whether it is written (where `shared_reads` uses them)."""
+    for every word says whether it is written, and whether that is so since the last barrier of all
+    warps; not 0 if any is."""
     WARPS = 256
     WARP = 64
     SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART = 0, 8, 16, 24, 32, 40
@@ -109,9 +110,9 @@ class BlockState:
         self.writers = self.log + self.ENTRIES * self.ENTRY
 
     def size(self, shared_bytes: int) -> int:
-        """Behind the rest: two records, a byte and a bit for every four bytes of shared memory."""
+        """Behind the rest: two records, a byte and two bits for each word of shared memory."""
         words = shared_bytes // 4 + 1
-        return self.writers + 17 * words + words // 8 + 64
+        return self.writers + 17 * words + 2 * (words // 8) + 128
 
 
 class Apart:

@@ -26,7 +26,7 @@ from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, WorkerState
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, pattern_of
-from weft.device.sim.tools.sanitizer.shadow.records import Way, start_summary, words_written
+from weft.device.sim.tools.sanitizer.shadow.records import Way, words_written
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.isa import decode
@@ -260,10 +260,9 @@ class SharedReads:
         """Makes the records of all reads in the log, which is empty then."""
         b.emit(f"call void @sanitizer_apply({slot.typed})")
 
-    def started(self, b: Builder, slot: Val) -> None:
-        """A block starts: nothing is read or written. All code of the kernel has been made."""
+    def started(self, b: Builder) -> None:
+        """A block starts. All code of the kernel has been made."""
         if self.sequences:
-            start_summary(b, slot)
             # Only now: it names instructions, which have numbers in the order of the code.
             b.helper("sanitizer_apply", [_P], None, self._apply, attrs="#2")
 

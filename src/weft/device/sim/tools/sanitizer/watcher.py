@@ -30,7 +30,7 @@ from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
 from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pattern, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
-from weft.device.sim.tools.sanitizer.shadow.records import Way, start_block
+from weft.device.sim.tools.sanitizer.shadow.records import Way
 from weft.device.sim.tools.sanitizer.shared_reads import SharedReads
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
@@ -72,10 +72,11 @@ class Sanitizing(Watcher):
         """Are there copies to shared memory that are no accesses of a lane?"""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
-        plain = not (self.partly or self.unseen or e.copies.used or self.one_by_one)
-        sequences = shared_reads.plan(program, self.variables) if plain else []
-        self.fast = FastShadow(self.clocks, self.layout, self.partly, bool(sequences))
-        self.exact = ExactShadow(self.clocks, self.layout, self.partly, bool(sequences))
+        plain = not (self.partly or self.unseen or e.copies.used)
+        apart = self.one_by_one or not plain
+        sequences = [] if apart else shared_reads.plan(program, self.variables)
+        self.fast = FastShadow(self.clocks, self.layout, self.partly, plain)
+        self.exact = ExactShadow(self.clocks, self.layout, self.partly, plain)
         self.shared_reads = SharedReads(self, sequences)
         self.needs = RequiredBytes(program)
         self.local = Local(self)
@@ -226,18 +227,17 @@ class Sanitizing(Watcher):
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
-        if self.partly:
-            start_block(b, slot)
-        self.shared_reads.started(b, slot)
+        self.fast.started(b, slot)
+        self.shared_reads.started(b)
         self.copies.started(b, slot)
         self.undefined.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
         self.shared_reads.met(b, slot, number)
+        self.fast.released(b, slot, number)
         self.clocks.meet(b, slot, number)
-        worker = b.load(
-            "ptr", 0, b.at(b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), BlockState.WORKER)
-        )
+        p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+        worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
         put(b, word(b, worker, WorkerState.BARRIERS) + 1, worker, WorkerState.BARRIERS)
 
     def notes(self) -> Mapping[str, Any]:

@@ -22,9 +22,12 @@ from weft.device.sim.tools.sanitizer.shadow.records import (
     Planes,
     Shadow,
     Way,
+    Words,
     bytes_of,
     is_known,
     with_reader,
+    words_fresh,
+    words_written,
 )
 from weft.ir import Builder, Val
 
@@ -79,6 +82,13 @@ class Touched:
         bits = [r >= 0 for r in self.pattern[i : i + WIDE]]
         return None if all(bits) else self.x.lanes("i1", bits)
 
+    @property
+    def words(self) -> Words:
+        """The same as bits."""
+        if self.lanes is not None:
+            return self.lanes
+        return sum(1 << i for i, r in enumerate(self.pattern) if r >= 0)
+
 
 class FastShadow(Shadow):
     """The code for regular accesses of one kernel."""
@@ -122,15 +132,16 @@ class FastShadow(Shadow):
             _odd(x)
         if planes.filled is not None:
             self._row_filled(x, planes, writes, touched)
-        current = self.tag(x, p, warp, site, space)
-        self._row_records(x, p, warp, space, writes, touched, planes, current)
+        current, plain = self.tag(x, p, warp, site, space), x.integer("i1", 0)
+        if self.summed and space == "shared":
+            at = (first - word(x, slot, Slot.SHARED)) >> 2
+            plain = words_fresh(x, p, at, touched.words) ^ 1
+            if not writes:
+                plain = plain & words_written(x, p, at, touched.words)
+        self._row_records(x, p, warp, space, writes, touched, planes, current, plain)
         if writes:
             self.wrote(x, p, space, current | NEWEST)
-            if touched.lanes is None:
-                words = sum(1 << i for i, r in enumerate(pattern) if r >= 0)
-                self.mark_written(x, p, slot, space, first, words)
-            else:
-                self.mark_lanes(x, p, slot, first, touched.lanes)
+            self.mark_written(x, p, slot, space, first, touched.words)
         return x.integer("i1", 1)
 
     def _prefetch(
@@ -164,9 +175,12 @@ class FastShadow(Shadow):
 
     def _row_records(
         self, x: Builder, p: Val, warp: Val, space: str, writes: bool, touched: Touched,
-        planes: Planes, tag: Val,
+        planes: Planes, tag: Val, plain: Val,
     ) -> None:  # fmt: skip
-        """Records of a pattern are compared, also those between; only those touched change."""
+        """Records of a pattern are compared, also those between; only those touched change.
+
+        Where it is `plain`, all writes are known to be earlier, and what is read is written.
+        """
         if space == "global":
             tracked = x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").ne(0)
             with x.when(tracked ^ 1):
@@ -214,7 +228,7 @@ class FastShadow(Shadow):
                 return r.ne(0)
             return r.uge(limit) if writes else (r - start).uge(limit - start)
 
-        with x.when(any_of(planes.writers, unexpected)):
+        with x.when(plain ^ 1), x.when(any_of(planes.writers, unexpected)):
             odd = any_of(planes.writers, others)
             if space == "shared" and not writes:
                 odd = odd | any_of(planes.writers, lambda r, i: r.ult(start))

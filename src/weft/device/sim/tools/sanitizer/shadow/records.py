@@ -7,7 +7,7 @@ exact  everything else, lane by lane; also what the fast path leaves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.device.sim.layout import Slot
@@ -22,7 +22,7 @@ from weft.device.sim.tools.sanitizer.layout import (
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 
-_P, _I64 = ("ptr", 0), ("i64", 0)
+_P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,19 @@ class Shadow:
     partly: bool
     """Are parts of words written in shared memory?"""
     summed: bool = False
-    """Are the newest write and the written words of shared memory kept, for `shared_reads`?"""
+    """Are summaries of shared memory kept: its newest write, words that are written?"""
+
+    def started(self, b: Builder, slot: Val) -> None:
+        """A block starts: nothing of its shared memory is written."""
+        if self.partly:
+            _start_bytes(b, slot)
+        if self.summed:
+            _start_summaries(b, slot)
+
+    def released(self, b: Builder, slot: Val, number: Val) -> None:
+        """A barrier opens."""
+        if self.summed:
+            _end_interval(b, slot, number, self.clocks.warps)
 
     def planes(
         self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str,
@@ -160,21 +172,16 @@ class Shadow:
             put(x, newest, p, BlockState.NEWEST)
 
     def mark_written(
-        self, x: Builder, p: Val, slot: Val, space: str, address: Val, words: int
+        self, x: Builder, p: Val, slot: Val, space: str, address: Val, words: Words
     ) -> None:
-        """Notes that words are written: bits, from the word of an address on."""
+        """Notes that words are written, from the word of an address on."""
         if not self.summed or space != "shared":
             return
         first = (address - word(x, slot, Slot.SHARED)) >> 2
-        for at, shift, bits in _chunks(x, p, first, words):
-            x.store(x.load("i64", 0, at, 1) | (x.integer("i64", bits) << shift), at, 1)
-
-    def mark_lanes(self, x: Builder, p: Val, slot: Val, address: Val, lanes: Val) -> None:
-        """The same in shared memory where these lanes write a word each, from an address on."""
-        if self.summed:
-            first = (address - word(x, slot, Slot.SHARED)) >> 2
-            ((at, shift, _),) = _chunks(x, p, first, (1 << 32) - 1)
-            x.store(x.load("i64", 0, at, 1) | (lanes.zext("i64") << shift), at, 1)
+        put(x, x.integer("i64", 1), p, BlockState.ANY_FRESH)
+        for field in (BlockState.WRITTEN, BlockState.FRESH):
+            for at, bits in _places(x, p, field, first, words):
+                x.store(x.load("i64", 0, at, 1) | bits, at, 1)
 
 
 NEWEST = (1 << Record.CLOCK) - 1
@@ -207,30 +214,39 @@ def with_reader(r: Val, current: Val, earlier: Val, space: str) -> Val:
     return earlier.select(current, same.select(joined, r))
 
 
+Words = int | Val
+"""A bit for each of some words in a row; those of a `Val` are 32."""
 _CHUNK = 56
 """Bits that are in eight bytes, whichever bit of the first byte they start at."""
 
 
-def _chunks(x: Builder, p: Val, first: Val, words: int) -> Iterator[tuple[Val, Val, int]]:
-    """(eight bytes, their bit, bits) for the words from `first` on."""
-    start = x.at(x.load("ptr", 0, x.at(p, BlockState.WRITTEN)), first >> 3)
-    shift = first & 7
-    for i in range(0, words.bit_length(), _CHUNK):
-        bits = words >> i & ((1 << _CHUNK) - 1)
-        if bits:
-            yield x.at(start, i // 8), shift, bits
+def _places(x: Builder, p: Val, field: int, first: Val, words: Words) -> list[tuple[Val, Val]]:
+    """(eight bytes of a summary, bits there) for the words from `first` on."""
+    start, shift = x.at(x.load("ptr", 0, x.at(p, field)), first >> 3), first & 7
+    if isinstance(words, Val):
+        return [(start, words.zext("i64") << shift)]
+    parts = ((i, words >> i & ((1 << _CHUNK) - 1)) for i in range(0, words.bit_length(), _CHUNK))
+    return [(x.at(start, i // 8), x.integer("i64", bits) << shift) for i, bits in parts if bits]
 
 
-def words_written(x: Builder, p: Val, first: Val, words: int) -> Val:
-    """Are these words of shared memory written: bits, from the word `first` on?"""
+def words_written(x: Builder, p: Val, first: Val, words: Words) -> Val:
+    """Are all of these words of shared memory written, from the word `first` on?"""
     missing = x.integer("i64", 0)
-    for at, shift, bits in _chunks(x, p, first, words):
-        missing = missing | (~(x.load("i64", 0, at, 1) >> shift) & bits)
+    for at, bits in _places(x, p, BlockState.WRITTEN, first, words):
+        missing = missing | (~x.load("i64", 0, at, 1) & bits)
     return missing.eq(0)
 
 
-def start_block(b: Builder, slot: Val) -> None:
-    """A block starts: nothing of its shared memory is written."""
+def words_fresh(x: Builder, p: Val, first: Val, words: Words) -> Val:
+    """Is any of these words written since the last barrier of all warps?"""
+    fresh = x.integer("i64", 0)
+    for at, bits in _places(x, p, BlockState.FRESH, first, words):
+        fresh = fresh | (x.load("i64", 0, at, 1) & bits)
+    return fresh.ne(0)
+
+
+def _start_bytes(b: Builder, slot: Val) -> None:
+    """No byte of shared memory is written."""
 
     def body(x: Builder, args: list[Val]) -> None:
         p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
@@ -243,21 +259,44 @@ def start_block(b: Builder, slot: Val) -> None:
     b.helper("sanitizer_nothing_written", [_P], None, body)(slot)
 
 
-def start_summary(b: Builder, slot: Val) -> None:
-    """The same for what `shared_reads` uses."""
+def _start_summaries(b: Builder, slot: Val) -> None:
+    """No word of shared memory is written, and the log of reads is empty."""
 
     def body(x: Builder, args: list[Val]) -> None:
         p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
-        for field in (BlockState.NEWEST, BlockState.LOGGED):
+        for field in (BlockState.NEWEST, BlockState.LOGGED, BlockState.ANY_FRESH):
             put(x, x.integer("i64", 0), p, field)
-        words = word(x, args[0], Slot.SHARED_BYTES) >> 2
         filled = word(x, p, BlockState.FILLED)
-        put(x, (filled + words + 15) & ~7, p, BlockState.WRITTEN)
+        written = (filled + (word(x, args[0], Slot.SHARED_BYTES) >> 2) + 15) & ~7
+        count = _summary_words(x, args[0])
+        put(x, written, p, BlockState.WRITTEN)
+        put(x, written + (count.zext("i64") << 3), p, BlockState.FRESH)
         first = x.load("ptr", 0, x.at(p, BlockState.WRITTEN))
-        with x.loop(((words >> 6) + 1).trunc("i32")) as i:
+        with x.loop(count << 1) as i:
             put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
 
-    b.helper("sanitizer_nothing_read", [_P], None, body)(slot)
+    b.helper("sanitizer_summaries", [_P], None, body)(slot)
+
+
+def _summary_words(x: Builder, slot: Val) -> Val:
+    """Of 64 bits; one more, since eight bytes from any byte on are read at a time."""
+    return (word(x, slot, Slot.SHARED_BYTES) >> 8).trunc("i32") + 2
+
+
+def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
+    """Where all warps have arrived at a barrier, all that is written is ordered before them."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        slot, number = args
+        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        arrived = x.load("i32", 0, x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED))
+        with x.when(arrived.eq((1 << warps) - 1) & word(x, p, BlockState.ANY_FRESH).ne(0)):
+            put(x, x.integer("i64", 0), p, BlockState.ANY_FRESH)
+            first = x.load("ptr", 0, x.at(p, BlockState.FRESH))
+            with x.loop(_summary_words(x, slot)) as i:
+                put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
+
+    b.helper("sanitizer_interval", [_P, _I32], None, body)(slot, number)
 
 
 def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
