@@ -24,6 +24,7 @@ def rows(every: list[Case]) -> list[object]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::weft.CompileWarning")  # of a variable that one of the two uses
 @pytest.mark.parametrize(("case", "bug"), rows(CASES))
 def test_bug_is_found_and_its_twin_is_clean(case: Case, bug: bool, tmp_path: Path) -> None:
     if case.language in ("Triton", "Numba"):
