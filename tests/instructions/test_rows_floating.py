@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import random
 import re
 import struct
 from fractions import Fraction
@@ -12,8 +13,6 @@ from math import isqrt
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from folders import TESTS
 from lanewise import build, check
@@ -145,57 +144,61 @@ def exact(op: str, args: list[int], kind: str, mode: str, ftz: bool) -> int:
     return to_bits(total, kind, mode, ftz, zero)
 
 
-@st.composite
-def finite(draw: st.DrawFn, kind: str) -> int:
+def finite(rng: random.Random, kind: str) -> int:
     """Bits of a finite number, often next to where a format's rules change."""
     e_bits, m_bits = FORMATS[kind]
-    last = (1 << e_bits) - 2
-    near = st.sampled_from([0, 1, 2, 24, last // 2, last // 2 + 1, last - 1, last])
-    e = draw(near | st.integers(0, last))
-    ones = (1 << m_bits) - 1
-    m = draw(st.sampled_from([0, 1, 2, ones // 2 + 1, ones - 1, ones]) | st.integers(0, ones))
-    return draw(st.integers(0, 1)) << (e_bits + m_bits) | e << m_bits | m
+    last, ones = (1 << e_bits) - 2, (1 << m_bits) - 1
+    near = rng.choice([0, 1, 2, 24, last // 2, last // 2 + 1, last - 1, last])
+    e = rng.choice([near, rng.randint(0, last)])
+    round_ = rng.choice([0, 1, 2, ones // 2 + 1, ones - 1, ones])
+    m = rng.choice([round_, rng.randint(0, ones)])
+    return rng.getrandbits(1) << (e_bits + m_bits) | e << m_bits | m
 
 
-@st.composite
-def near_least(draw: st.DrawFn) -> tuple[int, int]:
+def near_least(rng: random.Random) -> tuple[int, int]:
     """Two f32 whose product is within a few steps of 2^-126."""
-    a = draw(st.integers(0x20000000, 0x3F800000))
+    a = rng.randint(0x20000000, 0x3F800000)
     (fa,) = struct.unpack("<f", struct.pack("<I", a))
     (b,) = struct.unpack("<I", struct.pack("<f", 2.0**-126 / fa))
-    return a, max(0, b + draw(st.integers(-3, 3))) | draw(st.sampled_from([0, 0x80000000]))
+    return a, max(0, b + rng.randint(-3, 3)) | rng.choice([0, 0x80000000])
 
 
-MODES = st.sampled_from(["rn", "rz", "rm", "rp"])
-LANES = st.sampled_from([32, 0])
+MODES = ("rn", "rz", "rm", "rp")
 ARITY = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "sqrt": 1}
+EACH = 64
+"""Calls of an opcode, as scalars and in warps."""
+
+
+def operands(rng: random.Random, op: str, kind: str) -> list[int]:
+    args = [finite(rng, kind) for _ in range(ARITY[op])]
+    positive = (1 << (31 if kind == "f32" else 63)) - 1
+    if op == "sqrt":
+        args[0] &= positive
+    if op == "div":
+        args[1] = max(args[1] & positive, 1 << FORMATS[kind][1])  # not zero, nor flushed to it
+    return args
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("op", ARITY)
-@settings(max_examples=120, deadline=None)
-@given(data=st.data())
-def test_rounds_exactly(op: str, kind: str, data: st.DataObject) -> None:
-    args = [data.draw(finite(kind)) for _ in range(ARITY[op])]
-    width = 32 if kind == "f32" else 64
-    if op == "sqrt":
-        args[0] &= (1 << (width - 1)) - 1
-    if op == "div":
-        least = 1 << FORMATS[kind][1]
-        args[1] = max(args[1] & ((1 << (width - 1)) - 1), least)  # not zero, nor flushed to it
-    mode = data.draw(MODES)
-    ftz = kind == "f32" and data.draw(st.booleans())
-    opcode = f"{op}.{mode}{'.ftz' if ftz else ''}.{kind}"
-    want = np.array([exact(op, args, kind, mode, ftz)], np.uint64)
-    inputs = [np.array([a], np.uint64) for a in args]
-    check(opcode, inputs, want, data.draw(LANES))
+def test_rounds_exactly(op: str, kind: str, seed: str) -> None:
+    rng = random.Random(f"{seed} {op} {kind}")
+    for mode in MODES:
+        for ftz in (False, True) if kind == "f32" else (False,):
+            rows = [operands(rng, op, kind) for _ in range(EACH)]
+            want = np.array([exact(op, row, kind, mode, ftz) for row in rows], np.uint64)
+            inputs = [np.array(column, np.uint64) for column in zip(*rows, strict=True)]
+            for lanes in (32, 0):
+                check(f"{op}.{mode}{'.ftz' if ftz else ''}.{kind}", inputs, want, lanes)
 
 
-@settings(max_examples=200, deadline=None)
-@given(pair=near_least(), mode=MODES, lanes=LANES)
-def test_flushes_after_rounding(pair: tuple[int, int], mode: str, lanes: int) -> None:
-    inputs = [np.array([a], np.uint32) for a in pair]
-    want = np.array([exact("mul", list(pair), "f32", mode, True)], np.uint32)
-    check(f"mul.{mode}.ftz.f32", inputs, want, lanes)
-    addend = np.array([pair[1] & 0x80000000], np.uint32)
-    check(f"fma.{mode}.ftz.f32", [*inputs, addend], want, lanes)
+@pytest.mark.parametrize("mode", MODES)
+def test_flushes_after_rounding(mode: str, seed: str) -> None:
+    rng = random.Random(f"{seed} {mode}")
+    pairs = [near_least(rng) for _ in range(EACH)]
+    inputs = [np.array(column, np.uint32) for column in zip(*pairs, strict=True)]
+    want = np.array([exact("mul", list(p), "f32", mode, True) for p in pairs], np.uint32)
+    addend = inputs[1] & np.uint32(0x80000000)
+    for lanes in (32, 0):
+        check(f"mul.{mode}.ftz.f32", inputs, want, lanes)
+        check(f"fma.{mode}.ftz.f32", [*inputs, addend], want, lanes)

@@ -5,16 +5,20 @@ A finite number is (sign, mantissa, exponent) with the value (-1)^sign * mantiss
 
 from __future__ import annotations
 
+import functools
+
 WIDTHS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 MODES = ("rn", "rz", "rm", "rp")
 Number = tuple[int, int, int]
 
 
+@functools.cache
 def infinity(kind: str) -> int:
     exponent, mantissa = WIDTHS[kind]
     return ((1 << exponent) - 1) << mantissa
 
 
+@functools.cache
 def canonical(kind: str) -> int:
     return (1 << sum(WIDTHS[kind])) - 1
 
@@ -50,13 +54,9 @@ def shift_right(m: int, n: int, sign: int, mode: str) -> int:
     if n <= 0:
         return m << -n
     q, rest, half = m >> n, m & ((1 << n) - 1), 1 << (n - 1)
-    up = {
-        "rn": rest > half or (rest == half and q & 1),
-        "rz": False,
-        "rm": rest and sign,
-        "rp": rest and not sign,
-    }[mode]
-    return q + bool(up)
+    if mode == "rn":
+        return q + (rest > half or (rest == half and q & 1 == 1))
+    return q + (rest > 0 and mode == ("rm" if sign else "rp"))
 
 
 def pack(number: Number, kind: str, mode: str = "rn") -> int:
@@ -104,10 +104,14 @@ def convert(bits: int, source: str, dest: str, mode: str = "rn") -> int:
     return pack(unpack(bits, source), dest, mode)
 
 
+def limits(width: int, signed: bool) -> tuple[int, int]:
+    """The least and the largest integer."""
+    return -(1 << (width - 1)) if signed else 0, (1 << (width - signed)) - 1
+
+
 def to_int(bits: int, source: str, mode: str, width: int, signed: bool) -> int:
     """Float to integer with saturation, for numbers and infinities."""
-    least = -(1 << (width - 1)) if signed else 0
-    most = (1 << (width - signed)) - 1
+    least, most = limits(width, signed)
     sign = sign_of(bits, source)
     if is_inf(bits, source):
         return (least if sign else most) & ((1 << width) - 1)

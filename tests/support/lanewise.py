@@ -88,8 +88,9 @@ def run(opcode: str, inputs: Sequence[np.ndarray], lanes: int = 32) -> list[np.n
         a[:n] = np.asarray(x).astype(np.uint64).astype(dt)
         bufs.append(a)
     res = [np.zeros(total, UINT[max(8, BITS[ty])]) for ty in outs]
+    addresses = [(a.ctypes.data, a.itemsize) for a in (*bufs, *res)]
     for i in range(0, total, step):
-        fn(*[a.ctypes.data + i * a.itemsize for a in (*bufs, *res)])
+        fn(*[start + i * size for start, size in addresses])
     return [r[:n] for r in res]
 
 
