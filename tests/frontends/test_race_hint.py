@@ -81,3 +81,27 @@ def test_scripts_have_the_line_too(tmp_path: Path) -> None:
         "weft: rotate has a data race (races.py:12 and races.py:11): weft run --sanitize races.py",
         "weft: halve has a data race (races.py:17): weft run --sanitize races.py",
     ]
+
+
+INTERRUPTED = """\
+import os, signal, numpy, weft
+os.register_at_fork(before=lambda: signal.raise_signal(signal.SIGINT))
+k = weft.cuda("__global__ void k(int* x) { x[0] += 1; }").k
+x = numpy.zeros(1, numpy.int32)
+try:
+    k[1, 1](x)
+except KeyboardInterrupt:
+    print("interrupted")
+k[1, 1](x)
+print(x)
+"""
+
+
+def test_a_signal_during_the_fork_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "run", "script.py"], capture_output=True, text=True,
+        env={**os.environ, race_hint.VARIABLE: "60", "WEFT_CACHE_DIR": str(tmp_path)},
+        cwd=tmp_path, timeout=PROCESS_SECONDS,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n[1]\n", "")

@@ -235,18 +235,10 @@ def _check_object(data: bytes) -> None:
         raise BadObject("an object file that was cut off", got=f"{len(data)} bytes")
 
 
-def _before_fork() -> None:
-    """A child has no threads of its parent: a lock that one of them holds would never be free."""
-    _linking.acquire()
-    ffi.lib._lock.__enter__()
-
-
-def _after_fork() -> None:
-    ffi.lib._lock.__exit__()
-    _linking.release()
-
-
+# A child has no threads of its parent: a lock that one of them holds would never be free. Ctrl-C
+# comes between instructions of Python code: a Python function here might end before a release.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+    for _held in (ffi.lib._lock._lock, _linking):  # acquired in the opposite order
+        os.register_at_fork(
+            before=_held.acquire, after_in_parent=_held.release, after_in_child=_held.release
+        )

@@ -15,9 +15,11 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -110,16 +112,33 @@ class RaceHint:
 def _started(key: str, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> _Search:
     reads, writes = os.pipe()
     # The child has a copy of each lock. One that another thread holds is never released there.
-    with plan.sim.exclusive, warnings.catch_warnings():
+    with _uninterrupted(), plan.sim.exclusive, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
-    if process == 0:
-        try:
-            _search(writes, plan, params, memory)
-        finally:
-            os._exit(0)  # neither buffers nor exit handlers of the program are the child's
+        if process == 0:
+            try:
+                _search(writes, plan, params, memory)
+            finally:
+                os._exit(0)  # neither buffers nor exit handlers of the program are the child's
     os.close(writes)
     return _Search(process, reads, key)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C inside comes after it. Python drops what functions raise that it calls for a fork."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _ended(search: _Search, ready: bool) -> list[str]:
@@ -138,7 +157,8 @@ def _search(pipe: int, plan: Plan, params: bytes, memory: Sequence[Allocation]) 
     from weft.device.sim.tools.sanitizer.session import Report  # plain runs do without its code
 
     ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGKILL)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for number in (signal.SIGALRM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
     signal.alarm(_LIFETIME)
     os.nice(19)
     silence = os.open(os.devnull, os.O_WRONLY)
