@@ -1,6 +1,5 @@
 """The fast path of counting an access: its bytes are on one line of an allocation seen before.
 
-It covers stores, and loads of bytes that L1 holds or that L2 has seen in this part of the launch.
 Then a few words change and no function is called. A call costs more than the counting, since the
 kernel's vectors must be saved around it. Everything else takes the slow path, the functions of
 `lines`.
@@ -15,7 +14,6 @@ from functools import partial
 from weft.device.sim.tools.counters.layout import (
     LINE,
     SECTOR,
-    WRITTEN_AT,
     HeldBits,
     Launch,
     PerWorker,
@@ -68,24 +66,21 @@ class FastPath:
 
         def missed(entry: Held) -> Val:
             gone = entry.is_noted(sectors) & (entry.stays ^ 1)
-            return b.either(gone, partial(returned, entry), partial(maybe_known, entry))
+            return b.either(gone, partial(returned, entry), partial(brought_in, entry))
 
         def returned(entry: Held) -> Val:
             entry.bring_back(sectors)
             bump(b, self.row, Row.MISSES, self._count(inside))
             return yes
 
-        def maybe_known(entry: Held) -> Val:
-            known = self._is_known(line, sectors)
-            return b.either(known, partial(brought_in, entry), lambda: no, likely=True)
-
         def brought_in(entry: Held) -> Val:
-            entry.add(sectors)
             missing = sectors & ~entry.sectors
+            entry.add(sectors)
             one = b.integer("i64", 1)
             bump(
                 b, self.row, Row.MISSES, one if self.span == 1 else b.intrinsic("ctpop", [missing])
             )
+            note(b, LOAD, self.launch, self.worker, line, missing)
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)
@@ -148,11 +143,3 @@ class FastPath:
             return b.integer("i32", 1) << first
         last = ((inside + (self.span - 1)) >> SECTOR).trunc("i32")
         return (b.integer("i32", 2) << last) - (b.integer("i32", 1) << first)
-
-    def _is_known(self, line: Val, sectors: Val) -> Val:
-        """Would L2's word of the line stay as it is?"""
-        b = self.b
-        word = b.load("i64", 0, b.at(b.load("ptr", 0, b.at(self.launch, Launch.LINES)), line << 3))
-        epoch = b.load("i64", 0, b.at(self.worker, PerWorker.EPOCH))
-        read = sectors.zext("i64") & ~(word >> WRITTEN_AT)
-        return ((epoch | read) & ~word).eq(0)
