@@ -10,7 +10,6 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from typer.testing import CliRunner, Result
 import pool_tasks
 import weft
 from folders import ROOT
+from pool_tasks import clock
 from weft import progress
 from weft.cli import app, bench_ops
 from weft.ops.sweep import compiled, gpu, host, pool, run, whole, worker
@@ -47,13 +47,6 @@ def invoke(*arguments: str) -> Result:
 def case(op: str) -> Any:
     (found,) = run.cases([op])
     return found
-
-
-def clock(contenders: Sequence[Any]) -> list[float]:
-    """Calls each once; weft takes 2 µs, the others 3 and 1."""
-    for contender in contenders:
-        contender()
-    return [2e-6, 3e-6, 1e-6][: len(contenders)]
 
 
 @pytest.fixture

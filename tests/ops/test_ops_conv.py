@@ -143,9 +143,16 @@ KINDS = {
     ),
     "taps, tf32": Kind(taps, "taps", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
     "one tap": Kind(
-        pointwise, "one tap", ONE._replace(dtype=torch.bfloat16), limit=4e-3, ordered=False
+        pointwise,
+        "one tap",
+        ONE._replace(dtype=torch.bfloat16),
+        gradients="WEIGHT_TILES",
+        limit=4e-3,
+        ordered=False,
     ),
-    "one tap, tf32": Kind(pointwise, "one tap", ONE, limit=1e-3, ordered=False),
+    "one tap, tf32": Kind(
+        pointwise, "one tap", ONE, gradients="WEIGHT_TILES", limit=1e-3, ordered=False
+    ),
     "winograd": Kind(tiled, "winograd", NINE),
     "direct": Kind(direct, "direct", GROUPS._replace(dtype=torch.float16), "", "", 1e-3),
     "few channels": Kind(few, "few", FEW, "", ""),

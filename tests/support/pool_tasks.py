@@ -1,12 +1,20 @@
-"""Tasks for the processes of the sweep, each of which ends in its own way."""
+"""For the processes of the sweep: a clock, and tasks that each end in their own way."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from weft.ops.sweep.pool import Answer
+
+
+def clock(contenders: Sequence[Any]) -> list[float]:
+    """Calls each once; weft takes 2 µs, the others 3 and 1."""
+    for contender in contenders:
+        contender()
+    return [2e-6, 3e-6, 1e-6][: len(contenders)]
 
 
 def start() -> Callable[[str], Answer]:
