@@ -5,7 +5,7 @@ function. A kernel of 10,000 instructions in one function takes them three times
 instruction as one of 1,000. `cut` makes several functions of the function `warp`:
 
     read.py    blocks, branches and variables of the function
-    places.py  where to cut: in few loops, where few variables are live
+    places.py  where to cut: in few loops, at few branches, where few variables are live
     write.py   the functions, and the one that calls them in turn
 
 The registers of a kernel are variables (`alloca`) in the code that weft makes. A function loads the

@@ -1,7 +1,8 @@
-"""Where a function is cut: in few loops, where few variables are live."""
+"""Where a function is cut: in few loops, at few branches, where few variables are live."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
 from weft.ir.cut.read import Block, Code
@@ -9,10 +10,7 @@ from weft.ir.cut.read import Block, Code
 
 def place_cuts(code: Code, part: int) -> list[list[Block]]:
     """The blocks of each part; a part has about `part` lines."""
-    depths = _loops(code)
-    costs = [
-        (depth, block.live.bit_count()) for depth, block in zip(depths, code.blocks, strict=True)
-    ]
+    costs = _costs(code)
     starts = [0]
     best, size = 0, 0
     for i, block in enumerate(code.blocks):
@@ -26,18 +24,31 @@ def place_cuts(code: Code, part: int) -> list[list[Block]]:
     return _with_ways(code, starts)
 
 
-def _loops(code: Code) -> list[int]:
-    """For each block, how many loops a cut before it would be in."""
+def _costs(code: Code) -> list[tuple[int, int, int]]:
+    """Of a cut before each block: loops that it is in, branches across it, variables to copy."""
     place = {block.label: i for i, block in enumerate(code.blocks)}
-    ends: dict[int, int] = {}
+    back: dict[int, int] = {}
+    """The last branch back to a block."""
+    forward: dict[int, int] = {}
+    """The first branch forward to a block."""
     for i, block in enumerate(code.blocks):
-        for target in block.targets:
-            if place[target] <= i:
-                ends[place[target]] = i
-    steps = [0] * (len(code.blocks) + 1)
-    for start, end in ends.items():
-        steps[start + 1] += 1
-        steps[end + 1] -= 1
+        for target in map(place.__getitem__, block.targets):
+            if target <= i:
+                back[target] = i
+            else:
+                forward.setdefault(target, i)
+    loops = _counts(len(code.blocks), back.items())
+    branches = _counts(len(code.blocks), ((start, end) for end, start in forward.items()))
+    live = [block.live.bit_count() for block in code.blocks]
+    return list(zip(loops, branches, live, strict=True))
+
+
+def _counts(blocks: int, ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """For each block, how many ranges (first block, last block) a cut before it is inside of."""
+    steps = [0] * (blocks + 1)
+    for first, last in ranges:
+        steps[first + 1] += 1
+        steps[last + 1] -= 1
     return list(accumulate(steps[:-1]))
 
 
