@@ -2,13 +2,14 @@
 
     python benchmarks/profile_cost.py [--only NAME] [--json] [--record]
 
-Both take turns on one core; a ratio is the median over rounds of processor times taken side by
-side. Code is compiled beforehand. A profile is counted up to its totals, which most uses read; its
-lines, samples and views are computed when they are read.
+All take turns on one core; a ratio is the median over rounds of processor times taken side by
+side. Code is compiled beforehand. A profile computes its parts when they are read: once its totals
+are read (`times`), which most uses need, and once all parts are (`whole_times`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -47,12 +48,16 @@ def main(
 ) -> None:
     """Times each case with and without a profile."""
     rows = [compare(case) for case in [*CASES, NARROW] if only in case.name and not case.slow]
-    mean = math.exp(statistics.fmean(math.log(r["times"]) for r in rows))
+    mean, whole = (
+        math.exp(statistics.fmean(math.log(r[name]) for r in rows))
+        for name in ("times", "whole_times")
+    )
     done = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe(),
         "cases": rows,
         "mean": mean,
+        "whole_mean": whole,
     }
     if record:
         with RECORDS.open("a") as file:
@@ -60,12 +65,12 @@ def main(
     if as_json:
         print(json.dumps(done, indent=1))
         return
-    table = Table("case", "plain", "profiled", "times")
+    table = Table("case", "plain", "totals", "times", "all parts", "times")
     for r in rows:
-        table.add_row(
-            r["name"], f"{r['plain']:.3f} s", f"{r['profiled']:.3f} s", f"{r['times']:.2f}"
-        )
-    table.add_row("geometric mean", "", "", f"{mean:.2f}")
+        times = (f"{r[name]:.2f}" for name in ("times", "whole_times"))
+        plain, totals, parts = (f"{r[name]:.3f} s" for name in ("plain", "profiled", "whole"))
+        table.add_row(r["name"], plain, totals, next(times), parts, next(times))
+    table.add_row("geometric mean", "", "", f"{mean:.2f}", "", f"{whole:.2f}")
     Console(width=None if sys.stdout.isatty() else 90).print(table)
 
 
@@ -80,19 +85,24 @@ def compare(case: Case) -> dict[str, Any]:
     def profiled(grid: Any, block: Any, *args: Any) -> None:
         weft.profile(kernel[grid, block], *args).totals  # noqa: B018
 
-    calls = (plain, profiled)
+    def whole(grid: Any, block: Any, *args: Any) -> None:
+        p = weft.profile(kernel[grid, block], *args)
+        for part in dataclasses.fields(p):
+            getattr(p, part.name)
+
+    calls = (plain, profiled, whole)
     for call in calls:
         problem.run(call)
-    times: list[tuple[float, float]] = []
+    times: list[tuple[float, ...]] = []
     begun = time.perf_counter()
     while len(times) < LEAST_ROUNDS or time.perf_counter() - begun < SECONDS:
-        a, b = (_timed(lambda call=call: problem.run(call)) for call in calls)
-        times.append((a, b))
+        times.append(tuple(_timed(lambda call=call: problem.run(call)) for call in calls))
+    medians = (statistics.median(column) for column in zip(*times, strict=True))
     return {
         "name": case.name,
-        "plain": statistics.median(a for a, _ in times),
-        "profiled": statistics.median(b for _, b in times),
-        "times": statistics.median(b / a for a, b in times),
+        **dict(zip(("plain", "profiled", "whole"), medians, strict=True)),
+        "times": statistics.median(b / a for a, b, _ in times),
+        "whole_times": statistics.median(c / a for a, _, c in times),
         "rounds": len(times),
     }
 

@@ -102,11 +102,19 @@ def within() -> tuple[int, int]:
     return sum(abs(a / b - 1) <= 0.25 for a, b in some), len(some)
 
 
-def cost_rows() -> list[tuple[str, str, str, str]]:
+def cost_rows() -> list[tuple[str, ...]]:
     """One row a case, and their mean."""
     run = newest("profile_cost.jsonl")
     rows = [
-        (c["name"], f"{c['plain'] * 1e3:.0f}", f"{c['profiled'] * 1e3:.0f}", f"{c['times']:.2f}")
+        (
+            c["name"],
+            f"{c['plain'] * 1e3:.0f}",
+            f"{c['profiled'] * 1e3:.0f}",
+            f"{c['times']:.2f}",
+            f"{c['whole'] * 1e3:.0f}",
+            f"{c['whole_times']:.2f}",
+        )
         for c in run["cases"]
     ]
-    return [*rows, ("geometric mean", "", "", f"{run['mean']:.2f}")]
+    means = (f"{run['mean']:.2f}", "", f"{run['whole_mean']:.2f}")
+    return [*rows, ("geometric mean", "", "", *means)]

@@ -239,7 +239,7 @@ def ncu_table() -> str:
 
 def profile_cost_table() -> str:
     """The newest run of `benchmarks/profile_cost.py --record`."""
-    header = ("kernel", "plain, ms#", "profiled, ms#", "times#")
+    header = ("kernel", "plain, ms#", "totals, ms#", "times#", "all parts, ms#", "times#")
     return table(header, profile_tables.cost_rows())
 
 
