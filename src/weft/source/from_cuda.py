@@ -24,10 +24,6 @@ _FORMAT = 4  # increment when the stored data or its creation changes
 _BUILT_IN = "__nv_nvrtc_builtin_header.h"
 _PATH = re.compile(r"[^\n]+\.(cu|cuh|cpp|cc|cxx|c|h|hpp)")
 
-_RUNTIME = re.compile(r"include|cuda|CU_|\btex|\bsurf|<<<|##", re.IGNORECASE)
-"""What a source may need of the types and functions that NVRTC's option `--minimal` leaves out:
-those of the runtime and driver, textures and surfaces, launches, or a header that needs them."""
-
 _FILE_NAME = re.compile(r"[\w./\\~-]+\.\w{1,6}")
 """One word with a suffix: a file name, not CUDA C++."""
 
@@ -197,23 +193,16 @@ class _Unit:
         folders = [f"-I{folder}" for folder in (*self.folders, *headers.folders())]
         return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
 
-    @property
-    def is_plain(self) -> bool:
-        """Does it name nothing that `--minimal` leaves out? The option saves 13 ms of NVRTC's."""
-        return not any(
-            _RUNTIME.search(x) for x in (self.files[0].text, *self.flags, *self.expressions)
-        )
-
     def compile(self, source: str, expressions: Sequence[str]) -> nvrtc.Compiled:
         """Compiles the main file with `source` for its text."""
         name, options = self.files[0].name, self.options
         if not self.complete:  # a header may have changed meanwhile
             return nvrtc.compile(source, name, options, expressions)
-        if self.is_plain:
-            # Without the option, errors are the same as those of other sources.
-            with contextlib.suppress(nvrtc.Refused):
-                return nvrtc.compile(source, name, [*options, "--minimal"], expressions)
-        return precompiled.compile(source, name, options, expressions, self.files[1:])
+        named = [self.files[0].text, *self.flags, *self.expressions]
+        made = nvrtc.compile_minimal(source, name, options, expressions, named)
+        if made is None:
+            made = precompiled.compile(source, name, options, expressions, self.files[1:])
+        return made
 
     def stored(self, kind: str) -> bytes | None:
         """The cached output of the unit; None if not all of its files are known."""

@@ -43,6 +43,9 @@ class Refused(Exception):
 
 _HOST_LAMBDA = re.compile(r"is considered a host function[^\n]*\n[^\n]*\][ \t]*\([^\n]*\bauto\b")
 _DEVICE_BY_DEFAULT = "--device-as-default-execution-space"
+_RUNTIME = re.compile(r"include|cuda|CU_|\btex|\bsurf|<<<|##", re.IGNORECASE)
+"""What a source may need of the types and functions that the option `--minimal` leaves out: those
+of the runtime and driver, textures and surfaces, launches, or a header that needs them."""
 
 
 def compile(
@@ -58,6 +61,21 @@ def compile(
         if _HOST_LAMBDA.search(str(refusal)) is None or _DEVICE_BY_DEFAULT in options:
             raise
         return _compile(source, name, [*options, _DEVICE_BY_DEFAULT], expressions)
+
+
+def compile_minimal(
+    source: str, name: str, options: Sequence[str], expressions: Sequence[str], named: Sequence[str]
+) -> Compiled | None:
+    """The same in less time; None where the runtime may be needed, or the source is rejected.
+
+    named  texts of the user that may name something of the runtime
+    """
+    if any(_RUNTIME.search(text) for text in named):
+        return None
+    # Without the option, errors are the same as those of other sources.
+    with contextlib.suppress(Refused):
+        return compile(source, name, [*options, "--minimal"], expressions)
+    return None
 
 
 def _compile(
