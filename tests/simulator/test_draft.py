@@ -52,8 +52,11 @@ def test_a_draft_gives_the_same_bits(made: list[bool]) -> None:
         with draft.drafts() if wanted else contextlib.nullcontext():
             weft.cuda(SOURCE).mix[16, 64](x, y, x.size)
         results.append(y)
-    # The draft has three parts: its own code, helpers, and outlined instructions.
-    assert made == [True, True, True, False], "a draft is not served where the real code is wanted"
+    # The draft has up to three parts: its own code, and helpers and outlined instructions that no
+    # earlier kernel has brought.
+    *drafts, full = made
+    assert drafts and all(drafts), "it has code of its own"
+    assert not full, "a draft is not served where the real code is wanted"
     assert results[0].tobytes() == results[1].tobytes() and results[0].any()
 
 

@@ -199,7 +199,7 @@ def test_sources_that_need_no_runtime_are_compiled_without_it(
 
     monkeypatch.setattr(nvrtc, "compile", noted)
     assert ".entry" in build(source).text
-    assert used == [plain]
+    assert set(used) == {plain}  # with precompiled headers that NVRTC refuses it tries twice
 
 
 def test_templates_by_name_expression() -> None:
