@@ -1,7 +1,7 @@
 """Pauses Python's garbage collector while code is made from PTX.
 
 Making code allocates many objects in a short time and drops few of them. The collector would look
-at all objects of the process again and again, which takes a fifth of the time of a first launch.
+at all objects of the process again and again, for nothing.
 """
 
 from __future__ import annotations

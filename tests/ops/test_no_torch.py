@@ -93,7 +93,7 @@ mine = k.as_op("mine::f", "(Tensor(a!) x, int n) -> ()", grid=4, block=32)
 mine(t.zero_(), 100)
 assert torch.equal(t, 3 * torch.arange(100, dtype=torch.int32))
 assert torch.equal(weft.ops.exp(torch.zeros(3)), torch.ones(3))
-assert 'torch._dynamo' not in sys.modules  # torch imports it for an op: 2 s at the first call
+assert 'torch._dynamo' not in sys.modules  # torch imports it at an op's first call
 torch.compile(mine, backend="eager")(t.zero_(), 100)
 assert torch.equal(t, 3 * torch.arange(100, dtype=torch.int32))
 """,

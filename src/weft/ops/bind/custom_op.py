@@ -14,8 +14,8 @@ def custom_op(
 ) -> Any:
     """As `torch.library.custom_op`.
 
-    torch keeps Dynamo from tracing the function, and imports Dynamo for that at the first call: 2 s
-    in a process that compiles nothing. Nothing is traced before Dynamo is imported.
+    torch keeps Dynamo from tracing the function, and imports Dynamo for that at the first call,
+    which takes longer than the call. Nothing is traced before Dynamo is imported.
     """
     op = torch.library.custom_op(name, function, mutates_args=mutates_args, schema=schema)
     functions: dict[Any, Callable[..., Any]] = getattr(op, "_backend_fns", {})

@@ -28,11 +28,12 @@ def derive(
         ]
         made = function(*points)
         results = [made] if isinstance(made, torch.Tensor) else made
-        # Results that were not wanted are empty tensors of another shape.
+        # Results that were not wanted are empty tensors of another shape. Any other gradient of
+        # another shape is an error, which torch raises.
         used = [
             (y, g)
             for y, g in zip(results, gradients, strict=False)
-            if g is not None and g.shape == y.shape
+            if g is not None and (g.numel() or g.shape == y.shape)
         ]
         found = torch.autograd.grad(
             [y for y, _ in used],
