@@ -17,7 +17,14 @@ from work import COLLATZ_STEPS, seconds
 
 @triton.jit
 def matmul(
-    a, b, c, n, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TRANSPOSED: tl.constexpr
+    a,
+    b,
+    c,
+    n: tl.constexpr,  # NumPy 2.5 has no range() of the interpreter's numbers
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    TRANSPOSED: tl.constexpr,
 ):  # type: ignore[no-untyped-def]
     rows = tl.program_id(1) * BM + tl.arange(0, BM)
     cols = tl.program_id(0) * BN + tl.arange(0, BN)

@@ -127,6 +127,23 @@ def test_a_contender_that_fails_is_recorded(who: str, record: Path) -> None:
     assert one.to_dict()["results"][0]["failed"][who] == reason
 
 
+@pytest.mark.sim
+def test_gradients_are_checked_where_torch_fails() -> None:
+    """The shapes of gradients need no memory, and so no successful call by torch."""
+
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        if not x.is_meta:
+            raise RuntimeError("misaligned address")
+        return torch.nn.functional.silu(x)
+
+    silu = dataclasses.replace(
+        case("silu backward"), torch=fails, reference=torch.nn.functional.silu
+    )
+    for result in swept(silu).results:
+        assert result.right and set(result.seconds) == {"weft"}
+        assert result.failed == {"torch": "RuntimeError: misaligned address"}
+
+
 def test_a_broken_process_is_replaced_and_the_peer_left_out() -> None:
     add, call = case("add"), next(run.calls(case("add"), 1, 1, 50))
     result = run.Result("add", str(call), "", math.nan, False, failed={"torch": "misaligned"})

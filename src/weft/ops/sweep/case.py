@@ -114,15 +114,22 @@ def arguments(
     for drawn, tensor in zip(call.tensors, tensors, strict=True):
         if drawn is not None and drawn.grad and tensor is not None:
             tensor.requires_grad_(tensor.is_floating_point() or tensor.is_complex())
-    results = as_tuple(case.torch(*tensors, **call.options))
-    gradients = tuple(_gradient(r, generator) for r in results if r.requires_grad)
+    # Without memory: a call that PyTorch fails in is still one of weft.
+    results = as_tuple(case.torch(*map(_without_memory, tensors), **call.options))
+    gradients = tuple(_gradient(r, device, generator) for r in results if r.requires_grad)
     return Arguments(tensors, call.options, gradients)
 
 
-def _gradient(result: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+def _without_memory(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    if tensor is None:
+        return None
+    return tensor.detach().to("meta").requires_grad_(tensor.requires_grad)
+
+
+def _gradient(result: torch.Tensor, device: str, generator: torch.Generator | None) -> torch.Tensor:
     if generator is None:
-        return torch.ones_like(result, memory_format=torch.contiguous_format)
-    return torch.randn(result.shape, device=result.device, generator=generator).to(result.dtype)
+        return torch.ones(result.shape, dtype=result.dtype, device=device)
+    return torch.randn(result.shape, device=device, generator=generator).to(result.dtype)
 
 
 def _double(tensor: Any) -> Any:

@@ -93,7 +93,6 @@ def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, Argum
     Raises Failed if weft, torch or the reference raise.
     """
     generator = torch.Generator(device).manual_seed(seed)
-    # With a backward pass, torch's forward pass gives the shapes of the gradients.
     made = attempt("torch", lambda: arguments(case, call, device, generator))
     wide = made.double()  # before the call, which may change its tensors
     plan = attempt("weft", lambda: _plan(case, made))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.nn import functional
 
 from weft.ops.sweep import draw
@@ -60,9 +61,13 @@ def _taps(call: Call) -> int:
     return (height // int(rows) + 2) * (width // int(columns) + 2)
 
 
-def _mean(x: Any, **options: Any) -> Any:
-    """On a GPU, PyTorch's gradient for channels-last tensors ignores the padding."""
-    return functional.avg_pool2d(x.contiguous(), **options)
+def _rows_first(pool: Callable[..., Any]) -> Callable[..., Any]:
+    """The pool of a copy whose strides are those of rows, also where there is one channel.
+
+    On a GPU, PyTorch's gradients for channels-last tensors are wrong where windows are padded, and
+    fail with one channel. `contiguous` keeps the strides of a channels-last tensor of one channel.
+    """
+    return lambda x, **options: pool(x.clone(memory_format=torch.contiguous_format), **options)
 
 
 _MAX = Case("max_pool2d", _drawn("max_pool2d"), functional.max_pool2d, exact=True)
@@ -72,8 +77,12 @@ _ADAPTIVE = Case("adaptive_avg_pool2d", _adaptive("adaptive_avg_pool2d"),
                  functional.adaptive_avg_pool2d, depth=_taps,
                  scale=lambda x, call: 1.0)  # fmt: skip
 CASES = (
-    _MAX, dataclasses.replace(_MAX.with_backward(), exact=False, depth=_taps), _AVG,
-    _AVG.with_backward(reference=_mean), _ADAPTIVE, _ADAPTIVE.with_backward(),
+    _MAX,
+    _MAX.with_backward(reference=_rows_first(functional.max_pool2d), exact=False, depth=_taps),
+    _AVG,
+    _AVG.with_backward(reference=_rows_first(functional.avg_pool2d)),
+    _ADAPTIVE,
+    _ADAPTIVE.with_backward(),
     Case("adaptive_max_pool2d", _adaptive("adaptive_max_pool2d"), functional.adaptive_max_pool2d,
          exact=True, shared=True),
 )  # fmt: skip
