@@ -1,4 +1,4 @@
-"""Fast paths find what is found lane by lane: rows of records, reads that are checked together."""
+"""Fast paths find what is found lane by lane: rows of records, batches that are checked at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device.sim.tools.sanitizer import shared_reads
+from weft.device.sim.tools.sanitizer import batches
+from weft.device.sim.tools.sanitizer.layout import Apart, Kind
 from weft.device.sim.tools.sanitizer.observer import Sanitizer, Seen
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow
 from weft.ir import Builder, Val
@@ -29,6 +30,14 @@ STEPS = {
         f"if (t < {r.integers(1, 128)}) {{ int q = {r.integers(0, 40)};"
         f" v += s[t + q]; s[t + q] = z + {r.integers(1, 9)}; }}"
     ),
+    "tree": lambda r: (
+        f"if (t < {r.choice([16, 50, 64, 128])}) {{ v += s[t] + s[t + {r.integers(0, 70)}];"
+        f" s[t] = z + {r.integers(1, 9)}; }}"
+    ),
+    "copy": lambda r: (
+        f"v += s[t + {r.integers(0, 40)}] + u[{r.integers(60)}];"
+        f" u[t + {r.integers(0, 40)}] = z + {r.integers(1, 9)}; s[t * {r.integers(1, 3)}] = z + 5;"
+    ),
     "gaps": lambda r: f"if (t & {r.integers(1, 32)}) s[t + {r.integers(0, 40)}] = z + 3;",
     "ends": lambda r: "if (t % 32 == 0 || t % 32 == 31) v += s[t];",
     "part": lambda r: f"if (t < {r.integers(1, 99)}) v += s[t] + s[t + 1];",
@@ -43,13 +52,13 @@ SALTS = itertools.count(0x1A73B5D)
 """What launches store: a write of what is there already is no hazard. Memory may hold what an
 earlier launch has left, or anything else: round numbers such as 1 << 26 are found there."""
 OFTEN = (
-    *("reads",) * 4, *("some",) * 3, *("half",) * 3, *("gaps", "ends", "column"),
-    *("barrier", "barrier", "warp", "shuffle", "exit"),
+    *("reads",) * 4, *("some",) * 3, *("half",) * 3, *("tree",) * 3,
+    *("copy", "gaps", "ends", "column"), *("barrier", "barrier", "warp", "shuffle", "exit"),
 )  # fmt: skip
 
 
 class LaneByLane(Sanitizer):
-    """The sanitizer without sequences and rows of records."""
+    """The sanitizer without batches and rows of records."""
 
     key = "sanitizer, lane by lane"
 
@@ -82,7 +91,7 @@ def _kernels(seed: int, block: int, count: int) -> tuple[str, list[str]]:
     return text, [f"k{i}" for i in range(count)]
 
 
-def _found(seen: Seen | None) -> tuple[Sequence[object], int, int]:
+def _found(seen: Seen | None) -> tuple[Sequence[tuple[int, ...]], int, int]:
     assert seen is not None and seen.error is None
     rows = [
         (r.kind, r.apart, r.times, r.index, r.mine, r.other_index, r.other, r.block)
@@ -101,7 +110,7 @@ def test_fast_paths_find_what_is_found_lane_by_lane(
     found = {}
     for observer in (Sanitizer(), LaneByLane()):
         if observer.key == LaneByLane.key:
-            monkeypatch.setattr(shared_reads, "plan", lambda *_: [])
+            monkeypatch.setattr(batches, "plan", lambda *_: [])
             monkeypatch.setattr(FastShadow, "row", _never)
             monkeypatch.setattr(FastShadow, "some", _never)
         for name in names:
@@ -115,3 +124,25 @@ def test_fast_paths_find_what_is_found_lane_by_lane(
         apart = set(rows) ^ set(exact)
         assert rows == exact and counts == others, f"{name}: {apart}, {counts}, {others}\n{text}"
     assert any(rows for rows, *_ in found.values()), "some kernels race"
+
+
+def test_a_write_after_the_reads_of_another_warps_loop_is_found() -> None:
+    """Nothing else needs the records before the block ends."""
+    kernel = weft.cuda(
+        """extern "C" __global__ void k(int* y, int n) {
+    __shared__ int s[256];
+    int t = threadIdx.x, v = 0;
+    s[t] = s[t + 128] = 1;
+    __syncthreads();
+    #pragma unroll 1
+    for (int j = 0; j < n; j += 32) v += s[t + 32 + j];
+    s[t] = 2;
+    y[t] = v;
+}"""
+    ).kernel("k")
+    observer = Sanitizer()
+    for n, times in ((32, 96), (64, 96), (0, 0)):
+        kernel[1, BLOCK].observe(observer, np.zeros(BLOCK, np.int32), n)
+        rows, *_ = _found(observer.take())
+        assert sum(r[2] for r in rows) == times, n
+        assert all(r[:2] == (Kind.WRITE_AFTER_READ, Apart.WARPS) for r in rows)

@@ -70,10 +70,11 @@ class BlockState:
     """Per barrier: warps that have arrived, and at which instruction the first one did."""
     NEWEST_READ = 192
     """The newest record of a reader of shared memory."""
-    NEWEST, LOGGED, WRITTEN, FRESH, ANY_FRESH = 200, 208, 216, 224, 232
-    """Of shared memory: the newest record of a write, entries in the log of reads, and where a bit
-    for every word says whether it is written, and whether that is so since the last barrier of all
-    warps; not 0 if any is."""
+    NEWEST, LOGGED, UNMARKED, ANY_MARKED = 200, 208, 216, 224
+    WRITTEN, FRESH, READ = 232, 240, 248
+    """Of shared memory: the newest record of a write; entries in the log of batches, and not 0 if
+    it has reads without bits; where a bit for every word says whether it is written, and whether it
+    was written or read since the last barrier of all warps, which is so if ANY_MARKED is not 0."""
     WARPS = 256
     WARP = 64
     SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART = 0, 8, 16, 24, 32, 40
@@ -82,10 +83,10 @@ class BlockState:
     LANES = 8 * 32 * 32
     """Per warp, for each lane and each other lane: up to which clock it knows of it."""
 
-    ENTRIES, BASES, REACH = 64, 4, 1 << 14
+    ENTRIES, BASES, REACH, BATCHES = 64, 4, 1 << 14, (1 << 16) - 1
     PLACES, ENTRY = 16, 16 + 8 * BASES
-    """The log of reads: a warp and a sequence, the warp's records then, and the places of its
-    bases, each with less than REACH bytes."""
+    """The log: lanes of a warp and a batch, the warp's records then, and the places of its bases,
+    each with less than REACH bytes."""
 
     def __init__(self, warps: int, local_bytes: int, masks: bool, undefined: int) -> None:
         """Vectors with a clock for each warp; tables have one such vector for each warp.
@@ -96,7 +97,7 @@ class BlockState:
         early   a vector for each barrier: what those knew that arrived and did not wait
         lanes   for each warp what its lanes know of each other, where member masks may be partial
         undefined  for each warp which values are undefined, in `undefined` bytes
-        log     reads of shared memory whose records are not made yet
+        log     batches of accesses to shared memory whose records are not made yet
         """
         table = 8 * warps * warps
         self.clocks = self.WARPS + warps * self.WARP
@@ -110,9 +111,9 @@ class BlockState:
         self.writers = self.log + self.ENTRIES * self.ENTRY
 
     def size(self, shared_bytes: int) -> int:
-        """Behind the rest: two records, a byte and two bits for each word of shared memory."""
+        """Behind the rest: two records, a byte and three bits for each word of shared memory."""
         words = shared_bytes // 4 + 1
-        return self.writers + 17 * words + 2 * (words // 8) + 128
+        return self.writers + 17 * words + 3 * (words // 8) + 128
 
 
 class Apart:

@@ -11,11 +11,11 @@ from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import (
+    batches,
     bounds,
     bulk,
     endless_loops,
     origins,
-    shared_reads,
     synchronisation,
     undefined,
 )
@@ -31,7 +31,7 @@ from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
 from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pattern, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import Way
-from weft.device.sim.tools.sanitizer.shared_reads import SharedReads
+from weft.device.sim.tools.sanitizer.shared_log import SharedLog
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -74,10 +74,10 @@ class Sanitizing(Watcher):
         # Copies that complete later would be writes that are always new.
         plain = not (self.partly or self.unseen or e.copies.used)
         apart = self.one_by_one or not plain
-        sequences = [] if apart else shared_reads.plan(program, self.variables)
+        planned = [] if apart else batches.plan(program, self.variables)
         self.fast = FastShadow(self.clocks, self.layout, self.partly, plain)
         self.exact = ExactShadow(self.clocks, self.layout, self.partly, plain)
-        self.shared_reads = SharedReads(self, sequences)
+        self.shared_log = SharedLog(self, planned)
         self.needs = RequiredBytes(program)
         self.local = Local(self)
         self.copies = Copies(self)
@@ -155,7 +155,7 @@ class Sanitizing(Watcher):
         self.met = []
         if access.space in (Space.PARAM, Space.CONST):
             return  # always initialised, and never written
-        checked = self.shared_reads.checked(access)
+        checked = self.shared_log.checked(access)
         if checked is None:
             self._access(access)
             return
@@ -214,7 +214,7 @@ class Sanitizing(Watcher):
 
     def _flush(self) -> None:
         """Clocks or records of the block are about to change."""
-        self.shared_reads.flush(self.e.b, self.e.slot)
+        self.shared_log.flush(self.e.b, self.e.slot)
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         if is_arrival(self.e.ins):
@@ -228,12 +228,12 @@ class Sanitizing(Watcher):
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
         self.fast.started(b, slot)
-        self.shared_reads.started(b)
+        self.shared_log.started(b)
         self.copies.started(b, slot)
         self.undefined.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
-        self.shared_reads.met(b, slot, number)
+        self.shared_log.met(b, slot, number)
         self.fast.released(b, slot, number)
         self.clocks.meet(b, slot, number)
         p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
@@ -260,9 +260,9 @@ class Sanitizing(Watcher):
         """How the present instruction touches so many bytes."""
         return Way(writes, self._is_strong(), nbytes, needs)
 
-    def way_of(self, ins: Instruction, nbytes: int) -> Way:
-        """How a plain read touches memory."""
-        return Way(False, _is_strong(ins), nbytes, self.needs.of(ins, nbytes))
+    def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
+        """How a plain access touches memory."""
+        return Way(writes, _is_strong(ins), nbytes, 0 if writes else self.needs.of(ins, nbytes))
 
     def _way(self, access: Access) -> Way:
         return self.way(access.writes, access.nbytes, self._needs(access))

@@ -18,6 +18,7 @@ from weft.device.sim.tools.sanitizer.shadow.records import (
     bytes_of,
     check_written,
     with_reader,
+    words_written,
 )
 from weft.ir import Builder, Val
 
@@ -81,8 +82,12 @@ class ExactShadow(Shadow):
                 granules()
             return
         if way.reads:
-            start = word(x, p, BlockState.START) << Record.CLOCK
-            written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
+            if self.summed:
+                first = (address - word(x, slot, Slot.SHARED)) >> 2
+                written = [words_written(x, p, first + i, 1) for i in range(count)]
+            else:
+                start = word(x, p, BlockState.START) << Record.CLOCK
+                written = [word(x, planes.writers, 8 * i).uge(start) for i in range(count)]
             check_written(x, p, way, [w.sext("i32") for w in written], current, address)
         granules()
 

@@ -26,7 +26,7 @@ from weft.device.sim.tools.sanitizer.shadow.records import (
     bytes_of,
     is_known,
     with_reader,
-    words_fresh,
+    words_in,
     words_written,
 )
 from weft.ir import Builder, Val
@@ -135,9 +135,10 @@ class FastShadow(Shadow):
         current, plain = self.tag(x, p, warp, site, space), x.integer("i1", 0)
         if self.summed and space == "shared":
             at = (first - word(x, slot, Slot.SHARED)) >> 2
-            plain = words_fresh(x, p, at, touched.words) ^ 1
+            plain = words_in(x, p, BlockState.FRESH, at, touched.words) ^ 1
             if not writes:
-                plain = plain & words_written(x, p, at, touched.words)
+                with x.when(words_written(x, p, at, touched.words) ^ 1):
+                    _odd(x)
         self._row_records(x, p, warp, space, writes, touched, planes, current, plain)
         if writes:
             self.wrote(x, p, space, current | NEWEST)
@@ -179,7 +180,7 @@ class FastShadow(Shadow):
     ) -> None:  # fmt: skip
         """Records of a pattern are compared, also those between; only those touched change.
 
-        Where it is `plain`, all writes are known to be earlier, and what is read is written.
+        Where it is `plain`, all writes are known to be earlier.
         """
         if space == "global":
             tracked = x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").ne(0)
@@ -190,6 +191,8 @@ class FastShadow(Shadow):
         pattern = touched.pattern
         chunks = range(0, len(pattern), WIDE)
         start = word(x, p, BlockState.START) << Record.CLOCK
+        # Otherwise it is known already what is written.
+        from_records = space == "shared" and not writes and not self.summed
 
         def any_of(plane: Val, test: Callable[[Val, int], Val]) -> Val:
             """Is a record such that `test(records, index of the first)`?"""
@@ -226,11 +229,11 @@ class FastShadow(Shadow):
             """What is most likely, first: records of writers that need a closer look."""
             if space == "global":
                 return r.ne(0)
-            return r.uge(limit) if writes else (r - start).uge(limit - start)
+            return (r - start).uge(limit - start) if from_records else r.uge(limit)
 
         with x.when(plain ^ 1), x.when(any_of(planes.writers, unexpected)):
             odd = any_of(planes.writers, others)
-            if space == "shared" and not writes:
+            if from_records:
                 odd = odd | any_of(planes.writers, lambda r, i: r.ult(start))
             with x.when(odd):
                 _odd(x)
@@ -288,8 +291,11 @@ class FastShadow(Shadow):
                     odd = odd | (near & record.ne(0))
                 if writes and way.strong:  # a plain write is not forgotten for an atomic one
                     odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
-                if space == "shared" and way.reads:
+                if space == "shared" and way.reads and not self.summed:
                     odd = odd | w.ult(start)
+            if space == "shared" and way.reads and self.summed:
+                at = (address - word(x, slot, Slot.SHARED)) >> 2
+                odd = odd | words_written(x, p, at, (1 << len(readers)) - 1) ^ 1
             with x.when(odd, rare=True):
                 _odd(x)
             if writes:

@@ -178,10 +178,9 @@ class Shadow:
         if not self.summed or space != "shared":
             return
         first = (address - word(x, slot, Slot.SHARED)) >> 2
-        put(x, x.integer("i64", 1), p, BlockState.ANY_FRESH)
+        put(x, x.integer("i64", 1), p, BlockState.ANY_MARKED)
         for field in (BlockState.WRITTEN, BlockState.FRESH):
-            for at, bits in _places(x, p, field, first, words):
-                x.store(x.load("i64", 0, at, 1) | bits, at, 1)
+            mark(x, p, field, first, words)
 
 
 NEWEST = (1 << Record.CLOCK) - 1
@@ -237,12 +236,18 @@ def words_written(x: Builder, p: Val, first: Val, words: Words) -> Val:
     return missing.eq(0)
 
 
-def words_fresh(x: Builder, p: Val, first: Val, words: Words) -> Val:
-    """Is any of these words written since the last barrier of all warps?"""
-    fresh = x.integer("i64", 0)
-    for at, bits in _places(x, p, BlockState.FRESH, first, words):
-        fresh = fresh | (x.load("i64", 0, at, 1) & bits)
-    return fresh.ne(0)
+def words_in(x: Builder, p: Val, field: int, first: Val, words: Words) -> Val:
+    """Is any of these words in a summary: written or read since the last barrier of all warps?"""
+    there = x.integer("i64", 0)
+    for at, bits in _places(x, p, field, first, words):
+        there = there | (x.load("i64", 0, at, 1) & bits)
+    return there.ne(0)
+
+
+def mark(x: Builder, p: Val, field: int, first: Val, words: Words) -> None:
+    """Puts words into a summary."""
+    for at, bits in _places(x, p, field, first, words):
+        x.store(x.load("i64", 0, at, 1) | bits, at, 1)
 
 
 def _start_bytes(b: Builder, slot: Val) -> None:
@@ -260,19 +265,21 @@ def _start_bytes(b: Builder, slot: Val) -> None:
 
 
 def _start_summaries(b: Builder, slot: Val) -> None:
-    """No word of shared memory is written, and the log of reads is empty."""
+    """No word of shared memory is written, and the log is empty."""
 
     def body(x: Builder, args: list[Val]) -> None:
         p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
-        for field in (BlockState.NEWEST, BlockState.LOGGED, BlockState.ANY_FRESH):
+        for field in (
+            BlockState.NEWEST, BlockState.LOGGED, BlockState.UNMARKED, BlockState.ANY_MARKED
+        ):  # fmt: skip
             put(x, x.integer("i64", 0), p, field)
         filled = word(x, p, BlockState.FILLED)
         written = (filled + (word(x, args[0], Slot.SHARED_BYTES) >> 2) + 15) & ~7
         count = _summary_words(x, args[0])
-        put(x, written, p, BlockState.WRITTEN)
-        put(x, written + (count.zext("i64") << 3), p, BlockState.FRESH)
+        for k, field in enumerate((BlockState.WRITTEN, BlockState.FRESH, BlockState.READ)):
+            put(x, written + count.zext("i64") * (8 * k), p, field)
         first = x.load("ptr", 0, x.at(p, BlockState.WRITTEN))
-        with x.loop(count << 1) as i:
+        with x.loop(count * 3) as i:
             put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
 
     b.helper("sanitizer_summaries", [_P], None, body)(slot)
@@ -290,10 +297,10 @@ def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
         slot, number = args
         p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
         arrived = x.load("i32", 0, x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED))
-        with x.when(arrived.eq((1 << warps) - 1) & word(x, p, BlockState.ANY_FRESH).ne(0)):
-            put(x, x.integer("i64", 0), p, BlockState.ANY_FRESH)
-            first = x.load("ptr", 0, x.at(p, BlockState.FRESH))
-            with x.loop(_summary_words(x, slot)) as i:
+        with x.when(arrived.eq((1 << warps) - 1) & word(x, p, BlockState.ANY_MARKED).ne(0)):
+            put(x, x.integer("i64", 0), p, BlockState.ANY_MARKED)
+            first = x.load("ptr", 0, x.at(p, BlockState.FRESH))  # those that are read follow
+            with x.loop(_summary_words(x, slot) << 1) as i:
                 put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
 
     b.helper("sanitizer_interval", [_P, _I32], None, body)(slot, number)

@@ -1,0 +1,208 @@
+"""Accesses to shared memory that are checked together: which ones, in which basic block.
+
+Code often reads shared memory many times in a row: the inner loop of a tiled product, the rows of a
+fragment. A tree of sums reads twice and writes. Such a *batch* has any number of reads, then at
+most one write. All of its lanes are at constant distances. `shared_log` has the code for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.device.sim.address import space_of
+from weft.device.sim.analyse.form import AFFINE, ZERO
+from weft.device.sim.analyse.program import Program
+from weft.device.sim.layout import Space
+from weft.device.sim.tools.sanitizer.bounds import Variable
+from weft.device.sim.tools.sanitizer.layout import BlockState
+from weft.device.sim.tools.sanitizer.shadow.fast import pattern_of
+from weft.ir import Val
+from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Ordering
+from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sym
+
+_QUIET = (Space.GLOBAL, Space.PARAM, Space.CONST)
+"""Spaces whose plain accesses may come between the accesses of a batch."""
+_A_WORD_EACH = tuple(range(0, 128, 4))
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One access of all lanes: `offset` from the lowest of its base, and `off` from lane to lane.
+
+    words  the words that it touches, as bits from the lowest byte of its base on
+    """
+
+    ins: Instruction
+    base: int
+    offset: int
+    off: tuple[int, ...]
+    nbytes: int
+    writes: bool
+
+    @property
+    def words(self) -> int:
+        bits = 0
+        for x in self.off:
+            first, end = (self.offset + x) // 4, -(-(self.offset + x + self.nbytes) // 4)
+            bits |= (1 << end) - (1 << first)
+        return bits
+
+    def same_place(self, other: Touch) -> bool:
+        """Does each lane touch what it touches in the other?"""
+        mine, theirs = ((t.base, t.offset, t.off, t.nbytes) for t in (self, other))
+        return mine == theirs
+
+
+@dataclass
+class Base:
+    """A register that accesses are relative to; the variable that it points into, if known."""
+
+    operand: Operand
+    variable: Variable | None
+    lowest: int
+    nbytes: int = 0
+
+
+@dataclass
+class Batch:
+    """Accesses that follow one another; the first one checks all."""
+
+    number: int
+    marks: bool
+    """Does a write follow that asks whether words have been read?"""
+    touches: list[Touch] = field(default_factory=list)
+    bases: list[Base] = field(default_factory=list)
+    ok: Val | None = None
+
+    @property
+    def write(self) -> Touch | None:
+        """Its only write."""
+        return self.touches[-1] if self.touches[-1].writes else None
+
+    @property
+    def reads(self) -> list[Touch]:
+        return self.touches[:-1] if self.write is not None else self.touches
+
+    @property
+    def others(self) -> list[Touch]:
+        """Reads of other threads' words, as far as the write is concerned."""
+        return [t for t in self.reads if self.write is None or not t.same_place(self.write)]
+
+    @property
+    def in_rows(self) -> bool:
+        """Has each lane a word in each access, one after the other? Then some lanes are a batch."""
+        return all(t.off == _A_WORD_EACH and t.nbytes == 4 for t in self.touches)
+
+    def words(self, touches: Sequence[Touch]) -> list[tuple[int, int]]:
+        """(base, words that these accesses touch, as bits) for each base."""
+        out = [0] * len(self.bases)
+        for t in touches:
+            out[t.base] |= t.words
+        return [(i, bits) for i, bits in enumerate(out) if bits]
+
+
+_Plain = tuple[Instruction, Mem, int, bool]
+"""An access with its address, bytes a lane, and whether it writes."""
+
+
+def plan(program: Program, variables: Mapping[int, Variable]) -> list[Batch]:
+    """The batches of a kernel."""
+    out: list[Batch] = []
+    for block in program.graph.blocks:
+        run: list[_Plain] = []
+        changed: set[str] = set()
+        for ins in [*block.code, None]:
+            access = _plain_access(program, ins) if ins is not None else None
+            stays = access is not None and not (
+                isinstance(access[1].base, Reg) and access[1].base.name in changed
+            )
+            ends = ins is None or not (stays if access is not None else _may_come_between(ins))
+            if run and (ends or run[-1][3]):
+                _add(program, variables, block, out, run)
+                run, changed = [], set()
+            if access is not None:
+                run.append(access)
+            if run and ins is not None:
+                changed |= set(program.defs(ins))
+    return out
+
+
+def _plain_access(program: Program, ins: Instruction) -> _Plain | None:
+    """A plain access whose lanes are at constant distances."""
+    row = decode(ins).row
+    plain = (row.is_load or row.is_store) and row.ordering is Ordering.WEAK and ins.guard is None
+    if not plain or space_of(ins.parts) != Space.SHARED or ins.parts[-1] not in SIZES:
+        return None
+    mem = ins.operands[row.position(row.effects[0].operand)]
+    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg | Sym):
+        return None
+    form = program.form_of(mem.base) if isinstance(mem.base, Reg) else None
+    if isinstance(mem.base, Reg) and (form is None or form.kind > AFFINE):
+        return None
+    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
+    nbytes = count * SIZES[ins.parts[-1]]
+    # Two lanes that write one word may race with each other.
+    if row.is_store and pattern_of(_distances(program, mem), nbytes, writes=True) is None:
+        return None
+    return ins, mem, nbytes, row.is_store
+
+
+def _distances(program: Program, mem: Mem) -> tuple[int, ...]:
+    """From the lowest lane on."""
+    form = program.form_of(mem.base) if isinstance(mem.base, Reg) else None
+    off = form.off if form is not None else ZERO
+    return tuple(x - min(off) for x in off)
+
+
+def _may_come_between(ins: Instruction) -> bool:
+    """Does it leave shared memory and the order of accesses alone?"""
+    row = decode(ins).row
+    if not row.warp:
+        return True
+    plain = (row.is_load or row.is_store) and row.ordering is Ordering.WEAK
+    return plain and space_of(ins.parts) in _QUIET
+
+
+def _writes_after(block: Block, last: Instruction) -> list[Instruction]:
+    """What the block writes to shared memory after an instruction."""
+    after = block.code[block.code.index(last) + 1 :]
+    return [i for i in after if decode(i).row.writes and space_of(i.parts) not in _QUIET]
+
+
+def _add(
+    program: Program,
+    variables: Mapping[int, Variable],
+    block: Block,
+    out: list[Batch],
+    run: Sequence[_Plain],
+) -> None:
+    writes = _writes_after(block, run[-1][0])
+    # A write that is in no batch needs the records at once.
+    if any(_plain_access(program, i) is None for i in writes) or len(out) == BlockState.BATCHES:
+        return
+    batch, keys = Batch(len(out) + 1, bool(writes) or run[-1][3]), list[tuple[str, str]]()
+    for ins, mem, nbytes, is_store in run:
+        off = _distances(program, mem)
+        if any(x % min(nbytes, 4) for x in off):
+            return
+        variable = variables.get(ins.index)
+        key = (str(mem.base), "" if variable is None else variable.name)
+        if key not in keys:
+            keys.append(key)
+            batch.bases.append(Base(mem.base, variable, mem.offset))
+        base = keys.index(key)
+        batch.bases[base].lowest = min(batch.bases[base].lowest, mem.offset)
+        batch.touches.append(Touch(ins, base, mem.offset, off, nbytes, is_store))
+    for i, t in enumerate(batch.touches):
+        b = batch.bases[t.base]
+        at = t.offset - b.lowest
+        batch.touches[i] = Touch(t.ins, t.base, at, t.off, t.nbytes, t.writes)
+        b.nbytes = max(b.nbytes, at + max(t.off) + t.nbytes)
+        if t.writes and at % 4:  # beside reads of bytes
+            return
+    few = len(batch.bases) <= BlockState.BASES
+    if few and all(b.nbytes <= BlockState.REACH for b in batch.bases):
+        out.append(batch)
