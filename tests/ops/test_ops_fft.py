@@ -44,6 +44,11 @@ CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "short odd rows": ("ifft", complex_(37, 9), {}),
     "short rows of two stages": ("fft", complex_(33, 32), {}),
     "columns": ("ifft", complex_(2, 12, 3), {"dim": 1, "norm": "ortho"}),
+    "short rows of columns": ("fft", complex_(37, 5, 12), {"dim": 1}),
+    "short rows of columns of two stages": ("ifft", complex_(9, 32, 7), {"dim": 1}),
+    "short rows of real columns": ("rfft", drawn(11, 12, 5), {"dim": 1}),
+    "short rows of columns with gaps": ("fft", complex_(13, 6, 9)[..., :5], {"dim": 1}),
+    "short rows of columns to real ones": ("irfft", complex_(2, 31, 4, 6)[:, :-1], {"dim": 2}),
     "real rows": ("fft", drawn(3, 12), {}),
     "cut": ("fft", drawn(3, 12), {"n": 9, "norm": "forward"}),
     "padded": ("fft", complex_(2, 12, 3), {"n": 15, "dim": 1}),
@@ -245,6 +250,7 @@ def test_sanitized() -> None:
     with weft.sanitize() as session:
         weft.ops.rfft(drawn(3, 36))
         weft.ops.fft2(complex_(2, 12, 18))
+        weft.ops.fft2(complex_(37, 5, 6))
         weft.ops.fft(complex_(2, 37))
     assert not session.findings
 

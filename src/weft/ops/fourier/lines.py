@@ -12,6 +12,10 @@ from weft.ops.layouts import merged
 
 NARROW = 64
 """Threads below which a block is too small."""
+JOINED = 256
+"""Threads of a row of adjacent transforms, below which blocks go on to the next row."""
+SECTOR = 4
+"""Adjacent complex numbers from which on threads read them where they are."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,12 @@ def single(
     line: Line, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> Pass:
     """The only launch of a line."""
+    if _joined(line, chosen, sizes, strides):
+        into, out = sides(line, sizes, strides)
+        return Pass(
+            line.length, chosen, sizes[2], sizes[1], sizes[0], into, out, given(line),
+            wanted(line), line.weight, joined=True,
+        )  # fmt: skip
     if chosen.threads * sizes[2] < NARROW and sizes[1] > sizes[2]:
         # Blocks of the few adjacent transforms would be small: they take others instead.
         sizes = [sizes[0], sizes[2], sizes[1]]
@@ -83,6 +93,16 @@ def single(
         line.length, chosen, sizes[2], sizes[1], sizes[0], into, out, given(line), wanted(line),
         line.weight,
     )  # fmt: skip
+
+
+def _joined(
+    line: Line, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
+) -> bool:
+    """True for many short rows of adjacent transforms."""
+    _, rows, count = sizes
+    short = SECTOR <= count and count * chosen.threads < JOINED and 1 < rows < 2**31 // count
+    exact = chosen.n == line.length  # else Bluestein's algorithm, which has a kernel of its own
+    return short and exact and all(s.by_column for s in sides(line, sizes, strides))
 
 
 def given(line: Line) -> Input:

@@ -79,7 +79,8 @@ class Pass:
 
     Stages of a longer transform compute them by Bluestein's algorithm.
 
-    chirp  multiplies the input of the first pass of a convolution, or the output of the last one
+    chirp   multiplies the input of the first pass of a convolution, or the output of the last one
+    joined  blocks go on from one row of `count` transforms to the next of `middle`
     """
 
     length: int
@@ -93,22 +94,30 @@ class Pass:
     output: Output
     weight: float = 1.0
     chirp: Constant | None = None
+    joined: bool = False
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """(transforms that blocks share out, how often)."""
+        if self.joined:
+            return self.count * self.middle, self.outer
+        return self.count, self.middle * self.outer
 
     def columns(self, target: Target) -> int:
         """Transforms of a block."""
-        s, total = self.stages, self.count * self.middle * self.outer
+        s, (count, rows) = self.stages, self.rows
         if self.source.by_column or self.result.by_column:
             # Transforms of few threads fill a block together.
             more = [c for c in (THREADS, THREADS // 2, THREADS // 4) if c * s.threads <= THREADS]
             fitting = [c for c in (*more, *COLUMNS) if c == 1 or self._fits(c, target)]
             # Few transforms: fewer of them in a block, down to those of a sector.
-            blocks = target.sms // (self.middle * self.outer)
-            filling = [c for c in fitting if cdiv(self.count, c) >= blocks or c <= 4]
+            blocks = target.sms // rows
+            filling = [c for c in fitting if cdiv(count, c) >= blocks or c <= 4]
             return (filling or fitting)[0]
         # Whole warps: a transform of few threads waits for its warp only.
         least = cdiv(32, s.threads) if 32 % s.threads == 0 else 1
         many = max(1, THREADS // s.threads, least)
-        while many > least and cdiv(total, many) < 2 * target.sms:
+        while many > least and cdiv(count * rows, many) < 2 * target.sms:
             many = max(least, many // 2)
         return many
 
@@ -117,7 +126,7 @@ class Pass:
         s = self.stages
         # Two blocks on an SM overlap their memory accesses; less than a sector is worse.
         room = target.shared_per_sm // 2 if columns > 4 else target.shared_per_block
-        return columns <= self.count and s.threads * columns <= 1024 and 9 * s.n * columns <= room
+        return columns <= self.rows[0] and s.threads * columns <= 1024 and 9 * s.n * columns <= room
 
     @property
     def staged(self) -> bool:
@@ -136,9 +145,11 @@ class Pass:
         made = self.room(target)
         words: tuple[str, ...] = (
             stages_word(self.stages), room_word(made), _bool(self.source.by_column),
-            _bool(self.result.by_column), _bool(self.staged), self.load(), self.store(),
+            _bool(self.result.by_column), _bool(self.staged), _bool(self.joined), self.load(),
+            self.store(),
         )  # fmt: skip
-        tiles = cdiv(self.count, made.columns)
+        count, rows = self.rows
+        tiles = cdiv(count, made.columns)
         args: tuple[Argument, ...] = (
             self.source.pointer, self.result.pointer, self.problem(tiles),
             tables.stage_roots(self.stages), self.turns(),
@@ -146,13 +157,13 @@ class Pass:
         name = "transform"
         if self.length != self.stages.n:
             name, back = "bluestein", self.stages.reversed()
-            words = (str(self.length), words[0], stages_word(back), *words[1:4], *words[5:])
+            words = (str(self.length), words[0], stages_word(back), *words[1:4], *words[6:])
             chirp, spectrum = tables.chirp(self.length), tables.chirp_spectrum(self.length, back.n)
             args = (*args[:4], tables.stage_roots(back), args[4], chirp, spectrum)
         kernel = source.kernel("fft/transform.cu", f"{name}<{', '.join(words)}>")
         shared = made.bytes if self.exchanges else 0
         block = (self.stages.threads * made.columns,)
-        return Step(kernel, (tiles * self.middle * self.outer,), block, args, shared)
+        return Step(kernel, (tiles * rows,), block, args, shared)
 
     @property
     def exchanges(self) -> bool:

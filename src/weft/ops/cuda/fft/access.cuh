@@ -18,19 +18,33 @@ struct Problem {
     float weight;  // of the elements of a half spectrum that stand for two
 };
 
-// Where the transforms of a block begin.
+// Where the transforms of a block begin. JOINED: its transforms number c, c + 1, … go on from one row of `count` to the next,
+// so that short rows fill a block together.
 struct Origin {
     long long in, out;
     int c;  // of the first transform
 };
-template <int C>
+template <int C, bool JOINED = false>
 __device__ __forceinline__ Origin origin(const Problem& p) {
     long long block = blockIdx.x;
     int tile = block % p.tiles, c = tile * C;
     long long rest = block / p.tiles;
+    if constexpr (JOINED) return {rest * p.in_outer, rest * p.out_outer, c};
     long long m = rest % p.middle, outer = rest / p.middle;
     return {c * p.in_c + m * p.in_middle + outer * p.in_outer,
             c * p.out_c + m * p.out_middle + outer * p.out_outer, c};
+}
+
+// Whether the block has a transform k, and its distance from the origin; `c` and `middle` are the strides of a side.
+template <bool JOINED>
+__device__ __forceinline__ bool exists(const Problem& p, int c, int k) {
+    return c + k < (JOINED ? p.count * p.middle : p.count);
+}
+template <bool JOINED>
+__device__ __forceinline__ long long distance(const Problem& p, int first, int k, long long c, long long middle) {
+    if constexpr (!JOINED) return k * c;
+    unsigned number = first + k, row = number / unsigned(p.count);
+    return row * middle + (number - row * unsigned(p.count)) * c;
 }
 
 // Elements k and N - k of a half spectrum give element k of the transform of pairs, and back;
@@ -181,13 +195,13 @@ struct Store {
 
 // Writes what the threads hold after the last stage of S, which has N or more elements. c is the
 // first transform of the block.
-template <int N, class S, class M, bool OUT, class W, bool USED>
+template <int N, class S, class M, bool OUT, class W, bool USED, bool JOINED = false>
 __device__ __forceinline__ void finish(float2* v, float2* shared, typename W::Element* y,
                                        const Problem& p, const float2* turns, int c) {
     constexpr bool WARP = !OUT && 32 % S::T == 0;
     Place to = place<S::T, M::C, OUT>();
-    bool there = c + to.c < p.count;
-    y += to.c * p.out_c;
+    bool there = exists<JOINED>(p, c, to.c);
+    y += distance<JOINED>(p, c, to.c, p.out_c, p.out_middle);
     if constexpr (W::KIND == UNFOLDED) {
         if constexpr (USED) wait<WARP>();
         elements<S, S::COUNT - 1>(to.t, [&](int e, int i) { shared[M::at(i, to.c)] = v[e]; });

@@ -4,18 +4,19 @@
 // S: stages. M: shared memory. IN, OUT: adjacent threads have adjacent transforms at the input and
 // at the output, which keeps accesses coalesced where their elements are not adjacent. STAGED: a
 // transform has few threads, and its elements pass through shared memory on their way in and out,
-// so that adjacent threads access adjacent elements.
-template <class S, class M, bool IN, bool OUT, bool STAGED, class L, class W>
+// so that adjacent threads access adjacent elements. JOINED: see Origin; not STAGED.
+template <class S, class M, bool IN, bool OUT, bool STAGED, bool JOINED, class L, class W>
 __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     transform(const typename L::Element* x, typename W::Element* y, Problem p,
               const float2* roots, const float2* turns) {
     extern __shared__ float2 shared[];
-    Origin o = origin<M::C>(p);
+    static_assert(!STAGED || !JOINED, "rows that pass through shared memory");
+    Origin o = origin<M::C, JOINED>(p);
     float2 v[S::HELD];
     Place from = place<S::T, M::C, IN>();
     auto given = [&](int c, int i) {
-        const auto* source = x + o.in + c * p.in_c;
-        return o.c + c < p.count ? L::template at<S::N>(source, p, turns, o.c + c, i) : float2{0, 0};
+        const auto* source = x + o.in + distance<JOINED>(p, o.c, c, p.in_c, p.in_middle);
+        return exists<JOINED>(p, o.c, c) ? L::template at<S::N>(source, p, turns, o.c + c, i) : float2{0, 0};
     };
     if constexpr (STAGED) {
         for (int i = threadIdx.x; i < M::C * S::N; i += S::T * M::C)
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     constexpr bool USED = STAGED || S::COUNT > 1;
     stages<S, M, IN, OUT, STAGED>(v, shared, roots);
     if constexpr (STAGED) finish_staged<S, M, W>(v, shared, y + o.out, p, turns, o.c);
-    else finish<S::N, S, M, OUT, W, USED>(v, shared, y + o.out, p, turns, o.c);
+    else finish<S::N, S, M, OUT, W, USED, JOINED>(v, shared, y + o.out, p, turns, o.c);
 }
 
 // Lengths N with large prime factors, by Bluestein's algorithm: k n = (k^2 + n^2 - (k - n)^2) / 2,
