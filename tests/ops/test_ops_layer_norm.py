@@ -163,6 +163,46 @@ def test_strides() -> None:
           F.layer_norm(base[:5, :64].double(), (64,), weight.double()), F32)  # fmt: skip
 
 
+TURNED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], Any]] = {
+    "rows of a transposed tensor": ("layer_norm", (8, 300), (1, 0), (1, 0), F32),
+    "rows of three elements": ("rms_norm", (3, 131), (1, 0), (1, 0), F16),
+    "a transposed residual": ("add_rms_norm", (8, 41), (1, 0), (0, 1), F32),
+    "a transposed input": ("add_layer_norm", (8, 41), (0, 1), (1, 0), F32),
+    "both, with two threads per row": ("add_layer_norm", (24, 70), (1, 0), (1, 0), F32),
+    "rows in two dimensions": ("add_rms_norm", (2, 29, 16), (2, 1, 0), (1, 2, 0), BF16),
+    "rows of two dimensions": ("layer_norm", (2, 3, 37), (2, 0, 1), (2, 0, 1), F32),
+}
+"""The op, the shape in memory, the order of dimensions of the input and of the residual."""
+
+
+@pytest.mark.parametrize("subject", TURNED)
+def test_turned_rows(subject: str) -> None:
+    """Short rows whose elements are apart are read where they are."""
+    name, memory, *orders, dtype = TURNED[subject]
+    added = name.startswith("add_")
+    shape = drawn(memory, 1).permute(orders[0] if not added else max(orders)).shape
+    rows = [_in_order(shape, o, i, dtype) for i, o in enumerate(orders[: 1 + added])]
+    normalized = tuple(shape[-2:]) if "of two" in subject else tuple(shape[-1:])
+    weights = [drawn(normalized, 5 + i, dtype) for i in range(1 + name.endswith("layer_norm"))]
+    op = getattr(weft.ops, name)
+    explained = weft.ops.explain(op, *rows, normalized, *weights)
+    assert explained.choice.used.name == "turned rows"
+    tensors = [*rows, *weights]
+    with weft.sanitize() as session:
+        got = results(name, tensors, normalized)
+    assert not session.findings
+    want = reference(name, wide(tensors), normalized)
+    for ours, theirs in zip(got, want, strict=True):
+        close(ours, theirs, dtype)
+    compare(name, tensors, normalized, 30)
+
+
+def _in_order(shape: Any, order: Any, seed: int, dtype: Any) -> Any:
+    """A tensor of a shape whose dimension order[i] in memory is i."""
+    memory = [shape[order.index(d)] for d in range(len(shape))]
+    return drawn(memory, seed, dtype, shift=2).permute(order)
+
+
 def test_gradient_of_any_strides() -> None:
     x = drawn((5, 64), 6).requires_grad_()
     weft.ops.layer_norm(x, (64,)).sum().backward()  # the gradient is one number, repeated

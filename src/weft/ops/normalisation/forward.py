@@ -89,7 +89,7 @@ def _way(kind: Kind, made: Job, threads: int, held: int, shared: int) -> Way:
     return Way(threads, held, shared)
 
 
-def _addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
+def addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
     """The arguments: x, what is added, w, b, y, the sum, mean and rstd."""
     weights = made.inputs[kind.tensors :]
     at = kind.tensors
@@ -110,20 +110,20 @@ def rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:
         resident > 0 and not ahead, made.inner > 0, ahead,
     )  # fmt: skip
     memory = _memory(made, threads, shared)
-    rest = (made.count, made.n, made.stride, _eps(made.request), made.inner, made.groups)
-    args = (*_addresses(kind, saved, made), *rest)
+    rest = (made.count, made.n, made.stride, epsilon(made.request), made.inner, made.groups)
+    args = (*addresses(kind, saved, made), *rest)
     return made.plan(Step(kernel, (way.grid(made),), (way.block,), args, memory))
 
 
 def long_rows(kind: Kind, saved: bool, made: Job, parts: int) -> Plan:
     """Two launches, with several blocks for a row."""
     each = cdiv(made.chunks, parts)
-    x, added, w, b, y, total, mean, rstd = _addresses(kind, saved, made)
+    x, added, w, b, y, total, mean, rstd = addresses(kind, saved, made)
     found = made.extra(0)
     one = made.kernel("rows.cu", "parts_of_rows", kind.centred, kind.added, weights=False)
     two = made.kernel("rows.cu", "finish_rows", kind.centred, made.inner > 0)
     summed, stride = (total, made.n) if kind.added else (x, made.stride)
-    eps, grid = _eps(made.request), (made.count * parts,)
+    eps, grid = epsilon(made.request), (made.count * parts,)
     steps = (
         Step(one, grid, (BLOCK,), (x, added, total, found, made.n, made.stride, parts, each)),
         Step(
@@ -135,7 +135,7 @@ def long_rows(kind: Kind, saved: bool, made: Job, parts: int) -> Plan:
     return made.plan(*steps, scratch=(Buffer((made.count * parts, 3), torch.float32),))
 
 
-def _eps(request: Request) -> float:
-    """The option; by default that of float, in which all is computed."""
+def epsilon(request: Request) -> float:
+    """The option eps; by default that of float, in which all is computed."""
     eps = request.options["eps"]
     return torch.finfo(torch.float32).eps if eps is None else float(eps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,10 +52,16 @@ class Job:
         """Vectors of a row at the most; one that does not end with a vector may begin anywhere."""
         return cdiv(self.n, self.vector) + (self.n % self.vector > 0)
 
-    def kernel(self, file: str, name: str, *parameters: object, weights: bool = True) -> Any:
-        """A kernel for these rows with further template parameters."""
+    def kernel(
+        self, file: str, name: str, *parameters: object, weights: bool = True, ragged: bool = True
+    ) -> Any:
+        """A kernel for these rows with further template parameters.
+
+        weights, ragged  whether it has parameters for them
+        """
         dtypes = (self.dtype, self.weight) if weights else (self.dtype,)
-        words = map(_word, (*dtypes, self.vector, self.ragged, *parameters))
+        own = (*dtypes, self.vector, self.ragged) if ragged else (*dtypes, self.vector)
+        words = map(_word, (*own, *parameters))
         return source.kernel(f"norm/{file}", f"{name}<{', '.join(words)}>")
 
     def output(self, number: int) -> Pointer:
@@ -80,12 +86,13 @@ def _word(value: object) -> str:
 def job(
     request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
     outputs: Sequence[Buffer], inner: int = 0, groups: int = 1, *, forward: bool = False,
+    kept: Container[int] = (),
 ) -> Job:  # fmt: skip
     """The job of a request whose inputs `rows` are tensors of rows of n elements.
 
     What is not contiguous is copied first. The kernels of the forward pass read a first tensor
     with gaps between its rows (Job.stride), and vectors with elements of several weights. `inner`
-    and `groups`: see Job.
+    and `groups`: see Job. Inputs in `kept` are neither copied nor read in vectors.
     """
     inputs: list[Pointer | None] = []
     before: list[Step] = []
@@ -93,7 +100,7 @@ def job(
     cost, aligned, even, stride = 0.0, 16, True, n
     for number, x in enumerate(request.inputs):
         pointer = None if x is None else Pointer(number)
-        if x is not None and not x.contiguous:
+        if x is not None and not x.contiguous and number not in kept:
             step = _gap(x, n) if forward and number == rows[0] else None
             if step is not None:
                 stride = step
@@ -103,7 +110,7 @@ def job(
                 before += copy.steps
                 cost += copy.cost
                 scratch.append(Buffer(x.shape, x.dtype))
-        if x is not None and pointer == Pointer(number):
+        if x is not None and pointer == Pointer(number) and number not in kept:
             if number in rows:
                 aligned = min(aligned, x.aligned)
             elif number in weights:

@@ -13,6 +13,7 @@ from weft.ops import library
 from weft.ops.bind import batching
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
+from weft.ops.normalisation import turned
 from weft.ops.normalisation.arguments import check_rows, sizes
 from weft.ops.normalisation.forward import Kind, candidates
 from weft.ops.normalisation.rows import job
@@ -40,7 +41,9 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(zeros)))]
     rows, weights = range(kind.tensors), range(kind.tensors, len(request.inputs))
     made = job(request, n, rows, weights, outputs, forward=True)
-    return candidates(kind, saved, made)
+    dims = len(request.options["normalized_shape"])
+    turned_rows = turned.candidates(kind, saved, request, n, dims, outputs)
+    return [*candidates(kind, saved, made), *turned_rows]
 
 
 # ---- definitions -------------------------------------------------------------------------------
