@@ -100,7 +100,7 @@ def _joined(
 ) -> bool:
     """True for many short rows of adjacent transforms."""
     _, rows, count = sizes
-    short = SECTOR <= count and count * chosen.threads < JOINED and 1 < rows < 2**31 // count
+    short = count >= SECTOR and count * chosen.threads < JOINED and 1 < rows < 2**31 // count
     exact = chosen.n == line.length  # else Bluestein's algorithm, which has a kernel of its own
     return short and exact and all(s.by_column for s in sides(line, sizes, strides))
 

@@ -52,7 +52,7 @@ def candidates(
     if made.ragged or threads > MOST or shared:
         return []
     gpu, size = request.target, made.dtype.itemsize
-    tensors = 1 + kind.tensors + kind.added
+    tensors = float(1 + kind.tensors + kind.added)
     tensors += sum(turn.excess(n, size) - 1 for turn in kept.values())
     time = made.cost + gpu.launch + tensors * made.count * n * size / gpu.bandwidth
     why = f"elements of rows are read where they are, {threads} threads per row"
