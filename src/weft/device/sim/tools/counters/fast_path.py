@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from weft.device.sim.tools.counters.layout import (
     LINE,
@@ -24,6 +23,31 @@ from weft.device.sim.tools.counters.lines import LOAD, STORE, Held, bump, note
 from weft.ir import Builder, Val
 
 LINE_BYTES = 1 << LINE
+
+
+def pass_line(
+    b: Builder, launch: Val, worker: Val, row: Val, line: Val, sectors: Val, count: Val, *,
+    one: bool = False,
+) -> None:  # fmt: skip
+    """Loads so many sectors of a line, or `one`, through L1; a row counts its misses."""
+    entry = Held(b, worker, line)
+
+    def missed() -> None:
+        gone = entry.is_noted(sectors) & (entry.stays ^ 1)
+        b.either(gone, returned, brought_in)
+
+    def returned() -> None:
+        entry.bring_back(sectors)
+        bump(b, row, Row.MISSES, count)
+
+    def brought_in() -> None:
+        missing = sectors & ~entry.sectors
+        entry.add(sectors)
+        bump(b, row, Row.MISSES, count if one else b.intrinsic("ctpop", [missing]))
+        note(b, LOAD, launch, worker, line, missing)
+
+    with b.when(entry.has(sectors) ^ 1):
+        missed()
 
 
 @dataclass(frozen=True)
@@ -61,26 +85,9 @@ class FastPath:
             return yes
 
         def in_one_line() -> Val:
-            entry = Held(b, self.worker, line)
-            return b.either(entry.has(sectors), lambda: yes, partial(missed, entry))
-
-        def missed(entry: Held) -> Val:
-            gone = entry.is_noted(sectors) & (entry.stays ^ 1)
-            return b.either(gone, partial(returned, entry), partial(brought_in, entry))
-
-        def returned(entry: Held) -> Val:
-            entry.bring_back(sectors)
-            bump(b, self.row, Row.MISSES, self._count(inside))
-            return yes
-
-        def brought_in(entry: Held) -> Val:
-            missing = sectors & ~entry.sectors
-            entry.add(sectors)
-            one = b.integer("i64", 1)
-            bump(
-                b, self.row, Row.MISSES, one if self.span == 1 else b.intrinsic("ctpop", [missing])
-            )
-            note(b, LOAD, self.launch, self.worker, line, missing)
+            one = self.span == 1
+            count = self._count(inside)
+            pass_line(b, self.launch, self.worker, self.row, line, sectors, count, one=one)
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)

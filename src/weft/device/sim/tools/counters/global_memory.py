@@ -9,24 +9,34 @@ any         lane by lane (`lanes`), and atomics
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from weft.device.sim.access import Access
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Space
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
-from weft.device.sim.tools.counters.fast_path import FastPath
+from weft.device.sim.tools.counters.fast_path import FastPath, pass_line
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import SECTOR_BYTES
 from weft.device.sim.tools.counters.lines import (
+    LOAD,
+    STORE,
     count_one,
     count_place,
     count_range,
     count_request,
+    note,
     way_of,
 )
 from weft.device.sim.tools.counters.rows import CounterRows
-from weft.device.sim.tools.counters.runs import count_repeat, count_runs, repeats
+from weft.device.sim.tools.counters.runs import (
+    Memory,
+    count_repeat,
+    count_runs,
+    repeats,
+    shifted,
+)
 from weft.device.sim.tools.counters.uniform_groups import Group, groups_of
 from weft.ir import Val
 from weft.ptx.cfg import Block
@@ -135,8 +145,11 @@ class GlobalMemory:
         starts = [first + at if at else first for first, _ in ends for at in range(0, reach, 128)]
         reach = min(reach, 128)
 
+        memory = Memory.PLACES if apart else Memory.LINES
+        memory = memory if apart == 0 or way in (LOAD, STORE) else Memory.NONE
+
         def by_runs() -> None:
-            fn = count_runs(b, way, len(starts), width, alike=not apart)
+            fn = count_runs(b, way, len(starts), width, memory)
             done = b.either(
                 sure,
                 lambda: fn(launch, counters, row, b.integer("i64", reach), *starts),
@@ -146,11 +159,27 @@ class GlobalMemory:
             with b.when(done ^ 1, rare=True):
                 general()
 
-        if apart:
-            by_runs()
-            return
-        again = sure & repeats(b, way, counters, row, starts)
-        b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
+        match memory:
+            case Memory.NONE:
+                by_runs()
+            case Memory.LINES:
+                again = sure & repeats(b, way, counters, row, starts)
+                b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
+            case Memory.PLACES:
+                same, lines = shifted(b, row, starts)
+                b.either(sure & same, lambda: self._lines(access, row, lines), by_runs, likely=True)
+
+    def _lines(self, access: Access, row: Val, lines: Sequence[tuple[Val, Val]]) -> None:
+        """One more execution with the counters of the last one, on these lines."""
+        b = self.e.b
+        launch, counters, way = self._where(access)
+        for line, sectors in lines:
+            if way == STORE:
+                note(b, way, launch, counters, line, sectors)
+            else:
+                count = b.intrinsic("ctpop", [sectors])
+                pass_line(b, launch, counters, row, line, sectors, count)
+        count_repeat(b, row)
 
     def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
         """Neighbours in global memory."""

@@ -24,7 +24,7 @@ from weft.device.sim.tools.counters.lines import (
     look_up,
     pretended,
 )
-from weft.device.sim.tools.counters.runs import count_runs
+from weft.device.sim.tools.counters.runs import Memory, count_runs
 from weft.ir import Builder, Val
 
 SLOTS = 64
@@ -156,7 +156,7 @@ def _by_runs(b: Builder, args: list[Val], way: str, width: int) -> Val:
     neighbours, alike = _runs(b, table, width)
     reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
     starts = [b.load("i64", 0, b.at(table, 8 * i), 8) for i in range(0, 32, RUN)]
-    count = count_runs(b, way, len(starts), width, alike=False)
+    count = count_runs(b, way, len(starts), width, Memory.NONE)
     return b.either(
         lanes.eq(-1) & (neighbours | alike),
         lambda: count(launch, worker, row, reach, *starts),

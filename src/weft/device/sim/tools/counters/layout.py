@@ -76,10 +76,11 @@ class Repeated:
 
     TIMES     executions, itself included, that are not in the row yet
     COUNTERS  what each of them adds to the row's first eight counters, without misses
-    LINES     that of each run; -1 where runs share one
+    KEYS      by which the next execution is compared, `runs` says how; -1 where runs share a line
+    MASKS     sectors of each run, if they are neighbours
     """
 
-    TIMES, COUNTERS, LINES = 0, 8, 72
+    TIMES, COUNTERS, KEYS, MASKS = 0, 8, 72, 104
     SIZE = 128
 
 

@@ -8,6 +8,7 @@ are counted lane by lane (`lanes`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import reduce
 from itertools import pairwise
 
@@ -36,18 +37,26 @@ from weft.ir import Builder, Val
 LINE_BYTES = 1 << LINE
 
 
-def count_runs(b: Builder, way: str, runs: int, width: int, *, alike: bool) -> Callable[..., Val]:
-    """(launch, worker, row, bytes of a run, its starts ...) -> done?  If not, nothing is counted.
+class Memory(Enum):
+    """What is remembered of an execution for the next one.
 
-    Where all lanes of a run are `alike`, at one place, the next execution is likely to touch the
-    same lines: it is remembered for `repeats`.
+    LINES   all lanes of a run are at one place, and the next time likely on the same lines:
+            `repeats`
+    PLACES  the lanes of a run are neighbours, and the next time likely at the same places of other
+            lines: `shifted`
     """
-    name = f"count_runs_{way}_{runs}_{width}{'_alike' if alike else ''}"
+
+    NONE, LINES, PLACES = "", "_alike", "_kept"
+
+
+def count_runs(b: Builder, way: str, runs: int, width: int, memory: Memory) -> Callable[..., Val]:
+    """(launch, worker, row, bytes of a run, its starts ...) -> done?  If not, nothing counts."""
+    name = f"count_runs_{way}_{runs}_{width}{memory.value}"
     kinds = [P, P, P, I64, *[I64] * runs]
-    return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, way, width, alike))
+    return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, way, width, memory))
 
 
-def _runs(b: Builder, args: list[Val], way: str, width: int, alike: bool) -> Val:
+def _runs(b: Builder, args: list[Val], way: str, width: int, memory: Memory) -> Val:
     launch, worker, row, reach, *starts = args
     with b.when(_inside(b, row, starts) ^ 1):
         pretended(b, launch, row, starts[0])  # makes another allocation the row's
@@ -59,7 +68,7 @@ def _runs(b: Builder, args: list[Val], way: str, width: int, alike: bool) -> Val
     masks = [_sectors(b, p & (LINE_BYTES - 1), reach) for p in places]
     one = b.helper(f"count_line_{way}", [P, P, P, I64, I32], I64, lambda x, a: _line(x, a, way))
     count, sectors, groups = b.integer("i32", 0), b.integer("i32", 0), b.integer("i64", 0)
-    for line, mask in _merged(b, lines, masks, straddles=not alike):
+    for line, mask in _merged(b, lines, masks, straddles=memory is not Memory.LINES):
         some = mask.ne(0)
 
         def counted(line: Val = line, mask: Val = mask) -> Val:
@@ -76,11 +85,19 @@ def _runs(b: Builder, args: list[Val], way: str, width: int, alike: bool) -> Val
         Row.WAVEFRONTS: deepest(b, groups),
         Row.IDEAL: b.umin(sectors, width),
     }
-    if alike:
-        _remember(b, row, counters, lines)
-    else:
-        for at, v in counters.items():
-            bump(b, row, at, v)
+    # Runs on one line may touch one sector of it or several.
+    apart = _all(b, [x.ne(y) for x, y in pairwise(lines)])
+    match memory:
+        case Memory.LINES:
+            _remember(b, row, counters, apart, lines)
+        case Memory.PLACES:
+            apart = _all(b, [apart, *(m.ule(15) for m in masks)])
+            _remember(b, row, counters, apart, _keys(places))
+            for i, m in enumerate(masks):
+                b.store(m, b.at(row, Repeated.MASKS + 4 * i - Repeated.SIZE))
+        case Memory.NONE:
+            for at, v in counters.items():
+                bump(b, row, at, v)
     return b.integer("i1", 1)
 
 
@@ -132,8 +149,13 @@ def _line(b: Builder, args: list[Val], way: str) -> Val:
 
 
 # ---- the same lines again ---------------------------------------------------------------------
-def _remember(b: Builder, row: Val, counters: dict[int, Val], lines: Sequence[Val]) -> None:
-    """Adds what was remembered to the row; this execution takes its place."""
+def _remember(
+    b: Builder, row: Val, counters: dict[int, Val], apart: Val, keys: Sequence[Val]
+) -> None:
+    """Adds what was remembered to the row; this execution takes its place.
+
+    The keys are those of an execution whose runs are on lines of their own, and `apart` if so.
+    """
     last = b.at(row, -Repeated.SIZE)
     times = b.load("i64", 0, b.at(last, Repeated.TIMES))
     for at, v in counters.items():
@@ -141,22 +163,41 @@ def _remember(b: Builder, row: Val, counters: dict[int, Val], lines: Sequence[Va
         bump(b, row, at, times * b.load("i64", 0, kept))
         b.store(b.resize(v, "i64"), kept)
     b.store(b.integer("i64", 1), b.at(last, Repeated.TIMES))
-    # Runs on one line may touch one sector of it or several.
-    apart = _all(b, [x.ne(y) for x, y in pairwise(lines)])
-    for i, line in enumerate(lines):
-        kept = b.at(last, Repeated.LINES + 8 * i)
-        b.store(b.select(apart, line, b.integer("i64", NOWHERE)), kept)
+    for i, key in enumerate(keys):
+        kept = b.at(last, Repeated.KEYS + 8 * i)
+        b.store(b.select(apart, key, b.integer("i64", NOWHERE)), kept)
+
+
+def _keys(places: Sequence[Val]) -> list[Val]:
+    """Where these are the same, so are the sectors of each run and the tag lookups of all."""
+    return [places[0] & (LINE_BYTES - 1), *(places[0] ^ p for p in places[1:])]
+
+
+def _are_kept(b: Builder, row: Val, keys: Sequence[Val]) -> Val:
+    kept = b.at(row, Repeated.KEYS - Repeated.SIZE)
+    return _all(b, [k.eq(b.load("i64", 0, b.at(kept, 8 * i))) for i, k in enumerate(keys)])
+
+
+def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tuple[Val, Val]]]:
+    """Is each run of neighbours at its place of the last time, in some line?
+
+    With it, the line of each and its sectors, for `pass_line`.
+    """
+    delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+    places = [x + delta for x in starts]
+    ascending = [x.ult(y) for x, y in pairwise(places)]
+    same = _all(b, [_inside(b, row, starts), *ascending, _are_kept(b, row, _keys(places))])
+    masks = [
+        b.load("i32", 0, b.at(row, Repeated.MASKS + 4 * i - Repeated.SIZE))
+        for i in range(len(starts))
+    ]
+    return same, [(p >> LINE, m) for p, m in zip(places, masks, strict=True)]
 
 
 def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) -> Val:
     """Is each run, at one place, on its line of the last time, and does L1 hold its sector?"""
-    last = b.at(row, -Repeated.SIZE)
     delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
     places = [x + delta for x in starts]
-    same = [
-        (p >> LINE).eq(b.load("i64", 0, b.at(last, Repeated.LINES + 8 * i)))
-        for i, p in enumerate(places)
-    ]
 
     def held() -> Val:
         if way != LOAD:
@@ -165,7 +206,7 @@ def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) 
         lines = [Held(b, worker, p >> LINE) for p in places]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
-    yes = _all(b, [_inside(b, row, starts), *same])
+    yes = _inside(b, row, starts) & _are_kept(b, row, [p >> LINE for p in places])
     return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
 
 
