@@ -51,6 +51,20 @@ def pass_line(
 
 
 @dataclass(frozen=True)
+class Span:
+    """Some bytes: are all in L1, on one line?
+
+    line      which one, if so
+    count_at  where its set counts the lines that come in; `stamp` is the count when it came in
+    """
+
+    held: Val
+    line: Val
+    count_at: Val
+    stamp: Val
+
+
+@dataclass(frozen=True)
 class FastPath:
     """`span` bytes from `address` that an access touches if `sure`; `row` counts them."""
 
@@ -95,11 +109,8 @@ class FastPath:
         counted = b.either(simple, way_through, lambda: no, likely=True)
         b.either(counted, lambda: held(inside), otherwise)
 
-    def whole_range(self, low: int, high: int) -> tuple[Val, Val, Val]:
-        """Of the bytes from `low` to `high`, relative to the address: are all in L1, on one line?
-
-        With it, where the set of the line counts its lines, and the count when this one came in.
-        """
+    def whole_range(self, low: int, high: int) -> Span:
+        """The bytes from `low` to `high`, relative to the address."""
         b, start = self.b, self.address + low
         seen, place = FastPath(
             b, self.launch, self.worker, self.row, start, high - low, self.sure
@@ -108,16 +119,18 @@ class FastPath:
         inside = place & (LINE_BYTES - 1)
         span = FastPath(b, self.launch, self.worker, self.row, start, max(2, high - low), seen)
 
+        line = place >> LINE
+
         def looked_up() -> list[Val]:
-            entry = Held(b, self.worker, place >> LINE)
+            entry = Held(b, self.worker, line)
             return [entry.has(span._sectors(inside)), entry.lines, entry.stamp]
 
         def unknown() -> list[Val]:
             return [b.integer("i1", 0), self.worker, b.integer("i32", 0)]
 
         simple = end._place()[0] & inside.ule(LINE_BYTES - (high - low))
-        held, lines, stamp = b.either(simple, looked_up, unknown, likely=True)
-        return held, lines, stamp
+        held, count_at, stamp = b.either(simple, looked_up, unknown, likely=True)
+        return Span(held, line, count_at, stamp)
 
     def _prefetch(self, place: Val, table: Val) -> None:
         """What is known of the line that is next, if the access moves on as it did last time."""

@@ -9,7 +9,7 @@ any         lane by lane (`lanes`), and atomics
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weft.device.sim.access import Access
 from weft.device.sim.address import Address
@@ -29,15 +29,17 @@ from weft.device.sim.tools.counters.lines import (
     note,
     way_of,
 )
+from weft.device.sim.tools.counters.load_groups import Group, groups_of
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.device.sim.tools.counters.runs import (
     Memory,
+    are_kept,
+    count_as,
     count_repeat,
     count_runs,
     repeats,
     shifted,
 )
-from weft.device.sim.tools.counters.uniform_groups import Group, groups_of
 from weft.ir import Val
 from weft.ptx.cfg import Block
 
@@ -113,16 +115,18 @@ class GlobalMemory:
                 lambda: _drop(call(launch, counters, row, a.first, lanes)),
             )
 
-        group = self._groups.get(access.ins.index) if whole else None
-        if group is None:
-            alone()
+        group = self._group(access)
+        if group is not None and group.leader != access.ins.index:
+            with b.when(group.stays(b) ^ 1):
+                alone()
             return
-        if group.leader == access.ins.index:
-            alone()
-            group.look_up(fast)  # afterwards, since it may have brought the bytes in
-            return
-        with b.when(group.stays(fast) ^ 1):
-            alone()
+        alone()
+        if group is not None:
+            group.look_up([fast])  # afterwards, since it may have brought the bytes in
+
+    def _group(self, access: Access) -> Group | None:
+        """The loads with which an access is looked up."""
+        return self._groups.get(access.ins.index) if self.is_whole(access) else None
 
     def _any_lanes(self, access: Access, row: Val, lanes: Val) -> None:
         """Lanes that are apart; rows of neighbours and rows at one place are counted as such."""
@@ -163,11 +167,44 @@ class GlobalMemory:
             case Memory.NONE:
                 by_runs()
             case Memory.LINES:
-                again = sure & repeats(b, way, counters, row, starts)
-                b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
+                self._at_places(access, row, starts, sure, by_runs)
             case Memory.PLACES:
                 same, lines = shifted(b, row, starts)
                 b.either(sure & same, lambda: self._lines(access, row, lines), by_runs, likely=True)
+
+    def _at_places(
+        self,
+        access: Access,
+        row: Val,
+        starts: Sequence[Val],
+        sure: Val,
+        by_runs: Callable[[], None],
+    ) -> None:
+        """Rows of lanes that are at one place each."""
+        b = self.e.b
+        launch, counters, way = self._where(access)
+
+        def alone() -> None:
+            again = sure & repeats(b, way, counters, row, starts)
+            b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
+
+        group = self._group(access)
+        if group is not None and group.leader != access.ins.index:
+            assert group.row is not None
+            leader, there = group.row, sure & group.stays(b)
+            lines = [s.line for s in group.spans]
+
+            def otherwise() -> None:
+                # On the lines of the first load it counts as much as that.
+                alike = there & are_kept(b, leader, lines)
+                b.either(alike, lambda: _drop(count_as(b)(row, leader)), alone)
+
+            again = there & are_kept(b, row, lines)
+            b.either(again, lambda: count_repeat(b, row), otherwise, likely=True)
+            return
+        alone()
+        if group is not None:
+            group.look_up([FastPath(b, launch, counters, row, x, 1, sure) for x in starts])
 
     def _lines(self, access: Access, row: Val, lines: Sequence[tuple[Val, Val]]) -> None:
         """One more execution with the counters of the last one, on these lines."""

@@ -173,7 +173,8 @@ def _keys(places: Sequence[Val]) -> list[Val]:
     return [places[0] & (LINE_BYTES - 1), *(places[0] ^ p for p in places[1:])]
 
 
-def _are_kept(b: Builder, row: Val, keys: Sequence[Val]) -> Val:
+def are_kept(b: Builder, row: Val, keys: Sequence[Val]) -> Val:
+    """Are the keys those of the last execution? Where all lanes of a run are alike: its lines."""
     kept = b.at(row, Repeated.KEYS - Repeated.SIZE)
     return _all(b, [k.eq(b.load("i64", 0, b.at(kept, 8 * i))) for i, k in enumerate(keys)])
 
@@ -186,7 +187,7 @@ def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tupl
     delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
     places = [x + delta for x in starts]
     ascending = [x.ult(y) for x, y in pairwise(places)]
-    same = _all(b, [_inside(b, row, starts), *ascending, _are_kept(b, row, _keys(places))])
+    same = _all(b, [_inside(b, row, starts), *ascending, are_kept(b, row, _keys(places))])
     masks = [
         b.load("i32", 0, b.at(row, Repeated.MASKS + 4 * i - Repeated.SIZE))
         for i in range(len(starts))
@@ -206,10 +207,26 @@ def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) 
         lines = [Held(b, worker, p >> LINE) for p in places]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
-    yes = _inside(b, row, starts) & _are_kept(b, row, [p >> LINE for p in places])
+    yes = _inside(b, row, starts) & are_kept(b, row, [p >> LINE for p in places])
     return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
 
 
 def count_repeat(b: Builder, row: Val) -> None:
     """One more execution as the last one."""
     bump(b, b.at(row, -Repeated.SIZE), Repeated.TIMES, b.integer("i64", 1))
+
+
+def count_as(b: Builder) -> Callable[..., Val]:
+    """(row, another row): one execution as the last one of the other row, which is remembered."""
+
+    def body(x: Builder, args: list[Val]) -> None:
+        row, other = args
+        last, theirs = (x.at(r, -Repeated.SIZE) for r in (row, other))
+        times = x.load("i64", 0, x.at(last, Repeated.TIMES))
+        kept = x.at(last, Repeated.COUNTERS)
+        x.store(x.load("i64", 8, row, 8) + x.load("i64", 8, kept, 8) * times, row, 8)
+        rest = (Repeated.SIZE - Repeated.COUNTERS) // 8
+        x.store(x.load("i64", rest, x.at(theirs, Repeated.COUNTERS), 8), kept, 8)
+        x.store(x.integer("i64", 1), x.at(last, Repeated.TIMES))
+
+    return b.helper("count_as", [P, P], None, body)

@@ -1,22 +1,25 @@
-"""Uniform loads of one basic block that share a base register, looked up in L1 together.
+"""Loads of one basic block that share a base register, looked up in L1 together.
 
-An unrolled loop reads `a[i]` to `a[i + 3]` from one register. After the first load, L1 is asked for
-the bytes of all of them. If it holds them, each later load only tests whether the line is still
-there.
+An unrolled loop reads `a[i]` to `a[i + 3]` from one register. All lanes are at one place, or those
+of each row of lanes are. After the first load, L1 is asked for the bytes of all of them. If it
+holds them, each later load only tests whether their lines are still there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 from weft.device.sim.address import space_of
-from weft.device.sim.analyse.form import ZERO
+from weft.device.sim.analyse.form import INDEXED, ZERO
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.layout import Space
-from weft.device.sim.tools.counters.fast_path import LINE_BYTES, FastPath
+from weft.device.sim.tools.counters.fast_path import LINE_BYTES, FastPath, Span
 from weft.device.sim.tools.counters.layout import HeldBits
 from weft.device.sim.tools.counters.lines import LOAD, way_of
-from weft.ir import Val
+from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction, Mem, Reg
@@ -27,7 +30,8 @@ class Group:
     """Loads of the bytes `low` to `high` from a base; the first one is at `first`.
 
     held   does L1 hold all bytes after the first one?
-    lines  where the set of their line counts its lines; `stamp` when that line came in
+    spans  where they are: once for each row of lanes
+    row    the counters of the first one
     """
 
     leader: int
@@ -35,20 +39,20 @@ class Group:
     low: int
     high: int
     held: Val | None = None
-    lines: Val | None = None
-    stamp: Val | None = None
+    spans: Sequence[Span] = ()
+    row: Val | None = None
 
-    def look_up(self, path: FastPath) -> None:
-        """After the first load: are all bytes in L1?"""
-        self.held, self.lines, self.stamp = path.whole_range(
-            self.low - self.first, self.high - self.first
-        )
+    def look_up(self, paths: Sequence[FastPath]) -> None:
+        """After the first load, by a path for each row of lanes: are all bytes in L1?"""
+        self.row = paths[0].row
+        self.spans = [p.whole_range(self.low - self.first, self.high - self.first) for p in paths]
+        self.held = reduce(and_, [s.held for s in self.spans])
 
-    def stays(self, path: FastPath) -> Val:
+    def stays(self, b: Builder) -> Val:
         """A later load -> are they still there?"""
-        assert self.held is not None and self.lines is not None and self.stamp is not None
-        since = path.b.load("i32", 0, self.lines) - self.stamp
-        return self.held & since.ult(HeldBits.WAYS)
+        assert self.held is not None
+        since = [b.load("i32", 0, s.count_at) - s.stamp for s in self.spans]
+        return reduce(and_, [x.ult(HeldBits.WAYS) for x in since], self.held)
 
 
 def groups_of(program: Program, block: Block) -> dict[int, Group]:
@@ -64,7 +68,7 @@ def groups_of(program: Program, block: Block) -> dict[int, Group]:
             out.update({ins.index: group for ins, _, _ in loads})
 
     for ins in block.code:
-        load = _uniform_load(program, ins)
+        load = _load_of_rows(program, ins)
         if load is not None:
             name, low, high = load
             open_.setdefault(name, []).append((ins, low, high))
@@ -75,8 +79,11 @@ def groups_of(program: Program, block: Block) -> dict[int, Group]:
     return out
 
 
-def _uniform_load(program: Program, ins: Instruction) -> tuple[str, int, int] | None:
-    """(base, first byte, end) of a load through L1 that all lanes of the block make."""
+def _load_of_rows(program: Program, ins: Instruction) -> tuple[str, int, int] | None:
+    """(base, first byte, end) of a load through L1 that all lanes of the block make.
+
+    All lanes, or those of each row, are at one place.
+    """
     row = decode(ins).row
     if not row.is_load or ins.guard is not None or space_of(ins.parts) != Space.GLOBAL:
         return None
@@ -84,7 +91,7 @@ def _uniform_load(program: Program, ins: Instruction) -> tuple[str, int, int] | 
     if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or ins.parts[-1] not in SIZES:
         return None
     form = program.form_of(mem.base)
-    if form is None or not form.is_scalar or form.off != ZERO:
+    if form is None or form.kind > INDEXED or form.off != ZERO:
         return None
     if way_of(ins.parts, writes=False) != LOAD:
         return None
