@@ -15,16 +15,16 @@ from weft.device.sim.tools.counters.lines import HASH
 from weft.measure.profile import aggregate
 
 KERNEL = """
-__device__ int load(const char* p) {
-    int x; asm volatile("ld.global.s8 %0, [%1];" : "=r"(x) : "l"(p)); return x;
+template <int AT = 0> __device__ int load(const char* p) {
+    int x; asm volatile("ld.global.s8 %0, [%1+%2];" : "=r"(x) : "l"(p), "n"(AT)); return x;
 }
-__device__ int load(const float* p) {
-    int x; asm volatile("ld.global.u32 %0, [%1];" : "=r"(x) : "l"(p)); return x;
+template <int AT = 0> __device__ int load(const float* p) {
+    int x; asm volatile("ld.global.u32 %0, [%1+%2];" : "=r"(x) : "l"(p), "n"(4 * AT)); return x;
 }
-__device__ int load(const float4* p) {
+template <int AT = 0> __device__ int load(const float4* p) {
     int x, y, z, w;
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(p));
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4+%5];"
+                 : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "l"(p), "n"(16 * AT));
     return x + y + z + w;
 }
 template <typename T>
@@ -33,8 +33,10 @@ __device__ void touch(const T* a, T* b, int s, int t, int at, int step, int reps
     if (y * blockDim.x + x >= n) return;
     #pragma unroll 1
     for (int k = 0; k < reps; ++k) {
-        sum += load(a + y * s + x + at + k * step) + load(a + y * s + at + k);
-        sum += load(a + y * s + x * t + at + k) + load(a + k * step + at);
+        const T *row = a + y * s + at + k, *one = a + k * step + at;  // each is read more than once
+        sum += load(a + (y * s + x + at + k * step)) + load(row) + load<2>(row);
+        sum += load(a + y * s + x * t + at + k) + load<1>(row);
+        sum += load(one) + load<1>(one);
     }
     b[y * s + x + at] = T();
     if (sum) b[0] = T();
@@ -60,12 +62,12 @@ class Cache:
     sets: dict[int, list[dict[int, set[int]]]] = field(default_factory=lambda: defaultdict(list))
 
     def misses(self, lanes: oracle.Lanes) -> int:
-        """Sectors that a load does not find, line by line."""
+        """Sectors that a load does not find, line by line in the order of the lanes."""
         wanted: dict[int, set[int]] = defaultdict(set)
         for a in lanes.values():
             wanted[a >> 7].add(a >> 5 & 3)
         count = 0
-        for line, sectors in sorted(wanted.items()):
+        for line, sectors in wanted.items():
             group = self.sets[(line * HASH % 2**64) >> 40 & (LINES // 4 - 1)]
             entry = next((x[line] for x in group if line in x), None)
             if entry is None:
@@ -88,20 +90,22 @@ class Case:
     n: int
 
     def loads(self, x: int, y: int, k: int) -> tuple[int, ...]:
-        row = y * self.s + self.at
-        return row + x + k * self.step, row + k, row + x * self.t + k, k * self.step + self.at
+        row, one = y * self.s + self.at, k * self.step + self.at
+        first = row + x + k * self.step
+        return first, row + k, row + k + 2, row + x * self.t + k, row + k + 1, one, one + 1
 
     def stored(self, x: int, y: int) -> int:
         return y * self.s + x + self.at
 
 
 def _case(rng: np.random.Generator, threads: int) -> Case:
-    s, t, at, step = (int(rng.integers(0, n)) for n in (150, 5, 20, 40))
+    s, t, at, step = (int(rng.integers(0, n)) for n in (150, 13, 24, 40))
     return Case(
-        s=int(rng.choice([s, 0, 16, 64, 512])),
+        s=int(rng.choice([s, 0, 16, 64, 512, 512])),
         t=t,
         at=at,
-        step=step,
+        # Rows that move by whole sectors or lines are where they were, in another line.
+        step=int(rng.choice([step, 0, 8, 32, 128])),
         reps=int(rng.integers(1, 12)),
         n=int(rng.choice([threads, threads, rng.integers(1, threads)])),
     )
@@ -148,7 +152,7 @@ def test_rows_and_strides_count_as_their_lanes(
     monkeypatch.setenv("WEFT_THREADS", "1")  # blocks and warps in their order, as the oracle's L1
     module = weft.cuda(KERNEL)
     rng = np.random.default_rng([int(seed), *block])
-    for _ in range(24):
+    for _ in range(40):
         width, case = int(rng.choice(WIDTHS)), _case(rng, block[0] * block[1])
         seen = _counted(module.kernel(f"k{width}"), block, width, case)
         assert seen == _expected(block, width, case), (width, case)

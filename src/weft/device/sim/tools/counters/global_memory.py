@@ -37,6 +37,7 @@ from weft.device.sim.tools.counters.runs import (
     count_as,
     count_repeat,
     count_runs,
+    line_keys,
     repeats,
     shifted,
 )
@@ -192,14 +193,14 @@ class GlobalMemory:
         if group is not None and group.leader != access.ins.index:
             assert group.row is not None
             leader, there = group.row, sure & group.stays(b)
-            lines = [s.line for s in group.spans]
+            keys = line_keys([s.line for s in group.spans])
 
             def otherwise() -> None:
                 # On the lines of the first load it counts as much as that.
-                alike = there & are_kept(b, leader, lines)
+                alike = there & are_kept(b, leader, keys)
                 b.either(alike, lambda: _drop(count_as(b)(row, leader)), alone)
 
-            again = there & are_kept(b, row, lines)
+            again = there & are_kept(b, row, keys)
             b.either(again, lambda: count_repeat(b, row), otherwise, likely=True)
             return
         alone()

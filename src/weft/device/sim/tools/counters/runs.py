@@ -89,7 +89,7 @@ def _runs(b: Builder, args: list[Val], way: str, width: int, memory: Memory) -> 
     apart = _all(b, [x.ne(y) for x, y in pairwise(lines)])
     match memory:
         case Memory.LINES:
-            _remember(b, row, counters, apart, lines)
+            _remember(b, row, counters, apart, line_keys(lines))
         case Memory.PLACES:
             apart = _all(b, [apart, *(m.ule(15) for m in masks)])
             _remember(b, row, counters, apart, _keys(places))
@@ -168,6 +168,11 @@ def _remember(
         b.store(b.select(apart, key, b.integer("i64", NOWHERE)), kept)
 
 
+def line_keys(lines: Sequence[Val]) -> list[Val]:
+    """Where these are the same, so are the lines; they are not 0, as before the first execution."""
+    return [line + 1 for line in lines]
+
+
 def _keys(places: Sequence[Val]) -> list[Val]:
     """Where these are the same, so are the sectors of each run and the tag lookups of all."""
     return [places[0] & (LINE_BYTES - 1), *(places[0] ^ p for p in places[1:])]
@@ -207,7 +212,7 @@ def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) 
         lines = [Held(b, worker, p >> LINE) for p in places]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
-    yes = _inside(b, row, starts) & are_kept(b, row, [p >> LINE for p in places])
+    yes = _inside(b, row, starts) & are_kept(b, row, line_keys([p >> LINE for p in places]))
     return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
 
 
