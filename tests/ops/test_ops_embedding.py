@@ -10,12 +10,17 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.families.networks.embedding import block_of  # noqa: E402
+from weft.ops.families.networks.embedding import block_of, tables_of  # noqa: E402
 
 F = torch.nn.functional
 CASES = {
     "a matrix of indices": ((5, 7), 11, 8, torch.float32, None),
-    "sorted positions": ((4100,), 3, 6, torch.float32, None),
+    "sorted positions": ((4100,), 97, 6, torch.float32, None),
+    "sorted positions and padding": ((4100,), 200, 3, torch.bfloat16, -2),
+    "tables of blocks": ((4100,), 3, 6, torch.float32, None),
+    "tables of blocks, padding": ((50, 90), 96, 40, torch.bfloat16, 2),
+    "tables of blocks, several of a row": ((4097,), 7, 300, torch.float16, None),
+    "tables of one row": ((5000,), 1, 5, torch.float32, None),
     "threads that share a row": ((1000,), 2, 6, torch.float32, None),
     "blocks of several rows": ((40,), 1500, 8, torch.float32, 3),
     "a row of several blocks": ((20,), 2, 80, torch.bfloat16, None),
@@ -25,7 +30,7 @@ CASES = {
     "a number": ((), 5, 8, torch.float32, None),
     "no indices": ((0,), 4, 8, torch.float32, None),
 }
-LIMITS = {torch.float32: 1e-6, torch.bfloat16: 1e-2}
+LIMITS = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 1e-3}
 
 
 def drawn(*shape: int, seed: int = 1) -> Any:
@@ -68,12 +73,29 @@ def test_block_of_the_gradient(
     assert block_of(positions, rows, chunks, sms=132) == block
 
 
-def test_gradient_ignores_what_is_no_row() -> None:
+@pytest.mark.parametrize("others", [0, 5000])
+def test_gradient_ignores_what_is_no_row(others: int) -> None:
     """The forward pass has asserted; the gradient must not write beside the table."""
     few = library.call("embedding_backward_few")
-    dy = drawn(3, 8)
-    d = few(dy, torch.tensor([1, 5, -2]), 4, -1)
+    dy = drawn(3 + others, 8)
+    index = torch.cat([torch.tensor([1, 5, -2]), torch.full((others,), 4)])
+    d = few(dy, index, 4, -1)
     assert torch.equal(d[1], dy[0]) and not d[[0, 2, 3]].any()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "vector", "block"),
+    [
+        (2, 33, 1, (256, 1, 64)),
+        (5, 116, 4, (256, 4, 32)),
+        (10, 1000, 8, (256, 4, 256)),  # vectors of 8 are too many numbers
+        (96, 64, 8, (128, 1, 64)),
+    ],
+)
+def test_tables_of_the_gradient(
+    rows: int, columns: int, vector: int, block: tuple[int, ...]
+) -> None:
+    assert tables_of(rows, columns, vector) == block
 
 
 def test_layouts() -> None:
@@ -87,9 +109,9 @@ def test_layouts() -> None:
     assert torch.equal(weft.ops.embedding(index, shifted), y)
 
 
-@pytest.mark.parametrize("count", [12, 4100])
-def test_second_derivative(count: int) -> None:
-    index, weight = indices(count, rows=4), drawn(4, 8).requires_grad_()
+@pytest.mark.parametrize(("count", "rows"), [(12, 4), (4100, 4), (4100, 100)])
+def test_second_derivative(count: int, rows: int) -> None:
+    index, weight = indices(count, rows=rows), drawn(rows, 8).requires_grad_()
     results = []
     for function in (weft.ops.embedding, F.embedding):
         y = function(index, weight, 1)
@@ -135,9 +157,10 @@ def test_verified() -> None:
     assert weft.ops.embedding.verify(indices(6, rows=4), drawn(4, 8).requires_grad_()).passed
 
 
-def test_sanitized() -> None:
+@pytest.mark.parametrize("count", [100, 4100])
+def test_sanitized(count: int) -> None:
     """No kernel reads what nothing wrote, or races."""
     with weft.sanitize() as session:
         weight = drawn(3, 8).requires_grad_()
-        weft.ops.embedding(indices(100, rows=3), weight).sum().backward()
+        weft.ops.embedding(indices(count, rows=3), weight).sum().backward()
     assert not session.findings

@@ -1,5 +1,6 @@
 // Rows of a table by index, and the gradient of the table. The gradient adds the rows of each index in order, so that it
-// does not depend on timing: positions come sorted by index, or a block of a few rows of the table looks for theirs.
+// does not depend on timing: positions come sorted by index, a block of a few rows of the table looks for theirs, or each
+// block adds its positions to a whole table of its own.
 #include <assert.h>
 
 #include "vector.cuh"
@@ -173,4 +174,62 @@ __global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T
         for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
         store(d + (first + row) * columns + column, made);
     }
+}
+
+// For a table of few rows: each block adds `each` positions to a table of its own in shared memory, of `width` vectors of
+// columns, and writes it to `tables`. A group of `width` threads has a copy of that table, in which a thread has a column.
+template <class T, class L, int V>
+__global__ void __launch_bounds__(256) add_tables(const T* dy, const L* indices, float* tables, long long n, int rows,
+                                                  int columns, long long each, int width, long long padding) {
+    __shared__ Vector<float, V> sums[12288 / V];
+    int groups = blockDim.x / width, group = threadIdx.x / width, copy = rows * width;
+    int column = (blockIdx.y * width + threadIdx.x % width) * V;
+    Vector<float, V>* own = sums + group * copy + threadIdx.x % width;
+    for (int row = 0; row < rows; row++) own[row * width] = {};
+    long long begin = blockIdx.x * each, end = min(n, begin + each);
+    constexpr int AHEAD = 8;
+    for (long long i = begin + group; i < end && column < columns; i += AHEAD * groups) {
+        Vector<T, V> ahead[AHEAD];
+        int at[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            long long position = i + a * groups, index = position < end ? (long long)indices[position] : -1;
+            at[a] = index >= 0 && index < rows && index != padding ? int(index) : -1;
+            if (at[a] >= 0) ahead[a] = load<V>(dy + position * columns + column);
+        }
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            if (at[a] < 0) continue;
+            Vector<float, V> sum = own[at[a] * width];
+#pragma unroll
+            for (int j = 0; j < V; j++) sum[j] += to<float>(ahead[a][j]);
+            own[at[a] * width] = sum;
+        }
+    }
+    __syncthreads();
+    if (column >= columns) return;
+    for (int row = group; row < rows; row += groups) {
+        const Vector<float, V>* first = sums + row * width + threadIdx.x % width;
+        Vector<float, V> sum = first[0];
+        for (int g = 1; g < groups; g++)
+#pragma unroll
+            for (int j = 0; j < V; j++) sum[j] += first[g * copy][j];
+        store(tables + ((long long)blockIdx.x * rows + row) * columns + column, sum);
+    }
+}
+
+// Adds the tables of `count` elements that the blocks have written: 8 threads share an element.
+template <class T>
+__global__ void __launch_bounds__(256) join_tables(const float* tables, T* d, int count, int blocks) {
+    __shared__ float parts[8][32];
+    int at = blockIdx.x * 32 + threadIdx.x % 32, group = threadIdx.x / 32;
+    float sum = 0;
+    if (at < count)
+#pragma unroll 4
+        for (int block = group; block < blocks; block += 8) sum += tables[(long long)block * count + at];
+    parts[group][threadIdx.x % 32] = sum;
+    __syncthreads();
+    if (group || at >= count) return;
+    for (int g = 1; g < 8; g++) sum += parts[g][threadIdx.x];
+    d[at] = to<T>(sum);
 }

@@ -24,6 +24,12 @@ LEAST, PIECES = 32, 4096
 """The least positions in a piece, and the pieces from which on they grow."""
 FEW = 4096
 """Positions up to which they are not sorted, which takes several launches; as in embedding.cu."""
+TABLE = 12288
+"""Numbers of the tables that a block has in shared memory; as in embedding.cu."""
+FEW_ROWS = TABLE // GROUPS
+"""Rows of a table up to which positions are not sorted: each block adds to tables of its own."""
+RESIDENT = 4
+"""Blocks of a multiprocessor that have such tables at once."""
 SEVERAL = 4
 """Positions of a row from which on several threads share them."""
 EACH = 8
@@ -73,14 +79,19 @@ def _gather(request: Request) -> list[Candidate]:
 
 # ---- backward ----------------------------------------------------------------------------------
 def _gradient_of_table(
-    request: Request, name: str, launches: int, steps: Callable[[Operands], Sequence[Step]]
+    request: Request,
+    name: str,
+    launches: int,
+    steps: Callable[[Operands], Sequence[Step]],
+    *,
+    zeroed: bool = False,
 ) -> list[Candidate]:
-    """The candidate that adds gradients of rows by these steps; several add to zeros."""
+    """The candidate that adds gradients of rows by these steps; `zeroed`: into zeros."""
     dy = request.inputs[0]
     assert dy is not None
     (positions, columns), rows = dy.shape, request.options["rows"]
     nothing = 0 in (positions, rows, columns)
-    out = Buffer((rows, columns), dy.dtype, zeroed=nothing or launches > 1)
+    out = Buffer((rows, columns), dy.dtype, zeroed=nothing or zeroed)
     if nothing:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     moved = (positions + rows) * columns * dy.itemsize
@@ -120,7 +131,7 @@ def _scatter(request: Request) -> list[Candidate]:
             Step(second, grid, (GROUPS,), (keys, order, *rest)),
         )
 
-    return _gradient_of_table(request, "sorted", 3, steps)
+    return _gradient_of_table(request, "sorted", 3, steps, zeroed=True)
 
 
 def _scatter_few(request: Request) -> list[Candidate]:
@@ -141,7 +152,42 @@ def _scatter_few(request: Request) -> list[Candidate]:
         numbers = (positions, rows, columns, share, width, groups, padding)
         return (Step(kernel, grid, (BLOCK,), (gradient, indices, tensors.output(0), *numbers)),)
 
+    if positions > FEW:
+        return _gradient_of_table(request, "tables of blocks", 2, lambda t: _by_tables(request, t))
     return _gradient_of_table(request, "unsorted", 1, steps)
+
+
+def _by_tables(request: Request, tensors: Operands) -> Sequence[Step]:
+    dy, index = request.inputs
+    assert dy is not None and index is not None
+    (positions, columns), rows = dy.shape, request.options["rows"]
+    (gradient, dense), (indices, _) = (tensors.dense(i) for i in range(2))
+    assert dense is not None
+    vector = _vector(columns, dy.itemsize, dense.aligned)
+    threads, vector, width = tables_of(rows, columns, vector)
+    slices = cdiv(columns, vector * width)
+    blocks = max(1, min(RESIDENT * request.target.sms // slices, cdiv(positions, BLOCK)))
+    each = cdiv(positions, blocks)
+    blocks = cdiv(positions, each)
+    tables = tensors.buffer(Buffer((blocks * rows * columns,), torch.float32))
+    kind = source.ctype(dy.dtype)
+    types = f"{kind}, {source.ctype(index.dtype)}, {vector}"
+    first = source.kernel("embedding.cu", f"add_tables<{types}>")
+    second = source.kernel("embedding.cu", f"join_tables<{kind}>")
+    numbers = (positions, rows, columns, each, width, request.options["padding_idx"])
+    count = rows * columns
+    return (
+        Step(first, (blocks, slices), (threads,), (gradient, indices, tables, *numbers)),
+        Step(second, (cdiv(count, 32),), (BLOCK,), (tables, tensors.output(0), count, blocks)),
+    )
+
+
+def tables_of(rows: int, columns: int, vector: int) -> tuple[int, int, int]:
+    """(threads of a block, elements per access, accesses per row) whose tables fit in a block."""
+    threads = BLOCK if rows * BLOCK <= TABLE else GROUPS
+    while rows * threads * vector > TABLE:
+        vector //= 2
+    return threads, vector, min(threads, 1 << (cdiv(columns, vector) - 1).bit_length())
 
 
 def block_of(positions: int, rows: int, chunks: int, sms: int) -> tuple[int, int, int]:
@@ -193,7 +239,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
     flat = grad.reshape(-1, grad.shape[-1]) if grad.numel() else grad.new_empty((0, grad.shape[-1]))
-    if index.numel() <= FEW:
+    if index.numel() <= FEW or ctx.rows <= FEW_ROWS:
         few = library.call("embedding_backward_few")
         return None, few(flat, index.reshape(-1), ctx.rows, ctx.padding), None
     keys, order = torch.sort(index.reshape(-1), stable=True)
@@ -236,7 +282,8 @@ DEFINITIONS = (
         An index that is no row fails an assertion of the kernel, as in PyTorch; on the simulated
         GPU that is weft.AssertFailed. The gradient of weight is deterministic: the
         rows of each index are added in an order that follows from the positions, in float32;
-        torch.sort orders more than 4,096 positions. That of the row padding_idx is 0.
+        torch.sort orders more than 4,096 positions of more than 96 rows. That of the row
+        padding_idx is 0.
         """,
         fake=lambda input, weight, padding_idx=None: weight.new_empty(
             (*input.shape, weight.shape[1])
@@ -261,7 +308,7 @@ DEFINITIONS = (
     Definition(
         name="embedding_backward_few",
         schema="(Tensor dy, Tensor index, int rows, int padding_idx) -> Tensor",
-        doc="The gradient of embedding's weight, from a few indices in any order.",
+        doc="The gradient of embedding's weight, from indices in any order: few, or of few rows.",
         fake=lambda dy, index, rows, padding_idx: dy.new_empty((rows, dy.shape[1])),
         candidates=_scatter_few,
         setup=_setup_few,
