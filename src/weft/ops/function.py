@@ -23,7 +23,7 @@ from torch.autograd import forward_ad
 from weft.device.gpu.guard import Guard, guard, never
 from weft.errors import ArgumentError
 from weft.ops import arguments, eager
-from weft.ops.bind import autocast, batching
+from weft.ops.bind import autocast, batching, transforms
 from weft.ops.bind.custom_op import custom_op
 from weft.ops.bind.verify import verify
 from weft.ops.choose import Candidate, Choice, Request, choose
@@ -217,12 +217,14 @@ class Function:
         op: Callable[..., Any] = self.op._opoverload
         made = self.definition.redirect and self.definition.redirect(op)
         every, shorter = made if isinstance(made, eager.Redirect) else (made, made)
-        record = self.recording()
+        record, in_transform = self.recording(), self._transformed()
 
         def dispatch(*args: Any) -> Any:
             result = NotImplemented if every is None else every(*args)
             if result is not NotImplemented:
                 return result
+            if in_transform is not None and transforms.are_active():
+                return in_transform(*args)
             if record is not None and eager.wanted(args):
                 return record(*args)
             return op(*args)
@@ -232,6 +234,16 @@ class Function:
             return (record or op)(*args) if result is NotImplemented else result
 
         return dispatch, record if record is not None and shorter is None else recorded
+
+    def _transformed(self) -> Callable[..., Any] | None:
+        """The function for calls under torch.func; None if torch must see what the op writes."""
+        d = self.definition
+        if self.is_tracked:
+            return None
+        rule = batching.rule(f"weft::{d.name}", self.call, d.vmap)  # outer transforms see it
+        return transforms.transformed(
+            f"weft::{d.name}", self.op._opoverload, d.setup, d.backward, rule
+        )
 
     def recording(self, results: int = 0) -> Callable[..., Any] | None:
         """The function for eager calls with a gradient; None if torch must record it.

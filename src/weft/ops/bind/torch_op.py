@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import torch
 
 from weft.errors import ArgumentError, expect
 from weft.kernels import Kernel
-from weft.ops.bind import batching, gradient, signature
+from weft.ops.bind import batching, gradient, signature, transforms
 from weft.ops.bind import options as bind_options
 from weft.ops.bind.body import Body, body
 from weft.ops.bind.custom_op import custom_op
@@ -36,8 +36,11 @@ class TorchOp:
         self.body: Body
         self.overload: Any
         self.definition: Any
+        self.transformed: Callable[..., Any] | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.transformed is not None and transforms.are_active():
+            return self.transformed(*self.body.schema.bind(args, kwargs).values())
         return self.overload(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -91,6 +94,11 @@ def register(name: str, computes: Body, options: Options) -> TorchOp:
     )
     # The overload is called directly, without resolving it in every call.
     op.body, op.definition, op.overload = computes, definition, definition._opoverload
+    op.transformed = None
+    if derivative is not None:
+        op.transformed = transforms.transformed(
+            name, op.overload, derivative[1], derivative[0], rule
+        )
     _MADE[name] = op
     definition.register_fake(_fake(computes, outputs))
     if derivative is not None:

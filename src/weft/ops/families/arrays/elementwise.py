@@ -141,7 +141,7 @@ def batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
         missing = max(ranks) - moved.dim() + 1
         return moved.reshape(moved.shape[0], *[1] * missing, *moved.shape[1:])
 
-    op = getattr(torch.ops.weft, row.name)
+    op = library.call(row.name)
     return op(*(front(a, d) for a, d in pairs)), 0
 
 

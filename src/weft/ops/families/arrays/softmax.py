@@ -309,8 +309,8 @@ def _batched(name: str, info: Any, in_dims: Any, x: Any, dim: int = -1) -> Any:
     """A batch is one more dimension in front of the others."""
     x = x.movedim(in_dims[0], 0)
     if x.dim() == 1:  # numbers: softmax of one element each
-        return getattr(torch.ops.weft, name)(x.unsqueeze(1), 1).squeeze(1), 0
-    return getattr(torch.ops.weft, name)(x, batch_dim(x, dim)), 0
+        return library.call(name)(x.unsqueeze(1), 1).squeeze(1), 0
+    return library.call(name)(x, batch_dim(x, dim)), 0
 
 
 def _definition(name: str, log: bool) -> Definition:

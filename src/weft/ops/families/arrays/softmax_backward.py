@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from weft.kernels import cdiv
-from weft.ops import source
+from weft.ops import library, source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.families.arrays.softmax import batch_dim, columns_of
@@ -171,7 +171,7 @@ def _batched(name: str, info: Any, in_dims: Any, grad: Any, y: Any, dim: int) ->
     pairs = zip((grad, y), in_dims, strict=False)
     tensors = [t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
                for t, d in pairs]  # fmt: skip
-    op = getattr(torch.ops.weft, name)
+    op = library.call(name)
     if tensors[1].dim() == 1:  # numbers: softmax of one element each
         return op(*(t.unsqueeze(1) for t in tensors), 1).squeeze(1), 0
     return op(*tensors, batch_dim(tensors[1], dim)), 0

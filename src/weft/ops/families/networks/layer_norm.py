@@ -124,7 +124,7 @@ def _gradients(
 
 def _batched(kind: Kind, name: str, info: Any, in_dims: Any, *args: Any) -> Any:
     """A batch of rows is more rows; a batch of weights needs one call each."""
-    op = getattr(torch.ops.weft, name)
+    op = library.call(name)
     if any(isinstance(d, int) for d in in_dims[kind.tensors :]):
         rule = batching.rule(f"weft::{name}", op, "loop")
         return rule(info, in_dims, *args)
