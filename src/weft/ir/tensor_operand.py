@@ -10,6 +10,7 @@ table of bytes [K][16] says which row of B meets element k of a row of A.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.ir.builder import BITS, Builder, Val
@@ -85,19 +86,23 @@ def doubled(runs: Runs) -> Runs:
 
 @dataclass(frozen=True)
 class Columns:
-    """8 columns of B for every k, in memory `stride` bytes apart, as a row of A meets them."""
+    """8 columns of B for every k, in memory `stride` bytes apart, as a row of A meets them.
+
+    lanes  of a vector: more than 8 hold a column several times
+    """
 
     base: Val
     ty: str
     stride: int
     picks: Val | None = None
+    lanes: int = N
 
     def load(self, b: Builder, k: int, m: Val) -> Val:
         """Those that element k of row m is multiplied by."""
         if self.picks is None:
-            return b.load(self.ty, N, b.at(self.base, k * self.stride), 16)
+            return b.load(self.ty, self.lanes, b.at(self.base, k * self.stride), 16)
         at = picked(b, self.picks, b.integer("i32", k), m) * self.stride
-        return b.load(self.ty, N, b.at(self.base, at.zext("i64")), min(self.stride, 16))
+        return b.load(self.ty, self.lanes, b.at(self.base, at.zext("i64")), 16)
 
 
 def picked(b: Builder, picks: Val, k: Val, m: Val) -> Val:
@@ -113,14 +118,17 @@ def element(b: Builder, step: Step, base: Val, rows: int, row: Val, k: Val) -> V
     return b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
 
 
-def load_columns(b: Builder, bt: Val, runs: Runs) -> list[Val]:
-    """B as one vector of 8 columns for every k."""
+def load_columns(
+    b: Builder, bt: Val, runs: Runs, order: Sequence[int] = range(N)
+) -> list[Val]:
+    """B as one vector of 8 columns for every k; runs of 16 bytes or more allow any order."""
     per, size = 128 // BITS[runs.ty], N * runs.bytes
     lo = [i // 2 + per * (i % 2) for i in range(per)]
     hi = [i + per // 2 for i in lo]
     out: list[Val] = []
     for base in (b.at(bt, i * size) for i in range(runs.count)):
-        chunks = [b.load(runs.ty, per, b.at(base, i), 16) for i in range(0, size, 16)]
+        starts = (order[i // runs.bytes] * runs.bytes + i % runs.bytes for i in range(0, size, 16))
+        chunks = [b.load(runs.ty, per, b.at(base, start), 16) for start in starts]
         for _ in range(3):  # each perfect shuffle moves one bit of the column below those of k
             half = len(chunks) // 2
             chunks = [

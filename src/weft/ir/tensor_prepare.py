@@ -4,7 +4,7 @@ Kernels multiply each fragment with several others. `Fragments` keeps those that
 long as their registers are known to be the same.
 
 A prepared fragment has three parts: values as f32, exponents, and whether one of its numbers is
-not finite. Exponents lie as they meet: 16 lanes are two rows of A with 8 columns of B each.
+not finite. Exponents lie as they meet: 16 lanes are 8 columns of B with two rows of A each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import exponent, magnitude, to_float
-from weft.ir.tensor_operand import N, Step, load_columns, load_rows, splats
+from weft.ir.tensor_operand import N, Step, load_columns, load_rows
 
 PAIR = 2 * N
 """Lanes of the exponents."""
@@ -42,9 +42,9 @@ class Places:
 
 
 def places_of_rows(step: Step) -> Places:
-    """A: values row by row, exponents for two rows at a time, each in the lanes of all columns."""
+    """A: values row by row, exponents of two rows side by side for every k."""
     count = step.rows * step.depth
-    return _places(4 * count, count * N * BITS[step.format.lane] // 8)
+    return _places(4 * count, count * BITS[step.format.lane] // 8)
 
 
 def places_of_columns(step: Step) -> Places:
@@ -99,7 +99,8 @@ def prepare_columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
 
 def _rows(b: Builder, step: Step, a: Val, to: Val) -> None:
     fmt, width, places = step.format, step.runs.width, places_of_rows(step)
-    size, odd = PAIR * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, 2 * width)
+    size, odd = 2 * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, 2 * width)
+    mixed = [row * width + k for k in range(width) for row in range(2)]
     with b.loop(step.rows // 2) as i:
         near = b.at(to, (i * (size * step.depth)).zext("i64"))
         for j, run in enumerate(load_rows(b, a, i * 2, step.rows, step.runs, 2)):
@@ -110,21 +111,22 @@ def _rows(b: Builder, step: Step, a: Val, to: Val) -> None:
                 b.store(part, b.at(to, at), 16)
             sizes = magnitude(run, fmt)
             odd.see(sizes)
-            for k, lanes in enumerate(splats(b, [exponent(b, sizes, fmt)], 2)):
-                b.store(lanes, b.at(near, places.exponents + (j * width + k) * size), 16)
+            pairs = b.shuffle(exponent(b, sizes, fmt), mixed)
+            b.store(pairs, b.at(near, places.exponents + j * width * size), 16)
     b.store(odd.any("uge", fmt.special).zext("i32"), b.at(to, places.odd))
 
 
 def _columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
-    fmt, places, order = step.format, places_of_columns(step), COLUMNS[step.accumulator]
-    size, odd = PAIR * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, N)
-    for k, natural in enumerate(load_columns(b, bt, step.runs_of_b)):
-        bits = b.shuffle(natural, order)
+    fmt, places = step.format, places_of_columns(step)
+    size, odd = PAIR * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, 2 * N)
+    rows = load_columns(b, bt, step.runs_of_b, COLUMNS[step.accumulator])
+    for k in range(0, len(rows), 2):  # the small lanes of two rows of B fill a vector
+        bits = b.concat(rows[k : k + 2])
         b.store(to_float(b, bits, fmt), b.at(to, k * 4 * N), 16)
         sizes = magnitude(bits, fmt)
         odd.see(sizes)
         # Twice, because two rows of A are handled in one vector.
-        twice = b.concat([exponent(b, sizes, fmt)] * 2)
+        twice = b.shuffle(exponent(b, sizes, fmt), [i // 2 for i in range(2 * PAIR)])
         b.store(twice, b.at(to, places.exponents + k * size), 16)
     b.store(odd.any("uge", fmt.special).zext("i32"), b.at(to, places.odd))
 

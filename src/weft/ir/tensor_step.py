@@ -179,25 +179,28 @@ class _Tile:
         return b.concat([b.load("float", 4, base, 16), b.load("float", 4, b.at(base, 128), 16)])
 
     def exponents(self, addends: list[Val]) -> Val:
-        read = _EXPONENT[self.step.accumulator]
-        return self.b.concat([read(self.b, v, 2 * self.step.format.bias) for v in addends])
+        """The exponents of two rows of C, side by side."""
+        return _EXPONENTS[self.step.accumulator](self.b, addends, 2 * self.step.format.bias)
 
     def largest(self, i: Val) -> Val:
         """The largest exponent among the products of each output of two rows."""
         b, step, ty = self.b, self.step, self.step.format.lane
-        size = PAIR * BITS[ty] // 8
-        near = b.at(
-            self.rows, (i * (step.depth * size) + places_of_rows(step).exponents).zext("i64")
-        )
+        pair, size = f"i{2 * BITS[ty]}", PAIR * BITS[ty] // 8
+        at = i * (step.depth * size // N) + places_of_rows(step).exponents
+        near, per = b.at(self.rows, at.zext("i64")), 128 // BITS[pair]
+        runs = [
+            b.load(pair, min(per, step.depth), b.at(near, k * size // N), 8)
+            for k in range(0, step.depth, per)
+        ]
         base = b.at(self.columns, places_of_columns(step).exponents)
-        columns = Columns(base, ty, size, self.picks)
+        columns = Columns(base, ty, size, self.picks, PAIR)
         best: list[Val] = []  # two chains, for the latency
         for k in range(step.depth):
+            met = columns.load(b, k, i * 2)
             if step.sparse:
-                met = b.concat([columns.load(b, k, i * 2 + row) for row in range(2)])
-            else:
-                met = b.load(ty, PAIR, b.at(base, k * size), 16)
-            total = b.load(ty, PAIR, b.at(near, k * size), 16) + met
+                other = columns.load(b, k, i * 2 + 1)
+                met = b.shuffle(met, [j + j % 2 * PAIR for j in range(PAIR)], other)
+            total = b.view(b.shuffle(runs[k // per], [k % per] * N), ty, PAIR) + met
             best = [*best, total] if k < 2 else [best[1], b.smax(best[0], total)]
         top = b.resize(b.smax(best[0], best[1]), "i16", signed=True)
         return top.slt(0).select(b.splat(b.integer("i16", NOTHING), PAIR), top)
@@ -247,7 +250,8 @@ class _Tile:
         with b.loop(self.step.rows // 2) as i:
             addends, products = [self.addend(i * 2 + row) for row in range(2)], self.largest(i)
             small = b.smax(products, self.exponents(addends)).slt(LOWEST + shift)
-            zero = b.concat([(b.cast("bitcast", v, "i32") << 1).eq(0) for v in addends])
+            words = [b.cast("bitcast", v, "i32") << 1 for v in addends]
+            zero = b.shuffle(words[0], _SIDE_BY_SIDE, words[1]).eq(0)
             found.see((small & (products.ne(NOTHING) | ~zero)).zext("i16"))
         return found.any("ne", 0)
 
@@ -264,25 +268,29 @@ def _round_to_half(b: Builder, step: Step, sums: Val, d: Val) -> None:
     b.helper(f"tensor.half.m{step.rows}", [("ptr", 0)] * 2, None, body)(sums, d)
 
 
+_SIDE_BY_SIDE = [row * N + column for column in range(N) for row in range(2)]
+"""The order of two rows of outputs in a vector of both."""
+
+
 def _power(b: Builder, field: Val) -> list[Val]:
-    """Bits of 2^(field-127) from i16 fields, for two rows: upper halves beside zeros."""
-    upper, zero, n = field << 7, b.zero("i16", PAIR), PAIR
-    spread = [[i // 2 + (0 if i % 2 else n) + row * N for i in range(n)] for row in range(2)]
-    return [b.view(b.shuffle(upper, picks, zero), "i32", N) for picks in spread]
+    """Bits of 2^(field-127) from i16 fields of two rows: the upper halves of words."""
+    words = b.view(field << 7, "i32", N)
+    return [words << 16, words & -(1 << 16)]
 
 
-def _exponent_f32(b: Builder, c: Val, shift: int) -> Val:
-    """The exponent of c; zero counts as subnormal, and such small ones are looked at again."""
-    bits = b.cast("bitcast", c, "i32")
-    return (((bits >> 16).trunc("i16") & 0x7FFF) >> 7) + (shift - 127)
+def _exponents_f32(b: Builder, rows: list[Val], shift: int) -> Val:
+    """The exponents of c; zero counts as subnormal, and such small ones are looked at again."""
+    halves = [b.view(b.cast("bitcast", v, "i32"), "i16", PAIR) for v in rows]
+    upper = b.shuffle(halves[0], [i | 1 if i % 2 == 0 else i + PAIR for i in range(PAIR)], halves[1])
+    return ((upper & 0x7FFF) >> 7) + (shift - 127)
 
 
-def _exponent_f16(b: Builder, c: Val, shift: int) -> Val:
-    """The exponent of c, below the floor for zero and above `HIGHEST` if c is not finite."""
-    half = FORMATS["f16"]
-    mag = magnitude(b.cast("bitcast", c, "i16"), half)
+def _exponents_f16(b: Builder, rows: list[Val], shift: int) -> Val:
+    """The exponents of c, below the floor for zero and above `HIGHEST` if c is not finite."""
+    half, both = FORMATS["f16"], b.shuffle(rows[0], _SIDE_BY_SIDE, rows[1])
+    mag = magnitude(b.cast("bitcast", both, "i16"), half)
     real = b.resize(exponent(b, mag, half), "i16", signed=True) + (shift - half.bias)
-    return mag.uge(half.special).select(b.splat(b.integer("i16", -NOTHING), N), real)
+    return mag.uge(half.special).select(b.splat(b.integer("i16", -NOTHING), PAIR), real)
 
 
-_EXPONENT = {"f32": _exponent_f32, "f16": _exponent_f16}
+_EXPONENTS = {"f32": _exponents_f32, "f16": _exponents_f16}
