@@ -130,6 +130,15 @@ class Address:
     wide: Wide | None = None
     inside: tuple[Val, Val] | None = None
 
+    def shared_offsets(self) -> Val | None:
+        """Each lane's offset into shared memory, where it is known to be there."""
+        if self.space != Space.SHARED:
+            return None
+        if self.inside is not None and self.off is not None:
+            start = self.inside[0].trunc("i32")
+            return start.builder.splat(start, 32) + start.builder.lanes("i32", self.off)
+        return self.wide.lanes() if self.wide is not None else None
+
     @property
     def uniform(self) -> bool:
         return self.off == ZERO

@@ -135,6 +135,24 @@ class AsyncCopies:
             self._read_partly(read, lanes, entry, read.sizes)
 
     def _note_targets(self, access: Access, lanes: Val, entry: Val) -> None:
+        """The targets of a whole warp are checked and noted as vectors."""
+        e, b, nbytes = self.e, self.e.b, access.nbytes
+        offsets = access.address.shared_offsets()
+        if offsets is None:
+            self._note_each_target(access, lanes, entry)
+            return
+        fn = b.helper(
+            f"async_targets_{nbytes}",
+            [_P, _I32, _I32, ("i32", 32), _P],
+            ("i1", 0),
+            lambda x, args: _all_targets(x, args, nbytes),
+        )
+        done = fn(e.shared, e.shared_bytes, lanes, offsets, entry)
+        # If a lane does not run or fails, the lanes are looked at one by one.
+        with b.when(done ^ 1, rare=True):
+            self._note_each_target(access, lanes, entry)
+
+    def _note_each_target(self, access: Access, lanes: Val, entry: Val) -> None:
         e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -250,6 +268,18 @@ def _begin(b: Builder, args: list[Val], count: int) -> Val:
     return entry
 
 
+def _all_targets(b: Builder, args: list[Val], nbytes: int) -> Val:
+    """(shared memory, its size, lanes, offsets, entry) -> were all inside, and so noted?"""
+    shared, size, lanes, offsets, entry = args
+    starts = b.intrinsic("usub.sat", [size, b.integer("i32", nbytes - 1)])
+    wrong = b.any(offsets.uge(starts) | (offsets & (nbytes - 1)).ne(0))
+    done = lanes.eq(-1) & (wrong ^ 1)
+    with b.when(done):
+        first = b.val("i64", 0, f"ptrtoint {shared.typed} to i64")
+        b.store(first + offsets.zext("i64"), b.at(entry, Ring.TARGETS), 8)
+    return done
+
+
 def _land(b: Builder, entry: Val, lanes: Val) -> None:
     """The data of some lanes' copies into shared memory."""
 
@@ -265,6 +295,10 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
         size = _field(x, entry, Ring.SIZE)
         for nbytes in SIZES:
             with x.when(size.eq(nbytes)):
+                with x.when((pending & lanes).eq(-1)):
+                    with x.loop(32) as lane:
+                        one(x, entry, nbytes, lane)
+                    x.ret()
                 each_lane(x, pending & lanes, partial(one, x, entry, nbytes))
 
     def one(x: Builder, entry: Val, nbytes: int, lane: Val) -> None:

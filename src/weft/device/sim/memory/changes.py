@@ -83,13 +83,14 @@ class Changes:
         bits = f"i{8 * size}"
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            element = x.at(extra[0], lane.zext("i64") * size)
+            element, changed = x.at(extra[0], lane.zext("i64") * size), x.integer(bits, 0)
             for i in range(count):
                 place = x.at(p, i * size)
-                old = x.load(bits, 0, place, size)
                 new = x.load(bits, 0, x.at(element, 32 * size * i), size)
-                x.store(x.load("i64", 0, extra[1]) | old.ne(new).zext("i64"), extra[1])
+                changed = changed | (x.load(bits, 0, place, size) ^ new)
                 x.store(new, place, size)
+            # Once for all elements: each update waits for the one before it.
+            x.store(x.load("i64", 0, extra[1]) | changed.ne(0).zext("i64"), extra[1])
 
         kinds = [("ptr", 0), ("ptr", 0)]
         name = f"store_noting_{ty}_{access.space}_x{count}"

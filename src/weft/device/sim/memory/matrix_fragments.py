@@ -129,7 +129,7 @@ class Matrices:
         naming = b.integer("i32", (1 << 8 * count) - 1)
         access = Access(ins, Unit.MATRIX, kind, a, ROW, lanes=naming)
         e.watch.access(access)
-        index = None if access.writes else self._row_offsets(a)
+        index = None if access.writes else a.shared_offsets()
         if index is None:
             self._each_row(access, count, data)
         else:
@@ -146,15 +146,6 @@ class Matrices:
             with b.when(done ^ 1, rare=True):
                 self._each_row(access, count, data)
         e.forget_mask()
-
-    def _row_offsets(self, a: Address) -> Val | None:
-        """Each lane's row as an offset into shared memory, where it is known to be there."""
-        b = self.e.b
-        if a.space != Space.SHARED:
-            return None
-        if a.inside is not None and a.off is not None:
-            return b.splat(a.inside[0].trunc("i32"), 32) + b.lanes("i32", a.off)
-        return a.wide.lanes() if a.wide is not None else None
 
     def _each_row(self, access: Access, count: int, data: Val) -> None:
         e, writes = self.e, access.writes
