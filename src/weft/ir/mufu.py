@@ -356,12 +356,28 @@ _FUNCTIONS: dict[str, Body] = {
 }
 
 
+_OFTEN_ALIKE = {"rcp", "rsqrt", "sqrt"}
+"""Functions that normalise a row: all lanes of a warp have its sum, where no analysis knows that."""
+
+
 def mufu(b: Builder, name: str, x: Val) -> Val:
     """One machine instruction of the special function unit on f32 (or, `…64`, on i32 high words).
 
     sin and cos take radians: the multiplication that scales them to turns is part of them here.
     """
-    return b.lanewise(f"mufu.{name}", [x], x.element, lambda b, x: _strips(b, x, _FUNCTIONS[name]))
+
+    def body(b: Builder, x: Val) -> Val:
+        if x.lanes == 0 or name not in _OFTEN_ALIKE:
+            return _strips(b, x, _FUNCTIONS[name])
+        first = b.extract(x, 0)
+        alike = b.same(raw_bits(b, x), b.splat(raw_bits(b, first), x.lanes))
+        return b.either(
+            alike,
+            lambda: b.splat(mufu(b, name, first), x.lanes),
+            lambda: _strips(b, x, _FUNCTIONS[name]),
+        )
+
+    return b.lanewise(f"mufu.{name}", [x], x.element, body)
 
 
 def _strips(b: Builder, x: Val, body: Body) -> Val:
