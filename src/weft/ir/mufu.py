@@ -90,14 +90,15 @@ def _row(b: Builder, table: Table, index: Val) -> Val:
     offset = index << 3
     if index.lanes == 0:
         return b.load("i64", 0, b.at(base, offset.zext("i64")), 8)
-    return _gather(b, base, [b.extract(offset, lane) for lane in range(index.lanes)])
+    offsets = (b.extract(offset, lane).zext("i64") for lane in range(index.lanes))
+    return _gather(b, [b.at(base, x) for x in offsets])
 
 
-def _gather(b: Builder, base: Val, offsets: list[Val]) -> Val:
-    """The 64-bit words at these offsets."""
-    row = b.poison("double", len(offsets))  # in vector registers from the start
-    for lane, offset in enumerate(offsets):
-        row = b.insert(row, b.load("double", 0, b.at(base, offset.zext("i64")), 8), lane)
+def _gather(b: Builder, places: list[Val]) -> Val:
+    """The 64-bit words at these places."""
+    row = b.poison("double", len(places))  # in vector registers from the start
+    for lane, place in enumerate(places):
+        row = b.insert(row, b.load("double", 0, place, 8), lane)
     return b.cast("bitcast", row, "i64")
 
 
@@ -135,9 +136,11 @@ def _ex2_words() -> tuple[int, ...]:
     return tuple(c1 >> 2 << 48 | c2 >> 2 << 32 | c0 >> 14 for c0, c1, c2 in _coefficients()["ex2"])
 
 
-def _ex2_place(n: Val) -> Val:
-    """Where the row of a fraction is in the table."""
-    return (n >> 14) & 0x1F8
+def _ex2_row(b: Builder, words: Val, n: Val) -> Val:
+    """Where the row of a fraction is."""
+    # By index, not by offset: to scale it is a part of the load on most CPUs.
+    index = ((n >> 17) & 63).zext("i64")
+    return b.pure("ptr", 0, f"getelementptr i64, {words.typed}, {index.typed}")
 
 
 def _ex2_sum(b: Builder, n: Val, square: Val, row: Val) -> Val:
@@ -265,18 +268,18 @@ def _ex2_of_numbers(b: Builder, x: Val) -> Val:
     words = b.table("mufu.table.ex2", "i64", _ex2_words())
     if x.lanes == 0:
         n = _ex2_fixed(b, x)
-        row = b.load("i64", 0, b.at(words, _ex2_place(n).zext("i64")), 8)
+        row = b.load("i64", 0, _ex2_row(b, words, n), 8)
         return _ex2_result(b, n, _ex2_square(n), row)
-    given, fixed, results = (b.array("i32", x.lanes) for _ in range(3))
-    b.store(x, given, 64)
+    fixed, results = (b.array("i32", x.lanes) for _ in range(2))
+    b.store(_ex2_fixed(b, x), fixed, 64)
     strip = min(_STRIP, x.lanes)
     with b.loop(x.lanes // strip) as i:
         at = i.zext("i64") * (4 * strip)
-        n, first = _ex2_fixed(b, b.load("i32", strip, b.at(given, at), 32)), b.at(fixed, at)
-        b.store(n, first, 32)
+        first = b.at(fixed, at)
+        n = b.load("i32", strip, first, 32)
         square = _ex2_square(n)
         lanes = [b.load("i32", 0, b.at(first, 4 * lane), 4) for lane in range(strip)]
-        row = _gather(b, words, [_ex2_place(v) for v in lanes])
+        row = _gather(b, [_ex2_row(b, words, v) for v in lanes])
         b.store(_ex2_result(b, n, square, row), b.at(results, at), 32)
     return b.load("i32", x.lanes, results, 64)
 
