@@ -37,6 +37,16 @@ def test_few_lanes_match_the_hardware(name: str, lanes: int) -> None:
     check(name, [SCALAR["in:f32:0"]], SCALAR[f"out:{name}"], lanes)
 
 
+@pytest.mark.parametrize("name", [f"{op}.approx.ftz.f32" for op in ("rcp", "rsqrt", "sqrt")])
+def test_lanes_that_are_alike_match_the_hardware(name: str) -> None:
+    """One lane computes for all; a warp in which only the last lane differs does not."""
+    x, y = SCALAR["in:f32:0"][:64], SCALAR[f"out:{name}"][:64]
+    check(name, [np.repeat(x, 32)], np.repeat(y, 32))
+    last = np.arange(64 * 32).reshape(64, 32) // 32
+    last[:, -1] = (last[:, -1] + 1) % 64
+    check(name, [x[last.ravel()]], y[last.ravel()])
+
+
 @pytest.mark.parametrize("key", [k[2:] for k in SLICES if k.startswith("x:")])
 def test_matches_slices_of_the_special_function_unit(key: str) -> None:
     name = key.split(":")[0]

@@ -180,6 +180,42 @@ def test_wrong_addresses_are_errors(target: str, source: str) -> None:
         run(text, [words(32)], [np.uint32], memory=words(32), shared=256)
 
 
+@pytest.mark.parametrize("size", [4, 8, 16])
+@pytest.mark.parametrize("waiting", [32, 20], ids=["all wait", "some wait"])
+def test_swizzled_targets(size: int, waiting: int) -> None:
+    """All lanes copy, to places that are known only at run time; perhaps not all wait at once."""
+    n, k = 32, size // 4
+    data = words(n * k)
+    text = f"""mov.u32 %r90, pool; xor.b32 %r91, %a0, 5; mul.lo.u32 %r91, %r91, {size};
+        add.u32 %r90, %r90, %r91; {SOURCE.format(n=size)}
+        st.shared.u32 [%r90+{size - 4}], 7;
+        cp.async.ca.shared.global [%r90], [%l91], {size};
+        setp.lt.u32 %p9, %i, {n - waiting};
+        @%p9 bra LOOK;
+        cp.async.wait_all;
+    LOOK:
+        ld.shared.u32 %d0, [%r90+{size - 4}];
+        cp.async.wait_all;
+        ld.shared.u32 %d1, [%r90+{size - 4}];"""
+    lanes = rng.permutation(n).astype(np.uint32)
+    before, after = run(text, [lanes], [np.uint32] * 2, memory=data, shared=n * size)
+    mine = data[k - 1 :: k]
+    assert (before == np.where(np.arange(n) < n - waiting, 7, mine)).all()
+    assert (after == mine).all()
+
+
+@pytest.mark.parametrize("lane", [0, 13, 31])
+@pytest.mark.parametrize("wrong", [2, 4096], ids=["misaligned", "outside"])
+def test_one_wrong_target_among_swizzled_ones(lane: int, wrong: int) -> None:
+    text = f"""mov.u32 %r90, pool; add.u32 %r90, %r90, %a0; {SOURCE.format(n=4)}
+        cp.async.ca.shared.global [%r90], [%l91], 4; cp.async.wait_all; mov.u32 %d0, 0;"""
+    places = 4 * rng.permutation(32).astype(np.uint32)
+    run(text, [places], [np.uint32], memory=words(32), shared=128)
+    places[lane] += wrong
+    with pytest.raises(weft.errors.Error, match=rf"thread \({lane}, 0, 0\)"):
+        run(text, [places], [np.uint32], memory=words(32), shared=128)
+
+
 # ---- mbarrier ----------------------------------------------------------------------------------
 def test_a_phase_ends_with_the_last_arrival() -> None:
     """Four arrivals are expected; lanes 0..3 arrive one after the other."""

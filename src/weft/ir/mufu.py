@@ -360,7 +360,7 @@ _FUNCTIONS: dict[str, Body] = {
 
 
 _OFTEN_ALIKE = {"rcp", "rsqrt", "sqrt"}
-"""Functions that normalise a row: all lanes of a warp have its sum, where no analysis knows that."""
+"""Functions that normalise a row: all lanes often have its sum, which no analysis knows."""
 
 
 def mufu(b: Builder, name: str, x: Val) -> Val:

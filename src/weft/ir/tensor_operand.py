@@ -118,9 +118,7 @@ def element(b: Builder, step: Step, base: Val, rows: int, row: Val, k: Val) -> V
     return b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
 
 
-def load_columns(
-    b: Builder, bt: Val, runs: Runs, order: Sequence[int] = range(N)
-) -> list[Val]:
+def load_columns(b: Builder, bt: Val, runs: Runs, order: Sequence[int] = range(N)) -> list[Val]:
     """B as one vector of 8 columns for every k; runs of 16 bytes or more allow any order."""
     per, size = 128 // BITS[runs.ty], N * runs.bytes
     lo = [i // 2 + per * (i % 2) for i in range(per)]

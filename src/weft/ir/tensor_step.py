@@ -281,7 +281,9 @@ def _power(b: Builder, field: Val) -> list[Val]:
 def _exponents_f32(b: Builder, rows: list[Val], shift: int) -> Val:
     """The exponents of c; zero counts as subnormal, and such small ones are looked at again."""
     halves = [b.view(b.cast("bitcast", v, "i32"), "i16", PAIR) for v in rows]
-    upper = b.shuffle(halves[0], [i | 1 if i % 2 == 0 else i + PAIR for i in range(PAIR)], halves[1])
+    upper = b.shuffle(
+        halves[0], [i | 1 if i % 2 == 0 else i + PAIR for i in range(PAIR)], halves[1]
+    )
     return ((upper & 0x7FFF) >> 7) + (shift - 127)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from weft.device.sim.access import Access, Kind, Rows, Unit
 from weft.device.sim.address import SPACES, Address
-from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
