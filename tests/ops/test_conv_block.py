@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402  (it needs torch)
 
 from weft.ops import library  # noqa: E402
+from weft.ops.block import separate  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 SIM = devices.current.name == "sim"
@@ -109,11 +110,54 @@ def test_every_tile_gives_the_same_bits() -> None:
     function = library.function(OP)
     tensors = call.tensors(lambda t: t)
     request = function.request(*tensors, [1, 1], False, 0.1, 1e-5)
-    found = function.definition.candidates(request)
+    found = [c for c in function.definition.candidates(request) if "filters" in c.name]
     picked = (found[0], found[-1])
     first, *others = (runner(c.build(), 7, call.x.device)(*tensors) for c in picked)
     for other in others:
         assert torch.equal(other, first)
+
+
+SEPARATE: dict[str, Any] = {
+    "winograd": lambda: Call((3, 4, 9, 8), (34, 4, 3, 3), 1),
+    "winograd, 25 taps": lambda: Call((2, 4, 9, 11), (7, 4, 5, 5), (2, 0), bias=False),
+    "tensor": lambda: Call((2, 16, 7, 6), (9, 16, 3, 2), 1, torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+@pytest.mark.parametrize("name", SEPARATE)
+def test_a_convolution_of_its_own(name: str, training: bool, monkeypatch: Any) -> None:
+    """The convolution by another kernel, then the rest: of contiguous and of other images."""
+    monkeypatch.setattr(separate, "KEPT", 100)  # tensors of this size prefer other kernels
+    call = SEPARATE[name]()
+    tensors, exact = (call.tensors(f) for f in (lambda t: t, lambda t: t.double()))
+    x, weight, bias, *norm = exact
+    y = functional.conv2d(x, weight, bias, padding=call.padding)
+    z = functional.batch_norm(y, *([None, None, *norm[2:]] if training else norm), training)
+    wanted = [functional.max_pool2d(z.relu(), 2)]
+    if training:
+        wanted += [y.mean((0, 2, 3)), y.var((0, 2, 3), correction=0), y]
+        tensors = [*tensors[:3], *tensors[5:]]
+    function = library.function(f"{OP}_training" if training else OP)
+    pads = [call.padding] * 2 if isinstance(call.padding, int) else list(call.padding)
+    close = {"atol": 8e-2, "rtol": 2e-2} if call.x.dtype is torch.bfloat16 else {
+        "atol": 2e-5, "rtol": 2e-5
+    }  # fmt: skip
+    for order in (torch.contiguous_format, torch.channels_last):
+        tensors[0] = tensors[0].contiguous(memory_format=order)
+        rest = (1e-5,) if training else (False, 0.1, 1e-5)
+        request = function.request(*tensors, pads, *rest)
+        kind = name.split(",")[0]
+        starts = (f"convolution {kind}", *(["pooling"] * (kind == "winograd" and not training)))
+        for start in starts:
+            made = next(
+                c for c in function.definition.candidates(request) if c.name.startswith(start)
+            )
+            with weft.sanitize() as session:
+                got = runner(made.build(), len(tensors), call.x.device)(*tensors)
+            assert not session.findings
+            for a, b in zip(got if training else [got], wanted, strict=True):
+                torch.testing.assert_close(a.double(), b, **close)
 
 
 @pytest.mark.slow

@@ -16,10 +16,12 @@ from weft.ops.conv import (  # noqa: E402
     depthwise,
     direct,
     few,
+    gathered,
     implicit,
     pointwise,
     taps,
     tensor,
+    winograd,
 )
 from weft.ops.gemm import tiled  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
@@ -154,7 +156,19 @@ KINDS = {
         pointwise, "one tap", ONE, gradients="WEIGHT_TILES", limit=1e-3, ordered=False
     ),
     "winograd": Kind(tiled, "winograd", NINE),
+    # The transforms of eight points round more than those of six.
+    "winograd, 25 taps": Kind(tiled, "winograd", NINE._replace(weight=(10, 6, 5, 5)), limit=8e-6),
     "direct": Kind(direct, "direct", GROUPS._replace(dtype=torch.float16), "", "", 1e-3),
+    "gathered": Kind(gathered, "gathered", DEEP._replace(dtype=torch.float16), "", "", 1e-3),
+    "gathered groups": Kind(
+        gathered,
+        "gathered",
+        GROUPS._replace(
+            options={"stride": [2, 3], "dilation": [1, 2], "padding": [1, 1], "groups": 2}
+        ),
+        "",
+        "",
+    ),
     "few channels": Kind(few, "few", FEW, "", ""),
     "depthwise": Kind(depthwise, "depthwise", EACH, "", "", ordered=False),
 }
@@ -201,9 +215,33 @@ def test_kinds_of_kernels(name: str, last: bool, monkeypatch: Any) -> None:
         made = {
             n: run for n, run in candidates(op, (*args, *rest)).items() if n.startswith(kind.name)
         }
-        assert made or (last and not kind.ordered) or (kind.module is few and "weight" in op)
+        assert (
+            made
+            or (last and not kind.ordered)
+            or ("weight" in op and kind.module in (few, gathered))
+        )
         for candidate, run in made.items():
             assert relative(run(), wanted) < kind.limit, (op, candidate)
+
+
+@pytest.mark.parametrize("op", ["conv2d", "conv_backward_input"])
+def test_winograd_takes_some_images_at_a_time(op: str, monkeypatch: Any) -> None:
+    """Three of five images fit into the scratch; the last pass has two."""
+    monkeypatch.setattr(winograd, "WORKSPACE", 4 * 36 * ((2 + 3) * 3 * 4 + 2 * 3))
+    x, weight = drawn((5, 2, 8, 5), 1), drawn((3, 2, 3, 3), 2)
+    wide = x.double().requires_grad_()
+    y = torch.nn.functional.conv2d(wide, weight.double(), padding=1)
+    dy = drawn(tuple(y.shape), 3)
+    y.backward(dy.double())
+    rest = ([1, 1], [1, 1], [1, 1], 1, "fp32")
+    args, wanted = (
+        ((x, weight, None, *rest), y.detach())
+        if op == "conv2d"
+        else ((dy, weight, list(x.shape), *rest), wide.grad)
+    )
+    made = {n: run for n, run in candidates(op, args).items() if n.startswith("winograd")}
+    assert made and all(n.endswith(", 2 times") for n in made)
+    assert relative(next(iter(made.values()))(), wanted) < 2e-6
 
 
 STRIPS = {
@@ -343,6 +381,7 @@ def test_sanitized(monkeypatch: Any) -> None:
         ("conv_backward_weight", (y, x, list(weight.shape), *rest)),
         ("conv2d", (x, weight[:, :1].repeat(2, 1, 1, 1)[:12], None, *rest[:3], 12, "fp32")),
         ("conv_backward_weight", (x, x, [12, 1, 3, 3], *rest[:3], 12, "fp32")),
+        ("conv2d", (x, drawn((3, 12, 5, 5), 4), None, *rest[:4], "fp32")),
     ]
     with weft.sanitize() as session:
         for op, args in calls:

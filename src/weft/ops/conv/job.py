@@ -104,15 +104,19 @@ def _reads_rows(x: Layout) -> bool:
     return x.shape[-1] == 1 or x.strides[-1] == 1 or x.numel == 0
 
 
-def forward(request: Request, dims: int, rows: bool = True) -> Job:
-    """The forward pass. With `rows`, tensors whose rows are not contiguous are copied."""
-    x, weight, _ = request.inputs
+def forward(request: Request, dims: int, rows: bool = True, keep: bool = True) -> Job:
+    """The forward pass of the first three inputs to the tensor after all inputs.
+
+    rows  tensors whose rows are not contiguous are copied
+    keep  the channels of the result are last where those of an input are; else it is contiguous
+    """
+    x, weight = request.inputs[:2]
     assert x is not None and weight is not None
     shape = geometry(x.shape, weight.shape, request.options)
     spatial = (shape.q,) if dims == 1 else (shape.p, shape.q)
     lead = (shape.n,) if len(x.shape) == dims + 2 else ()
     size = (*lead, shape.k, *spatial)
-    last = is_last(x) or is_last(weight)
+    last = keep and (is_last(x) or is_last(weight))
     builder = Builder(request, dims)
     source = builder.tensor(0, rows and not _reads_rows(x))
     weights = builder.tensor(1, dense=rows or not is_last(weight))

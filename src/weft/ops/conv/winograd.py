@@ -1,10 +1,11 @@
-"""Plans single-precision convolutions of 3 x 3 taps by Winograd's algorithm."""
+"""Plans single-precision convolutions of 3 x 3 or 5 x 5 taps by Winograd's algorithm."""
 
 from __future__ import annotations
 
 import functools
 import struct
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
@@ -17,41 +18,82 @@ from weft.ops.gemm.product import Operand, Product
 from weft.ops.gemm.tiled import tiled
 from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
 
-PLACES = 36
-"""Products of a tile of 4 x 4 results: each is a matrix product of its own."""
+TAPS = (3, 5)
+"""Rows and columns of the filters."""
 WORKSPACE = 2**30
-"""The most bytes of scratch. The transformed tiles are 2.25 times as large as their images."""
+"""The most bytes of scratch: transformed tiles are 2.25 or 4 times as large as their images."""
+REACH = 0.8
+"""The share of the memory's rate that transforms reach: their lanes read and write tiles."""
 ROWS = 65535
 """The most blocks along y."""
 
 
 def applies(job: Job) -> bool:
-    """True for filters of 3 x 3 taps with stride 1, without dilation and groups."""
+    """True for square filters with stride 1, without dilation and groups."""
     g = job.geometry
-    return (g.r, g.s) == (3, 3) and g.stride == g.dilation == (1, 1) and g.groups == 1
+    return g.r == g.s and g.r in TAPS and g.stride == g.dilation == (1, 1) and g.groups == 1
 
 
-def _tiles(
-    x: Tensor, size: tuple[int, int, int, int], over: tuple[int, int],
-    pad: tuple[int, int] = (0, 0), vectors: bool = False,
-) -> tuple[int, int, bytes]:  # fmt: skip
-    """(tiles of the batch, the same as whole vectors, the struct Tiles of winograd.cu).
+def _places(taps: int) -> int:
+    """Products of a tile of 4 x 4 results: each is a matrix product of its own."""
+    return (taps + 3) ** 2
 
-    size  of x, as [n, c, h, w]
-    over  rows and columns of results that the tiles cover
+
+class Grid(NamedTuple):
+    """The tiles of some images: `each` of one image, `all` of them, as whole vectors `padded`."""
+
+    down: int
+    across: int
+    images: int
+
+    @property
+    def each(self) -> int:
+        return self.down * self.across
+
+    @property
+    def all(self) -> int:
+        return self.each * self.images
+
+    @property
+    def padded(self) -> int:
+        return cdiv(self.all, 4) * 4
+
+    def packed(
+        self, x: Tensor, size: tuple[int, int, int, int], pad: tuple[int, int] = (0, 0),
+        vectors: bool = False, images: int | None = None,
+    ) -> bytes:  # fmt: skip
+        """The struct Tiles of winograd.cu for x, of this size; the last images may be missing."""
+        _, c, h, w = size
+        count = self.all if images is None else self.each * images
+        return struct.pack(
+            "<10i4q", c, h, w, *pad, self.down, self.across, count, self.padded, vectors,
+            *x.images.strides,
+        )  # fmt: skip
+
+
+def _grid(over: tuple[int, int], images: int) -> Grid:
+    """Tiles that cover so many rows and columns of results."""
+    return Grid(cdiv(over[0], 4), cdiv(over[1], 4), images)
+
+
+class Ending(NamedTuple):
+    """The kernel that turns products into results.
+
+    args  what it takes between the products and the results
+    size  of the results, as [n, c, h, w]
     """
-    n, c, h, w = size
-    down, across = cdiv(over[0], 4), cdiv(over[1], 4)
-    count = n * down * across
-    padded = cdiv(count, 4) * 4
-    made = struct.pack(
-        "<10i4q", c, h, w, *pad, down, across, count, padded, vectors, *x.images.strides
-    )
-    return count, padded, made
+
+    file: str
+    kernel: str
+    args: tuple[Argument, ...]
+    size: tuple[int, int, int, int]
 
 
-def _over_tiles(kernel: str, args: tuple[Argument, ...], count: int, channels: int) -> Step:
-    made = source.kernel("conv/winograd.cu", kernel)
+def _over_tiles(
+    kernel: str, args: tuple[Argument, ...], count: int, channels: int,
+    file: str = "conv/winograd.cu",
+) -> Step:  # fmt: skip
+    made = source.kernel(file, kernel)
     return Step(made, (cdiv(count, 128), min(channels, ROWS)), (128,), args)
 
 
@@ -63,79 +105,119 @@ def _over_filters(kernel: str, job: Job, *pointers: Pointer) -> Step:
 
 def _candidates(
     job: Job, product: Product, sizes: tuple[int, ...], moved: int, most: int,
-    build: Callable[[Callable[[], Plan]], Plan],
+    build: Callable[[Callable[[], Plan]], Plan], passes: int = 1,
 ) -> list[Candidate]:  # fmt: skip
-    """Candidates for a product between transforms that move `moved` floats in three launches."""
+    """Candidates for a product between transforms that move `moved` floats in all passes.
+
+    A pass has two transforms and a product; the filters have one more transform.
+    """
     if 4 * sum(sizes) > WORKSPACE:
         return []
-    more = job.cost + 3 * job.gpu.launch + 4 * moved / job.gpu.bandwidth
+    more = job.cost + (1 + 2 * passes) * job.gpu.launch + 4 * moved / (job.gpu.bandwidth * REACH)
+    after = f", {passes} times" if passes > 1 else ""
     return [
-        Candidate(f"winograd {c.name}", c.cost + more, c.why, functools.partial(build, c.build))
+        Candidate(
+            f"winograd {c.name}{after}", passes * c.cost + more, c.why,
+            functools.partial(build, c.build),
+        )
         for c in tiled(product, job.gpu, most)
-    ]
+    ]  # fmt: skip
 
 
-def windows(job: Job, back: bool, most: int = 4) -> list[Candidate]:
-    """Candidates of the forward pass, or of the backward pass to the data."""
+def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -> list[Candidate]:
+    """Candidates of the forward pass, or of the backward pass to the data.
+
+    ending  what follows the products, if not their transform alone; the job's result is its own
+    """
     if not applies(job):
         return []
-    g = job.geometry
+    g, size = job.geometry, _places(job.geometry.r)
     read, written = (g.y, g.x) if back else (g.x, g.y)
     rows, depth = written[1], read[1]
-    pad = (2 - g.pad[0], 2 - g.pad[1]) if back else g.pad
-    count, padded, tiles = _tiles(job.first, read, written[2:], pad)
-    vectors = wide(job, back) and written[3] % 4 == 0
-    results = _tiles(job.result, written, written[2:], vectors=vectors)[2]
-    sizes = (PLACES * depth * padded, PLACES * depth * rows, PLACES * rows * padded)
+    pad = (g.r - 1 - g.pad[0], g.s - 1 - g.pad[1]) if back else g.pad
+    # Some images at a time where the tiles of all need too much scratch.
+    room = WORKSPACE - 4 * size * rows * depth
+    whole = _grid(written[2:], g.n)
+    passes = cdiv(4 * size * (depth + rows) * whole.padded, max(room, 1))
+    grid = whole._replace(images=cdiv(g.n, passes))
+    passes = cdiv(g.n, grid.images)
+    sizes = (size * depth * grid.padded, size * depth * rows, size * rows * grid.padded)
     places = tuple(job.place(i) for i in range(3))
     product = Product(
-        PLACES, rows, padded, depth,
+        size, rows, grid.padded, depth,
         Operand(places[1], 1, rows, rows * depth, 16),
-        Operand(places[0], 1, padded, depth * padded, 16),
-        None, padded, 1, 0, Buffer((sizes[2],), torch.float32), inputs=places[2].number,
+        Operand(places[0], 1, grid.padded, depth * grid.padded, 16),
+        None, grid.padded, 1, 0, Buffer((sizes[2],), torch.float32), inputs=places[2].number,
     )  # fmt: skip
+    vectors = ending is None and wide(job, back) and written[3] % 4 == 0
+    last = ending or Ending("conv/winograd.cu", f"to_tiles<{g.r}>", (job.bias,), written)
+
+    def part(multiply: tuple[Step, ...], first: int) -> tuple[Step, ...]:
+        """The images from `first` on."""
+        images = min(grid.images, g.n - first)
+        source, target = (
+            t.pointer._replace(offset=t.pointer.offset + 4 * first * t.images.strides[0])
+            for t in (job.first, job.result)
+        )
+        return (
+            _over_tiles(
+                f"from_tiles<Pixels<{g.r}>>",
+                (source, places[0], grid.packed(job.first, read, pad, images=images)),
+                grid.padded, depth,
+            ),
+            *multiply,
+            _over_tiles(
+                last.kernel,
+                (places[2], *last.args, target,
+                 grid.packed(job.result, last.size, vectors=vectors, images=images)),
+                grid.all, rows, last.file,
+            ),
+        )  # fmt: skip
 
     def build(multiply: Callable[[], Plan]) -> Plan:
         made = multiply()
-        back_name = str(back).lower()
+        name = f"from_filters<{g.r}, {str(back).lower()}>"
         return job.plan(
-            _over_tiles("from_tiles<Pixels>", (job.first.pointer, places[0], tiles), padded, depth),
-            _over_filters(f"from_filters<{back_name}>", job, job.second.pointer, places[1]),
-            *made.steps,
-            _over_tiles(
-                "to_tiles", (places[2], job.bias, job.result.pointer, results), count, rows
-            ),
+            _over_filters(name, job, job.second.pointer, places[1]),
+            *(s for first in range(0, g.n, grid.images) for s in part(made.steps, first)),
             scratch=(*(Buffer((s,), torch.float32) for s in sizes), *made.scratch),
         )
 
-    moved = job.first.layout.numel + job.result.layout.numel + sum(sizes)
-    return _candidates(job, product, sizes, moved, most, build)
+    moved = job.first.layout.numel + job.result.layout.numel
+    moved += passes * (sizes[0] + sizes[2]) + sizes[1]
+    return _candidates(job, product, sizes, moved, most, build, passes)
 
 
 def gradients(job: Job, most: int = 4) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     if not applies(job):
         return []
-    g = job.geometry
+    g, size = job.geometry, _places(job.geometry.r)
     dy, x = job.first, job.second
-    count, padded, dy_tiles = _tiles(dy, g.y, (g.p, g.q))
-    x_tiles = _tiles(x, g.x, (g.p, g.q), g.pad)[2]
-    sizes = (PLACES * g.k * padded, PLACES * g.c * padded, PLACES * g.k * g.c)
+    grid = _grid((g.p, g.q), g.n)
+    sizes = (size * g.k * grid.padded, size * g.c * grid.padded, size * g.k * g.c)
     places = tuple(job.place(i) for i in range(3))
     product = Product(
-        PLACES, g.k, g.c, count,
-        Operand(places[0], padded, 1, g.k * padded, 16),
-        Operand(places[1], padded, 1, g.c * padded, 16),
+        size, g.k, g.c, grid.all,
+        Operand(places[0], grid.padded, 1, g.k * grid.padded, 16),
+        Operand(places[1], grid.padded, 1, g.c * grid.padded, 16),
         None, g.c, 1, 0, Buffer((sizes[2],), torch.float32), inputs=places[2].number,
     )  # fmt: skip
+
+    def read(
+        name: str, t: Tensor, to: Pointer, size: tuple[int, int, int, int],
+        pad: tuple[int, int] = (0, 0),
+    ) -> Step:  # fmt: skip
+        args = (t.pointer, to, grid.packed(t, size, pad))
+        return _over_tiles(f"from_tiles<{name}<{g.r}>>", args, grid.padded, size[1])
 
     def build(multiply: Callable[[], Plan]) -> Plan:
         made = multiply()
         return job.plan(
-            _over_tiles("from_tiles<Gradients>", (dy.pointer, places[0], dy_tiles), padded, g.k),
-            _over_tiles("from_tiles<Pixels>", (x.pointer, places[1], x_tiles), padded, g.c),
+            read("Gradients", dy, places[0], g.y),
+            read("Pixels", x, places[1], g.x, g.pad),
             *made.steps,
-            _over_filters("to_filters", job, places[2], job.result.pointer),
+            _over_filters(f"to_filters<{g.r}>", job, places[2], job.result.pointer),
             scratch=(*(Buffer((s,), torch.float32) for s in sizes), *made.scratch),
         )
 

@@ -10,92 +10,11 @@ from typing import Any
 import torch
 
 from weft.ops import library
-from weft.ops.choose import Candidate, Request
-from weft.ops.conv import (
-    arguments,
-    depthwise,
-    direct,
-    few,
-    implicit,
-    job,
-    pointwise,
-    strips,
-    taps,
-    tensor,
-    winograd,
-)
+from weft.ops.conv import arguments, candidates
 from weft.ops.conv.geometry import dense_strides, extents
-from weft.ops.fourier import convolution
 from weft.ops.function import Definition
-from weft.ops.plan import Plan
 
-LARGE = 64
-"""Taps of a filter from which on convolutions by Fourier transforms are considered."""
 OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
-
-
-# ---- candidates --------------------------------------------------------------------------------
-def _empty(made: job.Job) -> list[Candidate]:
-    """Nothing is summed: no results, or zeros."""
-    out = made.out._replace(zeroed=True)
-    return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-
-
-def _kinds(made: job.Job) -> tuple[bool, bool]:
-    """Whether the products of single precision, and those of tensor cores, are candidates."""
-    fits, single = implicit.fits(made), made.out.dtype is torch.float32
-    return fits and single, fits and (not single or made.precision == "tf32")
-
-
-def _has_large_filters(made: job.Job) -> bool:
-    """True where Fourier transforms are candidates. They spread an infinity over its image."""
-    return made.geometry.taps >= LARGE
-
-
-def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list[Candidate]:
-    made = make(request)
-    if made.result.layout.numel == 0 or made.first.layout.numel == 0:
-        return _empty(made)
-    single, tensors = _kinds(made)
-    made, raw = (make(request, rows=rows).cleared(back) for rows in (True, False))
-    return [
-        *direct.windows(made, back),
-        *depthwise.windows(made, back),
-        *few.windows(made, back),
-        *strips.windows(made, back),
-        *(implicit.windows(made, back) if single else ()),
-        *(winograd.windows(made, back) if single else ()),
-        *(tensor.windows(raw, back) if tensors else ()),
-        *(taps.windows(raw, back) if tensors else ()),
-        *(pointwise.windows(raw, back) if tensors else ()),
-        *(convolution.windows(raw, back) if _has_large_filters(raw) else ()),
-    ]
-
-
-def _forward(dims: int, request: Request) -> list[Candidate]:
-    return _windows(functools.partial(job.forward, dims=dims), False, request)
-
-
-def _backward_input(request: Request) -> list[Candidate]:
-    return _windows(job.backward_input, True, request)
-
-
-def _backward_weight(request: Request) -> list[Candidate]:
-    made = job.backward_weight(request)
-    if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
-        return _empty(made)
-    single, tensors = _kinds(made)
-    raw = job.backward_weight(request, rows=False)
-    return [
-        *direct.gradients(made),
-        *depthwise.gradients(made),
-        *(implicit.gradients(made) if single else ()),
-        *(winograd.gradients(made) if single else ()),
-        *(tensor.gradients(raw) if tensors else ()),
-        *(taps.gradients(raw) if tensors else ()),
-        *(pointwise.gradients(raw) if tensors else ()),
-        *(convolution.gradients(raw) if _has_large_filters(raw) else ()),
-    ]
 
 
 # ---- gradients ---------------------------------------------------------------------------------
@@ -226,7 +145,7 @@ def _forward_definition(dims: int) -> Definition:
         mantissa; float16 and bfloat16 are always multiplied on tensor cores and summed in float32.
         """,
         fake=functools.partial(_fake, name, dims),
-        candidates=functools.partial(_forward, dims),
+        candidates=functools.partial(candidates.forward, dims),
         check=functools.partial(arguments.check, name, dims),
         setup=_setup,
         backward=_backward,
@@ -248,7 +167,7 @@ DEFINITIONS = (
         schema=f"(Tensor dy, Tensor weight, int[] input_size, {_BACKWARD}",
         doc="The gradient of a convolution's input.",
         fake=_fake_input,
-        candidates=_backward_input,
+        candidates=candidates.backward_input,
         check=_check_input,
         setup=_setup_backward,
         backward=_backward_of_input,
@@ -260,7 +179,7 @@ DEFINITIONS = (
         schema=f"(Tensor dy, Tensor input, int[] weight_size, {_BACKWARD}",
         doc="The gradient of a convolution's weight.",
         fake=lambda dy, x, weight_size, *options: x.new_empty(tuple(weight_size)),
-        candidates=_backward_weight,
+        candidates=candidates.backward_weight,
         setup=_setup_backward,
         backward=_backward_of_weight,
         autocast=None,

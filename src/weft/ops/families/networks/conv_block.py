@@ -2,7 +2,8 @@
 
 In evaluation it is one kernel. In training it is two: the convolution, which also sums the results
 of each filter, and all the rest; a third one of a single block updates running statistics. Where
-evaluation needs a gradient, the four ops are called one after the other.
+another kernel of the convolution is so much faster that it wins without fusion, it is used: see
+block/separate.py. Where evaluation needs a gradient, the four ops are called one after the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
 from weft.ops import library, source
+from weft.ops.block import separate
+from weft.ops.block.separate import BLOCK, KEPT, Norm, norm_dtype
 from weft.ops.block.shape import NAME, Shape, check, shape_of
 from weft.ops.block.tiles import Tile, tiles
 from weft.ops.choose import Candidate, Request
@@ -24,11 +27,6 @@ from weft.ops.function import Definition
 from weft.ops.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.target import Target
 
-BLOCK = 256
-HELD = 4
-"""Windows that a thread of `normalise` reads before it knows the statistics."""
-KEPT = 6
-"""Candidates that are offered: those with the least modelled time."""
 _TENSORS = 7
 """Inputs of both ops; the others follow."""
 
@@ -66,11 +64,6 @@ class Inputs:
         return Pointer(len(request.inputs) + outputs + len(self.scratch))
 
 
-def norm_dtype(norm: tuple[Layout | None, ...]) -> torch.dtype:
-    """The dtype of the batch norm's tensors."""
-    return next((t.dtype for t in norm if t is not None), torch.float32)
-
-
 def _ranked(p: Shape, training: bool, target: Target) -> list[tuple[float, Tile]]:
     pairs = [(tile.time(p, training, target), tile) for tile in tiles(p, training, target)]
     # Of equal ones two warps: they share the weights that a block loads.
@@ -94,11 +87,12 @@ def _evaluation(request: Request) -> list[Candidate]:
     if p.images == 0:
         return [Candidate("empty", 0.0, "no images", lambda: Plan((), (out,)))]
     inputs = Inputs(request, 1)
-    return [
+    fused = [
         Candidate(_named(tile), inputs.cost + request.target.launch + time, "one kernel",
                   functools.partial(_evaluation_plan, request, p, tile, inputs, out))
         for time, tile in _ranked(p, False, request.target)
     ]  # fmt: skip
+    return [*fused, *separate.evaluation(request, p, out)]
 
 
 def _evaluation_plan(request: Request, p: Shape, tile: Tile, inputs: Inputs, out: Buffer) -> Plan:
@@ -116,49 +110,38 @@ def _evaluation_plan(request: Request, p: Shape, tile: Tile, inputs: Inputs, out
 def _training(request: Request) -> list[Candidate]:
     p, x = _shape(request), request.first
     statistics = Buffer((p.filters,), torch.float32)
-    outputs = (Buffer(p.out, x.dtype), Buffer(p.conv, x.dtype), statistics, statistics)
+    outputs = (Buffer(p.out, x.dtype), statistics, statistics, Buffer(p.conv, x.dtype))
     inputs = Inputs(request, len(outputs))
     gpu = request.target
     rest = (
         2 * gpu.launch + 1.25 * Layout(x.dtype, p.conv, (), 16).numel * x.itemsize / gpu.bandwidth
     )
-    return [
+    fused = [
         Candidate(_named(tile), inputs.cost + rest + time, "two kernels",
                   functools.partial(_training_plan, request, p, tile, inputs, outputs))
         for time, tile in _ranked(p, True, gpu)
     ]  # fmt: skip
+    return [*fused, *separate.training(request, p, outputs)]
 
 
 def _training_plan(
     request: Request, p: Shape, tile: Tile, inputs: Inputs, outputs: tuple[Buffer, ...]
 ) -> Plan:
-    dtype, norm = source.ctype(outputs[0].dtype), source.ctype(norm_dtype(request.inputs[3:]))
     x, weight, bias, gamma, beta = inputs.pointers
-    count = len(request.inputs)
-    out, y, mean, var = (Pointer(count + i) for i in range(4))
+    out, mean, var, y = (Pointer(len(request.inputs) + i) for i in range(4))
     parts = inputs.spare(request, 4)
     down, across, blocks, groups = tile.grid(p, True)
+    template = _template(p, tile, True, request.target)
     convolution = source.kernel(
-        "block/conv_block.cu", f"convolution<{dtype}, {_template(p, tile, True, request.target)}>"
+        "block/conv_block.cu", f"convolution<{source.ctype(outputs[0].dtype)}, {template}>"
     )
-    normalise = source.kernel("block/normalise.cu", f"normalise<{dtype}, {norm}, {HELD}>")
-    each = images_each(p, request.target)
-    shape = p.packed(down, across)
+    args = (x, weight, bias, y, parts, p.packed(down, across))
     steps = (
-        Step(convolution, (blocks, groups), (tile.threads,), (x, weight, bias, y, parts, shape),
-             tile.shared(p, True)),
-        Step(normalise, (p.filters, cdiv(p.images, each)), (BLOCK,),
-             (y, parts, gamma, beta, out, mean, var, request.options["eps"], blocks, each, shape)),
-    )  # fmt: skip
+        Step(convolution, (blocks, groups), (tile.threads,), args, tile.shared(p, True)),
+        separate.normalise(request, p, Norm(y, parts, gamma, beta, out, mean, var), blocks),
+    )
     scratch = (*inputs.scratch, Buffer((blocks, p.filters, 3), torch.float32))
     return Plan((*inputs.steps, *steps), outputs, scratch)
-
-
-def images_each(p: Shape, target: Target) -> int:
-    """Images of a filter that a block has: enough blocks for the GPU, but not many more."""
-    rows, columns = p.pooled
-    least = cdiv(BLOCK, rows * columns)
-    return max(least, cdiv(p.images * p.filters, 4 * target.sms), 1)
 
 
 def _updated(request: Request) -> list[Candidate]:
@@ -228,7 +211,7 @@ def _redirect(op: Any) -> Callable[..., Any]:
         _check(x, weight, bias, mean, var, gamma, beta, padding, training)
         if training:
             pads = [padding, padding] if isinstance(padding, int) else [padding[0], padding[-1]]
-            out, y, *found = train(x, weight, bias, gamma, beta, pads, eps)
+            out, *found, y = train(x, weight, bias, gamma, beta, pads, eps)
             if mean is not None or var is not None:
                 update(mean, var, *found, momentum, y.numel() // y.shape[1])
                 for changed in (mean, var):
@@ -252,7 +235,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(ctx: Any, grad: Any, *_: Any) -> Any:
-    x, weight, gamma, beta, y, mean, var = ctx.saved_tensors
+    x, weight, gamma, beta, mean, var, y = ctx.saved_tensors
     call = library.call(f"{NAME}_backward")
     dy, dgamma, dbeta = call(grad, y, mean, var, gamma, beta, ctx.eps)
     options = ([1, 1], list(ctx.padding), [1, 1], 1)
@@ -278,7 +261,7 @@ def _fake_training(
 ) -> Any:
     p = shape_of(x.shape, weight.shape, padding)
     statistics = (x.new_empty(p.filters, dtype=torch.float32) for _ in range(2))
-    return x.new_empty(p.out), x.new_empty(p.conv), *statistics
+    return x.new_empty(p.out), *statistics, x.new_empty(p.conv)
 
 
 _SCHEMA = ("(Tensor input, Tensor weight, Tensor? bias, {norm}Tensor? bn_weight{none}, "
@@ -303,7 +286,7 @@ DEFINITIONS = (
         name=f"{NAME}_training",
         schema=_SCHEMA.format(norm="", none="", zero="")
         + ", float eps) -> (Tensor, Tensor, Tensor, Tensor)",
-        doc="The result, the convolution's result, and the mean and the variance of each filter.",
+        doc="The result, the mean and the variance of each filter, and the convolution's result.",
         fake=_fake_training,
         candidates=_training,
         setup=_setup,

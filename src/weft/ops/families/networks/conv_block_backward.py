@@ -10,9 +10,10 @@ import torch
 
 from weft.kernels import cdiv
 from weft.ops import source
+from weft.ops.block.separate import BLOCK, images_each, norm_dtype
 from weft.ops.block.shape import NAME, Shape
 from weft.ops.choose import Candidate, Request
-from weft.ops.families.networks.conv_block import BLOCK, Inputs, images_each, norm_dtype
+from weft.ops.families.networks.conv_block import Inputs
 from weft.ops.function import Definition
 from weft.ops.plan import Buffer, Plan, Pointer, Step
 
