@@ -103,6 +103,34 @@ def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
 
 
+SHARED = {
+    # tile, parts, query, key, causal
+    "one block": ((16, 64, 4, 2, 3, 0.1, 0.0, 4), 1, (1, 2, 7, 32), (1, 1, 150, 32), False),
+    "parts": ((16, 64, 4, 2, 3, 0.1, 0.0, 4), 3, (2, 2, 21, 27), (2, 1, 210, 27), True),
+    "one stage": ((32, 64, 4, 1, 2, 0.1, 0.0, 2), 2, (1, 1, 40, 32), (1, 1, 131, 32), True),
+}
+
+
+@pytest.mark.parametrize("subject", SHARED)
+def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warps that have the same queries and parts of a tile's keys, some of which no query sees."""
+    tile, parts, query, key, causal = SHARED[subject]
+    monkeypatch.setattr(forward, "SPLITS", (parts,))
+    monkeypatch.setitem(forward.TILES, 32, (forward.Tile(*tile),))
+    q, k, v = drawn(*query), drawn(*key, seed=2), drawn(*key, seed=3)
+    options: dict[str, Any] = {"is_causal": causal, "enable_gqa": query[1] > key[1]}
+    chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, **options).choice.used.name
+    assert chosen.startswith(f"{tile[0]} x {tile[1]}, warps share queries")
+    with weft.sanitize():
+        out, lse = weft.ops.attention_lse(q, k, v, **options)
+    close(out, q, k, v, **options)
+    repeated = k.double().repeat_interleave(query[1] // key[1], 1)
+    scores = q.double() @ repeated.transpose(-1, -2) / query[-1] ** 0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -torch.inf)
+    torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
+
+
 def test_few_queries_in_floats() -> None:
     q, k, v = (drawn(1, 2, n, 20, seed=n, dtype=torch.float32) for n in (3, 500, 500))
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v).choice.used.name
@@ -224,6 +252,7 @@ GRADIENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "causal, more keys": ((1, 1, 40, 32), (1, 1, 150, 32), {"is_causal": True, "scale": 0.3}),
     "grouped queries": ((2, 6, 70, 32), (2, 2, 80, 32), {"is_causal": True, "enable_gqa": True}),
     "broadcast keys": ((2, 2, 30, 32), (1, 1, 40, 32), {}),
+    "few keys, odd rows": ((2, 1, 70, 13), (2, 1, 3, 13), {}),
     "matrices": ((30, 32), (40, 32), {}),
 }
 SLOW_GRADIENTS: dict[str, tuple[Any, Any, dict[str, Any]]] = {

@@ -18,6 +18,7 @@ from weft.ops.runner import runner  # noqa: E402
 
 DTYPE = torch.bfloat16
 HEAD = 80  # two slabs of columns, the second one in part
+LARGE = 192  # a warpgroup for the gradient of keys, and one for that of values
 SHAPE = groups.Shape(2, 16, True, 1.0)
 SIDES = (group_gradients.Side(True, 16, 2, 1.0), group_gradients.Side(False, 16, 2, 1.0))
 
@@ -27,7 +28,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of little code, so that one kernel serves all calls."""
     monkeypatch.setenv("WEFT_DRAFTS", "1")
     monkeypatch.setitem(groups.SHAPES, HEAD, (SHAPE,))
-    monkeypatch.setitem(group_gradients.SIDES, HEAD, SIDES)
+    for head in (HEAD, LARGE):
+        monkeypatch.setitem(group_gradients.SIDES, head, SIDES)
 
 
 def drawn(*shape: int, seed: int) -> Any:
@@ -98,20 +100,22 @@ def test_large_scores() -> None:
 
 
 BACKWARD = [
-    (130, 150, 1, 1, False, 1),
-    (200, 70, 4, 2, True, 1),  # heads that share keys
-    (70, 200, 2, 2, True, 2),  # in parts, some of which have no tiles
+    (HEAD, 130, 150, 1, 1, False, 1),
+    (HEAD, 200, 70, 4, 2, True, 1),  # heads that share keys
+    (HEAD, 70, 200, 2, 2, True, 2),  # in parts, some of which have no tiles
+    (LARGE, 130, 70, 1, 1, False, 1),
+    (LARGE, 70, 90, 2, 1, True, 2),
 ]
 
 
-@pytest.mark.parametrize(("rows", "keys", "heads", "shared", "causal", "parts"), BACKWARD)
+@pytest.mark.parametrize(("head", "rows", "keys", "heads", "shared", "causal", "parts"), BACKWARD)
 def test_gradients(
-    rows: int, keys: int, heads: int, shared: int, causal: bool, parts: int,
+    head: int, rows: int, keys: int, heads: int, shared: int, causal: bool, parts: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(Stream, "parts", lambda stream, gpu: parts)
-    q = drawn(1, rows, heads, HEAD, seed=1).transpose(1, 2)
-    k, v = (drawn(1, shared, keys, HEAD, seed=n) for n in (2, 3))
+    q = drawn(1, rows, heads, head, seed=1).transpose(1, 2)
+    k, v = (drawn(1, shared, keys, head, seed=n) for n in (2, 3))
     doubles = [x.double().requires_grad_() for x in (q, k, v)]
     out, lse = exact(doubles, causal)
     dout = drawn(*out.shape, seed=4)

@@ -27,6 +27,7 @@ class Tile(NamedTuple):
     resident  blocks that an SM holds
     reach     the share of the tensor cores' rate in a full tile
     causal    the same under a causal mask where it differs
+    across    warps that have the same queries, and share the keys of a tile
     """
 
     queries: int
@@ -36,10 +37,20 @@ class Tile(NamedTuple):
     resident: int
     reach: float
     causal: float = 0.0
+    across: int = 1
 
-    def shared(self, head: int) -> int:
-        """Bytes of shared memory; rows are padded by 16 bytes."""
-        return 2 * (head + 8) * (self.queries + 2 * self.stages * self.keys)
+    @property
+    def name(self) -> str:
+        return f"{self.queries} x {self.keys}" + (", warps share queries" * (self.across > 1))
+
+    def shared(self, head: int, parts: int) -> int:
+        """Bytes of shared memory; rows are padded by 16 bytes.
+
+        In the end, it holds the results of warps that share queries, and the weights of parts.
+        """
+        tiles = 2 * (head + 8) * (self.queries + 2 * self.stages * self.keys)
+        warps = 4 * self.queries * self.across * (head + 8 + 2) if self.across > 1 else 0
+        return max(tiles, warps, 4 * self.queries * parts)
 
 
 TILES = {
@@ -76,7 +87,7 @@ def candidates(
     operands = Operands(request, 2 if lse else 1, ragged)
     starts = (3, 4) if ragged else None
     p = problem_of(operands, (0, 1, 2), None if ragged else 3, starts, state)
-    q, k, v = (operands.rows(n, p.lead) for n in range(3))
+    q, k, v = (operands.rows(n, p) for n in range(3))
     inputs = len(request.inputs)
     job = Job(p, q, k, v, operands, Pointer(inputs), Pointer(inputs + 1) if lse else None)
     if 0 in (p.batch, p.heads, p.rows, p.width):
@@ -92,11 +103,12 @@ def _tiles(job: Job, gpu: Target) -> list[Candidate]:
         pack = p.group if p.rows < 64 and p.group > 1 and not p.drop else 1
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in SPLITS:
+            least = parts if tile.across > 1 else 2 * parts
             if parts > 1 and (
-                tiles > COUNTERS or tiles >= 2 * gpu.sms or cdiv(p.keys, tile.keys) < 2 * parts
+                tiles > COUNTERS or tiles >= 2 * gpu.sms or cdiv(p.keys, tile.keys) < least
             ):
                 continue
-            name = f"{tile.queries} x {tile.keys}" + (f", keys in {parts}" if parts > 1 else "")
+            name = tile.name + (f", keys in {parts}" if parts > 1 else "")
             why = f"{tiles * parts} blocks for {gpu.sms} SMs"
             build = functools.partial(_plan, job, tile, pack, parts, gpu)
             cost = _time(p, tile, tiles, parts, gpu)
@@ -133,7 +145,7 @@ def _joining(p: Problem, queries: int, blocks: int, parts: int) -> float:
 
 def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     p = job.problem
-    flags = (*tile[:4], p.mask, str(parts > 1).lower(), p.drops)
+    flags = (*tile[:4], p.mask, str(parts > 1).lower(), p.drops, tile.across)
     words = ", ".join(map(str, (source.ctype(p.dtype), p.head, *flags)))
     kernel = source.kernel("attention/forward.cu", f"attend<{words}>")
     tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
@@ -142,7 +154,7 @@ def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:
     at_once = together(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, pack, parts, at_once)
     args = (*job.pointers, *partial, problem, *p.random)
-    step = Step(kernel, (tiles * parts,), (tile.warps * 32,), args, tile.shared(p.head))
+    step = Step(kernel, (tiles * parts,), (tile.warps * 32,), args, tile.shared(p.head, parts))
     return job.plan((step,), scratch)
 
 
@@ -178,9 +190,8 @@ def _plan_floats(job: Job, tiles: int, parts: int, gpu: Target) -> Plan:
     kernel = source.kernel("attention/single.cu", f"attend<{words}>")
     heads = p.batch * p.heads
     scratch, partial = _partial(job, tiles * parts * QUERIES, parts)
-    problem = p.packed(
-        job.strides, parts=parts, together=together(p, gpu, tiles // heads, heads)
-    )  # fmt: skip
+    at_once = together(p, gpu, tiles // heads, heads)
+    problem = p.packed(job.strides, parts=parts, together=at_once, single=job.operands.single)
     shared = 4 * ((p.head + 4) * (QUERIES + 2 * KEYS) + QUERIES * (KEYS + 4))
     args = (*job.pointers, *partial, problem, *p.random)
     return job.plan((Step(kernel, (tiles * parts,), (256,), args, shared),), scratch)

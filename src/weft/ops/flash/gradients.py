@@ -78,7 +78,8 @@ class Job(NamedTuple):
         dout, q, k, v, out = (x.strides for x in self.inputs)
         results = [n for made in self.results for n in self.problem.strides(made)]
         results += [0] * (9 - len(results))
-        problem = self.problem.packed((q, k, v, out), parts=parts, together=heads)
+        single = self.operands.single
+        problem = self.problem.packed((q, k, v, out), parts=parts, together=heads, single=single)
         kept = (*(turn or (0, self.key_heads)), self.row_tiles, self.half, self.tiles)
         return problem, struct.pack("<12q4iq", *dout, *results, *kept)
 
@@ -122,7 +123,7 @@ def described(request: Request, outputs: int, ragged: bool) -> Job:
     operands = Operands(request, outputs, ragged)
     starts = (STARTS, STARTS + 1) if ragged else None
     p = problem_of(operands, (QUERY, KEY, VALUE), MASK, starts, STATE)
-    inputs = tuple(operands.rows(n, p.lead) for n in (DOUT, QUERY, KEY, VALUE, OUT))
+    inputs = tuple(operands.rows(n, p) for n in (DOUT, QUERY, KEY, VALUE, OUT))
     dlse = None if request.inputs[DLSE] is None else Pointer(DLSE)
     return Job(p, operands, inputs, (), dlse)
 

@@ -21,7 +21,8 @@ THREADS = 384
 class Side(NamedTuple):
     """One of the kernels: streamed rows of a tile, stages, the share of the tensor cores' rate.
 
-    For heads of more than 128, the kernel for keys computes the scores twice.
+    For heads of more than 128, the kernel for keys has a warpgroup for each of its two gradients,
+    and both compute the scores.
     """
 
     keys: bool
@@ -30,7 +31,7 @@ class Side(NamedTuple):
     reach: float
 
     def fixed(self, head: int) -> int:
-        """Rows of a block: registers hold the gradients of 128 columns of keys and values."""
+        """Rows of a block: a warpgroup's registers hold up to 256 columns of gradients."""
         return 64 if self.keys and head > 128 else 128
 
     def shared(self, head: int) -> int:
@@ -45,6 +46,7 @@ SIDES = {
     80: (Side(True, 64, 4, 0.49), Side(False, 96, 3, 0.49)),
     96: (Side(True, 64, 4, 0.54), Side(False, 96, 3, 0.54)),
     128: (Side(True, 64, 4, 0.59), Side(False, 96, 3, 0.59)),
+    192: (Side(True, 64, 3, 0.45), Side(False, 64, 2, 0.56)),
     256: (Side(True, 48, 3, 0.39), Side(False, 48, 2, 0.58)),
 }
 """Kernels for keys and for queries by head size."""

@@ -21,6 +21,9 @@ FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM = range(5)
 HEADS = (16, 32, 48, 64, 80, 96, 128, 192, 256)
 """Head sizes of the kernels on tensor cores; others are padded in shared memory."""
 FLOAT_HEADS = (32, 64, 96, 128, 192, 256)
+READ_ONCE = 64
+"""Up to so many queries or keys, kernels for floats read an operand about once: a copy of it with
+padded rows takes longer than to read its rows in single elements."""
 
 
 class Operand(NamedTuple):
@@ -34,7 +37,10 @@ class Operand(NamedTuple):
 
 
 class Operands:
-    """Makes operands of a request's tensors; adds copies of those that no kernel can read."""
+    """Makes operands of a request's tensors; adds copies of those that no kernel can read.
+
+    single  some operand's rows of floats are read in single elements
+    """
 
     def __init__(self, request: Request, outputs: int, ragged: bool) -> None:
         self.request = request
@@ -42,6 +48,7 @@ class Operands:
         self.first = len(request.inputs) + outputs
         self.scratch: list[Buffer] = []
         self.cost = 0.0
+        self.single = False
         self._copies: list[Step] = []
         self._padding = Padding()
 
@@ -50,8 +57,8 @@ class Operands:
         """The launches that make the copies."""
         return (*self._copies, *self._padding.steps)
 
-    def rows(self, number: int, lead: Sequence[int]) -> Operand:
-        """The operand of an input, with the batch dimensions `lead`."""
+    def rows(self, number: int, p: Problem) -> Operand:
+        """The operand of an input of a problem."""
         x = self.request.inputs[number]
         assert x is not None
         if len(x.shape) == 2:
@@ -61,16 +68,20 @@ class Operands:
                 shape=(x.shape[1], x.shape[0], x.shape[2]),
                 strides=(x.strides[1], x.strides[0], x.strides[2]),
             )
-        return self._rows(x, Pointer(number), (*lead, *x.shape[-3:]))
+        once = p.dtype is torch.float32 and min(p.rows, p.keys) <= READ_ONCE
+        return self._rows(x, Pointer(number), (*p.lead, *x.shape[-3:]), once)
 
-    def _rows(self, x: Layout, pointer: Pointer, shape: tuple[int, ...]) -> Operand:
+    def _rows(self, x: Layout, pointer: Pointer, shape: tuple[int, ...], once: bool) -> Operand:
         strides = broadcast(x, shape)
         walk = merged(shape[:-3], [strides[:-3]])
         if len(walk.sizes) > 1 or (shape[-1] > 1 and strides[-1] != 1):
-            return self._rows(*self._copied(x, pointer, shape), shape)
+            return self._rows(*self._copied(x, pointer, shape), shape, once)
         first = (walk.strides[0][0], strides[-3], strides[-2])
         sizes = (walk.sizes[0], *shape[-3:])
         if not needs_padding(x, sizes, first):
+            return Operand(pointer, first)
+        if once:
+            self.single = True
             return Operand(pointer, first)
         end = Pointer(self.first + len(self.scratch))
         buffer, strides = self._padding.add(pointer, end, x, sizes, first)
@@ -158,15 +169,17 @@ class Problem:
         return batch, made.steps[-3] if len(made.shape) > 2 else 0, made.steps[-2]
 
     def packed(
-        self, operands: Sequence[Sequence[int]], pack: int = 1, parts: int = 1, together: int = 1
-    ) -> bytes:
+        self, operands: Sequence[Sequence[int]], pack: int = 1, parts: int = 1, together: int = 1,
+        single: bool = False,
+    ) -> bytes:  # fmt: skip
         """The struct of problem.cuh; `operands` are the strides of q, k, v and o."""
         strides = [s for of in (*operands, self.lse_strides, self.mask_strides) for s in of]
         keep = round((1 - self.drop) * 65536)
         return struct.pack(
-            "<19q11ifIf", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
+            "<19q11ifIfi4x", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
             self.depth, self.width, self.causal, pack, parts, together,
             self.scale * math.log2(math.e), keep, 1 / (1 - self.drop) if keep else 0.0,
+            single,
         )  # fmt: skip
 
     @property

@@ -6,12 +6,13 @@
 
 // STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
 // product of queries and keys, and the next keys during the product of weights and values.
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT, bool DROP = false>
+// ACROSS: warps that have the same queries, and their share of the keys of each tile. With few queries, this gives all warps work.
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT, bool DROP = false, int ACROSS = 1>
 __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
                             const int* starts_k, float* partial, int* counters, const Problem& p,
                             const Random& random = {}) {
-    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, N = BN / 8, WIDTH = HEAD / 8;
-    constexpr int TILE = BN * PITCH;
+    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), DOWN = WARPS / ACROSS, M = BM / DOWN / 16, WIDTH = HEAD / 8;
+    constexpr int TILE = BN * PITCH, KEYS = BN / ACROSS, N = KEYS / 8;
     extern __shared__ __align__(16) unsigned char memory[];
     T *qs = reinterpret_cast<T*>(memory), *ks = qs + BM * PITCH, *vs = ks + STAGES * TILE;
 
@@ -53,9 +54,10 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     }
     commit();
 
-    int mine = first + warp * M * 16;  // the first row of this warp; a warp without rows helps to copy
-    unsigned a = address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH;
-    unsigned b = address(ks) + right_place(PITCH), c = address(vs) + left_place(PITCH);
+    // The first row and the first key of this warp in its tiles; a warp without rows helps to copy.
+    int row0 = warp % DOWN * M * 16, key0 = warp / DOWN * KEYS, mine = first + row0;
+    unsigned a = address(qs) + left_place(PITCH) + 2 * row0 * PITCH;
+    unsigned b = address(ks) + right_place(PITCH) + 2 * key0 * PITCH, c = address(vs) + left_place(PITCH) + 2 * key0 * PITCH;
     Rows<T, M, MASK> view(p, span, mask, at.batch, head, mine, rows);
     float scale = MASK == FREE ? p.scale : 1, result[M][WIDTH][4] = {};
     Online<M> online;
@@ -79,10 +81,10 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
             commit();
         }
         if (mine < rows) {
-            if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
+            if constexpr (GUARDED) view.hide(s, j * BN + key0, p.scale);
             online.template weigh<GUARDED>(s, result, scale);
-            if constexpr (DROP) drop.rows(s, mine, j * BN);
-            product_nn<T, M, WIDTH, BN / 16>(result, s, c + stage, PITCH);
+            if constexpr (DROP) drop.rows(s, mine, j * BN + key0);
+            product_nn<T, M, WIDTH, KEYS / 16>(result, s, c + stage, PITCH);
         }
     };
     int j = begin;
@@ -96,8 +98,8 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     __syncthreads();
 
     online.finish(result, scale);
-    if constexpr (!SPLIT) {
-        store_rows(qs + warp * M * 16 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
+    if constexpr (!SPLIT && ACROSS == 1) {
+        store_rows(qs + row0 * PITCH, result, mine, rows, p.width, row_of(o, p.o));
         if (lse && threadIdx.x % 4 == 0) {
 #pragma unroll
             for (int i = 0; i < M * 2; ++i) {
@@ -106,23 +108,33 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
             }
         }
     } else {
-        Partial<HEAD, BM> part{partial + (static_cast<long long>(at.number) * p.parts + at.part) * Partial<HEAD, BM>::SIZE};
-        int lane = threadIdx.x % 32;
-        if (mine < rows) {
-#pragma unroll
-            for (int i = 0; i < M * 2; ++i) {
-                int r = mine - first + i * 8 + lane / 4;
-                if (lane % 4 == 0) __stcg(part.log(r), online.most[i / 2][i % 2]);
-#pragma unroll
-                for (int n = 0; n < WIDTH; ++n) {
-                    const float* x = result[i / 2][n] + i % 2 * 2;
-                    __stcg(reinterpret_cast<float2*>(part.row(r) + n * 8 + lane % 4 * 2), make_float2(x[0], x[1]));
-                }
-            }
+        float* floats = reinterpret_cast<float*>(memory);
+        int count = min(BM, rows - first);
+        bool whole_vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 4 == 0;
+        auto write = [&](int r, int c, const Vector<float, 4>& x) {
+            store_four(row_of(o, p.o)(first + r), c, p.width, whole_vectors, x);
+        };
+        auto log = [&](int r, float x) { if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x; };
+        [[maybe_unused]] auto part =
+            Partial<HEAD, BM, true>{partial}.of(static_cast<long long>(at.number) * p.parts + at.part);
+        if constexpr (ACROSS > 1) {
+            Partial<HEAD, BM, false> shared{floats};
+            float* table = shared.of(ACROSS).base;
+            if (mine < rows) shared.of(warp / DOWN).write_rows(result, online.most, row0);
+            __syncthreads();
+            if constexpr (SPLIT)
+                combine<HEAD, BM, false, THREADS>(
+                    shared, ACROSS, count, table,
+                    [&](int r, int c, const Vector<float, 4>& x) {
+                        __stcg(reinterpret_cast<float4*>(part.row(r) + c), make_float4(x[0], x[1], x[2], x[3]));
+                    },
+                    [&](int r, float x) { part.write(part.log(r), x); });
+            else
+                combine<HEAD, BM, false, THREADS>(shared, ACROSS, count, table, write, log);
+        } else if (mine < rows) {
+            part.write_rows(result, online.most, row0);
         }
-        finish_parts<HEAD, BM, WARPS>(
-            partial, counters, at.number, p.parts, rows - first,
-            [&](int row, int c, float x) { if (c < p.width) row_of(o, p.o)(first + row)[c] = to<T>(x); },
-            [&](int row, float x) { if (lse) *row_of(lse, p.lse)(first + row) = LN2 * x; });
+        if constexpr (SPLIT)
+            finish_parts<HEAD, BM, THREADS>(partial, counters, at.number, p.parts, rows - first, floats, write, log);
     }
 }

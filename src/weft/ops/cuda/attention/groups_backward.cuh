@@ -49,18 +49,18 @@ struct Stream {
     __device__ bool guarded(int tile) const { return KEYS ? tile < cut : tile >= cut; }
 };
 
-// BS: streamed rows of a tile. For heads of more than 128, registers hold the gradients of half of the columns of 64 keys and their
-// values: both warpgroups compute the scores of the same keys.
-__device__ constexpr bool halved(int head, bool keys) { return keys && head > 128; }
-__device__ constexpr int fixed_rows(int head, bool keys) { return halved(head, keys) ? 64 : 128; }
+// BS: streamed rows of a tile. For heads of more than 128, the registers of a warpgroup hold one gradient of 64 keys: both warpgroups
+// have the same keys, one computes their gradient, and the other one that of their values, for which it needs the weights alone.
+__device__ constexpr bool divided(int head, bool keys) { return keys && head > 128; }
+__device__ constexpr int fixed_rows(int head, bool keys) { return divided(head, keys) ? 64 : 128; }
 
 template <class T, int HEAD, int BS, int STAGES, int MASK, bool KEYS>
 __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
                                 const float* deltas, T* to1, T* to2, float* partial, const int* starts_q, const int* starts_k,
                                 const Problem& p, const Gradients& g) {
     constexpr int GROUPS = 2, FIXED = fixed_rows(HEAD, KEYS), N = BS / 8;
-    constexpr int COLUMNS = halved(HEAD, KEYS) ? HEAD / 2 : HEAD, WIDTH = COLUMNS / 8, PIECE = COLUMNS < 128 ? COLUMNS : 128;
-    static_assert(COLUMNS <= 128 || COLUMNS % 128 == 0, "whole pieces");
+    constexpr int WIDTH = HEAD / 8, PIECE = HEAD <= 192 ? HEAD : 128;
+    static_assert(HEAD % PIECE == 0, "whole pieces");
     constexpr int TILE = tile_bytes(BS, HEAD), LEFT = tile_bytes(FIXED, HEAD);
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Barrier left_full, left_empty, full[STAGES], empty[STAGES];
@@ -121,138 +121,153 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
     }
     more_registers<232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, n = 0, round = 0;
-    int row_group = FIXED == 64 ? 0 : group, column0 = FIXED == 64 ? group * COLUMNS : 0;
-    unsigned long long left = rows_at(lefts + row_group * slab(64)), rows_right = rows_at(rights);
-    unsigned long long right = columns_at<BS>(rights + column0 / 64 * slab(BS));
+    int row_group = FIXED == 64 ? 0 : group;
+    unsigned long long left = rows_at(lefts + row_group * slab(64)), rows_right = rows_at(rights), right = columns_at<BS>(rights);
     float scale = MASK == FREE ? p.scale : 1;
     auto release = [&](Barrier* b) {
         if (lane == 0) arrive(b);
     };
+    // FIRST, SECOND: the gradients that this warpgroup computes.
+    auto compute = [&](auto of_first, auto of_second) {
+        constexpr bool FIRST = decltype(of_first)::value, SECOND = decltype(of_second)::value;
 #pragma unroll 1
-    for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
-        Stream<KEYS> turn(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
-        const Span& span = turn.span;
-        int b = turn.at.batch, mine = turn.first + row_group * 64 + warp * 16;
-        float first[1][WIDTH][4] = {}, second[1][KEYS ? WIDTH : 1][4] = {}, s[1][N][4], dw[1][N][4];
-        unsigned scores[BS / 16][4];
-        [[maybe_unused]] unsigned weights[KEYS ? BS / 16 : 1][4];
-        // Of this lane's queries, where they are fixed.
-        [[maybe_unused]] float log[2], delta[2];
-        [[maybe_unused]] Rows<T, 1, MASK> view(p, span, mask, b, turn.head0, KEYS ? 0 : mine, max(1, span.rows));
-        if constexpr (!KEYS) {
+        for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
+            Stream<KEYS> turn(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
+            const Span& span = turn.span;
+            int b = turn.at.batch, mine = turn.first + row_group * 64 + warp * 16;
+            [[maybe_unused]] float first[1][FIRST ? WIDTH : 1][4] = {}, second[1][SECOND ? WIDTH : 1][4] = {};
+            [[maybe_unused]] float s[1][N][4], dw[1][FIRST ? N : 1][4];
+            [[maybe_unused]] unsigned scores[FIRST ? BS / 16 : 1][4];
+            [[maybe_unused]] unsigned weights[SECOND ? BS / 16 : 1][4];
+            // Of this lane's queries, where they are fixed.
+            [[maybe_unused]] float log[2], delta[2];
+            [[maybe_unused]] Rows<T, 1, MASK> view(p, span, mask, b, turn.head0, KEYS ? 0 : mine, max(1, span.rows));
+            if constexpr (!KEYS) {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                int r = mine + i * 8 + lane / 4;
-                long long of = p.lse.at(b, turn.head0, span.row0) + r;
-                log[i] = r < span.rows ? log_of_sum(lse[of]) : INFINITY, delta[i] = r < span.rows ? deltas[of] : 0;
-            }
-        }
-        auto product = [&](float (&c)[N][4], int operand, int stage) {
-            unsigned long long a = left + operand * LEFT / 16, to = rows_right + (stage * 2 + operand) * TILE / 16;
-#pragma unroll
-            for (int i = 0; i < HEAD / 16; ++i) {
-                unsigned long long column = i % 4 * 2;
-                multiply(c, a + (i / 4 * slab(FIXED) / 16 + column), to + (i / 4 * slab(BS) / 16 + column), i == 0, T());
-            }
-            products_end();
-        };
-        auto add = [&](float (&c)[WIDTH][4], const unsigned (&x)[BS / 16][4], int operand, int stage) {
-            unsigned long long to = right + (stage * 2 + operand) * TILE / 16;
-#pragma unroll
-            for (int i = 0; i < BS / 16; ++i)
-#pragma unroll
-                for (int at = 0; at < COLUMNS; at += PIECE)
-                    multiply(reinterpret_cast<float(&)[PIECE / 8][4]>(c[at / 8]), x[i],
-                             to + (i * slab(16) + at / 64 * slab(BS)) / 16, T());
-        };
-        auto hide_columns = [&](int head, int tile) {
-            int start = tile * BS + lane % 4 * 2;
-#pragma unroll
-            for (int x = 0; x < 2 * N; ++x) {
-                Row<T, MASK> row;
-                row.set(p, span, mask, b, head, min(start + x / 2 * 8 + x % 2, span.rows - 1));
-#pragma unroll
-                for (int y = 0; y < 2; ++y) {
-                    float& value = s[0][x / 2][y * 2 + x % 2];
-                    value = row.masked(value, mine + y * 8 + lane / 4, p.scale);
+                for (int i = 0; i < 2; ++i) {
+                    int r = mine + i * 8 + lane / 4;
+                    long long of = p.lse.at(b, turn.head0, span.row0) + r;
+                    log[i] = r < span.rows ? log_of_sum(lse[of]) : INFINITY, delta[i] = r < span.rows ? deltas[of] : 0;
                 }
             }
-        };
-        wait_for(&left_full, round % 2);
-        // The products of a tile's gradients run until the scores of the next tile have been issued.
+            auto product = [&](float (&c)[N][4], int operand, int stage) {
+                unsigned long long a = left + operand * LEFT / 16, to = rows_right + (stage * 2 + operand) * TILE / 16;
+#pragma unroll
+                for (int i = 0; i < HEAD / 16; ++i) {
+                    unsigned long long column = i % 4 * 2;
+                    multiply(c, a + (i / 4 * slab(FIXED) / 16 + column), to + (i / 4 * slab(BS) / 16 + column), i == 0, T());
+                }
+                products_end();
+            };
+            auto add = [&](float (&c)[WIDTH][4], const unsigned (&x)[BS / 16][4], int operand, int stage) {
+                unsigned long long to = right + (stage * 2 + operand) * TILE / 16;
+#pragma unroll
+                for (int i = 0; i < BS / 16; ++i)
+#pragma unroll
+                    for (int at = 0; at < HEAD; at += PIECE)
+                        multiply(reinterpret_cast<float(&)[PIECE / 8][4]>(c[at / 8]), x[i],
+                                 to + (i * slab(16) + at / 64 * slab(BS)) / 16, T());
+            };
+            auto hide_columns = [&](int head, int tile) {
+                int start = tile * BS + lane % 4 * 2;
+#pragma unroll
+                for (int x = 0; x < 2 * N; ++x) {
+                    Row<T, MASK> row;
+                    row.set(p, span, mask, b, head, min(start + x / 2 * 8 + x % 2, span.rows - 1));
+#pragma unroll
+                    for (int y = 0; y < 2; ++y) {
+                        float& value = s[0][x / 2][y * 2 + x % 2];
+                        value = row.masked(value, mine + y * 8 + lane / 4, p.scale);
+                    }
+                }
+            };
+            wait_for(&left_full, round % 2);
+            // The products of a tile's gradients run until the scores of the next tile have been issued.
 #pragma unroll 1
-        for (int t = turn.from; t < turn.to; ++t, ++n) {
-            int stage = n % STAGES, tile = turn.tile(t);
-            wait_for(full + stage, n / STAGES % 2);
-            publish();
-            products_begin();
-            product(s[0], 0, stage);
-            products_wait<1>();
-            if (t > turn.from) release(empty + (n - 1) % STAGES);
-            product(dw[0], 1, stage);
-            products_wait<1>();
-            pin(s[0]);
-            if (turn.guarded(tile)) {
-                if constexpr (KEYS) hide_columns(turn.head(t), tile);
-                else view.hide(s, tile * BS, p.scale);
-            }
-            [[maybe_unused]] const float* of = &sums[stage][0][lane % 4 * 2];
+            for (int t = turn.from; t < turn.to; ++t, ++n) {
+                int stage = n % STAGES, tile = turn.tile(t);
+                wait_for(full + stage, n / STAGES % 2);
+                publish();
+                products_begin();
+                product(s[0], 0, stage);
+                products_wait<1>();
+                if (t > turn.from) release(empty + (n - 1) % STAGES);
+                if constexpr (FIRST) product(dw[0], 1, stage);
+                products_wait<FIRST ? 1 : 0>();
+                pin(s[0]);
+                if (turn.guarded(tile)) {
+                    if constexpr (KEYS) hide_columns(turn.head(t), tile);
+                    else view.hide(s, tile * BS, p.scale);
+                }
+                [[maybe_unused]] const float* of = &sums[stage][0][lane % 4 * 2];
 #pragma unroll
-            for (int i = 0; i < N; ++i) {
-                [[maybe_unused]] float2 logs = {};
-                if constexpr (KEYS) {
-                    logs = *reinterpret_cast<const float2*>(of + i * 8);
-                    logs.x = log_of_sum(logs.x), logs.y = log_of_sum(logs.y);
+                for (int i = 0; i < N; ++i) {
+                    [[maybe_unused]] float2 logs = {};
+                    if constexpr (KEYS) {
+                        logs = *reinterpret_cast<const float2*>(of + i * 8);
+                        logs.x = log_of_sum(logs.x), logs.y = log_of_sum(logs.y);
+                    }
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) {
+                        float base = KEYS ? (e % 2 ? logs.y : logs.x) : log[e / 2];
+                        s[0][i][e] = exp2_fast(fmaf(s[0][i][e], scale, -base));
+                    }
+                }
+                if constexpr (FIRST) {
+                    products_wait<0>();
+                    pin(dw[0]);
+#pragma unroll
+                    for (int i = 0; i < N; ++i) {
+                        [[maybe_unused]] float2 of_columns = {};
+                        if constexpr (KEYS) of_columns = *reinterpret_cast<const float2*>(of + BS + i * 8);
+#pragma unroll
+                        for (int e = 0; e < 4; ++e)
+                            dw[0][i][e] = s[0][i][e] * (dw[0][i][e] - (KEYS ? (e % 2 ? of_columns.y : of_columns.x) : delta[e / 2]));
+                    }
                 }
 #pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    float base = KEYS ? (e % 2 ? logs.y : logs.x) : log[e / 2];
-                    s[0][i][e] = exp2_fast(fmaf(s[0][i][e], scale, -base));
+                for (int i = 0; i < BS / 16; ++i) {
+                    if constexpr (SECOND) as_left<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
+                    if constexpr (FIRST) as_left<T>(scores[i], dw[0][2 * i], dw[0][2 * i + 1]);
                 }
+                products_begin();
+                if constexpr (SECOND) add(second[0], weights, 1, stage);
+                if constexpr (FIRST) add(first[0], scores, 0, stage);
+                products_end();
             }
             products_wait<0>();
-            pin(dw[0]);
+            if constexpr (FIRST) pin(first[0]);
+            if constexpr (SECOND) pin(second[0]);
+            if (turn.from < turn.to) release(empty + (n - 1) % STAGES);
+            release(&left_empty);
+            if constexpr (FIRST) {
 #pragma unroll
-            for (int i = 0; i < N; ++i) {
-                [[maybe_unused]] float2 of_columns = {};
-                if constexpr (KEYS) of_columns = *reinterpret_cast<const float2*>(of + BS + i * 8);
+                for (int i = 0; i < WIDTH; ++i)
 #pragma unroll
-                for (int e = 0; e < 4; ++e)
-                    dw[0][i][e] = s[0][i][e] * (dw[0][i][e] - (KEYS ? (e % 2 ? of_columns.y : of_columns.x) : delta[e / 2]));
+                    for (int e = 0; e < 4; ++e) first[0][i][e] *= p.scale * LN2;
             }
-#pragma unroll
-            for (int i = 0; i < BS / 16; ++i) {
-                if constexpr (KEYS) as_left<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
-                as_left<T>(scores[i], dw[0][2 * i], dw[0][2 * i + 1]);
+            if (turn.first >= turn.rows) continue;
+            if (partial) {
+                int heads = p.batch * Stream<KEYS>::heads(p), all = KEYS ? p.keys : p.rows;
+                float* to = partial + turn.at.partial(heads, all, HEAD);
+                if constexpr (FIRST) store_partial<HEAD>(to, first, mine, turn.rows);
+                if constexpr (SECOND)
+                    store_partial<HEAD>(to + static_cast<long long>(p.parts) * heads * all * HEAD, second, mine, turn.rows);
+                continue;
             }
-            products_begin();
-            if constexpr (KEYS) add(second[0], weights, 1, stage);
-            add(first[0], scores, 0, stage);
-            products_end();
+            auto store_all = [&](const float (&x)[WIDTH][4], T* to, const Strides& by, int width) {
+                bool whole = (width | by.batch | by.head | by.row) % 8 == 0;
+                T* row0 = to + by.at(b, turn.at.head, KEYS ? span.key0 : span.row0);
+                store_results<T>(x, mine, turn.rows, width, whole, [&](int r) { return row0 + r * by.row; });
+            };
+            if constexpr (FIRST) store_all(first[0], to1, KEYS ? g.dk : g.dq, p.depth);
+            if constexpr (SECOND) store_all(second[0], to2, g.dv, p.width);
         }
-        products_wait<0>();
-        pin(first[0]);
-        if constexpr (KEYS) pin(second[0]);
-        if (turn.from < turn.to) release(empty + (n - 1) % STAGES);
-        release(&left_empty);
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) first[0][i][e] *= p.scale * LN2;
-        if (turn.first >= turn.rows) continue;
-        if (partial) {
-            int heads = p.batch * Stream<KEYS>::heads(p), all = KEYS ? p.keys : p.rows;
-            float* to = partial + turn.at.partial(heads, all, HEAD) + column0;
-            store_partial<HEAD>(to, first, mine, turn.rows);
-            if constexpr (KEYS) store_partial<HEAD>(to + static_cast<long long>(p.parts) * heads * all * HEAD, second, mine, turn.rows);
-            continue;
-        }
-        auto store_all = [&](const float (&x)[WIDTH][4], T* to, const Strides& by, int width) {
-            bool whole = (width | by.batch | by.head | by.row) % 8 == 0;
-            T* row0 = to + by.at(b, turn.at.head, KEYS ? span.key0 : span.row0) + column0;
-            store_results<T>(x, mine, turn.rows, width - column0, whole, [&](int r) { return row0 + r * by.row; });
-        };
-        store_all(first[0], to1, KEYS ? g.dk : g.dq, p.depth);
-        if constexpr (KEYS) store_all(second[0], to2, g.dv, p.width);
+    };
+    if constexpr (divided(HEAD, KEYS)) {
+        if (group == 0) compute(Is<true>(), Is<false>());
+        else compute(Is<false>(), Is<true>());
+    } else {
+        compute(Is<true>(), Is<KEYS>());
     }
 }

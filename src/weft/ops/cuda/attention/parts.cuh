@@ -1,71 +1,114 @@
-// Keys in parts, for few queries: blocks write partial results, and the last block of a tile combines them.
+// Keys in parts: blocks, or warps of a block, compute partial results, and the last block of a tile, or the block, combines them.
 #pragma once
 #include "../last.cuh"
 #include "softmax.cuh"
 
-// Partial results of a part of the keys: o[BM][HEAD], then the logarithms of the sums.
-template <int HEAD, int BM>
+// Partial results of a part of the keys: o[BM][PITCH], then the logarithms of the sums. GLOBAL: in global memory, for other blocks.
+template <int HEAD, int BM, bool GLOBAL>
 struct Partial {
-    static constexpr int SIZE = BM * (HEAD + 1);
+    // In shared memory, 4 rows of a fragment's store are in different banks.
+    static constexpr int PITCH = GLOBAL ? HEAD : HEAD + 8, SIZE = BM * (PITCH + 1);
     float* base;
-    __device__ float* row(int r) const { return base + r * HEAD; }
-    __device__ float* log(int r) const { return base + BM * HEAD + r; }
+    __device__ Partial of(long long part) const { return {base + part * SIZE}; }
+    __device__ float* row(int r) const { return base + r * PITCH; }
+    __device__ float* log(int r) const { return base + BM * PITCH + r; }
+
+    __device__ static float read(const float* at) {
+        if constexpr (GLOBAL) return __ldcg(at);
+        else return *at;
+    }
+    __device__ static Vector<float, 4> read_vector(const float* at) {
+        float4 x;
+        if constexpr (GLOBAL) x = __ldcg(reinterpret_cast<const float4*>(at));
+        else x = *reinterpret_cast<const float4*>(at);
+        return {x.x, x.y, x.z, x.w};
+    }
+    __device__ static void write(float* at, float x) {
+        if constexpr (GLOBAL) __stcg(at, x);
+        else *at = x;
+    }
+    __device__ static void write_two(float* at, float x, float y) {
+        if constexpr (GLOBAL) __stcg(reinterpret_cast<float2*>(at), make_float2(x, y));
+        else *reinterpret_cast<float2*>(at) = make_float2(x, y);
+    }
+
+    // The results of a warp whose first row is `first`, and their logarithms to base 2.
+    template <int M, int WIDTH>
+    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2], int first) const {
+        int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int i = 0; i < M * 2; ++i) {
+            int r = first + i * 8 + lane / 4;
+            if (lane % 4 == 0) write(log(r), logs[i / 2][i % 2]);
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n)
+                write_two(row(r) + n * 8 + lane % 4 * 2, o[i / 2][n][i % 2 * 2], o[i / 2][n][i % 2 * 2 + 1]);
+        }
+    }
 };
 
-// A warp combines the parts of ROWS rows from `r` on. The loads of all rows are in flight together: one row after another
-// would wait for memory most of the time. Lane i has the weights of parts i and i + 32, the most there are. WRITE(row, column, result) stores a result,
-// LOG(row, sum) the logarithm of a sum to base 2.
-template <int HEAD, int BM, int ROWS, class Write, class Log>
-__device__ void combine(const float* parts, int count, int r, int rows, Write write, Log log) {
-    constexpr int EACH = (HEAD + 31) / 32;
-    Partial<HEAD, BM> part{const_cast<float*>(parts)};
-    int lane = threadIdx.x % 32;
-    float weight[2][ROWS], base[ROWS], sum[ROWS], value[ROWS][EACH] = {};
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-#pragma unroll
-        for (int u = 0; u < ROWS; ++u) {
-            int i = h * 32 + lane;
-            weight[h][u] = i < count && r + u < rows ? __ldcg(part.log(r + u) + i * part.SIZE) : NONE;
-        }
-#pragma unroll
-    for (int u = 0; u < ROWS; ++u) {
-        base[u] = fmaxf(weight[0][u], weight[1][u]);
-        for (int step = 16; step; step /= 2) base[u] = fmaxf(base[u], __shfl_xor_sync(~0u, base[u], step));
-        if (base[u] == NONE) base[u] = 0;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) weight[h][u] = h * 32 + lane < count ? exp2_fast(weight[h][u] - base[u]) : 0;
-        sum[u] = weight[0][u] + weight[1][u];
-        for (int step = 16; step; step /= 2) sum[u] += __shfl_xor_sync(~0u, sum[u], step);
+// A block combines `count` parts of the first `rows` rows. `table` is shared memory for a float per row and part. WRITE(row,
+// column, four results) stores results, LOG(row, sum) the logarithm of a sum to base 2.
+template <int HEAD, int BM, bool GLOBAL, int THREADS, class Write, class Log>
+__device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, float* table, Write write, Log log) {
+    constexpr int LANES = 8, ACROSS = HEAD / 4, ITEMS = 4;
+    for (int i = threadIdx.x; i < rows * count; i += THREADS) table[i] = part.read(part.of(i % count).log(i / count));
+    __syncthreads();
+    // The weights of the parts; LANES lanes have a row.
+    int lane = threadIdx.x % LANES;
+    for (int first = 0; first < rows; first += THREADS / LANES) {
+        int r = first + threadIdx.x / LANES, own = r < rows ? count : 0;
+        float base = NONE, sum = 0, *weight = table + r * count;
+        for (int i = lane; i < own; i += LANES) base = fmaxf(base, weight[i]);
+        for (int step = LANES / 2; step; step /= 2) base = fmaxf(base, __shfl_xor_sync(~0u, base, step));
+        if (base == NONE) base = 0;
+        for (int i = lane; i < own; i += LANES) sum += weight[i] = exp2_fast(weight[i] - base);
+        for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+        float factor = sum == 0 ? 0 : 1 / sum;
+        for (int i = lane; i < own; i += LANES) weight[i] *= factor;
+        if (lane == 0 && r < rows) log(r, sum == 0 ? NONE : base + log2f(sum));
     }
+    __syncthreads();
+    // Loads of several vectors and parts are in flight together: one after another would wait for memory most of the time.
+    for (int first = threadIdx.x; first < rows * ACROSS; first += ITEMS * THREADS) {
+        Vector<float, 4> value[ITEMS] = {};
+#pragma unroll 4
+        for (int i = 0; i < count; ++i)
 #pragma unroll
-    for (int h = 0; h < 2; ++h)
-        for (int i = h * 32; i < min(count, h * 32 + 32); ++i)
+            for (int u = 0; u < ITEMS; ++u) {
+                int n = min(first + u * THREADS, rows * ACROSS - 1), r = n / ACROSS;
+                Vector<float, 4> x = part.read_vector(part.of(i).row(r) + n % ACROSS * 4);
+                float weight = table[r * count + i];
 #pragma unroll
-            for (int u = 0; u < ROWS; ++u) {
-                float w = __shfl_sync(~0u, weight[h][u], i % 32);
-                if (r + u >= rows) break;
-#pragma unroll
-                for (int j = 0; j < EACH; ++j)
-                    if (HEAD % 32 == 0 || j * 32 + lane < HEAD)
-                        value[u][j] += w * __ldcg(part.row(r + u) + i * part.SIZE + j * 32 + lane);
+                for (int e = 0; e < 4; ++e) value[u][e] += weight * x[e];
             }
 #pragma unroll
-    for (int u = 0; u < ROWS; ++u) {
-        if (r + u >= rows) break;
-        float factor = sum[u] == 0 ? 0 : 1 / sum[u];
-#pragma unroll
-        for (int j = 0; j < EACH; ++j) write(r + u, j * 32 + lane, value[u][j] * factor);
-        if (lane == 0) log(r + u, sum[u] == 0 ? NONE : base[u] + log2f(sum[u]));
+        for (int u = 0; u < ITEMS; ++u) {
+            int n = first + u * THREADS;
+            if (n < rows * ACROSS) write(n / ACROSS, n % ACROSS * 4, value[u]);
+        }
     }
 }
 
-// The last block of a tile combines its parts; WRITE and LOG are those of `combine`.
-template <int HEAD, int BM, int WARPS, class Write, class Log>
-__device__ void finish_parts(const float* partial, int* counters, int number, int count, int rows, Write write, Log log) {
-    constexpr int ROWS = HEAD > 128 ? 4 : 8;
+// The last block of a tile combines its parts; TABLE, WRITE and LOG are those of `combine`.
+template <int HEAD, int BM, int THREADS, class Write, class Log>
+__device__ void finish_parts(float* partial, int* counters, int number, int count, int rows, float* table, Write write, Log log) {
     if (!is_last(counters + number, count)) return;
-    const float* parts = partial + static_cast<long long>(number) * count * Partial<HEAD, BM>::SIZE;
-    for (int r = threadIdx.x / 32 * ROWS; r < min(BM, rows); r += WARPS * ROWS)
-        combine<HEAD, BM, ROWS>(parts, count, r, rows, write, log);
+    Partial<HEAD, BM, true> all{partial};
+    combine<HEAD, BM, true, THREADS>(all.of(static_cast<long long>(number) * count), count, min(BM, rows), table, write, log);
+}
+
+// Four results as elements of a row, by one store where rows are whole vectors.
+template <class T>
+__device__ void store_four(T* row, int column, int width, bool whole, const Vector<float, 4>& x) {
+    if (whole) {
+        Vector<T, 4> made;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) made[e] = to<T>(x[e]);
+        if (column < width) store(row + column, made);
+    } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            if (column + e < width) row[column + e] = to<T>(x[e]);
+    }
 }

@@ -21,6 +21,7 @@ struct Problem {
     float scale;  // of scores, in powers of two: times log2(e)
     unsigned keep;      // of 65,536 weights that dropout keeps
     float kept_scale;  // of these
+    int single;  // rows of floats are no whole vectors
 };
 
 // Where the random numbers of dropout begin, as philox.cuh takes it.

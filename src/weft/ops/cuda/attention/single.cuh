@@ -14,20 +14,27 @@ __device__ inline float half_warp_sum(float x) {
     return x;
 }
 
-// Rows of floats; the padding puts 8 rows into different banks. Floats are copied by 16 bytes, see pad.cu; `arrived` waits.
+// Rows of floats; the padding puts 8 rows into different banks. Floats are copied by 16 bytes, or one by one if `single`: rows that
+// are no whole, aligned vectors, see pad.cu. `arrived` waits.
 template <int ROWS, int HEAD, class At>
-__device__ void fetch_floats(float* shared, int first, int rows, int depth, At at) {
+__device__ void fetch_floats(float* shared, int first, int rows, int depth, bool single, At at) {
     constexpr bool COPIED = sizeof(*at(0)) == 4;
-    constexpr int V = COPIED ? 4 : 1, ACROSS = HEAD / V;
+    auto fetch_by = [&](auto vector) {
+        constexpr int V = decltype(vector)::value, ACROSS = HEAD / V;
 #pragma unroll(COPIED ? 4 : 1)
-    for (int i = threadIdx.x; i < ROWS * ACROSS; i += 256) {
-        int r = i / ACROSS, c = i % ACROSS * V;
-        bool inside = first + r < rows && c < depth;
-        float* to_row = shared + r * (HEAD + 4) + c;
-        auto* from = at(inside ? first + r : 0) + (inside ? c : 0);
-        if constexpr (COPIED) copy_async(address(to_row), from, inside);
-        else *to_row = inside ? to<float>(*from) : 0;
-    }
+        for (int i = threadIdx.x; i < ROWS * ACROSS; i += 256) {
+            int r = i / ACROSS, c = i % ACROSS * V;
+            bool inside = first + r < rows && c < depth;
+            float* to_row = shared + r * (HEAD + 4) + c;
+            auto* from = at(inside ? first + r : 0) + (inside ? c : 0);
+            if constexpr (!COPIED) *to_row = inside ? to<float>(*from) : 0;
+            else if constexpr (V == 1) copy_float_async(to_row, from, inside);
+            else copy_async(address(to_row), from, inside);
+        }
+    };
+    if constexpr (!COPIED) fetch_by(Count<1>());
+    else if (single) fetch_by(Count<1>());
+    else fetch_by(Count<4>());
 }
 __device__ inline void arrived() {
     commit();
@@ -121,11 +128,11 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         row[i].set(p, span, mask, at.batch, at.head, min(first + down + 16 * i, rows - 1));
         most[i] = NONE;
     }
-    fetch_floats<QUERIES, HEAD>(qs, first, rows, p.depth, row_of(q, p.q));
+    fetch_floats<QUERIES, HEAD>(qs, first, rows, p.depth, p.single, row_of(q, p.q));
     for (int start = begin; start < seen; start += KEYS) {
         __syncthreads();
-        fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
+        fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, p.single, [&](int r) { return v0 + r * p.v.row; });
         arrived();
         float s[DEEP][BROAD] = {};
         multiply_rows<HEAD>(s, qs, ks);
@@ -154,10 +161,12 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         __syncwarp();  // half a warp writes and reads its own rows of weights
         add_rows<HEAD, KEYS>(result, weights, vs);
     }
-    auto write = [&](int r, int c, float x) { if (c < p.width) row_of(o, p.o)(first + r)[c] = to<T>(x); };
+    auto write = [&](int r, int c, const Vector<float, 4>& x) {
+        store_four(row_of(o, p.o)(first + r), c, p.width, (p.width | p.o.batch | p.o.head | p.o.row) % 4 == 0, x);
+    };
     auto log = [&](int r, float x) { if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x; };
-    [[maybe_unused]] Partial<HEAD, QUERIES> part{
-        SPLIT ? partial + (static_cast<long long>(at.number) * p.parts + at.part) * Partial<HEAD, QUERIES>::SIZE : nullptr};
+    [[maybe_unused]] auto part =
+        Partial<HEAD, QUERIES, true>{partial}.of(static_cast<long long>(at.number) * p.parts + at.part);
 #pragma unroll
     for (int i = 0; i < DEEP; ++i) {
         int r = down + 16 * i;
@@ -167,14 +176,14 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
 #pragma unroll
         for (int c = 0; c < OWN; ++c) {
             int column = Columns<HEAD>::column(c);
-            if constexpr (SPLIT) __stcg(part.row(r) + column, result[i][c] * factor);
-            else write(r, column, result[i][c] * factor);
+            if constexpr (SPLIT) part.write(part.row(r) + column, result[i][c] * factor);
+            else if (column < p.width) row_of(o, p.o)(first + r)[column] = to<T>(result[i][c] * factor);
         }
         if (across == 0) {
-            if constexpr (SPLIT) __stcg(part.log(r), logarithm);
+            if constexpr (SPLIT) part.write(part.log(r), logarithm);
             else log(r, logarithm);
         }
     }
     if constexpr (SPLIT)
-        finish_parts<HEAD, QUERIES, 8>(partial, counters, at.number, p.parts, rows - first, write, log);
+        finish_parts<HEAD, QUERIES, 256>(partial, counters, at.number, p.parts, rows - first, qs, write, log);
 }

@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(256)
     };
     const float* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
     const float* v0 = v + p.v.at(at.batch, at.head / p.group, span.key0);
-    fetch_floats<SIDE, HEAD>(x.qs, first, rows, p.depth, row_of(q, p.q));
-    fetch_floats<SIDE, HEAD>(x.ds, first, rows, p.width, row_of(dout, g.dout));
+    fetch_floats<SIDE, HEAD>(x.qs, first, rows, p.depth, p.single, row_of(q, p.q));
+    fetch_floats<SIDE, HEAD>(x.ds, first, rows, p.width, p.single, row_of(dout, g.dout));
     float log[EACH], delta[EACH], result[EACH][HEAD / 16] = {};
     Row<float, MASK> row[EACH];
     arrived();
@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(256)
     Drop drop(p, {state, seed, offset}, at.batch, at.head);
     for (int start = begin * SIDE; start < end * SIDE; start += SIDE) {
         __syncthreads();
-        fetch_floats<SIDE, HEAD>(x.ks, start, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<SIDE, HEAD>(x.vs, start, span.keys, p.width, [&](int r) { return v0 + r * p.v.row; });
+        fetch_floats<SIDE, HEAD>(x.ks, start, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, HEAD>(x.vs, start, span.keys, p.width, p.single, [&](int r) { return v0 + r * p.v.row; });
         arrived();
         derive_tile<HEAD, SIDE, false, DROP>(x, row, log, delta, first, start, p, drop);
         __syncwarp();  // half a warp writes and reads its own rows
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     auto row_of = [&](auto* base, const Strides& s, int head, int start) {
         return [=](int r) { return base + s.at(at.batch, head, start + r); };
     };
-    fetch_floats<SIDE, HEAD>(x.ks, first, span.keys, p.depth, row_of(k, p.k, at.head, span.key0));
-    fetch_floats<SIDE, HEAD>(x.vs, first, span.keys, p.width, row_of(v, p.v, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(x.ks, first, span.keys, p.depth, p.single, row_of(k, p.k, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(x.vs, first, span.keys, p.width, p.single, row_of(v, p.v, at.head, span.key0));
     float of_keys[EACH][HEAD / 16] = {}, of_values[EACH][HEAD / 16] = {};
     int count = (span.rows + SIDE - 1) / SIDE, hidden = p.causal ? min(count, max(0, first - span.diagonal) / SIDE) : 0;
     int from, to, each = count - hidden;  // tiles of queries
@@ -146,8 +146,8 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     auto fetch_tile = [&](int t) {
         if (t >= to) return;
         int head = at.head * p.group + t / each, start = (hidden + t % each) * SIDE;
-        fetch_floats<SIDE, HEAD>(next_qs, start, span.rows, p.depth, row_of(q, p.q, head, span.row0));
-        fetch_floats<SIDE, HEAD>(next_ds, start, span.rows, p.width, row_of(dout, g.dout, head, span.row0));
+        fetch_floats<SIDE, HEAD>(next_qs, start, span.rows, p.depth, p.single, row_of(q, p.q, head, span.row0));
+        fetch_floats<SIDE, HEAD>(next_ds, start, span.rows, p.width, p.single, row_of(dout, g.dout, head, span.row0));
     };
     auto swap = [](float*& a, float*& b) {
         float* c = a;
@@ -212,8 +212,8 @@ __global__ void __launch_bounds__(256)
     for (int tile = begin; tile < end; ++tile) {
         const float* from = kept + (g.row(at.index, tile) + at.tile) * SIDE * SIDE;
         __syncthreads();
-        fetch_floats<SIDE, HEAD>(ks, tile * SIDE, span.keys, p.depth, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<SIDE, SIDE>(slopes, 0, SIDE, SIDE, [&](int r) { return from + r * SIDE; });
+        fetch_floats<SIDE, HEAD>(ks, tile * SIDE, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, SIDE>(slopes, 0, SIDE, SIDE, false, [&](int r) { return from + r * SIDE; });
         arrived();
         add_rows<HEAD, SIDE>(result, slopes, ks);
     }
@@ -248,10 +248,10 @@ __global__ void __launch_bounds__(256)
     auto row_of = [&](auto* base, const Strides& s, int head) {
         return [=](int r) { return base + s.at(batch, head, r); };
     };
-    fetch_floats<SIDE, HEAD>(x.qs, first, p.rows, p.depth, row_of(q, p.q, head));
-    fetch_floats<SIDE, HEAD>(x.ds, first, p.rows, p.width, row_of(dout, g.dout, head));
-    fetch_floats<SIDE, HEAD>(x.ks, key0, p.keys, p.depth, row_of(k, p.k, head / p.group));
-    fetch_floats<SIDE, HEAD>(x.vs, key0, p.keys, p.width, row_of(v, p.v, head / p.group));
+    fetch_floats<SIDE, HEAD>(x.qs, first, p.rows, p.depth, p.single, row_of(q, p.q, head));
+    fetch_floats<SIDE, HEAD>(x.ds, first, p.rows, p.width, p.single, row_of(dout, g.dout, head));
+    fetch_floats<SIDE, HEAD>(x.ks, key0, p.keys, p.depth, p.single, row_of(k, p.k, head / p.group));
+    fetch_floats<SIDE, HEAD>(x.vs, key0, p.keys, p.width, p.single, row_of(v, p.v, head / p.group));
     float log[EACH], delta[EACH];
     Row<float, MASK> row[EACH];
 #pragma unroll
