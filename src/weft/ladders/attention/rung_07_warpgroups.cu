@@ -4,7 +4,7 @@
 //         turns: the softmax of one overlaps with the products of the other. This is the kernel of
 //         weft.ops.attention on Hopper; elsewhere mma.sync computes the same products
 // precision: bf16
-// scratch: partial:f32[b*h*16*64*(d+1)] counters:i32[b*h]
+// scratch: partial:f32[b*h*16*64*(d+1)] counters:i32[b*h+1]
 // launch: groups<32, 64><<<cdiv(m, 128) * b * h if (d == 32) * (m > 1) else 0, 384, 50176>>>
 // launch: groups<128, 128><<<cdiv(m, 128) * b * h if (d == 128) * (m > 1) else 0, 384, 164864>>>
 // launch: split<32><<<16 * b * h if (d == 32) * (m == 1) else 0, 128, 25600>>>
@@ -15,7 +15,7 @@
 
 template <int HEAD, int KEYS>
 __global__ void __launch_bounds__(384, 1) groups(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
-                                                 __nv_bfloat16* o, int b, int h, int m, int s, int d) {
+                                                 __nv_bfloat16* o, int* counters, int b, int h, int m, int s, int d) {
     attend_groups<__nv_bfloat16, HEAD, KEYS, 2, 1, FREE, true>(q, k, v, nullptr, o, nullptr, nullptr, nullptr,
-                                                            causal(b, h, m, s, d));
+                                                            counters, causal(b, h, m, s, d));
 }

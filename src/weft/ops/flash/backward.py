@@ -28,7 +28,7 @@ from weft.ops.flash.gradients import (
 from weft.ops.flash.job import together
 from weft.ops.flash.parts import Result, Stream, join, scratch
 from weft.ops.flash.problem import gradient_shapes, result_strides
-from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
+from weft.ops.plan import Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.target import Target
 
 RESULTS = 11
@@ -243,7 +243,7 @@ def _groups(work: Work, sides: Sequence[group_gradients.Side]) -> Plan:
         numbers = (1, 2) if side.keys else (0,)
         results = [Pointer(RESULTS + n) for n in numbers]
         args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, results[0], results[-1],
-                sums, *p.starts, *job.structs(at_once, parts=parts))  # fmt: skip
+                sums, *p.starts, Counters(), *job.structs(at_once, parts=parts))  # fmt: skip
         grid = (min(stream.blocks * parts, work.gpu.sms),)
         kernel, block = group_gradients.kernel(job, side), (group_gradients.THREADS,)
         steps.made.append(Step(kernel, grid, block, args, side.shared(p.head)))

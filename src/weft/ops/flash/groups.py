@@ -10,7 +10,7 @@ from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.flash.job import Job, together
 from weft.ops.flash.problem import Problem
-from weft.ops.plan import Plan, Step
+from weft.ops.plan import Counters, Plan, Step
 from weft.ops.target import Target
 
 CAPABILITY = (9, 0)
@@ -111,7 +111,7 @@ def _plan(job: Job, shape: Shape, tiles: int, gpu: Target) -> Plan:
     heads = p.batch * p.heads
     at_once = together(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, together=at_once)
-    args = (*job.pointers, problem)
+    args = (*job.pointers, Counters(), problem)
     blocks = tiles if p.causal and p.keys >= LONG else min(tiles, gpu.sms)
     block = (128 * (shape.groups + 1),)
     return job.plan((Step(kernel, (blocks,), block, args, shape.shared(p.head, buffers)),))

@@ -5,7 +5,7 @@
 #include "softmax.cuh"
 #include "warpgroup.cuh"
 
-// A block's tile of queries, and how many tiles of keys its rows see. Blocks of the grid take tiles in turn.
+// A block's tile of queries, and how many tiles of keys its rows see.
 struct Turn {
     Place at;
     Span span;
@@ -27,6 +27,40 @@ struct Turn {
     }
     __device__ static int count(const Problem& p, int queries) {
         return (p.rows + queries - 1) / queries * p.heads * p.batch;
+    }
+};
+
+// The tiles of a block. Its first one has the block's number, and others are drawn from a counter, so that blocks with short tiles take
+// more of them. All warps take each number; one thread of the copying warpgroup draws them, a tile ahead.
+struct Tickets {
+    int numbers[2];
+    Barrier full[2], empty[2];
+
+    // By one thread, before a barrier of the block.
+    __device__ void start(int warps) {
+        for (int i = 0; i < 2; ++i) create(full + i, 1), create(empty + i, warps);
+        numbers[0] = blockIdx.x;
+        arrive(full);
+    }
+    __device__ int take(int round) {
+        int slot = round % 2;
+        wait_for(full + slot, round / 2 % 2);
+        int number = numbers[slot];
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive(empty + slot);
+        return number;
+    }
+    __device__ static int draw(int* counters) { return gridDim.x + atomicAdd(counters, 1); }
+    __device__ void put(int round, int number) {
+        int slot = round % 2;
+        wait_for(empty + slot, round / 2 % 2 ^ 1);
+        numbers[slot] = number;
+        arrive(full + slot);
+    }
+    // By one thread of each block, which draws no more. The last one resets the counters for the next launch.
+    __device__ static void end(int* counters) {
+        __threadfence();
+        if (atomicAdd(counters + 1, 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
     }
 };
 
@@ -77,13 +111,15 @@ __device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, i
 // BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is used.
 template <class T, int HEAD, int BN, int GROUPS, int BUFFERS, int MASK, bool ORDERED>
 __device__ void attend_groups(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                              const int* starts_k, const Problem& p) {
+                              const int* starts_k, int* counters, const Problem& p) {
     constexpr int BM = 64 * GROUPS, N = BN / 8, WIDTH = HEAD / 8, STAGES = 2;
     constexpr int QUERIES = tile_bytes(BM, HEAD), TILE = tile_bytes(BN, HEAD), PIECE = HEAD < 128 ? HEAD : 128;
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    __shared__ Tickets tickets;
     unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES, vs = ks + STAGES * TILE;
     if (threadIdx.x == 0) {
+        tickets.start(GROUPS * 4 + 4);
         for (int i = 0; i < BUFFERS; ++i) create(q_full + i, 128), create(q_empty + i, GROUPS * 4);
         for (int i = 0; i < STAGES; ++i) {
             create(k_full + i, 128), create(k_empty + i, GROUPS * 4);
@@ -97,7 +133,8 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
         fewer_registers<GROUPS == 3 ? 32 : 40>();
         int thread = threadIdx.x % 128, n = 0, round = 0;
 #pragma unroll 1
-        for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
+        for (int id; (id = tickets.take(round)) < count; ++round) {
+            int next = thread == 0 ? tickets.draw(counters) : 0;
             Turn turn(p, starts_q, starts_k, id, BM, BN);
             int b = turn.at.batch, h = turn.at.head;
             int buffer = round % BUFFERS;
@@ -117,7 +154,9 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
                 fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, turn.span.keys, p.width, thread);
                 arrive_with_copies(v_full + stage);
             }
+            if (thread == 0) tickets.put(round + 1, next);
         }
+        if (thread == 0) tickets.end(counters);
         wait<0>();
         return;
     }
@@ -139,7 +178,7 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
     };
     if (ORDERED && group == GROUPS - 1) next_turn();
 #pragma unroll 1
-    for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
+    for (int id; (id = tickets.take(round)) < count; ++round) {
         Turn turn(p, starts_q, starts_k, id, BM, BN);
         int b = turn.at.batch, h = turn.at.head, rows = turn.span.rows, mine = turn.first + group * 64 + warp * 16;
         Rows<T, 1, MASK> view(p, turn.span, mask, b, h, mine, rows);

@@ -57,16 +57,18 @@ __device__ constexpr int fixed_rows(int head, bool keys) { return divided(head, 
 template <class T, int HEAD, int BS, int STAGES, int MASK, bool KEYS>
 __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
                                 const float* deltas, T* to1, T* to2, float* partial, const int* starts_q, const int* starts_k,
-                                const Problem& p, const Gradients& g) {
+                                int* counters, const Problem& p, const Gradients& g) {
     constexpr int GROUPS = 2, FIXED = fixed_rows(HEAD, KEYS), N = BS / 8;
     constexpr int WIDTH = HEAD / 8, PIECE = HEAD <= 192 ? HEAD : 128;
     static_assert(HEAD % PIECE == 0, "whole pieces");
     constexpr int TILE = tile_bytes(BS, HEAD), LEFT = tile_bytes(FIXED, HEAD);
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Barrier left_full, left_empty, full[STAGES], empty[STAGES];
+    __shared__ Tickets tickets;
     __shared__ __align__(16) float sums[STAGES][2][BS];  // logarithms and deltas of streamed queries
     unsigned lefts = (address(memory) + 1023) / 1024 * 1024, rights = lefts + 2 * LEFT;
     if (threadIdx.x == 0) {
+        tickets.start(GROUPS * 4 + 4);
         create(&left_full, 128), create(&left_empty, GROUPS * 4);
         for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, GROUPS * 4);
     }
@@ -90,7 +92,8 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
             fetch_two(rows, to, k + p.k.at(b, head, key0), v + p.v.at(b, head, key0), p.k.row, p.v.row, at, turn.span.keys);
         };
 #pragma unroll 1
-        for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
+        for (int id; (id = tickets.take(round)) < count; ++round) {
+            int next = thread == 0 ? tickets.draw(counters) : 0;
             Stream<KEYS> turn(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
             wait_for(&left_empty, round % 2 ^ 1);
             if constexpr (KEYS) fetch_keys(Count<FIXED>(), lefts, turn, turn.first);
@@ -115,7 +118,9 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
                 }
                 arrive_with_copies(full + stage);
             }
+            if (thread == 0) tickets.put(round + 1, next);
         }
+        if (thread == 0) tickets.end(counters);
         wait<0>();
         return;
     }
@@ -131,7 +136,7 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
     auto compute = [&](auto of_first, auto of_second) {
         constexpr bool FIRST = decltype(of_first)::value, SECOND = decltype(of_second)::value;
 #pragma unroll 1
-        for (int id = blockIdx.x; id < count; id += gridDim.x, ++round) {
+        for (int id; (id = tickets.take(round)) < count; ++round) {
             Stream<KEYS> turn(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
             const Span& span = turn.span;
             int b = turn.at.batch, mine = turn.first + row_group * 64 + warp * 16;
