@@ -71,10 +71,25 @@ TILES = {
 """Tiles by head size."""
 PARTIAL = 1.8e12
 """Bytes of partial results per second (H200)."""
-QUERIES, KEYS = 64, 32
-"""The tile of the kernel for floats."""
+
+
+class FloatTile(NamedTuple):
+    """Queries and keys of a block for floats, and the share of the GPU's rate in a full tile."""
+
+    name: str
+    queries: int
+    keys: int
+    reach: float
+
+    def shared(self, head: int) -> int:
+        """Bytes of shared memory; rows are padded by 16 bytes."""
+        rows = (head + 4) * (self.queries + 2 * self.keys)
+        return 4 * (rows + self.queries * (self.keys + 4))
+
+
+FLOAT_TILES = (FloatTile("floats", 64, 32, 0.4), FloatTile("floats, few queries", 16, 64, 0.2))
 TURN = 2e-6
-"""Seconds of such a tile for memory and barriers (H200)."""
+"""Seconds of a tile of floats for memory and barriers (H200)."""
 
 
 def candidates(
@@ -168,30 +183,34 @@ def _partial(job: Job, rows: int, parts: int) -> tuple[tuple[Buffer, ...], tuple
 
 def _floats(job: Job, gpu: Target) -> list[Candidate]:
     p, made = job.problem, []
-    tiles = cdiv(p.rows, QUERIES) * p.heads * p.batch
-    for parts in SPLITS:
-        if parts > 1 and (tiles > COUNTERS or tiles >= gpu.sms or cdiv(p.keys, KEYS) < 2 * parts):
-            continue
-        keys = cdiv(p.keys, parts) * p.share
-        # A block that has an SM to itself waits for memory and barriers most of the time.
-        work = 4 * QUERIES * keys * p.head / (gpu.fp32 / gpu.sms * 0.4) + keys / KEYS * TURN
-        cost = gpu.launch + 3e-6 + cdiv(tiles * parts, gpu.sms) * work
-        cost += _joining(p, QUERIES, tiles * parts, parts)
-        why = f"{tiles * parts} blocks for {gpu.sms} SMs"
-        build = functools.partial(_plan_floats, job, tiles, parts, gpu)
-        name = "floats" + (f", keys in {parts}" if parts > 1 else "")
-        made.append(Candidate(name, cost, why, build))
+    for tile in FLOAT_TILES:
+        tiles = cdiv(p.rows, tile.queries) * p.heads * p.batch
+        for parts in SPLITS:
+            if parts > 1 and (
+                tiles > COUNTERS or tiles >= gpu.sms or cdiv(p.keys, tile.keys) < 2 * parts
+            ):
+                continue
+            keys = cdiv(p.keys, parts) * p.share
+            # A block that has an SM to itself waits for memory and barriers most of the time.
+            work = 4 * tile.queries * keys * p.head / (gpu.fp32 / gpu.sms * tile.reach)
+            work += keys / tile.keys * TURN
+            cost = gpu.launch + 3e-6 + cdiv(tiles * parts, gpu.sms) * work
+            cost += _joining(p, tile.queries, tiles * parts, parts)
+            why = f"{tiles * parts} blocks for {gpu.sms} SMs"
+            build = functools.partial(_plan_floats, job, tile, tiles, parts, gpu)
+            name = tile.name + (f", keys in {parts}" if parts > 1 else "")
+            made.append(Candidate(name, cost, why, build))
     return sorted(made, key=lambda c: c.cost)[:8]
 
 
-def _plan_floats(job: Job, tiles: int, parts: int, gpu: Target) -> Plan:
+def _plan_floats(job: Job, tile: FloatTile, tiles: int, parts: int, gpu: Target) -> Plan:
     p = job.problem
-    words = f"{p.head}, {p.mask}, {p.drops}, {str(parts > 1).lower()}"
+    split = str(parts > 1).lower()
+    words = f"{p.head}, {p.mask}, {p.drops}, {split}, {tile.queries}, {tile.keys}"
     kernel = source.kernel("attention/single.cu", f"attend<{words}>")
     heads = p.batch * p.heads
-    scratch, partial = _partial(job, tiles * parts * QUERIES, parts)
+    scratch, partial = _partial(job, tiles * parts * tile.queries, parts)
     at_once = together(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, parts=parts, together=at_once, single=job.operands.single)
-    shared = 4 * ((p.head + 4) * (QUERIES + 2 * KEYS) + QUERIES * (KEYS + 4))
     args = (*job.pointers, *partial, problem, *p.random)
-    return job.plan((Step(kernel, (tiles * parts,), (256,), args, shared),), scratch)
+    return job.plan((Step(kernel, (tiles * parts,), (256,), args, tile.shared(p.head)),), scratch)

@@ -91,10 +91,8 @@ __device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, c
     }
 }
 
-enum { QUERIES = 64, KEYS = 32 };
-
-// A block holds 64 queries and streams tiles of 32 keys and values. A thread has 4 rows, 16 apart.
-template <class T, int HEAD, int MASK, bool DROP = false, bool SPLIT = false>
+// A block holds QUERIES queries and streams tiles of KEYS keys and values. A thread has a row of each 16.
+template <class T, int HEAD, int MASK, bool DROP = false, bool SPLIT = false, int QUERIES = 64, int KEYS = 32>
 __device__ void attend_floats(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
                               const int* starts_k, const Problem& p, const Random& random = {}, float* partial = nullptr,
                               int* counters = nullptr) {
