@@ -80,9 +80,11 @@ def test_head_sizes(subject: str) -> None:
     close(weft.ops.attention(misaligned, k, v), q, k, v)
 
 
-@pytest.mark.parametrize("rows", [1, 70])
-def test_grouped_queries(rows: int) -> None:
-    q, k, v = drawn(2, 6, rows, 32), drawn(2, 2, 80, 32, seed=2), drawn(2, 2, 80, 32, seed=3)
+@pytest.mark.parametrize("dtype", [HALF, torch.float32])
+@pytest.mark.parametrize("rows", [1, 20, 70])
+def test_grouped_queries(rows: int, dtype: Any) -> None:
+    q = drawn(2, 6, rows, 32, dtype=dtype)
+    k, v = (drawn(2, 2, 80, 32, seed=n, dtype=dtype) for n in (2, 3))
     for causal in (False, True):
         ours = weft.ops.attention(q, k, v, is_causal=causal, enable_gqa=True)
         close(ours, q, k, v, is_causal=causal, enable_gqa=True)

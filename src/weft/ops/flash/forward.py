@@ -113,9 +113,8 @@ def candidates(
 
 def _tiles(job: Job, gpu: Target) -> list[Candidate]:
     p, made = job.problem, []
+    pack = _pack(p)
     for tile in TILES[p.head]:
-        # Dropout counts queries by 16, which those of several heads are not.
-        pack = p.group if p.rows < 64 and p.group > 1 and not p.drop else 1
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in SPLITS:
             least = parts if tile.across > 1 else 2 * parts
@@ -130,6 +129,12 @@ def _tiles(job: Job, gpu: Target) -> list[Candidate]:
             made.append(Candidate(name, cost, why, build))
     made += groups.candidates(job, gpu)
     return sorted(made, key=lambda c: c.cost)[:8]
+
+
+def _pack(p: Problem) -> int:
+    """How many heads that share keys are rows of the same tiles."""
+    # Dropout counts queries by 16, which those of several heads are not.
+    return p.group if p.rows < 64 and p.group > 1 and not p.drop else 1
 
 
 def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
@@ -183,8 +188,9 @@ def _partial(job: Job, rows: int, parts: int) -> tuple[tuple[Buffer, ...], tuple
 
 def _floats(job: Job, gpu: Target) -> list[Candidate]:
     p, made = job.problem, []
+    pack = _pack(p)
     for tile in FLOAT_TILES:
-        tiles = cdiv(p.rows, tile.queries) * p.heads * p.batch
+        tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in SPLITS:
             if parts > 1 and (
                 tiles > COUNTERS or tiles >= gpu.sms or cdiv(p.keys, tile.keys) < 2 * parts
@@ -197,20 +203,22 @@ def _floats(job: Job, gpu: Target) -> list[Candidate]:
             cost = gpu.launch + 3e-6 + cdiv(tiles * parts, gpu.sms) * work
             cost += _joining(p, tile.queries, tiles * parts, parts)
             why = f"{tiles * parts} blocks for {gpu.sms} SMs"
-            build = functools.partial(_plan_floats, job, tile, tiles, parts, gpu)
+            build = functools.partial(_plan_floats, job, tile, pack, tiles, parts, gpu)
             name = tile.name + (f", keys in {parts}" if parts > 1 else "")
             made.append(Candidate(name, cost, why, build))
     return sorted(made, key=lambda c: c.cost)[:8]
 
 
-def _plan_floats(job: Job, tile: FloatTile, tiles: int, parts: int, gpu: Target) -> Plan:
+def _plan_floats(
+    job: Job, tile: FloatTile, pack: int, tiles: int, parts: int, gpu: Target
+) -> Plan:
     p = job.problem
     split = str(parts > 1).lower()
     words = f"{p.head}, {p.mask}, {p.drops}, {split}, {tile.queries}, {tile.keys}"
     kernel = source.kernel("attention/single.cu", f"attend<{words}>")
-    heads = p.batch * p.heads
+    heads = p.batch * p.heads // pack
     scratch, partial = _partial(job, tiles * parts * tile.queries, parts)
     at_once = together(p, gpu, tiles // heads, heads)
-    problem = p.packed(job.strides, parts=parts, together=at_once, single=job.operands.single)
+    problem = p.packed(job.strides, pack, parts, at_once, job.operands.single)
     args = (*job.pointers, *partial, problem, *p.random)
     return job.plan((Step(kernel, (tiles * parts,), (256,), args, tile.shared(p.head)),), scratch)

@@ -101,17 +101,17 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     float *qs = reinterpret_cast<float*>(memory), *ks = qs + QUERIES * PITCH, *vs = ks + KEYS * PITCH;
     float* weights = vs + KEYS * PITCH;  // [QUERIES][KEYS + 4]
 
-    Place at(p, (p.rows + QUERIES - 1) / QUERIES, p.heads);
+    Place at(p, (p.rows * p.pack + QUERIES - 1) / QUERIES, p.heads / p.pack);
     Span span(p, starts_q, starts_k, at.batch);
-    int rows = span.rows, first = at.tile * QUERIES;
+    int rows = span.rows * p.pack, first = at.tile * QUERIES, head = at.head * p.pack;
     if (first >= rows) return;
     auto row_of = [&](auto* base, const Strides& s) {
-        return [=](int r) { return base + s.at(at.batch, at.head, span.row0 + r); };
+        return [=, &p](int r) { return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack); };
     };
-    const T* k0 = k + p.k.at(at.batch, at.head / p.group, span.key0);
-    const T* v0 = v + p.v.at(at.batch, at.head / p.group, span.key0);
+    const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
+    const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
     int begin = 0, seen = span.keys;
-    if (p.causal) seen = max(0, min(seen, min(first + QUERIES, rows) + span.diagonal));
+    if (p.causal) seen = max(0, min(seen, (min(first + QUERIES, rows) - 1) / p.pack + span.diagonal + 1));
     if constexpr (SPLIT) {
         int each = ((seen + KEYS - 1) / KEYS + p.parts - 1) / p.parts * KEYS;
         begin = min(seen, at.part * each), seen = min(seen, begin + each);
@@ -120,10 +120,10 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float scale = MASK == FREE ? p.scale : 1, most[DEEP], sum[DEEP] = {}, result[DEEP][OWN] = {};
     Row<T, MASK> row[DEEP];
-    [[maybe_unused]] Drop drop(p, random, at.batch, at.head);
+    [[maybe_unused]] Drop drop(p, random, at.batch, head);
 #pragma unroll
     for (int i = 0; i < DEEP; ++i) {
-        row[i].set(p, span, mask, at.batch, at.head, min(first + down + 16 * i, rows - 1));
+        row[i].set(p, span, mask, at.batch, head, min(first + down + 16 * i, rows - 1));
         most[i] = NONE;
     }
     fetch_floats<QUERIES, HEAD>(qs, first, rows, p.depth, p.single, row_of(q, p.q));
