@@ -118,7 +118,8 @@ def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> N
     """Warps that have the same queries and parts of a tile's keys, some of which no query sees."""
     tile, parts, query, key, causal = SHARED[subject]
     monkeypatch.setattr(forward, "SPLITS", (parts,))
-    monkeypatch.setitem(forward.TILES, 32, (forward.Tile(*tile),))
+    monkeypatch.setitem(forward.TILES, 32, ())
+    monkeypatch.setitem(forward.SHARED, 32, forward.Tile(*tile))
     q, k, v = drawn(*query), drawn(*key, seed=2), drawn(*key, seed=3)
     options: dict[str, Any] = {"is_causal": causal, "enable_gqa": query[1] > key[1]}
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, **options).choice.used.name

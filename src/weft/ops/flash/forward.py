@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import NamedTuple
 
 import torch
@@ -12,12 +13,14 @@ from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.flash import groups
 from weft.ops.flash.job import Job, together
-from weft.ops.flash.problem import Operands, Problem, problem_of
+from weft.ops.flash.problem import HEADS, Operands, Problem, problem_of
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.target import Target
 
 SM_BANDWIDTH = 60e9
 """Bytes that one SM reads per second when others do little."""
+LATENCY = 0.5e-6
+"""Seconds that a tile of keys takes beside its bytes where warps share queries (H200)."""
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
@@ -69,6 +72,13 @@ TILES = {
     256: (Tile(64, 64, 4, 1, 2, 0.25),),
 }
 """Tiles by head size."""
+FEW = 16
+"""Queries of the tiles whose warps share them."""
+SHARED = {
+    head: Tile(FEW, 64, 4, 2 if head <= 128 else 1, resident, 0.096, across=4)
+    for head, resident in zip(HEADS, (5, 5, 5, 5, 4, 4, 3, 2, 2), strict=True)
+}
+"""Tiles whose warps share their queries, by head size."""
 PARTIAL = 1.8e12
 """Bytes of partial results per second (H200)."""
 
@@ -114,7 +124,7 @@ def candidates(
 def _tiles(job: Job, gpu: Target) -> list[Candidate]:
     p, made = job.problem, []
     pack = _pack(p)
-    for tile in TILES[p.head]:
+    for tile in (*TILES[p.head], SHARED[p.head]):
         tiles = cdiv(p.rows * pack, tile.queries) * (p.heads // pack) * p.batch
         for parts in SPLITS:
             least = parts if tile.across > 1 else 2 * parts
@@ -146,20 +156,28 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     if p.causal:  # tiles on the diagonal are computed whole
         keys = min(cdiv(p.keys, parts), keys + (tile.queries + tile.keys) / 2 / parts)
     reach = (p.causal and tile.causal) or tile.reach
-    work = 4 * tile.queries * keys * p.head / (2 * gpu.tf32 / gpu.sms * reach)
-    work *= max(1.0, tile.resident / at_once / 2)  # too few warps hide no latency
-    read = 2 * 2 * keys * p.head / SM_BANDWIDTH / at_once
     moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
-    time = gpu.launch + 3e-6 + max(most * max(work, read), moved)
-    return time + _joining(p, tile.queries, blocks, parts)
+    if tile.across > 1:
+        count = cdiv(math.ceil(keys), tile.keys)
+        alone = count * (LATENCY + 4 * tile.keys * p.head / SM_BANDWIDTH)
+        work = 4 * tile.queries * count * tile.keys * p.head / (2 * gpu.tf32 / gpu.sms * reach)
+        busy = cdiv(most, at_once) * max(alone, at_once * work)
+    else:
+        work = 4 * tile.queries * keys * p.head / (2 * gpu.tf32 / gpu.sms * reach)
+        work *= max(1.0, tile.resident / at_once / 2)  # too few warps hide no latency
+        read = 2 * 2 * keys * p.head / SM_BANDWIDTH / at_once
+        busy = most * max(work, read)
+    return gpu.launch + 3e-6 + max(busy, moved) + _joining(p, tile.queries, blocks, parts)
 
 
 def _joining(p: Problem, queries: int, blocks: int, parts: int) -> float:
     """Seconds for keys in parts: blocks write partial results, the last of a tile combines them."""
     if parts == 1:
         return 0.0
-    rows = min(p.rows, queries)
+    rows = min(p.rows * _pack(p), queries)
     partial = 8 * blocks * rows * p.head / PARTIAL
+    if queries <= FEW:
+        return 4e-6 + cdiv(parts, 8) * 0.5e-6 + partial / 2
     return 4e-6 + cdiv(rows, 4 * 8) * (1 + parts / 8) * 1e-6 + partial
 
 
@@ -209,9 +227,7 @@ def _floats(job: Job, gpu: Target) -> list[Candidate]:
     return sorted(made, key=lambda c: c.cost)[:8]
 
 
-def _plan_floats(
-    job: Job, tile: FloatTile, pack: int, tiles: int, parts: int, gpu: Target
-) -> Plan:
+def _plan_floats(job: Job, tile: FloatTile, pack: int, tiles: int, parts: int, gpu: Target) -> Plan:
     p = job.problem
     split = str(parts > 1).lower()
     words = f"{p.head}, {p.mask}, {p.drops}, {split}, {tile.queries}, {tile.keys}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import NamedTuple
 
 from weft.kernels import cdiv
@@ -59,8 +60,6 @@ SHAPES = {
 """Shapes by head size."""
 START = 2.5e-6
 """Seconds of a tile of queries before its first product and after its last one (H200)."""
-LONG = 2048
-"""From so many keys on, blocks under a causal mask have one tile each: the GPU balances them."""
 
 
 def candidates(job: Job, gpu: Target) -> list[Candidate]:
@@ -88,8 +87,10 @@ def _time(p: Problem, shape: Shape, tiles: int, gpu: Target) -> float:
     block = 4 * shape.queries * shape.keys * p.head / rate
     longest = START + cdiv(p.keys, shape.keys) * block
     work = cdiv(tiles, gpu.sms) * longest
-    if p.causal:  # a tile on the diagonal is computed in part
-        mean = START + (p.keys * p.share / shape.keys + 0.5) * block
+    if p.causal:  # the last tiles of keys are seen in part
+        rest = (shape.keys - math.gcd(shape.queries, shape.keys)) / 2
+        seen = min(p.keys, p.keys * p.share + shape.queries / 2) + rest
+        mean = START + seen / shape.keys * block
         work = max(min(work, longest), tiles / gpu.sms * mean)
     moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
     return gpu.launch + 3e-6 + max(work, moved)
@@ -112,6 +113,7 @@ def _plan(job: Job, shape: Shape, tiles: int, gpu: Target) -> Plan:
     at_once = together(p, gpu, tiles // heads, heads)
     problem = p.packed(job.strides, together=at_once)
     args = (*job.pointers, Counters(), problem)
-    blocks = tiles if p.causal and p.keys >= LONG else min(tiles, gpu.sms)
     block = (128 * (shape.groups + 1),)
-    return job.plan((Step(kernel, (blocks,), block, args, shape.shared(p.head, buffers)),))
+    return job.plan(
+        (Step(kernel, (min(tiles, gpu.sms),), block, args, shape.shared(p.head, buffers)),)
+    )

@@ -158,7 +158,12 @@ class Problem:
     @property
     def share(self) -> float:
         """The share of the scores that a causal mask leaves, for cost models."""
-        return 0.5 if self.causal else 1.0
+        if not self.causal or not self.rows or not self.keys:
+            return 1.0
+        few, many = sorted((self.rows, self.keys))
+        # Past the triangle, queries see all keys; those of ragged batches see all keys before it.
+        whole = (self.starts[0] is None) == (self.rows > self.keys)
+        return (few / 2 + (many - few) * whole) / many
 
     def strides(self, made: Buffer) -> tuple[int, int, int]:
         """Strides of a result as [batch, heads, rows]."""

@@ -51,7 +51,7 @@ struct Partial {
 // column, four results) stores results, LOG(row, sum) the logarithm of a sum to base 2.
 template <int HEAD, int BM, bool GLOBAL, int THREADS, class Write, class Log>
 __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, float* table, Write write, Log log) {
-    constexpr int LANES = 8, ACROSS = HEAD / 4, ITEMS = 4;
+    constexpr int LANES = 8, ACROSS = HEAD / 4;
     for (int i = threadIdx.x; i < rows * count; i += THREADS) table[i] = part.read(part.of(i % count).log(i / count));
     __syncthreads();
     // The weights of the parts; LANES lanes have a row.
@@ -70,24 +70,41 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
     }
     __syncthreads();
     // Loads of several vectors and parts are in flight together: one after another would wait for memory most of the time.
-    for (int first = threadIdx.x; first < rows * ACROSS; first += ITEMS * THREADS) {
-        Vector<float, 4> value[ITEMS] = {};
-#pragma unroll 4
-        for (int i = 0; i < count; ++i)
+    auto add = [&](auto items, auto at_once) {
+        constexpr int ITEMS = decltype(items)::value, PARTS = decltype(at_once)::value;
+        for (int first = threadIdx.x; first < rows * ACROSS; first += ITEMS * THREADS) {
+            Vector<float, 4> value[ITEMS] = {};
+#pragma unroll 1
+            for (int i = 0; i < count; i += PARTS) {
+                Vector<float, 4> x[PARTS][ITEMS];
 #pragma unroll
-            for (int u = 0; u < ITEMS; ++u) {
-                int n = min(first + u * THREADS, rows * ACROSS - 1), r = n / ACROSS;
-                Vector<float, 4> x = part.read_vector(part.of(i).row(r) + n % ACROSS * 4);
-                float weight = table[r * count + i];
+                for (int j = 0; j < PARTS; ++j)
 #pragma unroll
-                for (int e = 0; e < 4; ++e) value[u][e] += weight * x[e];
+                    for (int u = 0; u < ITEMS; ++u) {
+                        int n = min(first + u * THREADS, rows * ACROSS - 1);
+                        x[j][u] = part.read_vector(part.of(min(i + j, count - 1)).row(n / ACROSS) + n % ACROSS * 4);
+                    }
+#pragma unroll
+                for (int j = 0; j < PARTS; ++j)
+#pragma unroll
+                    for (int u = 0; u < ITEMS; ++u) {
+                        int r = min(first + u * THREADS, rows * ACROSS - 1) / ACROSS;
+                        float weight = table[r * count + min(i + j, count - 1)];
+                        if (i + j < count) {
+#pragma unroll
+                            for (int e = 0; e < 4; ++e) value[u][e] += weight * x[j][u][e];
+                        }
+                    }
             }
 #pragma unroll
-        for (int u = 0; u < ITEMS; ++u) {
-            int n = first + u * THREADS;
-            if (n < rows * ACROSS) write(n / ACROSS, n % ACROSS * 4, value[u]);
+            for (int u = 0; u < ITEMS; ++u) {
+                int n = first + u * THREADS;
+                if (n < rows * ACROSS) write(n / ACROSS, n % ACROSS * 4, value[u]);
+            }
         }
-    }
+    };
+    if (rows * ACROSS <= THREADS) add(Count<1>(), Count<8>());
+    else add(Count<4>(), Count<4>());
 }
 
 // The last block of a tile combines its parts; TABLE, WRITE and LOG are those of `combine`.
