@@ -94,7 +94,8 @@ def test_grouped_queries(rows: int, dtype: Any) -> None:
 def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long keys of few queries are split among blocks, which the last one combines."""
     monkeypatch.setattr(forward, "SPLITS", (parts,))
-    monkeypatch.setitem(forward.TILES, 32, (forward.Tile(64, 32, 4, 2, 4, 0.12),))
+    monkeypatch.setitem(forward.TILES, 32, ())
+    monkeypatch.setitem(forward.SHARED, 32, forward.Tile(64, 32, 4, 2, 4, 0.12))
     keys = 4000 + parts  # plans are kept by shape
     q, k, v = drawn(1, 2, 3, 32), drawn(1, 1, keys, 32, seed=2), drawn(1, 1, keys, 32, seed=3)
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, enable_gqa=True).choice.used.name

@@ -76,7 +76,7 @@ FEW = 16
 """Queries of the tiles whose warps share them."""
 SHARED = {
     head: Tile(FEW, 64, 4, 2 if head <= 128 else 1, resident, 0.096, across=4)
-    for head, resident in zip(HEADS, (5, 5, 5, 5, 4, 4, 3, 2, 2), strict=True)
+    for head, resident in zip(HEADS, (4, 4, 4, 4, 4, 4, 3, 2, 2), strict=True)
 }
 """Tiles whose warps share their queries, by head size."""
 PARTIAL = 1.8e12
