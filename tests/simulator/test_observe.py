@@ -16,7 +16,7 @@ from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.lane_sets import lane_bits
 from weft.device.sim.layout import Slot, Worker
 from weft.device.sim.observe import Watcher
-from weft.device.sim.run.observation import Observation
+from weft.device.sim.run.observation import HUGE_PAGE, LINE, Observation, zeroed
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
 from weft.ptx.model import Instruction
@@ -173,3 +173,20 @@ def test_no_observer_adds_nothing() -> None:
 class _Idle(Tallies):
     def watcher(self, e: WarpEmitter) -> Watcher:
         return Watcher(e)
+
+
+@pytest.mark.parametrize("nbytes", [1, 129, HUGE_PAGE - 1, HUGE_PAGE, 2 * HUGE_PAGE + 8])
+def test_memory_of_observers_is_zeroed_and_has_lines_of_its_own(nbytes: int) -> None:
+    first, second = zeroed(nbytes), zeroed(nbytes)
+    for memory in (first, second):
+        assert memory.nbytes == nbytes and memory.ctypes.data % LINE == 0
+        assert not memory.any()
+        memory[:] = 1
+    assert abs(first.ctypes.data - second.ctypes.data) >= nbytes
+    assert first.all() and second.all()
+
+
+def test_memory_of_observers_does_without_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("mmap.MADV_HUGEPAGE", raising=False)
+    memory = zeroed(HUGE_PAGE + 8)
+    assert memory.nbytes == HUGE_PAGE + 8 and not memory.any()

@@ -62,7 +62,7 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
                 executions=times,
                 threads=threads,
                 threads_on=guards.get(index, threads),
-                diverged=diverged[index],
+                diverged=diverged.get(index, 0),
                 work=_work(opcode),
                 accesses=_merged(
                     [_access(what, row, times, threads) for what, row in accesses.get(index, ())]

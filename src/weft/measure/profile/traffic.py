@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weft.device.models import GpuModel
 from weft.device.sim.tools.counters.counting import Counts
-from weft.device.sim.tools.counters.layout import EPOCHS_AT, WRITTEN_AT
+from weft.device.sim.tools.counters.layout import EPOCHS_AT, SECTOR_BYTES, WRITTEN_AT
 
 MEASURED_L2 = 60e6
 SURVIVES = ((30e6, 1.0), (32e6, 0.99), (36e6, 0.945), (40e6, 0.78), (44e6, 0.48), (48e6, 0.11),
@@ -25,6 +25,9 @@ SURVIVES = ((30e6, 1.0), (32e6, 0.99), (36e6, 0.945), (40e6, 0.78), (44e6, 0.48)
 
 DIRTY = 30e6
 """Bytes of dirty lines in such an L2 at the end of a launch."""
+
+PAIR = 2 * SECTOR_BYTES
+"""Bytes that DRAM reads at a time."""
 
 SAMPLE = 1 << 16
 """The most lines that are examined; of more lines an evenly spaced sample."""
@@ -42,31 +45,36 @@ class Traffic:
 def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
     """The traffic of a launch that starts with an empty L2."""
     sectors = counts.sectors
-    first, written, touched = (int(f(sectors).sum()) for f in (_read, _written, _touched))
+    first = PAIR * _sum(_read(sectors))
+    written, touched = (SECTOR_BYTES * _sum(f(sectors)) for f in (_written, _touched))
     scale = gpu.l2 / MEASURED_L2
     again = _again(counts, scale) if touched > SURVIVES[0][0] * scale else 0.0
     kept = min(1.0, DIRTY * scale / touched) if touched else 1.0
     return Traffic(first, int(again), int(written * (1 - kept)))
 
 
-# Bytes by the low byte of a line's word, or by those of four lines in one number.
-def _read(sectors: NDArray[Any]) -> NDArray[np.int64]:
-    """Fetched from DRAM: two sectors at a time."""
-    return 64 * _count(sectors | (sectors >> 1), 0x05050505)
+# Counts by the low byte of a line's word, or by those of four lines in one number.
+def _read(sectors: NDArray[Any]) -> NDArray[np.uint8]:
+    """Pairs of sectors, as they are fetched from DRAM."""
+    return _count(sectors | (sectors >> 1), 0x05050505)
 
 
-def _written(sectors: NDArray[Any]) -> NDArray[np.int64]:
-    return 32 * _count(sectors >> WRITTEN_AT, 0x0F0F0F0F)
+def _written(sectors: NDArray[Any]) -> NDArray[np.uint8]:
+    return _count(sectors >> WRITTEN_AT, 0x0F0F0F0F)
 
 
-def _touched(sectors: NDArray[Any]) -> NDArray[np.int64]:
+def _touched(sectors: NDArray[Any]) -> NDArray[np.uint8]:
     """Read or written."""
-    return 32 * _count(sectors | (sectors >> WRITTEN_AT), 0x0F0F0F0F)
+    return _count(sectors | (sectors >> WRITTEN_AT), 0x0F0F0F0F)
 
 
-def _count(sectors: NDArray[Any], mask: int) -> NDArray[np.int64]:
+def _count(sectors: NDArray[Any], mask: int) -> NDArray[np.uint8]:
     count: NDArray[np.uint8] = np.bitwise_count(sectors & mask)
-    return count.astype(np.int64)
+    return count
+
+
+def _sum(counts: NDArray[np.uint8]) -> int:
+    return int(counts.sum(dtype=np.int64))
 
 
 def _again(counts: Counts, scale: float) -> float:
@@ -79,12 +87,12 @@ def _again(counts: Counts, scale: float) -> float:
     several = np.bitwise_count(epochs) > 1  # only such lines can be read again
     if not several.any():
         return 0.0
-    passing = _touched(kinds)
+    passing = SECTOR_BYTES * _touched(kinds).astype(np.int64)
     all_epochs = [np.uint64(1 << k) for k in range(counts.epoch_count)]
     through = np.array([step * passing[epochs & k != 0].sum() for k in all_epochs], np.float64)
     before = np.concatenate([[0.0], np.cumsum(through)])
     middle = before[:-1] + through / 2
-    moved, epochs = _read(kinds[several]), epochs[several]
+    moved, epochs = PAIR * _read(kinds[several]).astype(np.int64), epochs[several]
     latest = np.full(len(epochs), -1)
     total = 0.0
     sizes, kept = (np.array(x) for x in zip(*SURVIVES, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from weft.device.sim.run.heap import Heap
 
 Bytes = NDArray[np.uint8]
+LINE = 128
+"""Bytes that two host threads should not share."""
+HUGE_PAGE = 2 << 20
 
 
 class Observation:
@@ -52,7 +56,7 @@ class Observation:
 
     def for_workers(self, nbytes: int) -> list[Bytes]:
         """Zeroed memory for each host thread: its address is in `Worker.OBSERVER`."""
-        out = [_zeros(nbytes) for _ in range(self.workers)]
+        out = [zeroed(nbytes) for _ in range(self.workers)]
         for worker, memory in zip(self._arena.workers, out, strict=True):
             worker.fields[Worker.OBSERVER // 8] = memory.ctypes.data
         self._kept += out
@@ -63,7 +67,7 @@ class Observation:
         out = []
         for worker in range(self.workers):
             for index in range(self.slots):
-                memory = _zeros(nbytes)
+                memory = zeroed(nbytes)
                 at = ctypes.c_int64.from_buffer(
                     self._arena.slot(worker, index).data.cast("B"), Slot.OBSERVER
                 )
@@ -73,11 +77,30 @@ class Observation:
         return out
 
 
-def _zeros(nbytes: int) -> Bytes:
+def zeroed(nbytes: int) -> Bytes:
     """Zeroed bytes on a line of their own, so that workers do not share one."""
-    memory = np.zeros(nbytes + 128, np.uint8)
-    start = -memory.ctypes.data % 128
+    memory, align = _huge_pages(nbytes) if nbytes >= HUGE_PAGE else None, HUGE_PAGE
+    if memory is None:
+        memory, align = np.zeros(nbytes + LINE, np.uint8), LINE
+    start = -memory.ctypes.data % align
     return memory[start : start + nbytes]
+
+
+def _huge_pages(nbytes: int) -> Bytes | None:
+    """Zeroed memory with so many bytes in huge pages; None where the system gives none.
+
+    A table is read before it is written, so each small page of it would come in twice.
+    """
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    try:
+        # From the first huge page on, with the whole of the last one.
+        whole = (-(-nbytes // HUGE_PAGE) + 1) * HUGE_PAGE
+        memory = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # or too little memory, which the caller's next attempt reports
+        return None
+    return np.frombuffer(memory, np.uint8)
 
 
 class Observer(Watching, Protocol):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.observe import Watched, Watcher
-from weft.device.sim.run.observation import Observation
+from weft.device.sim.run.observation import Observation, zeroed
 from weft.device.sim.tools.counters.layout import (
     EPOCHS,
     HeldBits,
@@ -51,7 +52,7 @@ class Counts:
     lines: NDArray[np.uint64]
     epoch_count: int
 
-    @property
+    @cached_property
     def sectors(self) -> NDArray[np.uint32]:
         """Sectors read and written: the low bytes of `lines`, those of four lines to a number."""
         # NumPy counts the bits of 32-bit numbers as fast as those of single bytes.
@@ -86,7 +87,7 @@ class Counting:
         blocks = x * y * z
         regions, places = _place(observation.memory)
         lines = max((r.first + r.lines for r in regions), default=0)
-        seen = np.zeros(lines + 1, np.uint64)
+        seen = zeroed(8 * (lines + 1)).view(np.uint64)
         # A part is as many blocks as the GPU holds at once, or more where a word has too few bits.
         parts = min(EPOCHS, -(-blocks // self.resident))
         shared = np.zeros(Launch.SIZE // 8 + places.size, np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from weft.device.base import Allocation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block
-from weft.device.sim.run.observation import Observation
+from weft.device.sim.run.observation import Observation, zeroed
 from weft.device.sim.tools.sanitizer import extents, leaks
 from weft.device.sim.tools.sanitizer.layout import BlockState, LaunchState, Record, WorkerState
 from weft.device.sim.tools.sanitizer.watcher import Sanitizing
@@ -88,10 +88,10 @@ class Sanitizer:
         for row, (low, high) in zip(rows, regions, strict=False):
             row[:2] = low, high - low
             if any(low <= t < high for t in tracked) or extents.wanted(low, high):
-                # A record has eight bytes for every four of memory; 64 more let it start on a line.
-                planes = [np.zeros(2 * (high - low) + 64, np.uint8) for _ in range(2)]
+                # A record has eight bytes for every four of memory.
+                planes = [zeroed(2 * (high - low)) for _ in range(2)]
                 keep += planes
-                row[2:4] = [-(-p.ctypes.data // 64) * 64 for p in planes]
+                row[2:4] = [p.ctypes.data for p in planes]
             row[4] = initialised.bytes_at(low, high)
         total = int(np.prod(observation.config.grid))
         # Records keep so many bits of a block's number; blocks beyond share a row.
