@@ -35,8 +35,8 @@ __device__ void touch(const T* a, T* b, int s, int t, int at, int step, int reps
     for (int k = 0; k < reps; ++k) {
         const T *row = a + y * s + at + k, *one = a + k * step + at;  // each is read more than once
         sum += load(a + (y * s + x + at + k * step)) + load(row) + load<2>(row);
-        sum += load(a + y * s + x * t + at + k) + load<1>(row);
-        sum += load(one) + load<1>(one);
+        sum += load(a + (y * s + x * t + at + k)) + load<1>(row);
+        sum += load(one) + load<1>(one) + load(a + ((x == 5 ? 40 * t : x) + at + k));
     }
     b[y * s + x + at] = T();
     if (sum) b[0] = T();
@@ -91,8 +91,8 @@ class Case:
 
     def loads(self, x: int, y: int, k: int) -> tuple[int, ...]:
         row, one = y * self.s + self.at, k * self.step + self.at
-        first = row + x + k * self.step
-        return first, row + k, row + k + 2, row + x * self.t + k, row + k + 1, one, one + 1
+        first, odd = row + x + k * self.step, (40 * self.t if x == 5 else x) + self.at + k
+        return first, row + k, row + k + 2, row + x * self.t + k, row + k + 1, one, one + 1, odd
 
     def stored(self, x: int, y: int) -> int:
         return y * self.s + x + self.at
@@ -102,7 +102,7 @@ def _case(rng: np.random.Generator, threads: int) -> Case:
     s, t, at, step = (int(rng.integers(0, n)) for n in (150, 13, 24, 40))
     return Case(
         s=int(rng.choice([s, 0, 16, 64, 512, 512])),
-        t=t,
+        t=int(rng.choice([t, 1])),
         at=at,
         # Rows that move by whole sectors or lines are where they were, in another line.
         step=int(rng.choice([step, 0, 8, 32, 128])),

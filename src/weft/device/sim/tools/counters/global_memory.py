@@ -37,6 +37,7 @@ from weft.device.sim.tools.counters.runs import (
     count_as,
     count_repeat,
     count_runs,
+    inside,
     line_keys,
     repeats,
     shifted,
@@ -139,7 +140,7 @@ class GlobalMemory:
 
         apart = a.wide.row_step() if a.wide is not None else None
         if a.wide is None or apart not in (0, width):
-            general()
+            self._maybe_neighbours(access, row, lanes, general)
             return
         ends = a.wide.row_ends()
         reach = width + apart * (32 // len(ends) - 1)
@@ -172,6 +173,31 @@ class GlobalMemory:
             case Memory.PLACES:
                 same, lines = shifted(b, row, starts)
                 b.either(sure & same, lambda: self._lines(access, row, lines), by_runs, likely=True)
+
+    def _maybe_neighbours(
+        self, access: Access, row: Val, lanes: Val, general: Callable[[], None]
+    ) -> None:
+        """An index of which nothing is known: often the lanes are neighbours nevertheless."""
+        b, w, width = self.e.b, access.address.wide, access.nbytes
+        if w is None or not w.index.lanes or w.scale != width:
+            general()
+            return
+        launch, counters, way = self._where(access)
+        index = b.extract(w.index, 0)
+        first, last = (w.extend(b.extract(w.index, i)) + w.base for i in (0, 31))
+        in_a_row = b.same(w.index, b.splat(index, 32) + b.lanes("i32", range(32)))
+        # No index has wrapped, and all lanes are in the allocation that the row last saw.
+        sure = in_a_row & (last - first).eq(31 * width) & inside(b, row, [first, last])
+        starts = [first + at if at else first for at in range(0, 32 * width, 128)]
+        count = count_runs(b, way, len(starts), width, Memory.NONE)
+        reach = b.integer("i64", min(32 * width, 128))
+        done = b.either(
+            lanes.eq(-1) & sure,
+            lambda: count(launch, counters, row, reach, *starts),
+            lambda: b.integer("i1", 0),
+        )
+        with b.when(done ^ 1):
+            general()
 
     def _at_places(
         self,

@@ -58,12 +58,12 @@ def count_runs(b: Builder, way: str, runs: int, width: int, memory: Memory) -> C
 
 def _runs(b: Builder, args: list[Val], way: str, width: int, memory: Memory) -> Val:
     launch, worker, row, reach, *starts = args
-    with b.when(_inside(b, row, starts) ^ 1):
+    with b.when(inside(b, row, starts) ^ 1):
         pretended(b, launch, row, starts[0])  # makes another allocation the row's
     places = [x + b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA)) for x in starts]
     lines = [p >> LINE for p in places]
     ascending = [x.ule(y) for x, y in pairwise(lines)]
-    with b.when(_all(b, [_inside(b, row, starts), *ascending]) ^ 1):
+    with b.when(_all(b, [inside(b, row, starts), *ascending]) ^ 1):
         b.ret(b.integer("i1", 0))
     masks = [_sectors(b, p & (LINE_BYTES - 1), reach) for p in places]
     one = b.helper(f"count_line_{way}", [P, P, P, I64, I32], I64, lambda x, a: _line(x, a, way))
@@ -105,8 +105,8 @@ def _all(b: Builder, conditions: Sequence[Val]) -> Val:
     return reduce(lambda x, y: x & y, conditions, b.integer("i1", 1))
 
 
-def _inside(b: Builder, row: Val, starts: Sequence[Val]) -> Val:
-    """Are the runs in the allocation that the row last saw?"""
+def inside(b: Builder, row: Val, starts: Sequence[Val]) -> Val:
+    """Are these addresses in the allocation that the row last saw?"""
     low, nbytes = (b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES))
     return _all(b, [(x - low).ult(nbytes) for x in starts])
 
@@ -192,7 +192,7 @@ def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tupl
     delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
     places = [x + delta for x in starts]
     ascending = [x.ult(y) for x, y in pairwise(places)]
-    same = _all(b, [_inside(b, row, starts), *ascending, are_kept(b, row, _keys(places))])
+    same = _all(b, [inside(b, row, starts), *ascending, are_kept(b, row, _keys(places))])
     masks = [
         b.load("i32", 0, b.at(row, Repeated.MASKS + 4 * i - Repeated.SIZE))
         for i in range(len(starts))
@@ -212,7 +212,7 @@ def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) 
         lines = [Held(b, worker, p >> LINE) for p in places]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
-    yes = _inside(b, row, starts) & are_kept(b, row, line_keys([p >> LINE for p in places]))
+    yes = inside(b, row, starts) & are_kept(b, row, line_keys([p >> LINE for p in places]))
     return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
 
 
