@@ -72,6 +72,8 @@ TILES = {
     256: (Tile(64, 64, 4, 1, 2, 0.25),),
 }
 """Tiles by head size."""
+RESULT = 0.5e-9
+"""Seconds of the last block of a tile for each result of more than FEW rows (H200)."""
 FEW = 16
 """Queries of the tiles whose warps share them."""
 SHARED = {
@@ -156,7 +158,7 @@ def _time(p: Problem, tile: Tile, tiles: int, parts: int, gpu: Target) -> float:
     if p.causal:  # tiles on the diagonal are computed whole
         keys = min(cdiv(p.keys, parts), keys + (tile.queries + tile.keys) / 2 / parts)
     reach = (p.causal and tile.causal) or tile.reach
-    moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
+    moved = 4 * p.batch * p.heads * (p.rows + p.seen_keys / p.group) * p.head / gpu.bandwidth
     if tile.across > 1:
         count = cdiv(math.ceil(keys), tile.keys)
         alone = count * (LATENCY + 4 * tile.keys * p.head / SM_BANDWIDTH)
@@ -174,11 +176,11 @@ def _joining(p: Problem, queries: int, blocks: int, parts: int) -> float:
     """Seconds for keys in parts: blocks write partial results, the last of a tile combines them."""
     if parts == 1:
         return 0.0
-    rows = min(p.rows * _pack(p), queries)
+    rows = min(p.rows, queries)
     partial = 8 * blocks * rows * p.head / PARTIAL
     if queries <= FEW:
         return 4e-6 + cdiv(parts, 8) * 0.5e-6 + partial / 2
-    return 4e-6 + cdiv(rows, 4 * 8) * (1 + parts / 8) * 1e-6 + partial
+    return 4e-6 + cdiv(rows, 4 * 8) * (1 + parts / 8) * 1e-6 + partial + rows * p.head * RESULT
 
 
 def _plan(job: Job, tile: Tile, pack: int, parts: int, gpu: Target) -> Plan:

@@ -85,14 +85,14 @@ def _time(p: Problem, shape: Shape, tiles: int, gpu: Target) -> float:
     """The modelled time: that of the SM with the most tiles, at least the memory time."""
     rate = 2 * gpu.tf32 / gpu.sms * shape.reach
     block = 4 * shape.queries * shape.keys * p.head / rate
-    longest = START + cdiv(p.keys, shape.keys) * block
+    longest = START + cdiv(p.seen_keys, shape.keys) * block
     work = cdiv(tiles, gpu.sms) * longest
     if p.causal:  # the last tiles of keys are seen in part
         rest = (shape.keys - math.gcd(shape.queries, shape.keys)) / 2
-        seen = min(p.keys, p.keys * p.share + shape.queries / 2) + rest
+        seen = min(p.seen_keys, p.keys * p.share + shape.queries / 2) + rest
         mean = START + seen / shape.keys * block
         work = max(min(work, longest), tiles / gpu.sms * mean)
-    moved = 4 * p.batch * p.heads * (p.rows + p.keys / p.group) * p.head / gpu.bandwidth
+    moved = 4 * p.batch * p.heads * (p.rows + p.seen_keys / p.group) * p.head / gpu.bandwidth
     return gpu.launch + 3e-6 + max(work, moved)
 
 

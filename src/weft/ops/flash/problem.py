@@ -156,6 +156,11 @@ class Problem:
         return next(h for h in sizes if h >= max(self.depth, self.width))
 
     @property
+    def seen_keys(self) -> int:
+        """Keys that some query may see: a causal mask that starts at the first key hides others."""
+        return min(self.keys, self.rows) if self.causal and self.starts[0] is None else self.keys
+
+    @property
     def share(self) -> float:
         """The share of the scores that a causal mask leaves, for cost models."""
         if not self.causal or not self.rows or not self.keys:
