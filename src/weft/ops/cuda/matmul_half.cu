@@ -1,5 +1,6 @@
 // Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
 #include "gemm_half.cuh"
+#include "gemm_panel.cuh"
 #include "problem.cuh"
 
 // Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in their bias. Else one for a
@@ -132,6 +133,14 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
     using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, ADEEP, ABYTES, BDEEP, BBYTES>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
+}
+
+// The whole K, at most DEPTH, at once.
+template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool ADEEP, bool BDEEP, int ACTIVATION, bool EACH>
+__global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
+    half_panel(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+    using G = HalfPanel<T, BM, BN, DEPTH, WM, WN, ADEEP, BDEEP>;
+    half_tile<G, BM, BN, ACTIVATION, false, EACH>(A, B, bias, C, nullptr, nullptr, p);
 }
 
 // Copies rows of `columns` elements to rows of `pitch`, a multiple of eight: each thread stores 16 bytes. What is past the end

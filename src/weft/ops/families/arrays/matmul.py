@@ -16,6 +16,7 @@ from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
 from weft.ops.gemm.half import half
 from weft.ops.gemm.padded import padded
+from weft.ops.gemm.panel import panel
 from weft.ops.gemm.product import ACTIVATIONS, Product, Roles, product_of
 from weft.ops.gemm.shallow import shallow
 from weft.ops.gemm.tensor import tensor
@@ -41,7 +42,8 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
     if out.dtype is not torch.float32:
-        return candidates + half(made, request.target) + padded(made, request.target)
+        candidates += half(made, request.target) + panel(made, request.target)
+        return candidates + padded(made, request.target)
     return candidates + tiled(made, request.target)
 
 

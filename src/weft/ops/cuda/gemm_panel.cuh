@@ -1,0 +1,92 @@
+// A tile of a product of 16-bit elements whose K is short: the whole K of both operands is in shared memory at once, so there is
+// no ring of stages and one wait. Rows may begin at any element: they are read in aligned vectors and shifted on the way.
+#pragma once
+#include "gemm_half.cuh"
+
+// One operand: B elements along M or N, and all K of them, at most DEPTH. DEEP: K is contiguous in memory.
+template <class T, int B, int DEPTH, int THREADS, bool DEEP>
+struct PanelSide {
+    static constexpr int LENGTH = DEEP ? DEPTH : B, ROWS = DEEP ? B : DEPTH, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
+    static constexpr int PITCH = LENGTH + 8;  // an odd number of chunks: eight rows are in different banks
+    static constexpr int SIZE = ROWS * PITCH, COUNT = ROWS * CHUNKS;
+    static constexpr int EACH = (COUNT + THREADS - 1) / THREADS, HELD = EACH < 4 ? EACH : 4;
+    static_assert(DEPTH % 16 == 0 && B % 16 == 0, "a product takes 16 of K, and ldmatrix 16 along M or N");
+
+    const T* base;
+    long long ld;
+    int start, size, k0, k1;
+
+    __device__ PanelSide(const T* base, long long ld, int start, int size, int k0, int k1)
+        : base(base), ld(ld), start(start), size(size), k0(k0), k1(k1) {}
+
+    // Copies the panel; what is outside of the operand is zero. Few chunks wait in registers at a time: code that is executed
+    // once for a tile is short, as it waits for its fetch.
+    __device__ void fill(T* panel) const {
+        int rows = DEEP ? size - start : k1 - k0, columns = DEEP ? k1 - k0 : size - start;
+        const T* first = base + (DEEP ? start * ld + k0 : k0 * ld + start);
+        size_t begin = reinterpret_cast<size_t>(base);
+        size_t end = reinterpret_cast<size_t>(base + (DEEP ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
+#pragma unroll 1
+        for (int n = threadIdx.x; n < COUNT; n += HELD * THREADS) {
+            Loose held[HELD];
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) {
+                int row = (n + j * THREADS) / CHUNKS, i = (n + j * THREADS) % CHUNKS * 8;
+                held[j].read(first + row * ld + i, row < rows ? min(8, columns - i) : 0, begin, end);
+            }
+#pragma unroll
+            for (int j = 0; j < HELD; ++j) {
+                int row = (n + j * THREADS) / CHUNKS, i = (n + j * THREADS) % CHUNKS * 8;
+                if (COUNT % (HELD * THREADS) == 0 || n + j * THREADS < COUNT)
+                    *reinterpret_cast<uint4*>(panel + row * PITCH + i) = held[j].joined();
+            }
+        }
+    }
+    static __device__ int at(int along, int k) { return DEEP ? along * PITCH + k : k * PITCH + along; }
+};
+
+// Has the members of HalfGemm that the end of a tile needs.
+template <class T, int BM, int BN, int DEPTH, int WM, int WN, bool ADEEP, bool BDEEP>
+struct HalfPanel {
+    static constexpr int THREADS = BM / WM * (BN / WN) * 32, DOWN = WM / 16, ACROSS = WN / 8;
+    using A = PanelSide<T, BM, DEPTH, THREADS, ADEEP>;
+    using B = PanelSide<T, BN, DEPTH, THREADS, BDEEP>;
+    static_assert(ACROSS % 2 == 0, "ldmatrix takes 16 columns");
+
+    float of[DOWN][ACROSS][4];
+
+    static __device__ int first_row() { return threadIdx.x / 32 / (BN / WN) * WM; }
+    static __device__ int first_column() { return threadIdx.x / 32 % (BN / WN) * WN; }
+
+    __device__ void run(const A& a_side, const B& b_side, T* memory, int, int) {
+        a_side.fill(memory);
+        b_side.fill(memory + A::SIZE);
+#pragma unroll
+        for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+            for (int n = 0; n < ACROSS; ++n)
+#pragma unroll
+                for (int j = 0; j < 4; ++j) of[i][n][j] = 0;
+        int lane = threadIdx.x % 32, quarter = lane / 8;
+        // Four matrices of 8 x 8 for an ldmatrix: of A along M first, of B along K first. A row of one is 8 of K where K is
+        // contiguous, else 8 of M or N.
+        int am = quarter % 2 * 8, ak = quarter / 2 * 8, bn = quarter / 2 * 8, bk = quarter % 2 * 8, r = lane % 8;
+        unsigned a_first = shared_address(memory + A::at(first_row() + am + (ADEEP ? r : 0), ak + (ADEEP ? 0 : r)));
+        unsigned b_first =
+            shared_address(memory + A::SIZE + B::at(first_column() + bn + (BDEEP ? r : 0), bk + (BDEEP ? 0 : r)));
+        __syncthreads();
+#pragma unroll 2
+        for (int k = 0; k < DEPTH; k += 16) {
+            unsigned a[DOWN][4], b[ACROSS / 2][4];
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i) load_matrices<!ADEEP>(a[i], a_first + 2 * A::at(i * 16, k));
+#pragma unroll
+            for (int n = 0; n < ACROSS / 2; ++n) load_matrices<!BDEEP>(b[n], b_first + 2 * B::at(n * 16, k));
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+                for (int n = 0; n < ACROSS; ++n) multiply(of[i][n], a[i], &b[n / 2][n % 2 * 2], T());
+        }
+        __syncthreads();  // all have read the panels: the results take their place
+    }
+};

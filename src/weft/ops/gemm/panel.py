@@ -1,0 +1,96 @@
+"""Plans products of 16-bit elements with a short K and rows that begin at any element."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.gemm.half import Side, side
+from weft.ops.gemm.product import Product
+from weft.ops.plan import Plan, Step
+from weft.ops.target import Target
+
+DEEP = 256
+"""The largest K: all of it is in shared memory."""
+STEP = 32
+"""The depths that kernels are compiled for are multiples of it."""
+
+
+class Tile(NamedTuple):
+    """A tile of C: the parts computed by a block and by a warp.
+
+    resident  blocks that an SM holds, if shared memory allows
+    over      seconds of a block, beside those of each chunk of 16 bytes that a thread copies
+    """
+
+    bm: int
+    bn: int
+    wm: int
+    wn: int
+    resident: int
+    over: float
+
+    @property
+    def threads(self) -> int:
+        return self.bm // self.wm * (self.bn // self.wn) * 32
+
+    def shared(self, depth: int, a: Side, b: Side) -> int:
+        """Bytes of shared memory: both panels, or later the results of all warps."""
+        panels = sum(_panel(*of, depth) for of in ((self.bm, a), (self.bn, b)))
+        return 2 * max(panels, self.threads // 32 * self.wm * (self.wn + 8))
+
+
+def _panel(size: int, x: Side, depth: int) -> int:
+    """Elements of a panel, whose rows are 16 bytes longer than what they hold."""
+    return size * (depth + 8) if x.deep else depth * (size + 8)
+
+
+TILES = (
+    Tile(128, 128, 32, 64, 2, 2e-6),
+    Tile(64, 128, 32, 64, 4, 2e-6),
+    Tile(64, 64, 32, 32, 4, 1.5e-6),
+    Tile(32, 64, 16, 32, 6, 1.5e-6),
+    Tile(32, 32, 16, 16, 8, 1.5e-6),
+)
+CHUNK = 0.1e-6
+"""Seconds of a block for each chunk of a thread."""
+
+
+def panel(p: Product, gpu: Target) -> list[Candidate]:
+    """Candidates for a K of at most DEEP where an operand is not read by 16 bytes."""
+    a, b = side(p.a, p.k), side(p.b, p.k)
+    if not 0 < p.k <= DEEP or min(a.bytes, b.bytes) == 16:
+        return []
+    depth = cdiv(p.k, STEP) * STEP
+    moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
+    candidates = []
+    for tile in TILES:
+        shared = tile.shared(depth, a, b)
+        resident = min(tile.resident, gpu.shared_per_sm // (shared + 1024))
+        if not resident or shared > gpu.shared_per_block:
+            continue
+        blocks = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn) * p.batch
+        chunks = (tile.bm + tile.bn) * depth // 8 // tile.threads
+        waves = cdiv(blocks, gpu.sms * resident)
+        time = gpu.launch + max(waves * (tile.over + chunks * CHUNK), moved / gpu.bandwidth)
+        why = f"{blocks} blocks for {gpu.sms} SMs, K in one piece of {depth}"
+        build = functools.partial(_plan, p, tile, depth, a, b)
+        candidates.append(Candidate(f"panels of {tile.bm} x {tile.bn}", time, why, build))
+    return candidates
+
+
+def _plan(p: Product, tile: Tile, depth: int, a: Side, b: Side) -> Plan:
+    words = (
+        source.ctype(p.out.dtype), tile.bm, tile.bn, depth, tile.wm, tile.wn, tile.resident,
+        a.deep, b.deep, p.activation, p.bias is not None and p.bias[2] != 0,
+    )  # fmt: skip
+    shape = ", ".join(str(w).lower() if isinstance(w, bool) else str(w) for w in words)
+    kernel = source.kernel("matmul_half.cu", f"half_panel<{shape}>")
+    tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
+    problem = p.problem(1, p.k, tiles, a.pitch, b.pitch)
+    args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, problem)
+    grid, shared = p.grid(tiles[0] * tiles[1]), tile.shared(depth, a, b)
+    return Plan((*p.before, Step(kernel, grid, (tile.threads,), args, shared)), (p.out,), p.scratch)
