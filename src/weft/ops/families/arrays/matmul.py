@@ -15,6 +15,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
 from weft.ops.gemm.half import half
+from weft.ops.gemm.narrow import narrow
 from weft.ops.gemm.padded import padded
 from weft.ops.gemm.panel import panel
 from weft.ops.gemm.product import ACTIVATIONS, Product, Roles, product_of
@@ -39,6 +40,7 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
         return tensor(made, request.target)
     # A column is a row of the transposed product, and its neighbours are so as well.
     candidates = shallow(made if made.n > 1 else made.turned(), request.target)
+    candidates += narrow(made, request.target)
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
     if out.dtype is not torch.float32:
