@@ -53,6 +53,18 @@ __device__ Vector<T, N> filled(T one) {
     return v;
 }
 
+// The 16 bytes that begin `bytes` after the first of `low`: an even number below 16.
+__device__ inline uint4 funnel(uint4 low, uint4 high, unsigned bytes) {
+    unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i) w[i] = bytes & 8 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) w[i] = bytes & 4 ? w[i + 1] : w[i];
+    unsigned bits = bytes % 4 * 8;
+    return make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+                      __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
+}
+
 template <int N, class T>
 __device__ Vector<T, N> broadcast(const T* p) {
     return filled<N>(*p);

@@ -7,6 +7,7 @@ from dataclasses import replace
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
+from weft.ops.gemm.groups import groups
 from weft.ops.gemm.half import half, side
 from weft.ops.gemm.product import Operand, Product
 from weft.ops.plan import Buffer, Step
@@ -38,7 +39,8 @@ def _padded(p: Product, gpu: Target, names: str) -> list[Candidate]:
     cost = len(names) * LAUNCH * gpu.launch + COPYING * moved / gpu.bandwidth
     what = "padded" if len(names) == 2 else f"{names} padded"
     return [
-        Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build) for c in half(made, gpu, MOST)
+        Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)
+        for c in half(made, gpu, MOST) + groups(made, gpu)
     ]
 
 

@@ -14,6 +14,7 @@ from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.gemm.few import FEW, few
+from weft.ops.gemm.groups import groups
 from weft.ops.gemm.half import half
 from weft.ops.gemm.narrow import narrow
 from weft.ops.gemm.padded import padded
@@ -44,8 +45,9 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
     if out.dtype is not torch.float32:
-        candidates += half(made, request.target) + panel(made, request.target)
-        return candidates + padded(made, request.target)
+        for kind in (half, groups, panel, padded):
+            candidates += kind(made, request.target)
+        return candidates
     return candidates + tiled(made, request.target)
 
 

@@ -1,0 +1,41 @@
+// Large matrix products of 16-bit elements on Hopper: C = f(A B + bias), batched, a tile for a block.
+#include "gemm_groups.cuh"
+#include "half_store.cuh"
+
+// With THIRD, a third warpgroup copies; else two blocks of an SM cover each other's waits.
+template <class T, int BN, int STAGES, bool THIRD, bool ADEEP, bool BDEEP, int ACTIVATION, bool EACH>
+__global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
+    half_groups(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+    using G = HalfGroups<T, BN, STAGES, THIRD ? 128 : 256, ADEEP, BDEEP>;
+    extern __shared__ __align__(16) unsigned char bytes[];
+    unsigned ring = (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
+    T* memory = reinterpret_cast<T*>(bytes + (ring - address(bytes)));
+    int steps = (p.K + 63) / 64;
+    G tile;
+    {
+        Place at = Place::here<G::BM, BN>(p);
+        if (at.batch >= p.batch) return;
+        int thread = THIRD ? threadIdx.x % 128 : threadIdx.x;
+        auto a = [&] { return typename G::A(A + at.batch * p.batch_a, p.lda, at.row, p.M, p.K, thread); };
+        auto b = [&] { return typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, p.K, thread); };
+        if constexpr (THIRD) {
+            __shared__ Barrier full[STAGES], empty[STAGES];
+            if (threadIdx.x == 0)
+                for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, 8);  // a warp arrives once
+            __syncthreads();
+            if (__shfl_sync(~0u, threadIdx.x / 128, 0) == 2) {
+                fewer_registers<40>();
+                G::copy(a(), b(), ring, full, empty, steps);
+                return;
+            }
+            more_registers<232>();
+            tile.consume(ring, full, empty, steps);
+        } else {
+            tile.run(a(), b(), ring, steps);
+        }
+    }
+    asm volatile("bar.sync 1, 256;" ::: "memory");  // both have read the last stages: the results take their place
+    Place at = Place::here<G::BM, BN>(p);
+    if (bias) bias += at.batch * p.batch_bias;
+    write_tile<ACTIVATION, EACH>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row, at.column);
+}

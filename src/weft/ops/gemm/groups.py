@@ -1,0 +1,86 @@
+"""Plans products of 16-bit elements by warpgroups: for Hopper, whose tensor cores read shared memory."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.gemm.half import Side, side
+from weft.ops.gemm.product import Product
+from weft.ops.plan import Plan, Step
+from weft.ops.target import Target
+
+CAPABILITY = (9, 0)
+ALIGNMENT = 1024
+"""Bytes that tiles in shared memory begin at multiples of."""
+ROWS, DEEP = 128, 64
+"""Rows of a tile, and K of a stage."""
+
+
+class Tile(NamedTuple):
+    """A tile of C.
+
+    third     a third warpgroup copies; else two blocks of an SM cover each other's waits
+    reach     the share of the tensor cores' dense rate in the loop over K
+    over      seconds before and after the loop, once for the blocks that an SM holds
+    """
+
+    bn: int
+    stages: int
+    third: bool
+    reach: float
+    over: float
+
+    @property
+    def threads(self) -> int:
+        return 384 if self.third else 256
+
+    @property
+    def resident(self) -> int:
+        """Blocks that an SM holds."""
+        return 1 if self.third else 2
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: the stages, or later the results of all warps."""
+        return ALIGNMENT + max(2 * DEEP * self.stages * (ROWS + self.bn), 2 * ROWS * (self.bn + 8))
+
+
+TILES = (Tile(256, 4, True, 0.55, 4e-6), Tile(128, 3, False, 0.5, 4e-6))
+
+
+def groups(p: Product, gpu: Target) -> list[Candidate]:
+    """Candidates of this kernel: none for other GPUs, nor for rows that are no whole vectors."""
+    a, b = side(p.a, p.k), side(p.b, p.k)
+    if not gpu.real or gpu.capability != CAPABILITY or min(a.bytes, b.bytes) < 16 or p.k < DEEP:
+        return []
+    moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
+    candidates = []
+    for tile in TILES:
+        blocks = cdiv(p.m, ROWS) * cdiv(p.n, tile.bn) * p.batch
+        waves = cdiv(blocks, gpu.sms)
+        rate = 2 * gpu.tf32 / gpu.sms * tile.reach * min(1.0, (1 + min(waves, tile.resident)) / 2)
+        work = waves * 2 * ROWS * tile.bn * cdiv(p.k, DEEP) * DEEP / rate
+        work += cdiv(waves, tile.resident) * tile.over
+        cost = gpu.launch + max(work, moved / gpu.bandwidth)
+        why = f"{blocks} blocks for {gpu.sms} SMs, warpgroups"
+        build = functools.partial(plan, p, tile, a, b)
+        candidates.append(Candidate(f"{ROWS} x {tile.bn}, warpgroups", cost, why, build))
+    return candidates
+
+
+def plan(p: Product, tile: Tile, a: Side, b: Side) -> Plan:
+    words = (
+        source.ctype(p.out.dtype), tile.bn, tile.stages, tile.third, a.deep, b.deep,
+        p.activation, p.bias is not None and p.bias[2] != 0,
+    )  # fmt: skip
+    shape = ", ".join(str(w).lower() if isinstance(w, bool) else str(w) for w in words)
+    kernel = source.kernel("matmul_groups.cu", f"half_groups<{shape}>")
+    tiles = (cdiv(p.m, ROWS), cdiv(p.n, tile.bn))
+    problem = p.problem(1, p.k, tiles, a.pitch, b.pitch)
+    args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, problem)
+    step = Step(kernel, p.grid(tiles[0] * tiles[1]), (tile.threads,), args, tile.shared)
+    return Plan((*p.before, step), (p.out,), p.scratch)
