@@ -1,6 +1,6 @@
 // Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
 #include "gemm_half.cuh"
-#include "gemm_panel.cuh"
+#include "gemm_panels.cuh"
 #include "half_store.cuh"
 
 // Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
@@ -62,12 +62,13 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
-// The whole K, at most DEPTH, at once.
-template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool ADEEP, bool BDEEP, int ACTIVATION, bool EACH>
+// For rows that begin at any element; DEPTH of K at a time.
+template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool ADEEP, bool BDEEP, int ACTIVATION, bool SPLIT,
+          bool EACH>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    half_panel(const T* A, const T* B, const T* bias, T* C, const Problem p) {
-    using G = HalfPanel<T, BM, BN, DEPTH, WM, WN, ADEEP, BDEEP>;
-    half_tile<G, BM, BN, ACTIVATION, false, EACH>(A, B, bias, C, nullptr, nullptr, p);
+    half_panels(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
+    using G = HalfPanels<T, BM, BN, DEPTH, WM, WN, ADEEP, BDEEP>;
+    half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
 // Copies rows of `columns` elements to rows of `pitch`, a multiple of eight: each thread stores 16 bytes. What is past the end

@@ -1,4 +1,4 @@
-"""Plans products of 16-bit elements by warpgroups, on Hopper: its tensor cores read shared memory."""
+"""Plans products of 16-bit elements by warpgroups: Hopper's tensor cores read shared memory."""
 
 from __future__ import annotations
 

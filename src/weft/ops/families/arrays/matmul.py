@@ -18,7 +18,7 @@ from weft.ops.gemm.groups import groups
 from weft.ops.gemm.half import half
 from weft.ops.gemm.narrow import narrow
 from weft.ops.gemm.padded import padded
-from weft.ops.gemm.panel import panel
+from weft.ops.gemm.panels import panels
 from weft.ops.gemm.product import ACTIVATIONS, Product, Roles, product_of
 from weft.ops.gemm.shallow import shallow
 from weft.ops.gemm.tensor import tensor
@@ -45,7 +45,7 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     if min(made.m, made.n) <= FEW:
         candidates += few(made if made.m <= made.n else made.turned(), request.target)
     if out.dtype is not torch.float32:
-        for kind in (half, groups, panel, padded):
+        for kind in (half, groups, panels, padded):
             candidates += kind(made, request.target)
         return candidates
     return candidates + tiled(made, request.target)

@@ -1,9 +1,10 @@
-// A tile of a product of 16-bit elements whose K is short: the whole K of both operands is in shared memory at once, so there is
-// no ring of stages and one wait. Rows may begin at any element: they are read in aligned vectors and shifted on the way.
+// A tile of a product of 16-bit elements whose rows may begin at any element: they are read in aligned vectors and shifted on the
+// way to shared memory. Panels of both operands are there at once, DEPTH of K, which is all of it if K is short: there is no ring of
+// stages, and the blocks of an SM cover each other's waits.
 #pragma once
 #include "gemm_half.cuh"
 
-// One operand: B elements along M or N, and all K of them, at most DEPTH. DEEP: K is contiguous in memory.
+// One operand: B elements along M or N, and DEPTH along K for a panel. DEEP: K is contiguous in memory.
 template <class T, int B, int DEPTH, int THREADS, bool DEEP>
 struct PanelSide {
     static constexpr int LENGTH = DEEP ? DEPTH : B, ROWS = DEEP ? B : DEPTH, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
@@ -14,14 +15,14 @@ struct PanelSide {
 
     const T* base;
     long long ld;
-    int start, size, k0, k1;
+    int start, size, k1;
 
-    __device__ PanelSide(const T* base, long long ld, int start, int size, int k0, int k1)
-        : base(base), ld(ld), start(start), size(size), k0(k0), k1(k1) {}
+    __device__ PanelSide(const T* base, long long ld, int start, int size, int, int k1)
+        : base(base), ld(ld), start(start), size(size), k1(k1) {}
 
-    // Copies the panel; what is outside of the operand is zero. Few chunks wait in registers at a time: code that is executed
+    // Copies the panel from k0 on; what is outside of the operand is zero. Few chunks wait in registers at a time: code that is executed
     // once for a tile is short, as it waits for its fetch.
-    __device__ void fill(T* panel) const {
+    __device__ void fill(T* panel, int k0) const {
         int rows = DEEP ? size - start : k1 - k0, columns = DEEP ? k1 - k0 : size - start;
         const T* first = base + (DEEP ? start * ld + k0 : k0 * ld + start);
         size_t begin = reinterpret_cast<size_t>(base);
@@ -47,7 +48,7 @@ struct PanelSide {
 
 // Has the members of HalfGemm that the end of a tile needs.
 template <class T, int BM, int BN, int DEPTH, int WM, int WN, bool ADEEP, bool BDEEP>
-struct HalfPanel {
+struct HalfPanels {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32, DOWN = WM / 16, ACROSS = WN / 8;
     using A = PanelSide<T, BM, DEPTH, THREADS, ADEEP>;
     using B = PanelSide<T, BN, DEPTH, THREADS, BDEEP>;
@@ -58,9 +59,8 @@ struct HalfPanel {
     static __device__ int first_row() { return threadIdx.x / 32 / (BN / WN) * WM; }
     static __device__ int first_column() { return threadIdx.x / 32 % (BN / WN) * WN; }
 
-    __device__ void run(const A& a_side, const B& b_side, T* memory, int, int) {
-        a_side.fill(memory);
-        b_side.fill(memory + A::SIZE);
+    // Sums over k from k0 up to k1.
+    __device__ void run(const A& a_side, const B& b_side, T* memory, int k0, int k1) {
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
 #pragma unroll
@@ -74,19 +74,24 @@ struct HalfPanel {
         unsigned a_first = shared_address(memory + A::at(first_row() + am + (ADEEP ? r : 0), ak + (ADEEP ? 0 : r)));
         unsigned b_first =
             shared_address(memory + A::SIZE + B::at(first_column() + bn + (BDEEP ? r : 0), bk + (BDEEP ? 0 : r)));
-        __syncthreads();
+#pragma unroll 1
+        for (; k0 < k1; k0 += DEPTH) {
+            a_side.fill(memory, k0);
+            b_side.fill(memory + A::SIZE, k0);
+            __syncthreads();
 #pragma unroll 2
-        for (int k = 0; k < DEPTH; k += 16) {
-            unsigned a[DOWN][4], b[ACROSS / 2][4];
+            for (int k = 0; k < DEPTH; k += 16) {
+                unsigned a[DOWN][4], b[ACROSS / 2][4];
 #pragma unroll
-            for (int i = 0; i < DOWN; ++i) load_matrices<!ADEEP>(a[i], a_first + 2 * A::at(i * 16, k));
+                for (int i = 0; i < DOWN; ++i) load_matrices<!ADEEP>(a[i], a_first + 2 * A::at(i * 16, k));
 #pragma unroll
-            for (int n = 0; n < ACROSS / 2; ++n) load_matrices<!BDEEP>(b[n], b_first + 2 * B::at(n * 16, k));
+                for (int n = 0; n < ACROSS / 2; ++n) load_matrices<!BDEEP>(b[n], b_first + 2 * B::at(n * 16, k));
 #pragma unroll
-            for (int i = 0; i < DOWN; ++i)
+                for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                for (int n = 0; n < ACROSS; ++n) multiply(of[i][n], a[i], &b[n / 2][n % 2 * 2], T());
+                    for (int n = 0; n < ACROSS; ++n) multiply(of[i][n], a[i], &b[n / 2][n % 2 * 2], T());
+            }
+            __syncthreads();  // all have read the panels: others, or the results, take their place
         }
-        __syncthreads();  // all have read the panels: the results take their place
     }
 };

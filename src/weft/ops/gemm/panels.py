@@ -1,0 +1,119 @@
+"""Plans products of 16-bit elements with rows that begin at any element, in one launch."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops import source
+from weft.ops.choose import Candidate
+from weft.ops.gemm.half import JOIN, SPLITS, Side, side
+from weft.ops.gemm.product import Product
+from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
+from weft.ops.target import Target
+
+WHOLE = 256
+"""The largest K that is in shared memory at once."""
+STEP = 32
+"""The depths that kernels are compiled for are multiples of it."""
+PIECE = 128
+"""The depth of panels of a longer K."""
+
+
+class Tile(NamedTuple):
+    """A tile of C: the parts computed by a block and by a warp.
+
+    resident  blocks that an SM holds, if shared memory allows
+    over      seconds of a block, beside those of each chunk of 16 bytes that a thread copies
+    """
+
+    bm: int
+    bn: int
+    wm: int
+    wn: int
+    resident: int
+    over: float
+
+    @property
+    def threads(self) -> int:
+        return self.bm // self.wm * (self.bn // self.wn) * 32
+
+    def shared(self, depth: int, a: Side, b: Side) -> int:
+        """Bytes of shared memory: both panels, or later the results of all warps."""
+        panels = sum(_panel(*of, depth) for of in ((self.bm, a), (self.bn, b)))
+        return 2 * max(panels, self.threads // 32 * self.wm * (self.wn + 8))
+
+
+def _panel(size: int, x: Side, depth: int) -> int:
+    """Elements of a panel, whose rows are 16 bytes longer than what they hold."""
+    return size * (depth + 8) if x.deep else depth * (size + 8)
+
+
+TILES = (
+    Tile(128, 128, 32, 64, 2, 2e-6),
+    Tile(64, 128, 32, 64, 4, 2e-6),
+    Tile(64, 64, 32, 32, 4, 1.5e-6),
+    Tile(32, 64, 16, 32, 6, 1.5e-6),
+    Tile(32, 32, 16, 16, 8, 1.5e-6),
+)
+CHUNK = 0.1e-6
+"""Seconds of a block for each chunk of a thread."""
+
+
+def panels(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
+    """Candidates for a product of which an operand is not read by 16 bytes."""
+    a, b = side(p.a, p.k), side(p.b, p.k)
+    if p.k < 1 or min(a.bytes, b.bytes) == 16:
+        return []
+    depth = cdiv(p.k, STEP) * STEP if p.k <= WHOLE else PIECE
+    moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
+    candidates = []
+    for tile in TILES:
+        shared = tile.shared(depth, a, b)
+        resident = min(tile.resident, gpu.shared_per_sm // (shared + 1024))
+        if not resident or shared > gpu.shared_per_block:
+            continue
+        tiles = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn)
+        for splits in SPLITS:
+            each = cdiv(cdiv(p.k, splits), depth) * depth
+            if splits > 1 and (
+                each < 2 * depth or cdiv(p.k, each) != splits or tiles * p.batch > COUNTERS
+                or tiles * p.batch > 2 * gpu.sms
+            ):  # fmt: skip
+                continue
+            blocks = tiles * p.batch * splits
+            chunks = (tile.bm + tile.bn) * depth // 8 // tile.threads * cdiv(each, depth)
+            waves = cdiv(blocks, gpu.sms * resident)
+            time = gpu.launch + max(waves * (tile.over + chunks * CHUNK), moved / gpu.bandwidth)
+            time += 2e-6 + splits * JOIN * 4 * tile.bm * tile.bn if splits > 1 else 0
+            name = f"panels of {tile.bm} x {tile.bn}" + (f", K in {splits}" if splits > 1 else "")
+            why = f"{blocks} blocks for {gpu.sms} SMs, {depth} of K at a time"
+            build = functools.partial(_plan, p, tile, depth, splits, each, a, b)
+            candidates.append(Candidate(name, time, why, build))
+    return sorted(candidates, key=lambda c: c.cost)[:most]
+
+
+def _plan(
+    p: Product, tile: Tile, depth: int, splits: int, each: int, a: Side, b: Side
+) -> Plan:  # fmt: skip
+    words = (
+        source.ctype(p.out.dtype), tile.bm, tile.bn, depth, tile.wm, tile.wn, tile.resident,
+        a.deep, b.deep, p.activation, splits > 1, p.bias is not None and p.bias[2] != 0,
+    )  # fmt: skip
+    shape = ", ".join(str(w).lower() if isinstance(w, bool) else str(w) for w in words)
+    kernel = source.kernel("matmul_half.cu", f"half_panels<{shape}>")
+    tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
+    count = tiles[0] * tiles[1]
+    scratch: tuple[Buffer, ...] = ()
+    parts: tuple[Argument, ...] = (None, None)
+    if splits > 1:
+        scratch = (Buffer((p.batch * count * splits * tile.bm * tile.bn,), torch.float32),)
+        parts = (p.scratch_number(), Counters())
+    problem = p.problem(splits, each, tiles, a.pitch, b.pitch)
+    args = (p.a.pointer, p.b.pointer, p.bias[0] if p.bias else None, p.c, *parts, problem)
+    shared = tile.shared(depth, a, b)
+    step = Step(kernel, p.grid(count * splits), (tile.threads,), args, shared)
+    return Plan((*p.before, step), (p.out,), (*p.scratch, *scratch))
