@@ -14,34 +14,46 @@ struct Loose {
     unsigned shift = 0;
     int count = 0;
 
-    // Reads `count` of them; memory from `begin` up to `end` may be read.
+    // Reads `there` of them; memory from `begin` up to `end` may be read.
     template <class T>
     __device__ void read(const T* from, int there, size_t begin, size_t end) {
-        size_t address = reinterpret_cast<size_t>(from), whole = address & ~size_t(15);
-        low = high = {}, shift = unsigned(address - whole), count = there;
+        unsigned misplaced = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16;
+        auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - misplaced);
+        low = high = {}, shift = misplaced, count = there;
         if (count <= 0) return;
         bool both = shift + count * 2 > 16;
+        size_t whole = reinterpret_cast<size_t>(vectors);
         if (whole >= begin && whole + (both ? 32 : 16) <= end) {
-            auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - shift);
             low = vectors[0];
             if (both) high = vectors[1];
             return;
         }
+        // Rare, so this is short and not fast.
         auto* one = reinterpret_cast<const unsigned short*>(from);
-        unsigned w[4] = {};
-#pragma unroll
-        for (int j = 0; j < 8; ++j)
-            if (j < count) w[j / 2] |= unsigned(one[j]) << j % 2 * 16;
-        low = make_uint4(w[0], w[1], w[2], w[3]), shift = 0;
+        unsigned long long first = 0, second = 0;
+#pragma unroll 1
+        for (int j = count - 1; j >= 0; --j) second = second << 16 | first >> 48, first = first << 16 | one[j];
+        low = make_uint4(unsigned(first), unsigned(first >> 32), unsigned(second), unsigned(second >> 32)), shift = 0;
+    }
+    // The same where whole vectors may be read.
+    template <class T>
+    __device__ void read(const T* from, int there) {
+        shift = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16, count = there;
+        auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - shift);
+        uint4 none = {};
+        low = count > 0 ? vectors[0] : none, high = count > 0 && shift + count * 2 > 16 ? vectors[1] : none;
     }
     // The elements, and zeros after `count` of them.
     __device__ uint4 joined() const {
+        return count >= 8 ? funnel(low, high, shift) : masked(mask_of(count));
+    }
+    __device__ uint4 masked(uint4 mask) const {
         uint4 v = funnel(low, high, shift);
-        if (count >= 8) return v;
-        auto kept = [&](unsigned word, int at) {
-            return count >= at + 2 ? word : count == at + 1 ? word & 0xffff : 0;
-        };
-        return make_uint4(kept(v.x, 0), kept(v.y, 2), kept(v.z, 4), kept(v.w, 6));
+        return make_uint4(v.x & mask.x, v.y & mask.y, v.z & mask.z, v.w & mask.w);
+    }
+    static __device__ uint4 mask_of(int count) {
+        auto bits = [&](int at) { return count >= at + 2 ? ~0u : count == at + 1 ? 0xffffu : 0u; };
+        return make_uint4(bits(0), bits(2), bits(4), bits(6));
     }
 };
 

@@ -9,8 +9,8 @@ template <class T, int B, int DEPTH, int THREADS, bool DEEP>
 struct PanelSide {
     static constexpr int LENGTH = DEEP ? DEPTH : B, ROWS = DEEP ? B : DEPTH, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
     static constexpr int PITCH = LENGTH + 8;  // an odd number of chunks: eight rows are in different banks
-    static constexpr int SIZE = ROWS * PITCH, COUNT = ROWS * CHUNKS;
-    static constexpr int EACH = (COUNT + THREADS - 1) / THREADS, HELD = EACH < 4 ? EACH : 4;
+    static constexpr int SIZE = ROWS * PITCH, APART = THREADS / CHUNKS;  // a thread stays in its column
+    static constexpr int COPIES = (ROWS + APART - 1) / APART, HELD = COPIES < 4 ? COPIES : 4;
     static_assert(DEPTH % 16 == 0 && B % 16 == 0, "a product takes 16 of K, and ldmatrix 16 along M or N");
 
     const T* base;
@@ -20,27 +20,35 @@ struct PanelSide {
     __device__ PanelSide(const T* base, long long ld, int start, int size, int, int k1)
         : base(base), ld(ld), start(start), size(size), k1(k1) {}
 
-    // Copies the panel from k0 on; what is outside of the operand is zero. Few chunks wait in registers at a time: code that is executed
-    // once for a tile is short, as it waits for its fetch.
+    __device__ const T* element(int along, int k) const { return base + (DEEP ? along * ld + k : k * ld + along); }
+
+    // Copies the panel from k0 on; what is outside of the operand is zero.
     __device__ void fill(T* panel, int k0) const {
-        int rows = DEEP ? size - start : k1 - k0, columns = DEEP ? k1 - k0 : size - start;
-        const T* first = base + (DEEP ? start * ld + k0 : k0 * ld + start);
-        size_t begin = reinterpret_cast<size_t>(base);
-        size_t end = reinterpret_cast<size_t>(base + (DEEP ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
+        size_t begin = reinterpret_cast<size_t>(base), end = reinterpret_cast<size_t>(element(size - 1, k1 - 1) + 1);
+        size_t first = reinterpret_cast<size_t>(element(start, k0));
+        size_t last = reinterpret_cast<size_t>(element(min(size, start + B) - 1, min(k1, k0 + DEPTH) - 1) + 1);
+        if ((begin % 16 == 0 || first >= begin + 14) && last + 14 <= end)
+            copy(panel, k0, [](Loose& held, const T* from, int count) { held.read(from, count); });
+        else  // a vector with the first or the last element of the operand may have others of no array
+            copy(panel, k0, [&](Loose& held, const T* from, int count) { held.read(from, count, begin, end); });
+    }
+    // Few chunks wait in registers at a time: code that is executed once for a tile is short, as it waits for its fetch.
+    template <class Read>
+    __device__ void copy(T* panel, int k0, Read read) const {
+        int row = threadIdx.x / CHUNKS, i = threadIdx.x % CHUNKS * 8;
+        if (THREADS % CHUNKS && row >= APART) return;
+        int rows = min(ROWS, DEEP ? size - start : k1 - k0) - row, count = min(8, (DEEP ? k1 - k0 : size - start) - i);
+        uint4 mask = Loose::mask_of(count);
+        const T* from = element(start, k0) + row * ld + i;
+        T* to_row = panel + row * PITCH + i;
 #pragma unroll 1
-        for (int n = threadIdx.x; n < COUNT; n += HELD * THREADS) {
+        for (int c = 0; c < COPIES; c += HELD) {
             Loose held[HELD];
 #pragma unroll
-            for (int j = 0; j < HELD; ++j) {
-                int row = (n + j * THREADS) / CHUNKS, i = (n + j * THREADS) % CHUNKS * 8;
-                held[j].read(first + row * ld + i, row < rows ? min(8, columns - i) : 0, begin, end);
-            }
+            for (int j = 0; j < HELD; ++j, from += APART * ld) read(held[j], from, (c + j) * APART < rows ? count : 0);
 #pragma unroll
-            for (int j = 0; j < HELD; ++j) {
-                int row = (n + j * THREADS) / CHUNKS, i = (n + j * THREADS) % CHUNKS * 8;
-                if (COUNT % (HELD * THREADS) == 0 || n + j * THREADS < COUNT)
-                    *reinterpret_cast<uint4*>(panel + row * PITCH + i) = held[j].joined();
-            }
+            for (int j = 0; j < HELD; ++j, to_row += APART * PITCH)
+                if ((c + j) * APART + row < ROWS) *reinterpret_cast<uint4*>(to_row) = held[j].masked(mask);
         }
     }
     static __device__ int at(int along, int k) { return DEEP ? along * PITCH + k : k * PITCH + along; }

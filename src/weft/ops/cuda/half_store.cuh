@@ -51,27 +51,23 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
         }
         return;
     }
-    // Rows begin anywhere: aligned vectors of 16 bytes are put together from two of the tile, and the elements before the first
-    // and after the last of them are stored one by one, up to 7 at either end.
-    constexpr int VECTORS = WN / 8 + 1;
+    // Rows begin anywhere: a lane stores words of two elements, at even places of memory, from two words of the tile; the elements
+    // before the first and after the last of them are stored alone.
+    constexpr int WORDS = WN / 2, APART = WORDS < 32 ? 32 / WORDS : 1;  // words of a row; rows that are stored at once
     int columns = min(WN, p.N - c0), rows = min(WM, p.M - r0);
-    T* to_tile = C + r0 * p.row_c + c0;
-    auto lead_of = [&](const T* to_row) { return int(reinterpret_cast<size_t>(to_row) / 2 % 8); };
-#pragma unroll 2
-    for (int n = lane; n < WM * VECTORS; n += 32) {
-        int row = n / VECTORS, k = n % VECTORS * 8;
-        T* to_row = to_tile + row * p.row_c;
-        int lead = lead_of(to_row), first = k - lead;
-        if (row >= rows || first < 0 || first + 8 > columns) continue;
-        const uint4* both = reinterpret_cast<const uint4*>(mine + row * PITCH + (lead ? k - 8 : k));
-        *reinterpret_cast<uint4*>(to_row + first) = lead ? funnel(both[0], both[1], 16 - 2 * lead) : both[0];
-    }
+    int row = lane / WORDS;
+    T* to_row = C + (r0 + row) * p.row_c + c0;
+    const unsigned* words = reinterpret_cast<const unsigned*>(mine) + row * (PITCH / 2);
 #pragma unroll 4
-    for (int n = lane; n < WM * 16; n += 32) {
-        int row = n / 16, j = n % 16;
-        T* to_row = to_tile + row * p.row_c;
-        int head = min((8 - lead_of(to_row)) % 8, columns), tail = head + (columns - head) / 8 * 8;
-        int column = j < 8 ? j : tail + j - 8;
-        if (row < rows && column < (j < 8 ? head : columns)) to_row[column] = mine[row * PITCH + column];
+    for (; row < rows; row += APART, to_row += APART * p.row_c, words += APART * (PITCH / 2)) {
+        int odd = reinterpret_cast<size_t>(to_row) / 2 % 2;
+#pragma unroll
+        for (int w = lane % WORDS; w < WORDS; w += 32) {
+            int e = 2 * w + odd;
+            unsigned word = __funnelshift_r(words[w], words[w + 1], odd * 16);
+            if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
+            else if (e < columns) *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
+            if (odd && w == 0 && columns > 0) to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
+        }
     }
 }

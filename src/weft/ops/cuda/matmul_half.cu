@@ -71,17 +71,30 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
-// Copies rows of `columns` elements to rows of `pitch`, a multiple of eight: each thread stores 16 bytes. What is past the end
-// of a row is zero. I is an integer type that holds the number of vectors; `last` is the number of elements that may be read.
-template <class T, class I>
-__global__ void __launch_bounds__(256) padded(const T* from, T* to, I vectors, I rows, int columns, int pitch,
-                                              long long stride, long long batch, long long last) {
-    I i = blockIdx.x * I(256) + threadIdx.x;
-    if (i >= vectors) return;
-    I row = i / I(pitch / 8), matrix = row / rows;
-    int column = int(i - row * I(pitch / 8)) * 8;
+// Rows of `columns` elements that are copied to rows of `pitch`, a multiple of eight: as many as `vectors` of 16 bytes.
+struct Rows {
+    long long vectors, rows, stride, batch, last;  // rows of a matrix; strides; the number of elements that may be read
+    int columns, pitch;
+    long long blocks;
+};
+
+// Each thread stores 16 bytes. What is past the end of a row is zero. I is an integer type that holds the number of vectors.
+template <class I, class T>
+__device__ void copy_rows(const T* from, T* to, const Rows& r, I block) {
+    I i = block * I(256) + threadIdx.x;
+    if (i >= I(r.vectors)) return;
+    I across = I(r.pitch / 8), row = i / across, matrix = row / I(r.rows);
+    int column = int(i - row * across) * 8;
     Loose loose;
-    loose.read(from + (long long)matrix * batch + (long long)(row - matrix * rows) * stride + column, min(8, columns - column),
-               reinterpret_cast<size_t>(from), reinterpret_cast<size_t>(from + last));
+    loose.read(from + (long long)matrix * r.batch + (long long)(row - matrix * I(r.rows)) * r.stride + column,
+               min(8, r.columns - column), reinterpret_cast<size_t>(from), reinterpret_cast<size_t>(from + r.last));
     *reinterpret_cast<uint4*>(to + (long long)i * 8) = loose.joined();
+}
+
+// One operand, or both by one launch.
+template <class T, class I>
+__global__ void __launch_bounds__(256)
+    padded(const T* first, T* to_first, const Rows r, const T* second, T* to_second, const Rows s) {
+    if (blockIdx.x < r.blocks) copy_rows(first, to_first, r, I(blockIdx.x));
+    else copy_rows(second, to_second, s, I(blockIdx.x - r.blocks));
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
+from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops import source
@@ -10,7 +12,7 @@ from weft.ops.choose import Candidate
 from weft.ops.gemm.groups import groups
 from weft.ops.gemm.half import half, side
 from weft.ops.gemm.product import Operand, Product
-from weft.ops.plan import Buffer, Step
+from weft.ops.plan import Argument, Buffer, Pointer, Step
 from weft.ops.target import Target
 
 VECTOR = 8
@@ -32,11 +34,9 @@ def padded(p: Product, gpu: Target) -> list[Candidate]:
 
 
 def _padded(p: Product, gpu: Target, names: str) -> list[Candidate]:
-    moved, made = 0, p
-    for name in names:
-        made = _copied(made, name, getattr(p, name), p.m if name == "a" else p.n)
-        moved += 2 * made.scratch[-1].shape[0] * 2
-    cost = len(names) * LAUNCH * gpu.launch + COPYING * moved / gpu.bandwidth
+    copies = [_copy(p, name) for name in names]
+    made, moved = _copied(p, names, copies), 4 * sum(c.size for c in copies)
+    cost = LAUNCH * gpu.launch + COPYING * moved / gpu.bandwidth
     what = "padded" if len(names) == 2 else f"{names} padded"
     return [
         Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)
@@ -44,21 +44,56 @@ def _padded(p: Product, gpu: Target, names: str) -> list[Candidate]:
     ]
 
 
-def _copied(p: Product, name: str, x: Operand, extent: int) -> Product:
-    """The product with an operand whose rows begin at multiples of 16 bytes."""
+class _Copy(NamedTuple):
+    """An operand and its copy, whose rows begin at multiples of 16 bytes.
+
+    size    elements of the copy
+    struct  `Rows` of matmul_half.cu
+    """
+
+    x: Operand
+    deep: bool
+    pitch: int
+    batch: int
+    size: int
+    blocks: int
+    struct: bytes
+
+
+def _copy(p: Product, name: str) -> _Copy:
+    x, extent = (p.a, p.m) if name == "a" else (p.b, p.n)
     deep = side(x, p.k).deep
     rows, columns = (extent, p.k) if deep else (p.k, extent)
     pitch = cdiv(columns, VECTOR) * VECTOR
     matrices = p.batch if x.batch else 1
-    to, size = p.scratch_number(), matrices * rows * pitch
-    index = "unsigned" if size // VECTOR + THREADS < 2**32 else "long long"
-    kernel = source.kernel("matmul_half.cu", f"padded<{source.ctype(p.out.dtype)}, {index}>")
+    size = matrices * rows * pitch
+    blocks = cdiv(size // VECTOR, THREADS)
     stride = x.along if deep else x.k
     last = (matrices - 1) * x.batch + (rows - 1) * stride + columns
-    args = (x.pointer, to, size // VECTOR, rows, columns, pitch, stride, x.batch, last)
-    step = Step(kernel, (cdiv(size // VECTOR, THREADS),), (THREADS,), args)
-    along, k = (pitch, 1) if deep else (1, pitch)
-    operand = Operand(to, along, k, rows * pitch if x.batch else 0, 16)
-    buffer = Buffer((size,), p.out.dtype)
-    made = replace(p, before=(*p.before, step), scratch=(*p.scratch, buffer))
-    return replace(made, a=operand) if name == "a" else replace(made, b=operand)
+    packed = struct.pack(
+        "<5q2iq", size // VECTOR, rows, stride, x.batch, last, columns, pitch, blocks
+    )  # fmt: skip
+    return _Copy(x, deep, pitch, rows * pitch if x.batch else 0, size, blocks, packed)
+
+
+def _copied(p: Product, names: str, copies: list[_Copy]) -> Product:
+    """The product with these operands copied, by one launch into one buffer."""
+    size = sum(c.size for c in copies)
+    index = "unsigned" if size // VECTOR + THREADS < 2**32 else "long long"
+    number, begin = p.scratch_number().number, 0
+    args: list[Argument] = []
+    operands = {}
+    for name, c in zip(names, copies, strict=True):
+        to = Pointer(number, 2 * begin)
+        along, k = (c.pitch, 1) if c.deep else (1, c.pitch)
+        operands[name] = Operand(to, along, k, c.batch, 16)
+        args += [c.x.pointer, to, c.struct]
+        begin += c.size
+    if len(copies) == 1:
+        args += [None, None, bytes(len(copies[0].struct))]
+    kernel = source.kernel("matmul_half.cu", f"padded<{source.ctype(p.out.dtype)}, {index}>")
+    step = Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
+    return replace(
+        p, before=(*p.before, step), scratch=(*p.scratch, Buffer((size,), p.out.dtype)),
+        a=operands.get("a", p.a), b=operands.get("b", p.b),
+    )  # fmt: skip

@@ -54,7 +54,6 @@ def _panel(size: int, x: Side, depth: int) -> int:
 
 TILES = (
     Tile(128, 128, 32, 64, 2, 2e-6),
-    Tile(64, 128, 32, 64, 4, 2e-6),
     Tile(64, 64, 32, 32, 4, 1.5e-6),
     Tile(32, 64, 16, 32, 6, 1.5e-6),
     Tile(32, 32, 16, 16, 8, 1.5e-6),
