@@ -64,7 +64,7 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
 #pragma unroll
         for (int w = lane % WORDS; w < WORDS; w += 32) {
             int e = 2 * w + odd;
-            unsigned word = __funnelshift_r(words[w], words[w + 1], odd * 16);
+            unsigned word = __funnelshift_r(words[w], w + 1 < WORDS ? words[w + 1] : 0, odd * 16);
             if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
             else if (e < columns) *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
             if (odd && w == 0 && columns > 0) to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
