@@ -28,12 +28,13 @@ struct Loose {
             if (both) high = vectors[1];
             return;
         }
-        // Rare, so this is short and not fast.
+        // Loads that do not wait for each other: a tile with such vectors is often the last one.
         auto* one = reinterpret_cast<const unsigned short*>(from);
-        unsigned long long first = 0, second = 0;
-#pragma unroll 1
-        for (int j = count - 1; j >= 0; --j) second = second << 16 | first >> 48, first = first << 16 | one[j];
-        low = make_uint4(unsigned(first), unsigned(first >> 32), unsigned(second), unsigned(second >> 32)), shift = 0;
+        unsigned w[4] = {};
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            if (j < count) w[j / 2] |= unsigned(one[j]) << j % 2 * 16;
+        low = make_uint4(w[0], w[1], w[2], w[3]), shift = 0;
     }
     // The same where whole vectors may be read.
     template <class T>

@@ -1,1 +1,1 @@
-"""Plans matrix products: product.py describes one; tiled.py, few.py, tensor.py compute it."""
+"""Plans matrix products: product.py describes one; each other module plans a kind of kernel for it."""

@@ -18,6 +18,9 @@ FEW = 8
 NARROW = 2.0
 """The relative time of loads of 2 bytes."""
 
+DOT, DOT_ROW = 17.5e-9, 6e-9
+"""Seconds of an SM for a warp of `dots`: once, and for each row of A."""
+
 
 def few(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates for up to FEW rows of A."""
@@ -39,7 +42,10 @@ def few(p: Product, gpu: Target) -> list[Candidate]:
     each = cdiv(cdiv(max(p.k, 1), splits), 128 if turned else 4) * (128 if turned else 4)
     splits = max(1, cdiv(p.k, each))
     slow = 1.1 if width * size >= 4 else NARROW
-    cost = gpu.launch * (1 if splits == 1 else 2) + slow * moved / gpu.bandwidth + p.m * 1e-6
+    work = slow * moved / gpu.bandwidth
+    if turned:  # a warp for each column, however short it is
+        work = max(work, lines * 8 * splits * p.batch * (DOT + p.m * DOT_ROW) / gpu.sms)
+    cost = gpu.launch * (1 if splits == 1 else 2) + work + p.m * 1e-6
     cost += 8 * splits * p.m * p.n * p.batch / gpu.bandwidth if splits > 1 else 0
     name = ("dots" if turned else "columns") + (f", K in {splits}" if splits > 1 else "")
     why = f"{p.m} rows only: memory is the limit, {moved:,} bytes"

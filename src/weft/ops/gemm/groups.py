@@ -26,6 +26,7 @@ class Tile(NamedTuple):
     third     a third warpgroup copies; else two blocks of an SM cover each other's waits
     reach     the share of the tensor cores' dense rate in the loop over K
     over      seconds before and after the loop, once for the blocks that an SM holds
+    block     seconds of each block
     """
 
     bn: int
@@ -33,6 +34,7 @@ class Tile(NamedTuple):
     third: bool
     reach: float
     over: float
+    block: float
 
     @property
     def threads(self) -> int:
@@ -49,7 +51,10 @@ class Tile(NamedTuple):
         return ALIGNMENT + max(2 * DEEP * self.stages * (ROWS + self.bn), 2 * ROWS * (self.bn + 8))
 
 
-TILES = (Tile(256, 4, True, 0.55, 4e-6), Tile(128, 3, False, 0.5, 4e-6))
+TILES = (
+    Tile(256, 4, True, 0.65, 4.8e-6, 0.0),
+    Tile(128, 3, False, 0.58, 2.3e-6, 1.1e-6),
+)
 
 
 def groups(p: Product, gpu: Target) -> list[Candidate]:
@@ -62,9 +67,8 @@ def groups(p: Product, gpu: Target) -> list[Candidate]:
     for tile in TILES:
         blocks = cdiv(p.m, ROWS) * cdiv(p.n, tile.bn) * p.batch
         waves = cdiv(blocks, gpu.sms)
-        rate = 2 * gpu.tf32 / gpu.sms * tile.reach * min(1.0, (1 + min(waves, tile.resident)) / 2)
-        work = waves * 2 * ROWS * tile.bn * cdiv(p.k, DEEP) * DEEP / rate
-        work += cdiv(waves, tile.resident) * tile.over
+        loop = 2 * ROWS * tile.bn * cdiv(p.k, DEEP) * DEEP / (2 * gpu.tf32 / gpu.sms * tile.reach)
+        work = waves * (loop + tile.block) + cdiv(waves, tile.resident) * tile.over
         cost = gpu.launch + max(work, moved / gpu.bandwidth)
         why = f"{blocks} blocks for {gpu.sms} SMs, warpgroups"
         build = functools.partial(plan, p, tile, a, b)

@@ -26,9 +26,13 @@ def narrow(p: Product, gpu: Target) -> list[Candidate]:
         return []
     moved = q.out.dtype.itemsize * q.batch * (q.m * q.k + q.k * q.n + q.m * q.n)
     blocks = cdiv(q.m, ROWS) * q.batch
-    # Instructions of a row: products, loads of B by four, and about five for an element of A or C.
-    issued = blocks * ROWS * (1.5 * q.k * q.n + 5 * (q.k + q.n) + 40) / (gpu.fp32 / 2)
-    cost = gpu.launch + 1e-6 + max(1.1 * moved / gpu.bandwidth, issued)
+    # Instructions of a row: a load of four of B takes as long as 16, an element of A or C as 12.
+    issued = 16 * cdiv(q.k, 4) * q.n + 12 * (q.k + q.n) + 40
+    cost = (
+        gpu.launch
+        + 1e-6
+        + max(1.1 * moved / gpu.bandwidth, blocks * ROWS * issued / (gpu.fp32 / 2))
+    )
     why = f"K is {q.k}, of {q.n} columns: memory is the limit, {moved:,} bytes"
     return [Candidate("narrow", cost, why, functools.partial(_plan, q))]
 

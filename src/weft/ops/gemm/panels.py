@@ -21,13 +21,17 @@ STEP = 32
 """The depths that kernels are compiled for are multiples of it."""
 PIECE = 128
 """The depth of panels of a longer K."""
+LONG = 1024
+"""The largest K: its panels wait for each other, so that a copy to aligned rows pays."""
 
 
 class Tile(NamedTuple):
     """A tile of C: the parts computed by a block and by a warp.
 
     resident  blocks that an SM holds, if shared memory allows
-    over      seconds of a block, beside those of each chunk of 16 bytes that a thread copies
+    over      seconds of a panel, once for the blocks that an SM holds
+    block     seconds of an SM for a block, beside those for its panels
+    term      seconds of an SM for each of K
     """
 
     bm: int
@@ -36,6 +40,8 @@ class Tile(NamedTuple):
     wn: int
     resident: int
     over: float
+    block: float
+    term: float
 
     @property
     def threads(self) -> int:
@@ -53,19 +59,17 @@ def _panel(size: int, x: Side, depth: int) -> int:
 
 
 TILES = (
-    Tile(128, 128, 32, 64, 2, 2e-6),
-    Tile(64, 64, 32, 32, 4, 1.5e-6),
-    Tile(32, 64, 16, 32, 6, 1.5e-6),
-    Tile(32, 32, 16, 16, 8, 1.5e-6),
+    Tile(128, 128, 32, 64, 2, 1.3e-6, 2.4e-6, 17.6e-9),
+    Tile(64, 64, 32, 32, 4, 2.2e-6, 0.5e-6, 6.0e-9),
+    Tile(32, 64, 16, 32, 6, 1.2e-6, 0.3e-6, 5.4e-9),
+    Tile(32, 32, 16, 16, 8, 0.7e-6, 0.2e-6, 4.0e-9),
 )
-CHUNK = 0.1e-6
-"""Seconds of a block for each chunk of a thread."""
 
 
 def panels(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     """Candidates for a product of which an operand is not read by 16 bytes."""
     a, b = side(p.a, p.k), side(p.b, p.k)
-    if p.k < 1 or min(a.bytes, b.bytes) == 16:
+    if not 0 < p.k <= LONG or min(a.bytes, b.bytes) == 16:
         return []
     depth = cdiv(p.k, STEP) * STEP if p.k <= WHOLE else PIECE
     moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
@@ -84,10 +88,11 @@ def panels(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
             ):  # fmt: skip
                 continue
             blocks = tiles * p.batch * splits
-            chunks = (tile.bm + tile.bn) * depth // 8 // tile.threads * cdiv(each, depth)
-            waves = cdiv(blocks, gpu.sms * resident)
-            time = gpu.launch + max(waves * (tile.over + chunks * CHUNK), moved / gpu.bandwidth)
-            time += 2e-6 + splits * JOIN * 4 * tile.bm * tile.bn if splits > 1 else 0
+            most_blocks = cdiv(blocks, gpu.sms)
+            work = cdiv(most_blocks, resident) * cdiv(each, depth) * tile.over
+            work += most_blocks * (tile.block + each * tile.term)
+            time = gpu.launch + max(work, moved / gpu.bandwidth)
+            time += 3.5e-6 + splits * JOIN * 4 * tile.bm * tile.bn if splits > 1 else 0
             name = f"panels of {tile.bm} x {tile.bn}" + (f", K in {splits}" if splits > 1 else "")
             why = f"{blocks} blocks for {gpu.sms} SMs, {depth} of K at a time"
             build = functools.partial(_plan, p, tile, depth, splits, each, a, b)
