@@ -10,6 +10,7 @@ strips    a thread computes several places of a row, and reads what their window
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,7 +75,8 @@ class Job:
         return self.windows.sizes(self.view.height, self.view.width)
 
     @property
-    def _axes(self) -> str:
+    def axes(self) -> str:
+        """The C++ types of the windows along height and width."""
         return self.windows.axes(self.view.height, self.view.width)
 
     @property
@@ -116,13 +118,13 @@ class Job:
 
     # ---- windows and groups --------------------------------------------------------------------
     @property
-    def _taps(self) -> int:
+    def taps(self) -> int:
         """Positions of a window, or about so many."""
         v, (rows, columns) = self.view, self.sizes
         return self.windows.taps or cdiv(v.height, rows) * cdiv(v.width, columns)
 
     def _large(self) -> bool:
-        return not self.backward and self.windows.dilation == (1, 1) and self._taps >= WARP
+        return not self.backward and self.windows.dilation == (1, 1) and self.taps >= WARP
 
     def _windows_time(self, target: Target, threads: int, planes: int = 1) -> float:
         """Seconds with so many threads per place, or planes per thread.
@@ -137,7 +139,7 @@ class Job:
         if self.backward:
             return max(moving, dividing, waves * (1 + (planes - 1) * OVERLAPPED) * LOAD)
         joining = JOIN if threads > 1 else 0.0
-        loads = cdiv(self._taps, threads) * (1 + (planes - 1) * OVERLAPPED)
+        loads = cdiv(self.taps, threads) * (1 + (planes - 1) * OVERLAPPED)
         return max(moving, dividing, waves * (loads * LOAD + joining))
 
     @property
@@ -159,7 +161,7 @@ class Job:
         rows, columns = (v.height, v.width) if self.backward else self.sizes
         forward = "groups" if threads > 1 else "windows"
         name = f"{self.name}_{'gather' if self.backward else forward}"
-        shape, last = (rows, columns, v.inner // vector), f"{self._axes}, {vector}"
+        shape, last = (rows, columns, v.inner // vector), f"{self.axes}, {vector}"
         if planes > 1:
             last += f", {planes}"
         return self._plan(name, last, *shape, self.numbers, threads, planes)
@@ -220,7 +222,7 @@ class Job:
     def _strips(self, n: int) -> Plan:
         rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes
         name = f"{self.name}_{'cover' if self.backward else 'strips'}"
-        return self._plan(name, f"{self._axes}, {n}", rows, columns // n, 1, self.numbers)
+        return self._plan(name, f"{self.axes}, {n}", rows, columns // n, 1, self.numbers)
 
     # ---- both ----------------------------------------------------------------------------------
     def _plan(
@@ -229,7 +231,8 @@ class Job:
     ) -> Plan:  # fmt: skip
         v = self.view
         total = cdiv(v.planes, planes) * rows * columns * inner
-        index = "unsigned" if total + BLOCK < NARROW else "long long"
+        plane = v.inner * max(v.height * v.width, math.prod(self.sizes))
+        index = "unsigned" if max(total + BLOCK, plane) < NARROW else "long long"
         code = [] if self.code is None else [self.code or "Nothing"]
         types = ", ".join([source.ctype(self.dtype), *code, index])
         file = "pool/pool_backward.cu" if self.backward else "pool/pool.cu"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
+from weft.kernels import cdiv
 from weft.ops.layouts import dense_strides
 from weft.ops.plan import Buffer, Layout
 
@@ -61,6 +62,14 @@ class Windows:
     def taps(self) -> int:
         """Positions of a window; 0 if windows differ."""
         return 0 if self.out else self.kernel[0] * self.kernel[1]
+
+    def rows(self, first: int, last: int, height: int) -> int:
+        """The rows of an input from those of the first window to those of the last one."""
+        if self.out:
+            return cdiv((last + 1) * height, self.out[0]) - first * height // self.out[0]
+        begin, end = (o * self.stride[0] - self.padding[0] for o in (first, last))
+        reach = (self.kernel[0] - 1) * self.dilation[0] + 1
+        return max(0, min(end + reach, height) - max(begin, 0))
 
     def encoded(self) -> list[int]:
         """The same as numbers, which an op can take."""

@@ -1,5 +1,6 @@
 // Max and average pooling. See pool.cuh.
 #include "groups.cuh"
+#include "staged.cuh"
 #include "strips.cuh"
 
 // Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the windows along height and
@@ -7,37 +8,21 @@
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                    const PoolShape p) {
-    using C = typename Wider<T>::Type;
     using H = typename Held<Code>::Type;
     I e = I(blockIdx.x) * 256 + threadIdx.x;
     if (e >= I(p.total)) return;
     int c, column, row;
     I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
-    long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
-    const T* from = x + plane * pixels * inner + c * V;
-    C most[V];
-    H code[V] = {};
-    bool first = true;
-#pragma unroll
-    for (int i = 0; i < V; ++i) most[i] = C(-INFINITY);  // what a window without positions gives
+    I inner = I(p.inner.size) * V;
+    const T* from = x + plane * ((long long)p.height * p.width * inner) + c * V;
+    Most<T, H, V> most;
     Y::each(row, p.height, p.out_rows, [&](int h, int ky) {
+        const T* line = from + I(h) * I(p.width) * inner;
         X::each(column, p.width, p.out_columns, [&](int w, int kx) {
-            Vector<T, V> v = load<V>(from + ((long long)h * p.width + w) * inner);
-            H here = code_of<H, Y, X>(h, w, ky, kx, p.width);
-#pragma unroll
-            for (int i = 0; i < V; ++i) {
-                C value = to<C>(v[i]);
-                // As in torch: of equal ones the first, of NaNs the last.
-                if (first || value > most[i] || value != value) most[i] = value, code[i] = here;
-            }
-            first = false;
+            most.take(load<V>(line + I(w) * inner), code_of<H, Y, X>(h, w, ky, kx, p.width));
         });
     });
-    Vector<T, V> result;
-#pragma unroll
-    for (int i = 0; i < V; ++i) result[i] = to<T>(most[i]);
-    store(y + (long long)e * V, result);
-    store_code<V>(where, (long long)e * V, code);
+    most.store_at(y, where, (long long)e * V);
 }
 
 // `divisor` is 0 if the number of positions is to be divided by; `padding` says whether those of the padding count. A thread
@@ -50,13 +35,15 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
     if (e >= I(p.total)) return;
     int c, column, row;
     long long plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row) * (long long)P;
-    long long inner = (long long)p.inner.size * V, apart = (long long)p.height * p.width * inner;
+    I inner = I(p.inner.size) * V;
+    long long apart = (long long)p.height * p.width * inner;
     int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
     const T* from = x + plane * apart + c * V;
     C sum[P][V] = {};
     Y::each(row, p.height, p.out_rows, [&](int h, int) {
+        const T* line = from + I(h) * I(p.width) * inner;
         X::each(column, p.width, p.out_columns, [&](int w, int) {
-            const T* at = from + ((long long)h * p.width + w) * inner;
+            const T* at = line + I(w) * inner;
             Vector<T, V> v[P] = {};
 #pragma unroll
             for (int k = 0; k < P; ++k)

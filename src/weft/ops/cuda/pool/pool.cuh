@@ -31,7 +31,7 @@ struct PoolShape {
 template <int K, int S, int P, int D>
 struct Fixed {
     static constexpr bool FIXED = true;
-    static constexpr int TAPS = K, MOST = (K - 1) * D / S + 1, STEP = S, BEFORE = P;
+    static constexpr int TAPS = K, MOST = (K - 1) * D / S + 1, STEP = S, BEFORE = P, APART = D;
     // Calls f(position, tap) for each position of window o.
     template <class F>
     static __device__ void each(int o, int size, int, F f) {
@@ -51,9 +51,9 @@ struct Fixed {
             if (unsigned(o) < unsigned(out) && tap <= (K - 1) * D && (D == 1 || tap % D == 0)) f(o, tap / D);
         }
     }
-    // The first position of window o, the one after its last, and the tap at a position; for neighbouring taps.
+    // The first position of window o, the one after its last, and the tap at a position where taps are neighbours.
     static __device__ int first(int o, int, int) { return max(o * S - P, 0); }
-    static __device__ int last(int o, int size, int) { return min(o * S - P + K, size); }
+    static __device__ int last(int o, int size, int) { return min(o * S - P + (K - 1) * D + 1, size); }
     static __device__ int tap(int at, int o) { return at - (o * S - P); }
     // The number of positions of window o; with those of the padding, or without.
     static __device__ int count(int o, int size, int, bool padding) {
@@ -92,6 +92,8 @@ __device__ Code code_of(int y, int x, int ky, int kx, int width) {
 
 // Stores nothing.
 struct Nothing {};
+template <class Code> constexpr bool KEPT = true;
+template <> constexpr bool KEPT<Nothing> = false;
 template <int V> __device__ inline void store_code(Nothing*, long long, const int (&)[V]) {}
 template <int V, class Code>
 __device__ void store_code(Code* to_, long long at, const Code (&code)[V]) {
@@ -100,3 +102,34 @@ __device__ void store_code(Code* to_, long long at, const Code (&code)[V]) {
     for (int i = 0; i < V; ++i) v[i] = code[i];
     store(to_ + at, v);
 }
+
+// The maxima of a window at V neighbours, and where they were found.
+template <class T, class H, int V>
+struct Most {
+    using C = typename Wider<T>::Type;
+    C most[V];
+    H code[V] = {};
+    bool first = true;
+
+    __device__ Most() {
+#pragma unroll
+        for (int i = 0; i < V; ++i) most[i] = C(-INFINITY);  // what a window without positions gives
+    }
+    // As in torch: of equal ones the first, of NaNs the last.
+    __device__ void take(const Vector<T, V>& v, H here) {
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+            C value = to<C>(v[i]);
+            if (first || value > most[i] || value != value) most[i] = value, code[i] = here;
+        }
+        first = false;
+    }
+    template <class Code>
+    __device__ void store_at(T* y, Code* where, long long at) const {
+        Vector<T, V> result;
+#pragma unroll
+        for (int i = 0; i < V; ++i) result[i] = to<T>(most[i]);
+        store(y + at, result);
+        store_code<V>(where, at, code);
+    }
+};

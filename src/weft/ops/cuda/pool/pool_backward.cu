@@ -10,11 +10,12 @@ __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, cons
     if (e >= I(p.total)) return;
     int c, w, h;
     I plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h);
-    long long inner = (long long)p.inner.size * V, start = plane * ((long long)p.out_rows * p.out_columns) * inner + c * V;
+    I inner = I(p.inner.size) * V;
+    long long start = plane * ((long long)p.out_rows * p.out_columns * inner) + c * V;
     C sum[V] = {};
     Y::covering(h, p.height, p.out_rows, [&](int row, int ky) {
         X::covering(w, p.width, p.out_columns, [&](int column, int kx) {
-            long long at = start + ((long long)row * p.out_columns + column) * inner;
+            long long at = start + (I(row) * I(p.out_columns) + I(column)) * inner;
             Vector<Code, V> code = load<V>(where + at);
             Vector<T, V> v = load<V>(dy + at);
             Code here = code_of<Code, Y, X>(h, w, ky, kx, p.width);
@@ -37,13 +38,14 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
     if (e >= I(p.total)) return;
     int c, w, h;
     long long plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h) * (long long)P;
-    long long inner = (long long)p.inner.size * V, apart = (long long)p.out_rows * p.out_columns * inner;
+    I inner = I(p.inner.size) * V;
+    long long apart = (long long)p.out_rows * p.out_columns * inner;
     int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
     const T* from = dy + plane * apart + c * V;
     C sum[P][V] = {};
     Y::covering(h, p.height, p.out_rows, [&](int row, int) {
         X::covering(w, p.width, p.out_columns, [&](int column, int) {
-            const T* at = from + ((long long)row * p.out_columns + column) * inner;
+            const T* at = from + (I(row) * I(p.out_columns) + I(column)) * inner;
             Vector<T, V> v[P] = {};
 #pragma unroll
             for (int k = 0; k < P; ++k)

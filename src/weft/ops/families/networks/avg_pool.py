@@ -15,6 +15,7 @@ from weft.ops.families.arrays.reduce import MEAN
 from weft.ops.families.networks.max_pool import adaptive
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
+from weft.ops.pool.candidates import forward
 from weft.ops.pool.kernels import Job, nothing, read
 from weft.ops.pool.windows import Windows, buffer, check, empty, is_last, out_shape, view, windows
 from weft.ops.reduction.candidates import candidates as reductions
@@ -57,7 +58,7 @@ def _forward(rank: int, made: Made, request: Request) -> list[Candidate]:
         (x.numel + math.prod(out.shape)) * x.itemsize, source.aligned,
         (source.pointer, Pointer(1)), (divisor, int(counted)), (out,), source.steps, source.scratch,
     )  # fmt: skip
-    return job.candidates(request.target, source.cost)
+    return forward(job, x, rank, request.target, source.cost)
 
 
 def _gradient(request: Request) -> list[Candidate]:

@@ -17,6 +17,7 @@ from weft.ops import eager, library
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
+from weft.ops.pool.candidates import forward
 from weft.ops.pool.kernels import CODES, Job, code_dtype, nothing, read
 from weft.ops.pool.windows import Windows, buffer, check, empty, is_last, out_shape, view, windows
 
@@ -54,7 +55,7 @@ def _forward(
         (source.pointer, Pointer(1), Pointer(2) if code else None), (), outputs,
         source.steps, source.scratch,
     )  # fmt: skip
-    return job.candidates(request.target, source.cost)
+    return forward(job, x, rank, request.target, source.cost)
 
 
 def _values(rank: int, made: Made, request: Request) -> list[Candidate]:
@@ -122,11 +123,11 @@ def _setup_gradient(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward_gradient(ctx: Any, v: Any) -> Any:
     """The gradient of dy: what v has at each maximum."""
     (where,) = ctx.saved_tensors
-    at = positions(where, ctx.shape[-1], Windows.decoded(ctx.numbers))
+    at = positions(where, ctx.shape[-1], Windows.decoded(ctx.numbers), ctx.rank)
     return v.flatten(-ctx.rank).gather(-1, at.flatten(-ctx.rank)).view(where.shape), *(None,) * 4
 
 
-def positions(where: Any, width: int, made: Windows) -> Any:
+def positions(where: Any, width: int, made: Windows, rank: int) -> Any:
     """Positions of maxima in their planes, from what a forward pass has kept."""
     if where.dtype != torch.uint8:
         return where.long()
@@ -135,7 +136,7 @@ def positions(where: Any, width: int, made: Windows) -> Any:
     rows, columns = made.stride
     line = torch.arange(where.shape[-1], device=where.device) * columns - made.padding[1]
     down = torch.zeros(1, dtype=torch.long, device=where.device)
-    if where.dim() > 2 and made.kernel[0] * made.stride[0] > 1:
+    if rank == 2:
         down = torch.arange(where.shape[-2], device=where.device)[:, None] * rows - made.padding[0]
     return (down + ky * made.dilation[0]) * width + line + kx * made.dilation[1]
 

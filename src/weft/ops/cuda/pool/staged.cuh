@@ -1,0 +1,211 @@
+// Pooling through shared memory. What a block reads is one interval of memory: whole planes, or all rows that some rows of the
+// result need. It arrives in vectors of 16 bytes at any sizes and alignment; windows are read from shared memory.
+#pragma once
+#include "../group.cuh"
+#include "disjoint.cuh"
+
+struct Chunk {
+    long long plane;  // elements between planes of the input, which may have gaps between rows
+    int row, column;  // elements between rows, and between columns
+    int rows, planes; // of a block: rows of the result, planes
+    unsigned bands;   // blocks of a plane
+};
+
+__device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
+__device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
+__device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
+
+// Copies `count` neighbours into shared memory.
+template <class T>
+__device__ const T* stage(const T* from, int count) {
+    extern __shared__ uint4 room[];
+    constexpr int V = 16 / sizeof(T);
+    int lead = int(reinterpret_cast<size_t>(from) % 16 / sizeof(T)), end = lead + count;
+    T* held = reinterpret_cast<T*>(room);
+    for (int i = threadIdx.x * V; i < end; i += 256 * V) {
+        const T* source = from + (i - lead);
+        if (i >= lead && i + V <= end) {
+            unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(held + i));
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(source) : "memory");
+        } else {  // the ends, whose vectors may reach beyond the tensor
+            for (int k = max(i, lead); k < min(i + V, end); ++k) held[k] = from[k - lead];
+        }
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    return held + lead;
+}
+
+// The windows of a block along one dimension. Those of adaptive pooling take divisions to find: each is found once.
+template <class A>
+struct Found {
+    static constexpr int MOST = 64;
+    const int2* table;
+
+    // Window `begin` is the block's first; all threads call this before stage().
+    __device__ Found(int2* room, int begin, int count, int size, int out) : table(room - begin) {
+        if constexpr (!A::FIXED)
+            for (int i = threadIdx.x; i < count; i += 256)
+                room[i] = make_int2(A::first(begin + i, size, out), A::last(begin + i, size, out));
+    }
+    template <class F>
+    __device__ void each(int o, int size, int out, F f) const {
+        if constexpr (A::FIXED) {
+            A::each(o, size, out, f);
+        } else {
+            int2 span = table[o];
+            for (int at = span.x; at < span.y; ++at) f(at, 0);
+        }
+    }
+    __device__ int count(int o, int size, int out, bool padding) const {
+        if constexpr (A::FIXED) return A::count(o, size, out, padding);
+        else return table[o].y - table[o].x;
+    }
+};
+
+// A block's part: f(task) for each of its threads' tasks, which are Q rows of the result at one column and channel.
+struct Task {
+    int row, column, rows;  // of the result; fewer than Q rows at the end of a block's part
+    long long at;           // of the first result
+    int offset;             // of the plane's and the channel's first element from the part's first
+};
+
+template <class T, class Y, class X>
+struct Part {
+    const PoolShape& p;
+    const Chunk& k;
+    unsigned band;
+    long long plane;
+    int planes, row, rows, top, high;  // `high` rows of the input are staged, from `top` on
+
+    __device__ Part(const PoolShape& p, const Chunk& k) : p(p), k(k) {
+        band = blockIdx.x % k.bands;
+        plane = (long long)(blockIdx.x / k.bands) * k.planes;
+        planes = int(min((long long)k.planes, p.planes - plane));
+        row = int(band) * k.rows, rows = min(k.rows, p.out_rows - row);
+        top = Y::first(row, p.height, p.out_rows);
+        high = max(0, Y::last(row + rows - 1, p.height, p.out_rows) - top);
+    }
+    __device__ const T* load(const T* x) const {
+        int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
+        return stage(x + plane * k.plane + (long long)top * k.row, high ? last : 0);
+    }
+    template <int Q, class F>
+    __device__ void each(F f) const {
+        int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size);
+        for (int t = threadIdx.x; t < tasks; t += 256) {
+            int c, column, group;
+            int n = int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
+            int first = row + group * Q, left = row + rows - first;
+            if (left <= 0) continue;
+            long long at = (((plane + n) * p.out_rows + first) * p.out_columns + column) * p.inner.size + c;
+            f(Task{first, column, min(left, Q), at, n * int(k.plane) + c});
+        }
+    }
+};
+
+// Q windows below each other: what they share of a row is combined once. R says how; see MaxOf. WHOLE: no column is outside.
+template <class R, class T, class Y, class X, int Q, bool WHOLE>
+__device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, int high, int left, int width, int row,
+                          int apart) {
+    using C = typename R::Type;
+    constexpr int SPAN = (Q - 1) * Y::STEP + (Y::TAPS - 1) * Y::APART + 1;
+#pragma unroll
+    for (int r = 0; r < SPAN; ++r) {  // rows that no window has are not read
+        bool inside = unsigned(top + r) < unsigned(high);
+        const T* at = from + (top + r) * row + left * apart;
+        C line = R::none();
+#pragma unroll
+        for (int k = 0; k < X::TAPS; ++k) {
+            bool there = inside && (WHOLE || unsigned(left + k * X::APART) < unsigned(width));
+            C v = there ? R::open(at[k * X::APART * apart]) : R::none();
+            line = k ? R::join(line, v) : v;
+        }
+#pragma unroll
+        for (int q = 0; q < Q; ++q) {
+            int down = r - q * Y::STEP;
+            if (down >= 0 && down % Y::APART == 0 && down / Y::APART < Y::TAPS) out[q] = down ? R::join(out[q], line) : line;
+        }
+    }
+}
+
+template <class T>
+struct MaxOf {
+    using Type = T;
+    static __device__ T none() { return to<T>(-INFINITY); }
+    static __device__ T open(T v) { return v; }
+    static __device__ T join(T a, T b) { return larger(a, b); }
+};
+
+template <class T>
+struct SumOf {
+    using Type = typename Wider<T>::Type;
+    static __device__ Type none() { return 0; }
+    static __device__ Type open(T v) { return to<Type>(v); }
+    static __device__ Type join(Type a, Type b) { return a + b; }
+};
+
+// LAST: channels are last in memory. Q is 1 where places of maxima are kept, and for adaptive windows.
+template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST>
+__global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
+                                                  const PoolShape p, const Chunk k) {
+    using H = typename Held<Code>::Type;
+    __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
+    Part<T, Y, X> part(p, k);
+    Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
+    Found<X> xs(along, 0, p.out_columns, p.width, p.out_columns);
+    const T* from = part.load(x);
+    int apart = LAST ? k.column : 1;
+    part.template each<Q>([&](const Task& task) {
+        const T* own = from + task.offset;
+        if constexpr (Y::FIXED && !KEPT<Code>) {
+            T out[Q];
+            column_of<MaxOf<T>, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
+                                                   task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+#pragma unroll
+            for (int q = 0; q < Q; ++q)
+                if (q < task.rows) y[task.at + (long long)q * p.out_columns * p.inner.size] = out[q];
+        } else {
+            Most<T, H, 1> most;
+            ys.each(task.row, p.height, p.out_rows, [&](int h, int ky) {
+                xs.each(task.column, p.width, p.out_columns, [&](int w, int kx) {
+                    most.take({own[(h - part.top) * k.row + w * apart]}, code_of<H, Y, X>(h, w, ky, kx, p.width));
+                });
+            });
+            most.store_at(y, where, task.at);
+        }
+    });
+}
+
+template <class T, class Y, class X, int Q, bool WHOLE, bool LAST>
+__global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
+                                                   const PoolShape p, const Chunk k) {
+    using R = SumOf<T>;
+    using C = typename R::Type;
+    __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
+    Part<T, Y, X> part(p, k);
+    Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
+    Found<X> xs(along, 0, p.out_columns, p.width, p.out_columns);
+    const T* from = part.load(x);
+    int apart = LAST ? k.column : 1;
+    part.template each<Q>([&](const Task& task) {
+        const T* own = from + task.offset;
+        C out[Q] = {};
+        if constexpr (Y::FIXED) {
+            column_of<R, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
+                                            task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+        } else {
+            ys.each(task.row, p.height, p.out_rows, [&](int h, int) {
+                xs.each(task.column, p.width, p.out_columns,
+                        [&](int w, int) { out[0] += R::open(own[(h - part.top) * k.row + w * apart]); });
+            });
+        }
+        int wide = xs.count(task.column, p.width, p.out_columns, padding);
+#pragma unroll
+        for (int q = 0; q < Q; ++q) {
+            if (q >= task.rows) continue;
+            C by = divisor ? divisor : wide * ys.count(task.row + q, p.height, p.out_rows, padding);
+            y[task.at + (long long)q * p.out_columns * p.inner.size] = to<T>(out[q] / by);
+        }
+    });
+}
