@@ -66,7 +66,7 @@ struct Found {
 // A block's part: f(task) for each of its threads' tasks, which are Q rows of the result at one column and channel.
 struct Task {
     int row, column, rows;  // of the result; fewer than Q rows at the end of a block's part
-    long long at;           // of the first result
+    int at;                 // of the first result from the part's first
     int offset;             // of the plane's and the channel's first element from the part's first
 };
 
@@ -84,43 +84,52 @@ struct Part {
         planes = int(min((long long)k.planes, p.planes - plane));
         row = int(band) * k.rows, rows = min(k.rows, p.out_rows - row);
         top = Y::first(row, p.height, p.out_rows);
-        high = max(0, Y::last(row + rows - 1, p.height, p.out_rows) - top);
+        high = Y::last(row + rows - 1, p.height, p.out_rows) - top;  // every window has a row
     }
     __device__ const T* load(const T* x) const {
         int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
-        return stage(x + plane * k.plane + (long long)top * k.row, high ? last : 0);
+        return stage(x + plane * k.plane + (long long)top * k.row, last);
     }
+    // The number of the part's first result.
+    __device__ long long result() const { return (plane * p.out_rows + row) * p.out_columns * p.inner.size; }
     template <int Q, class F>
     __device__ void each(F f) const {
         int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size);
         for (int t = threadIdx.x; t < tasks; t += 256) {
             int c, column, group;
             int n = int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
-            int first = row + group * Q, left = row + rows - first;
+            int first = group * Q, left = rows - first;
             if (left <= 0) continue;
-            long long at = (((plane + n) * p.out_rows + first) * p.out_columns + column) * p.inner.size + c;
-            f(Task{first, column, min(left, Q), at, n * int(k.plane) + c});
+            int at = ((n * p.out_rows + first) * p.out_columns + column) * int(p.inner.size) + c;
+            f(Task{row + first, column, min(left, Q), at, n * int(k.plane) + c});
         }
     }
 };
 
 // Q windows below each other: what they share of a row is combined once. R says how; see MaxOf. WHOLE: no column is outside.
+// Positions outside are read at the edge, which is in their window too where taps are neighbours: a maximum may have it twice.
 template <class R, class T, class Y, class X, int Q, bool WHOLE>
 __device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, int high, int left, int width, int row,
                           int apart) {
     using C = typename R::Type;
     constexpr int SPAN = (Q - 1) * Y::STEP + (Y::TAPS - 1) * Y::APART + 1;
+    int at[X::TAPS];
+#pragma unroll
+    for (int k = 0; k < X::TAPS; ++k) {
+        int w = left + k * X::APART;
+        at[k] = (WHOLE ? w : min(max(w, 0), width - 1)) * apart;
+    }
 #pragma unroll
     for (int r = 0; r < SPAN; ++r) {  // rows that no window has are not read
-        bool inside = unsigned(top + r) < unsigned(high);
-        const T* at = from + (top + r) * row + left * apart;
-        C line = R::none();
+        int h = top + r, held = min(Y::BEFORE ? max(h, 0) : h, high - 1);
+        C line;
 #pragma unroll
         for (int k = 0; k < X::TAPS; ++k) {
-            bool there = inside && (WHOLE || unsigned(left + k * X::APART) < unsigned(width));
-            C v = there ? R::open(at[k * X::APART * apart]) : R::none();
+            C v = R::open(from[held * row + at[k]]);
+            if (!WHOLE && !(R::TWICE && X::APART == 1)) v = unsigned(left + k * X::APART) < unsigned(width) ? v : R::none();
             line = k ? R::join(line, v) : v;
         }
+        if (!(R::TWICE && Y::APART == 1)) line = h == held ? line : R::none();
 #pragma unroll
         for (int q = 0; q < Q; ++q) {
             int down = r - q * Y::STEP;
@@ -132,6 +141,7 @@ __device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, in
 template <class T>
 struct MaxOf {
     using Type = T;
+    static constexpr bool TWICE = true;  // a maximum may take an element twice
     static __device__ T none() { return to<T>(-INFINITY); }
     static __device__ T open(T v) { return v; }
     static __device__ T join(T a, T b) { return larger(a, b); }
@@ -140,6 +150,7 @@ struct MaxOf {
 template <class T>
 struct SumOf {
     using Type = typename Wider<T>::Type;
+    static constexpr bool TWICE = false;
     static __device__ Type none() { return 0; }
     static __device__ Type open(T v) { return to<Type>(v); }
     static __device__ Type join(Type a, Type b) { return a + b; }
@@ -155,7 +166,8 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
     Found<X> xs(along, 0, p.out_columns, p.width, p.out_columns);
     const T* from = part.load(x);
-    int apart = LAST ? k.column : 1;
+    int apart = LAST ? k.column : 1, next = p.out_columns * int(p.inner.size);
+    long long base = part.result();
     part.template each<Q>([&](const Task& task) {
         const T* own = from + task.offset;
         if constexpr (Y::FIXED && !KEPT<Code>) {
@@ -164,7 +176,7 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
                                                    task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
 #pragma unroll
             for (int q = 0; q < Q; ++q)
-                if (q < task.rows) y[task.at + (long long)q * p.out_columns * p.inner.size] = out[q];
+                if (q < task.rows) y[base + (task.at + q * next)] = out[q];
         } else {
             Most<T, H, 1> most;
             ys.each(task.row, p.height, p.out_rows, [&](int h, int ky) {
@@ -172,7 +184,7 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
                     most.take({own[(h - part.top) * k.row + w * apart]}, code_of<H, Y, X>(h, w, ky, kx, p.width));
                 });
             });
-            most.store_at(y, where, task.at);
+            most.store_at(y, where, base + task.at);
         }
     });
 }
@@ -187,7 +199,8 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
     Found<X> xs(along, 0, p.out_columns, p.width, p.out_columns);
     const T* from = part.load(x);
-    int apart = LAST ? k.column : 1;
+    int apart = LAST ? k.column : 1, next = p.out_columns * int(p.inner.size);
+    long long base = part.result();
     part.template each<Q>([&](const Task& task) {
         const T* own = from + task.offset;
         C out[Q] = {};
@@ -205,7 +218,7 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
         for (int q = 0; q < Q; ++q) {
             if (q >= task.rows) continue;
             C by = divisor ? divisor : wide * ys.count(task.row + q, p.height, p.out_rows, padding);
-            y[task.at + (long long)q * p.out_columns * p.inner.size] = to<T>(out[q] / by);
+            y[base + (task.at + q * next)] = to<T>(out[q] / by);
         }
     });
 }
