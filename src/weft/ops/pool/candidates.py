@@ -7,6 +7,7 @@ from dataclasses import replace
 from weft.ops.choose import Candidate
 from weft.ops.copies import copying
 from weft.ops.plan import Layout, Plan, Pointer
+from weft.ops.pool.boxes import boxed
 from weft.ops.pool.kernels import Job
 from weft.ops.pool.staged import Pitches, Staged, pitches
 from weft.ops.pool.windows import as_order, is_last
@@ -16,11 +17,11 @@ from weft.ops.target import Target
 def forward(job: Job, x: Layout, rank: int, target: Target, before: float) -> list[Candidate]:
     """Those of a pass over x; `before` is the time of the copy that the job begins with."""
     v, direct = job.view, pitches(x, rank)
-    if direct is None:  # the copy is staged
+    as_it_is = replace(job, pointers=(Pointer(0), *job.pointers[1:]), before=(), scratch=())
+    if direct is None:  # the copy is staged, or the tensor is read in the order of memory
         dense = Pitches(v.height * v.width * v.inner, v.width * v.inner, v.inner)
-        staged = Staged(job, dense, target).candidates(before)
+        staged = [*Staged(job, dense, target).candidates(before), *boxed(as_it_is, x, target)]
     else:
-        as_it_is = replace(job, pointers=(Pointer(0), *job.pointers[1:]), before=(), scratch=())
         staged = Staged(as_it_is, direct, target).candidates(0.0)
     return [*job.candidates(target, before), *staged, *_copy(job, x, rank, target)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops import source
@@ -82,11 +82,13 @@ class Staged:
     job: Job
     input: Pitches
     target: Target
+    name: ClassVar[str] = "staged"
+    kind: ClassVar[str] = "Chunk"
 
-    def part(self) -> Part | None:
+    def _part(self) -> Part | None:
         """The largest part that fits, in blocks enough for the GPU; None if a row is too large."""
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
-        height = self._height(rows)
+        height = self.height(rows)
         goal = v.planes * self.input.plane * job.dtype.itemsize // (8 * self.target.sms)
         most = max(LEAST, min(MOST, goal)) // job.dtype.itemsize
         whole = (v.height - 1) * self.input.row + (v.width - 1) * self.input.column + v.inner
@@ -100,16 +102,16 @@ class Staged:
                 height, rows, planes, span, self.input.plane / (v.height * v.width * v.inner)
             )
         count = cdiv(min(rows, WINDOWS) if job.windows.out else rows, height)
-        while (need := max(self._spans(count * height)) * self.input.row) > most and count > 1:
+        while (need := max(self.spans(count * height)) * self.input.row) > most and count > 1:
             count = max(1, min(count - 1, count * most // need))
         if need * job.dtype.itemsize > MOST:
             return None
         count = cdiv(cdiv(rows, height), cdiv(rows, count * height))  # blocks of equal sizes
-        spans = self._spans(count * height)
+        spans = self.spans(count * height)
         again = sum(spans) / v.height * self.input.row / (v.width * v.inner)
         return Part(height, count * height, 1, max(spans) * self.input.row, again)
 
-    def _spans(self, rows: int) -> list[int]:
+    def spans(self, rows: int) -> list[int]:
         """Rows of the input that each block needs, if it has so many of the result."""
         last, size = self.job.sizes[0], self.job.view.height
         bands = [(o, min(o + rows, last) - 1) for o in range(0, last, rows)]
@@ -120,7 +122,7 @@ class Staged:
         """True if a thread computes several rows: where no places of maxima are kept."""
         return not self.job.windows.out and not self.job.code
 
-    def _height(self, rows: int) -> int:
+    def height(self, rows: int) -> int:
         """The rows of a task: all, or four to six such that few are left over."""
         if not self._walks:
             return 1
@@ -129,7 +131,7 @@ class Staged:
     @property
     def _reads(self) -> int:
         """Elements that a task reads."""
-        w, height = self.job.windows, self._height(self.job.sizes[0])
+        w, height = self.job.windows, self.height(self.job.sizes[0])
         if not self._walks:
             return self.job.taps
         lines = {q * w.stride[0] + k * w.dilation[0] for q in range(height)
@@ -148,12 +150,12 @@ class Staged:
         job, v = self.job, self.job.view
         if job.backward or v.planes >= 2**31 or (self._walks and self._reads > UNROLLED):
             return []
-        part = self.part()
+        part = self._part()
         if part is None:
             return []
         what = f"{part.planes} planes" if part.planes > 1 else f"{part.rows} rows"
         return [
-            Candidate(f"staged by {part.height}", before + self.target.launch + self._time(part),
+            Candidate(f"{self.name} by {part.height}", before + self.target.launch + self._time(part),
                       f"{what} per block, {part.height} places per thread, {job.moved:,} bytes",
                       functools.partial(self._plan, part))
         ]  # fmt: skip
@@ -168,11 +170,11 @@ class Staged:
         instructions = TASK + each * self._reads + RESULT * part.height
         clocks = self.target.fp32 / 256  # of all multiprocessors, which issue four warps
         computing = cdiv(tasks, 32) * instructions / (4 * clocks)
-        reading = cdiv(tasks, 32) * self._reads * self._conflicts(part) / clocks
+        reading = cdiv(tasks, 32) * self._reads * self.conflicts(part) / clocks
         busy = max(computing, reading)
         return STARTING + max(moving, busy) + 0.2 * min(moving, busy)
 
-    def _conflicts(self, part: Part) -> int:
+    def conflicts(self, part: Part) -> int:
         """Cycles of a read of shared memory: words of a bank that a warp's first tasks read."""
         v, w, (rows, columns) = self.job.view, self.job.windows, self.job.sizes
         down, along = w.stride if not w.out else (v.height // rows, v.width // columns)
@@ -191,17 +193,24 @@ class Staged:
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
         code = [] if job.code is None else [job.code or "Nothing"]
         types = ", ".join([source.ctype(job.dtype), *code, job.axes])
-        flags = ", ".join(str(b).lower() for b in (self._whole, v.inner > 1))
-        kernel = source.kernel(
-            "pool/pool.cu", f"{job.name}_staged<{types}, {part.height}, {flags}>"
-        )
-        bands = cdiv(rows, part.rows)
-        groups = cdiv(part.rows, part.height)
+        flags = ", ".join(str(b).lower() for b in (self._whole, self.input.column != 1))
+        last = f"{part.height}, {flags}, {self.kind}"
+        kernel = source.kernel("pool/pool.cu", f"{job.name}_staged<{types}, {last}>")
+        groups, bands = cdiv(part.rows, part.height), cdiv(rows, part.rows)
         sizes = [n for size in (v.inner, columns, groups) for n in (size, *divisor(size, 32))]
-        blocks = bands * cdiv(v.planes, part.planes)
-        shape = struct.pack("<q4i10I", blocks, v.height, v.width, rows, columns, *sizes, v.planes)
-        chunk = struct.pack("<q4iI4x", self.input.plane, self.input.row, self.input.column,
-                            part.rows, part.planes, bands)  # fmt: skip
+        planes, others = self._counts
+        blocks = bands * cdiv(planes, part.planes) * others
+        shape = struct.pack("<q4i10I", blocks, v.height, v.width, rows, columns, *sizes, planes)
+        args = (*job.pointers, *job.numbers, shape, self._chunk(part, bands))
         room = (part.span * job.dtype.itemsize + 31) // 16 * 16
-        step = Step(kernel, (blocks,), (BLOCK,), (*job.pointers, *job.numbers, shape, chunk), room)
+        step = Step(kernel, (blocks,), (BLOCK,), args, room)
         return Plan((*job.before, step), job.outputs, job.scratch)
+
+    @property
+    def _counts(self) -> tuple[int, int]:
+        """Planes, and how often there are so many."""
+        return self.job.view.planes, 1
+
+    def _chunk(self, part: Part, bands: int) -> bytes:
+        """The C++ struct that describes a part."""
+        return struct.pack("<q4iI4x", *self.input, part.rows, part.planes, bands)

@@ -4,11 +4,27 @@
 #include "../group.cuh"
 #include "disjoint.cuh"
 
+// Of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks have a plane.
 struct Chunk {
+    static constexpr bool BOX = false;
     long long plane;  // elements between planes of the input, which may have gaps between rows
     int row, column;  // elements between rows, and between columns
-    int rows, planes; // of a block: rows of the result, planes
-    unsigned bands;   // blocks of a plane
+    int rows, planes;
+    unsigned bands;
+};
+
+// A tensor of any strides, whose planes are counted by two dimensions: a block has some along one of them, a box in memory.
+struct Box {
+    static constexpr bool BOX = true;
+    int plane, row, column;  // elements between them in shared memory
+    int rows, planes;
+    unsigned bands, others;  // `others` counts planes along the other dimension
+    int high;                // rows of the input in a box
+    unsigned each, other;    // planes of the result from one plane to the next, along either dimension
+    long long down, along, other_along;  // elements of the input between rows, and between planes
+    Size inner, middle;      // of the box, innermost first
+    int count, pitch[2];     // elements of the box; between those in shared memory, of the middle and outer size
+    long long stride[3];     // of the input, innermost first
 };
 
 __device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
@@ -34,6 +50,20 @@ __device__ const T* stage(const T* from, int count) {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
     return held + lead;
+}
+
+// Copies a box, whose first element is `from`.
+template <class T>
+__device__ const T* stage(const T* from, const Box& box) {
+    extern __shared__ uint4 room[];
+    T* held = reinterpret_cast<T*>(room);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < box.count; i += 256) {
+        int a, b, c = int(box.middle.split(box.inner.split(unsigned(i), a), b));
+        held[a + b * box.pitch[0] + c * box.pitch[1]] = from[a * box.stride[0] + b * box.stride[1] + c * box.stride[2]];
+    }
+    __syncthreads();
+    return held;
 }
 
 // The windows of a block along one dimension. Those of adaptive pooling take divisions to find: each is found once.
@@ -70,38 +100,52 @@ struct Task {
     int offset;             // of the plane's and the channel's first element from the part's first
 };
 
-template <class T, class Y, class X>
+template <class T, class Y, class X, class K>
 struct Part {
     const PoolShape& p;
-    const Chunk& k;
-    unsigned band;
-    long long plane;
+    const K& k;
+    long long plane, other = 0;
     int planes, row, rows, top, high;  // `high` rows of the input are staged, from `top` on
+    int before = 0;                    // planes that are staged before the first one
 
-    __device__ Part(const PoolShape& p, const Chunk& k) : p(p), k(k) {
-        band = blockIdx.x % k.bands;
-        plane = (long long)(blockIdx.x / k.bands) * k.planes;
+    __device__ Part(const PoolShape& p, const K& k) : p(p), k(k) {
+        unsigned at = blockIdx.x / k.bands;
+        row = int(blockIdx.x % k.bands) * k.rows, rows = min(k.rows, p.out_rows - row);
+        if constexpr (K::BOX) other = at % k.others, at /= k.others;
+        plane = (long long)at * k.planes;
         planes = int(min((long long)k.planes, p.planes - plane));
-        row = int(band) * k.rows, rows = min(k.rows, p.out_rows - row);
         top = Y::first(row, p.height, p.out_rows);
         high = Y::last(row + rows - 1, p.height, p.out_rows) - top;  // every window has a row
+        if constexpr (K::BOX) {  // boxes are equal: at an end, one begins earlier
+            high = k.high, top = min(top, p.height - high);
+            before = k.planes - planes;
+        }
     }
     __device__ const T* load(const T* x) const {
-        int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
-        return stage(x + plane * k.plane + (long long)top * k.row, last);
+        if constexpr (K::BOX) {
+            return stage(x + (plane - before) * k.along + other * k.other_along + top * k.down, k);
+        } else {
+            int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
+            return stage(x + plane * k.plane + (long long)top * k.row, last);
+        }
     }
     // The number of the part's first result.
-    __device__ long long result() const { return (plane * p.out_rows + row) * p.out_columns * p.inner.size; }
+    __device__ long long result() const {
+        long long first = plane;
+        if constexpr (K::BOX) first = plane * k.each + other * k.other;
+        return (first * p.out_rows + row) * p.out_columns * p.inner.size;
+    }
     template <int Q, class F>
     __device__ void each(F f) const {
-        int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size);
+        int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size), apart = 1;
+        if constexpr (K::BOX) apart = k.each;
         for (int t = threadIdx.x; t < tasks; t += 256) {
             int c, column, group;
             int n = int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
             int first = group * Q, left = rows - first;
             if (left <= 0) continue;
-            int at = ((n * p.out_rows + first) * p.out_columns + column) * int(p.inner.size) + c;
-            f(Task{row + first, column, min(left, Q), at, n * int(k.plane) + c});
+            int at = ((n * apart * p.out_rows + first) * p.out_columns + column) * int(p.inner.size) + c;
+            f(Task{row + first, column, min(left, Q), at, (n + before) * int(k.plane) + c});
         }
     }
 };
@@ -156,13 +200,13 @@ struct SumOf {
     static __device__ Type join(Type a, Type b) { return a + b; }
 };
 
-// LAST: channels are last in memory. Q is 1 where places of maxima are kept, and for adaptive windows.
-template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST>
+// LAST: columns are no neighbours, such as where channels are last in memory. Q is 1 where places of maxima are kept, and for adaptive windows.
+template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, class K>
 __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
-                                                  const PoolShape p, const Chunk k) {
+                                                  const PoolShape p, const K k) {
     using H = typename Held<Code>::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
-    Part<T, Y, X> part(p, k);
+    Part<T, Y, X, K> part(p, k);
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
     Found<X> xs(along, 0, p.out_columns, p.width, p.out_columns);
     const T* from = part.load(x);
@@ -189,13 +233,13 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
     });
 }
 
-template <class T, class Y, class X, int Q, bool WHOLE, bool LAST>
+template <class T, class Y, class X, int Q, bool WHOLE, bool LAST, class K>
 __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
-                                                   const PoolShape p, const Chunk k) {
+                                                   const PoolShape p, const K k) {
     using R = SumOf<T>;
     using C = typename R::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
-    Part<T, Y, X> part(p, k);
+    Part<T, Y, X, K> part(p, k);
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
     Found<X> xs(along, 0, p.out_columns, p.width, p.out_columns);
     const T* from = part.load(x);
