@@ -44,6 +44,7 @@ __device__ const T* stage(const T* from, int count) {
             unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(held + i));
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(source) : "memory");
         } else {  // the ends, whose vectors may reach beyond the tensor
+#pragma unroll 1
             for (int k = max(i, lead); k < min(i + V, end); ++k) held[k] = from[k - lead];
         }
     }
