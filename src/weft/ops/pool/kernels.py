@@ -41,6 +41,10 @@ PLANES, DIVIDING = 8, 250
 """The most elements of planes of a thread; instructions to find adaptive windows."""
 HELD = 64
 """The most elements that a thread keeps in registers."""
+PLACE, TAP, ELEMENT = 50, 14, 8
+"""Instructions of a thread of `windows`, of each tap, and of each of its elements."""
+STRIP, SHARED, OWN = 100, 6.5, 5.0
+"""Instructions of a thread with several windows, and of each tap, of shared reads or its own."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,12 @@ class Job:
         if self.backward:
             return max(moving, dividing, waves * (1 + (planes - 1) * OVERLAPPED) * LOAD)
         joining = JOIN if threads > 1 else 0.0
-        loads = cdiv(self.taps, threads) * (1 + (planes - 1) * OVERLAPPED)
-        return max(moving, dividing, waves * (loads * LOAD + joining))
+        taps = cdiv(self.taps, threads)
+        loads = taps * (1 + (planes - 1) * OVERLAPPED)
+        instructions = PLACE + taps * (TAP + ELEMENT * self._vector * planes)
+        computing = 2 * instructions * places * threads / target.fp32
+        busy = max(moving, computing) + 0.25 * min(moving, computing)
+        return max(busy, dividing, waves * (loads * LOAD + joining))
 
     @property
     def _vector(self) -> int:
@@ -188,7 +196,13 @@ class Job:
         """Accesses of 16 bytes reach the bandwidth; narrower or scattered ones do not."""
         along = n * self.windows.kernel[1] * self._itemsize
         apart = max(0.0, along / BYTES - 1)  # neighbours' vectors are not adjacent
-        return self.moved / target.bandwidth * (1 + 0.02 * (BYTES / wide - 1) + 0.02 * apart)
+        moving = self.moved / target.bandwidth * (1 + 0.02 * (BYTES / wide - 1) + 0.02 * apart)
+        return max(moving, self._computing(target, n, OWN))
+
+    def _computing(self, target: Target, n: int, tap: float) -> float:
+        """Seconds of the instructions of a forward pass, if a thread has n windows."""
+        results = 0 if self.backward else self.view.planes * math.prod(self.sizes)
+        return 2 * results * (tap * self.windows.taps + STRIP / n) / target.fp32
 
     def _disjoint(self, n: int) -> Plan:
         rows, columns = self.sizes
@@ -217,7 +231,8 @@ class Job:
 
     def _strips_time(self, target: Target, n: int) -> float:
         narrow = BYTES / (n * self._itemsize) - 1
-        return self.moved / target.bandwidth * (1.04 + 0.02 * narrow)
+        moving = self.moved / target.bandwidth * (1.04 + 0.02 * narrow)
+        return max(moving, self._computing(target, n, SHARED))
 
     def _strips(self, n: int) -> Plan:
         rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes

@@ -8,9 +8,10 @@ have gaps: such a tensor is read as it is.
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops import source
@@ -27,10 +28,14 @@ WINDOWS = 64
 """The most adaptive windows of a block along a dimension, as in staged.cuh."""
 UNROLLED = 256
 """The most reads of a task."""
-TASK, READ, RESULT, PLACE = 40, 3, 14, 12
-"""Instructions of a task, of a read, of a result, and of a read that keeps its place."""
-STARTING = 2e-6
-"""Seconds until the first block computes."""
+TASK, READ, RESULT = 40, 3, 10
+"""Instructions of a task, of a read, and of a result."""
+STARTING, ARRIVING, TURN = 0.5e-6, 0.6e-6, 0.3e-6
+"""Seconds until the first block reads, until its part has arrived, and of a task without reads."""
+SHARED, WAITING = 5e-9, 60e-9
+"""Seconds of a task's read; of one that waits for the one before, as in windows of any size."""
+RESIDENT = 8
+"""Blocks that share a multiprocessor."""
 
 
 class Pitches(NamedTuple):
@@ -82,8 +87,15 @@ class Staged:
     job: Job
     input: Pitches
     target: Target
-    name: ClassVar[str] = "staged"
-    kind: ClassVar[str] = "Chunk"
+
+    @property
+    def name(self) -> str:
+        return "staged"
+
+    @property
+    def kind(self) -> str:
+        """The C++ type of what a block has."""
+        return "Chunk"
 
     def _part(self) -> Part | None:
         """The largest part that fits, in blocks enough for the GPU; None if a row is too large."""
@@ -118,22 +130,38 @@ class Staged:
         return [self.job.windows.rows(a, b, size) for a, b in bands]
 
     @property
-    def _walks(self) -> bool:
-        """True if a thread computes several rows: where no places of maxima are kept."""
-        return not self.job.windows.out and not self.job.code
-
-    def height(self, rows: int) -> int:
-        """The rows of a task: all, or four to six such that few are left over."""
-        if not self._walks:
-            return 1
-        return rows if rows <= 4 else min((4, 5, 6), key=lambda n: (cdiv(rows, n) * n, n))
+    def _most(self) -> tuple[int, int]:
+        """The sizes of the largest adaptive window."""
+        v, out = self.job.view, self.job.sizes
+        rows, columns = (max(cdiv((o + 1) * n, m) - o * n // m for o in range(min(m, WINDOWS)))
+                         for n, m in zip((v.height, v.width), out, strict=True))  # fmt: skip
+        return rows, columns
 
     @property
-    def _reads(self) -> int:
-        """Elements that a task reads."""
-        w, height = self.job.windows, self.height(self.job.sizes[0])
+    def _walks(self) -> bool:
+        """True if a thread computes several rows: where no places of maxima are kept."""
+        if self.job.code:
+            return False
+        return not self.job.windows.out or math.prod(self._most) <= UNROLLED // 8
+
+    def height(self, rows: int) -> int:
+        """The rows of a task: all, or four to eight such that few are left over."""
+        if not self._walks:
+            return 1
+        if rows <= 4:
+            return rows
+        v = self.job.view
+        many = v.planes * rows * self.job.sizes[1] * v.inner >= 8 * self.target.threads
+        fitting = [n for n in range(4, 9 if many else 5) if self._reads(n) <= UNROLLED]
+        return min(fitting or [1], key=lambda n: (cdiv(rows, n) * n, -n))
+
+    def _reads(self, height: int) -> int:
+        """Elements that a task of so many rows reads."""
+        w = self.job.windows
         if not self._walks:
             return self.job.taps
+        if w.out:
+            return height * math.prod(self._most)
         lines = {q * w.stride[0] + k * w.dilation[0] for q in range(height)
                  for k in range(w.kernel[0])}  # fmt: skip
         return len(lines) * w.kernel[1]
@@ -148,31 +176,35 @@ class Staged:
     def candidates(self, before: float) -> list[Candidate]:
         """One, or none; `before` is the time of a copy."""
         job, v = self.job, self.job.view
-        if job.backward or v.planes >= 2**31 or (self._walks and self._reads > UNROLLED):
+        if job.backward or v.planes >= 2**31:
             return []
         part = self._part()
-        if part is None:
+        if part is None or (self._walks and self._reads(part.height) > UNROLLED):
             return []
         what = f"{part.planes} planes" if part.planes > 1 else f"{part.rows} rows"
-        return [
-            Candidate(f"{self.name} by {part.height}", before + self.target.launch + self._time(part),
-                      f"{what} per block, {part.height} places per thread, {job.moved:,} bytes",
-                      functools.partial(self._plan, part))
-        ]  # fmt: skip
+        why = f"{what} per block, {part.height} places per thread, {job.moved:,} bytes"
+        cost = before + self.target.launch + self._time(part)
+        plan = functools.partial(self._plan, part)
+        return [Candidate(f"{self.name} by {part.height}", cost, why, plan)]
 
     def _time(self, part: Part) -> float:
+        """That of the memory, of the instructions or of waiting; the first two overlap in part."""
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
-        size = int(job.dtype.itemsize)
-        read = v.planes * v.height * v.width * v.inner * size
+        read = v.planes * v.height * v.width * v.inner * int(job.dtype.itemsize)
         moving = (job.moved + read * (part.again - 1)) / self.target.bandwidth
-        tasks = v.planes * cdiv(rows, part.height) * columns * v.inner
-        each = READ if self._walks else PLACE
-        instructions = TASK + each * self._reads + RESULT * part.height
+        groups, reads = cdiv(part.rows, part.height), self._reads(part.height)
+        bands = cdiv(rows, part.rows)
+        tasks = v.planes * bands * groups * columns * v.inner
+        instructions = TASK + READ * reads + RESULT * part.height
         clocks = self.target.fp32 / 256  # of all multiprocessors, which issue four warps
         computing = cdiv(tasks, 32) * instructions / (4 * clocks)
-        reading = cdiv(tasks, 32) * self._reads * self.conflicts(part) / clocks
+        reading = cdiv(tasks, 32) * reads * self.conflicts(part) / clocks
         busy = max(computing, reading)
-        return STARTING + max(moving, busy) + 0.2 * min(moving, busy)
+        turns = cdiv(part.planes * groups * columns * v.inner, BLOCK)
+        turn = TURN + reads * (SHARED if self._walks else WAITING)
+        waves = cdiv(bands * self._blocks(part), RESIDENT * self.target.sms)
+        waiting = waves * (ARRIVING + turns * turn)
+        return STARTING + max(moving + 0.25 * busy, busy + 0.5 * moving, waiting)
 
     def conflicts(self, part: Part) -> int:
         """Cycles of a read of shared memory: words of a bank that a warp's first tasks read."""
@@ -195,21 +227,21 @@ class Staged:
         types = ", ".join([source.ctype(job.dtype), *code, job.axes])
         flags = ", ".join(str(b).lower() for b in (self._whole, self.input.column != 1))
         last = f"{part.height}, {flags}, {self.kind}"
+        if job.windows.out and self._walks:
+            last += ", {}, {}".format(*self._most)
         kernel = source.kernel("pool/pool.cu", f"{job.name}_staged<{types}, {last}>")
         groups, bands = cdiv(part.rows, part.height), cdiv(rows, part.rows)
         sizes = [n for size in (v.inner, columns, groups) for n in (size, *divisor(size, 32))]
-        planes, others = self._counts
-        blocks = bands * cdiv(planes, part.planes) * others
-        shape = struct.pack("<q4i10I", blocks, v.height, v.width, rows, columns, *sizes, planes)
+        blocks = bands * self._blocks(part)
+        shape = struct.pack("<q4i10I", blocks, v.height, v.width, rows, columns, *sizes, v.planes)
         args = (*job.pointers, *job.numbers, shape, self._chunk(part, bands))
         room = (part.span * job.dtype.itemsize + 31) // 16 * 16
         step = Step(kernel, (blocks,), (BLOCK,), args, room)
         return Plan((*job.before, step), job.outputs, job.scratch)
 
-    @property
-    def _counts(self) -> tuple[int, int]:
-        """Planes, and how often there are so many."""
-        return self.job.view.planes, 1
+    def _blocks(self, part: Part) -> int:
+        """Blocks of all planes."""
+        return cdiv(self.job.view.planes, part.planes)
 
     def _chunk(self, part: Part, bands: int) -> bytes:
         """The C++ struct that describes a part."""

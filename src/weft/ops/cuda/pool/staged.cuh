@@ -13,23 +13,34 @@ struct Chunk {
     unsigned bands;
 };
 
-// A tensor of any strides, whose planes are counted by two dimensions: a block has some along one of them, a box in memory.
+// A part of a tensor of any strides: planes of some channels of some images. In memory it is segments of `run` neighbours,
+// which begin at multiples of WIDE bytes from each other.
+template <int WIDE>
 struct Box {
     static constexpr bool BOX = true;
-    int plane, row, column;  // elements between them in shared memory
-    int rows, planes;
-    unsigned bands, others;  // `others` counts planes along the other dimension
-    int high;                // rows of the input in a box
-    unsigned each, other;    // planes of the result from one plane to the next, along either dimension
-    long long down, along, other_along;  // elements of the input between rows, and between planes
-    Size inner, middle;      // of the box, innermost first
-    int count, pitch[2];     // elements of the box; between those in shared memory, of the middle and outer size
-    long long stride[3];     // of the input, innermost first
+    int row, column, rows;              // as in Chunk, of shared memory
+    unsigned bands;
+    int high;                           // rows of the input in a box
+    int plane[2];                       // elements between channels, and between images, in shared memory
+    int counts[2], all[2];              // channels and images of a box, and of the tensor
+    unsigned blocks;                    // along channels
+    Size channels;                      // of a box
+    Size first, second;                 // segments along two dimensions
+    int run, segments, lanes, pitch[3]; // lanes: threads of a segment, a power of two; pitch: of shared memory
+    long long down, strides[2];         // of the input: between rows, channels, images
+    long long apart[3];                 // of the input: between segments
 };
 
 __device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
 __device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
 __device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
+
+template <int BYTES>
+__device__ void copy_async(unsigned to_, const void* from) {
+    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_), "l"(from) : "memory");
+    else if constexpr (BYTES >= 4)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES) : "memory");
+}
 
 // Copies `count` neighbours into shared memory.
 template <class T>
@@ -42,7 +53,7 @@ __device__ const T* stage(const T* from, int count) {
         const T* source = from + (i - lead);
         if (i >= lead && i + V <= end) {
             unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(held + i));
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(source) : "memory");
+            copy_async<16>(address, source);
         } else {  // the ends, whose vectors may reach beyond the tensor
 #pragma unroll 1
             for (int k = max(i, lead); k < min(i + V, end); ++k) held[k] = from[k - lead];
@@ -54,23 +65,36 @@ __device__ const T* stage(const T* from, int count) {
 }
 
 // Copies a box, whose first element is `from`.
-template <class T>
-__device__ const T* stage(const T* from, const Box& box) {
+template <class T, int WIDE>
+__device__ const T* stage(const T* from, const Box<WIDE>& box) {
     extern __shared__ uint4 room[];
+    constexpr int V = WIDE / sizeof(T);
     T* held = reinterpret_cast<T*>(room);
-#pragma unroll 4
-    for (int i = threadIdx.x; i < box.count; i += 256) {
-        int a, b, c = int(box.middle.split(box.inner.split(unsigned(i), a), b));
-        held[a + b * box.pitch[0] + c * box.pitch[1]] = from[a * box.stride[0] + b * box.stride[1] + c * box.stride[2]];
+    int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + box.run;
+    int lane = threadIdx.x & (box.lanes - 1), groups = 256 / box.lanes;
+    for (int s = threadIdx.x / box.lanes; s < box.segments; s += groups) {
+        int a, b, c = int(box.second.split(box.first.split(unsigned(s), a), b));
+        const T* source = from - lead + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2]);
+        T* to_ = held + (a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]);
+        for (int i = lane * V; i < end; i += box.lanes * V) {
+            if (WIDE >= 4 && i >= lead && i + V <= end) {
+                unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to_ + i));
+                copy_async<WIDE>(address, source + i);
+            } else {
+#pragma unroll 1
+                for (int k = max(i, lead); k < min(i + V, end); ++k) to_[k] = source[k];
+            }
+        }
     }
+    asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
-    return held;
+    return held + lead;
 }
 
 // The windows of a block along one dimension. Those of adaptive pooling take divisions to find: each is found once.
 template <class A>
 struct Found {
-    static constexpr int MOST = 64;
+    static constexpr int MOST = A::FIXED ? 1 : 64;
     const int2* table;
 
     // Window `begin` is the block's first; all threads call this before stage().
@@ -105,48 +129,55 @@ template <class T, class Y, class X, class K>
 struct Part {
     const PoolShape& p;
     const K& k;
-    long long plane, other = 0;
+    long long plane;
     int planes, row, rows, top, high;  // `high` rows of the input are staged, from `top` on
-    int before = 0;                    // planes that are staged before the first one
+    int begin[2], before[2];           // of a box: its first channel and image, and how many another block has
 
     __device__ Part(const PoolShape& p, const K& k) : p(p), k(k) {
         unsigned at = blockIdx.x / k.bands;
         row = int(blockIdx.x % k.bands) * k.rows, rows = min(k.rows, p.out_rows - row);
-        if constexpr (K::BOX) other = at % k.others, at /= k.others;
-        plane = (long long)at * k.planes;
-        planes = int(min((long long)k.planes, p.planes - plane));
         top = Y::first(row, p.height, p.out_rows);
-        high = Y::last(row + rows - 1, p.height, p.out_rows) - top;  // every window has a row
-        if constexpr (K::BOX) {  // boxes are equal: at an end, one begins earlier
+        if constexpr (K::BOX) {  // boxes are equal: the last ones begin earlier
+            unsigned number[2] = {at % k.blocks, at / k.blocks};
+            for (int i = 0; i < 2; ++i) {
+                int first = int(number[i]) * k.counts[i];
+                begin[i] = min(first, k.all[i] - k.counts[i]), before[i] = first - begin[i];
+            }
             high = k.high, top = min(top, p.height - high);
-            before = k.planes - planes;
+            plane = (long long)begin[1] * k.all[0] + begin[0], planes = k.counts[0] * k.counts[1];
+        } else {
+            plane = (long long)at * k.planes, planes = int(min((long long)k.planes, p.planes - plane));
+            high = Y::last(row + rows - 1, p.height, p.out_rows) - top;  // every window has a row
         }
     }
     __device__ const T* load(const T* x) const {
         if constexpr (K::BOX) {
-            return stage(x + (plane - before) * k.along + other * k.other_along + top * k.down, k);
+            return stage(x + (begin[0] * k.strides[0] + begin[1] * k.strides[1] + top * k.down), k);
         } else {
             int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
             return stage(x + plane * k.plane + (long long)top * k.row, last);
         }
     }
     // The number of the part's first result.
-    __device__ long long result() const {
-        long long first = plane;
-        if constexpr (K::BOX) first = plane * k.each + other * k.other;
-        return (first * p.out_rows + row) * p.out_columns * p.inner.size;
-    }
+    __device__ long long result() const { return (plane * p.out_rows + row) * p.out_columns * p.inner.size; }
     template <int Q, class F>
     __device__ void each(F f) const {
-        int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size), apart = 1;
-        if constexpr (K::BOX) apart = k.each;
+        int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size);
         for (int t = threadIdx.x; t < tasks; t += 256) {
-            int c, column, group;
+            int c, column, group, offset;
             int n = int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
             int first = group * Q, left = rows - first;
             if (left <= 0) continue;
-            int at = ((n * apart * p.out_rows + first) * p.out_columns + column) * int(p.inner.size) + c;
-            f(Task{row + first, column, min(left, Q), at, (n + before) * int(k.plane) + c});
+            if constexpr (K::BOX) {
+                int channel, image = int(k.channels.split(unsigned(n), channel));
+                if (channel < before[0] || image < before[1]) continue;
+                offset = channel * k.plane[0] + image * k.plane[1];
+                n = image * k.all[0] + channel;
+            } else {
+                offset = n * int(k.plane) + c;
+            }
+            int at = ((n * p.out_rows + first) * p.out_columns + column) * int(p.inner.size) + c;
+            f(Task{row + first, column, min(left, Q), at, offset});
         }
     }
 };
@@ -171,14 +202,38 @@ __device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, in
 #pragma unroll
         for (int k = 0; k < X::TAPS; ++k) {
             C v = R::open(from[held * row + at[k]]);
-            if (!WHOLE && !(R::TWICE && X::APART == 1)) v = unsigned(left + k * X::APART) < unsigned(width) ? v : R::none();
-            line = k ? R::join(line, v) : v;
+            bool there = WHOLE || (R::TWICE && X::APART == 1) || unsigned(left + k * X::APART) < unsigned(width);
+            if (k) line = there ? R::join(line, v) : line;
+            else line = there ? v : R::none();
         }
         if (!(R::TWICE && Y::APART == 1)) line = h == held ? line : R::none();
 #pragma unroll
         for (int q = 0; q < Q; ++q) {
             int down = r - q * Y::STEP;
             if (down >= 0 && down % Y::APART == 0 && down / Y::APART < Y::TAPS) out[q] = down ? R::join(out[q], line) : line;
+        }
+    }
+}
+
+// Q adaptive windows below each other, of at most MY x MX positions; `down` and `along` are where they lie.
+template <class R, class T, int Q, int MY, int MX>
+__device__ void parts_of(typename R::Type (&out)[Q], const T* from, const int2* down, int2 along, int rows, int top, int row,
+                         int apart) {
+    int at[MX];
+#pragma unroll
+    for (int k = 0; k < MX; ++k) at[k] = min(along.x + k, along.y - 1) * apart;
+#pragma unroll
+    for (int q = 0; q < Q; ++q) {
+        int2 span = down[min(q, rows - 1)];
+        out[q] = R::none();
+#pragma unroll
+        for (int j = 0; j < MY; ++j) {
+            const T* line = from + (min(span.x + j, span.y - 1) - top) * row;
+#pragma unroll
+            for (int k = 0; k < MX; ++k) {
+                bool there = R::TWICE || (span.x + j < span.y && along.x + k < along.y);
+                out[q] = there ? R::join(out[q], R::open(line[at[k]])) : out[q];
+            }
         }
     }
 }
@@ -201,8 +256,9 @@ struct SumOf {
     static __device__ Type join(Type a, Type b) { return a + b; }
 };
 
-// LAST: columns are no neighbours, such as where channels are last in memory. Q is 1 where places of maxima are kept, and for adaptive windows.
-template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, class K>
+// LAST: columns are no neighbours, such as where channels are last in memory. MY, MX: the sizes of the largest adaptive
+// window where a thread has several. Q is 1 where places of maxima are kept, and for larger adaptive windows.
+template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int MY = 0, int MX = 0>
 __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                   const PoolShape p, const K k) {
     using H = typename Held<Code>::Type;
@@ -215,10 +271,14 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
     long long base = part.result();
     part.template each<Q>([&](const Task& task) {
         const T* own = from + task.offset;
-        if constexpr (Y::FIXED && !KEPT<Code>) {
+        if constexpr (!KEPT<Code> && (Y::FIXED || MY > 0)) {
             T out[Q];
-            column_of<MaxOf<T>, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
-                                                   task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+            if constexpr (Y::FIXED)
+                column_of<MaxOf<T>, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
+                                                       task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+            else
+                parts_of<MaxOf<T>, T, Q, MY, MX>(out, own, ys.table + task.row, xs.table[task.column], task.rows, part.top,
+                                                 k.row, apart);
 #pragma unroll
             for (int q = 0; q < Q; ++q)
                 if (q < task.rows) y[base + (task.at + q * next)] = out[q];
@@ -234,11 +294,12 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
     });
 }
 
-template <class T, class Y, class X, int Q, bool WHOLE, bool LAST, class K>
+template <class T, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int MY = 0, int MX = 0>
 __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
                                                    const PoolShape p, const K k) {
     using R = SumOf<T>;
     using C = typename R::Type;
+    constexpr int MANY = Y::TAPS * X::TAPS;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
     Part<T, Y, X, K> part(p, k);
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
@@ -252,6 +313,8 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
         if constexpr (Y::FIXED) {
             column_of<R, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
                                             task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+        } else if constexpr (MY > 0) {
+            parts_of<R, T, Q, MY, MX>(out, own, ys.table + task.row, xs.table[task.column], task.rows, part.top, k.row, apart);
         } else {
             ys.each(task.row, p.height, p.out_rows, [&](int h, int) {
                 xs.each(task.column, p.width, p.out_columns,
@@ -262,8 +325,9 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
 #pragma unroll
         for (int q = 0; q < Q; ++q) {
             if (q >= task.rows) continue;
-            C by = divisor ? divisor : wide * ys.count(task.row + q, p.height, p.out_rows, padding);
-            y[base + (task.at + q * next)] = to<T>(out[q] / by);
+            int by = divisor ? divisor : wide * ys.count(task.row + q, p.height, p.out_rows, padding);
+            constexpr C EACH = C(1) / C(MANY ? MANY : 1);  // most fixed windows are whole
+            y[base + (task.at + q * next)] = to<T>(MANY && by == MANY ? out[q] * EACH : out[q] / C(by));
         }
     });
 }
