@@ -247,6 +247,10 @@ struct MaxOf {
     static __device__ T join(T a, T b) { return larger(a, b); }
 };
 
+// Within two units of the last place, by a third of the instructions of a rounded quotient.
+__device__ inline float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ inline double quotient(double a, double b) { return a / b; }
+
 template <class T>
 struct SumOf {
     using Type = typename Wider<T>::Type;
@@ -299,7 +303,6 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
                                                    const PoolShape p, const K k) {
     using R = SumOf<T>;
     using C = typename R::Type;
-    constexpr int MANY = Y::TAPS * X::TAPS;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
     Part<T, Y, X, K> part(p, k);
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
@@ -321,13 +324,12 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
                         [&](int w, int) { out[0] += R::open(own[(h - part.top) * k.row + w * apart]); });
             });
         }
-        int wide = xs.count(task.column, p.width, p.out_columns, padding);
+        int wide = divisor ? divisor : xs.count(task.column, p.width, p.out_columns, padding);
 #pragma unroll
         for (int q = 0; q < Q; ++q) {
             if (q >= task.rows) continue;
-            int by = divisor ? divisor : wide * ys.count(task.row + q, p.height, p.out_rows, padding);
-            constexpr C EACH = C(1) / C(MANY ? MANY : 1);  // most fixed windows are whole
-            y[base + (task.at + q * next)] = to<T>(MANY && by == MANY ? out[q] * EACH : out[q] / C(by));
+            int high = divisor ? 1 : ys.count(task.row + q, p.height, p.out_rows, padding);
+            y[base + (task.at + q * next)] = to<T>(quotient(out[q], C(wide * high)));
         }
     });
 }
