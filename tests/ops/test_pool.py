@@ -72,6 +72,10 @@ CALLS: dict[str, Any] = {
                                        count_include_pad=False),
     "means of long strips": lambda: compare("avg_pool1d", numbers(2, 3, 16), 5, 2, 2),
     "channels last": lambda: compare("max_pool2d", last(numbers(2, 8, 9, 7)), 3, 2, 1),
+    "pairs": lambda: compare("max_pool2d",
+                             last(_odd(numbers(2, 8, 9, 7, dtype=torch.bfloat16))), 3, 2, 1),
+    "pairs of float16": lambda: compare("max_pool2d",
+                                        last(_odd(numbers(2, 6, 9, 7, dtype=torch.float16))), 2),
     "rows left over": lambda: compare("max_pool2d", numbers(2, 2, 7, 8), 2),
     "bfloat16": lambda: compare("max_pool2d", numbers(2, 1, 4, 16, dtype=torch.bfloat16), 2),
     "dilated": lambda: compare("max_pool2d", numbers(1, 2, 9, 9), (2, 3), 1, 1, 2),
@@ -93,6 +97,7 @@ CALLS: dict[str, Any] = {
     "misaligned": lambda: compare("max_pool2d", numbers(97)[1:].view(1, 2, 6, 8), 2),
 }  # fmt: skip
 QUICK = {
+    "pairs",
     "strips",
     "means of strips",
     "quarters",

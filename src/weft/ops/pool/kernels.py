@@ -41,8 +41,8 @@ PLANES, DIVIDING = 8, 250
 """The most elements of planes of a thread; instructions to find adaptive windows."""
 HELD = 64
 """The most elements that a thread keeps in registers."""
-PLACE, TAP, ELEMENT = 50, 14, 8
-"""Instructions of a thread of `windows`, of each tap, and of each of its elements."""
+PLACE, TAP, ELEMENT, VALUE = 50, 14, 8, 2
+"""Instructions of a thread of `windows`, of each tap, of each of its elements; of a maximum."""
 STRIP, SHARED, OWN = 100, 6.5, 5.0
 """Instructions of a thread with several windows, and of each tap, of shared reads or its own."""
 
@@ -145,7 +145,8 @@ class Job:
         joining = JOIN if threads > 1 else 0.0
         taps = cdiv(self.taps, threads)
         loads = taps * (1 + (planes - 1) * OVERLAPPED)
-        instructions = PLACE + taps * (TAP + ELEMENT * self._vector * planes)
+        each = VALUE if self.code == "" and threads == 1 else ELEMENT
+        instructions = PLACE + taps * (TAP + each * self._vector * planes)
         computing = 2 * instructions * places * threads / target.fp32
         busy = max(moving, computing) + 0.25 * min(moving, computing)
         return max(busy, dividing, waves * (loads * LOAD + joining))

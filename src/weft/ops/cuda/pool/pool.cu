@@ -15,14 +15,23 @@ __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* _
     I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
     I inner = I(p.inner.size) * V;
     const T* from = x + plane * ((long long)p.height * p.width * inner) + c * V;
-    Most<T, H, V> most;
-    Y::each(row, p.height, p.out_rows, [&](int h, int ky) {
-        const T* line = from + I(h) * I(p.width) * inner;
-        X::each(column, p.width, p.out_columns, [&](int w, int kx) {
-            most.take(load<V>(line + I(w) * inner), code_of<H, Y, X>(h, w, ky, kx, p.width));
+    if constexpr (KEPT<Code>) {
+        Most<T, H, V> most;
+        Y::each(row, p.height, p.out_rows, [&](int h, int ky) {
+            const T* line = from + I(h) * I(p.width) * inner;
+            X::each(column, p.width, p.out_columns, [&](int w, int kx) {
+                most.take(load<V>(line + I(w) * inner), code_of<H, Y, X>(h, w, ky, kx, p.width));
+            });
         });
-    });
-    most.store_at(y, where, (long long)e * V);
+        most.store_at(y, where, (long long)e * V);
+    } else {
+        Vector<T, V> most = filled<V>(to<T>(-INFINITY));  // what a window without positions gives
+        Y::each(row, p.height, p.out_rows, [&](int h, int) {
+            const T* line = from + I(h) * I(p.width) * inner;
+            X::each(column, p.width, p.out_columns, [&](int w, int) { most = larger(most, load<V>(line + I(w) * inner)); });
+        });
+        store(y + (long long)e * V, most);
+    }
 }
 
 // `divisor` is 0 if the number of positions is to be divided by; `padding` says whether those of the padding count. A thread

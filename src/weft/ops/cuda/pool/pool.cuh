@@ -1,10 +1,34 @@
 // What the kernels of pooling share. Tensors are [planes][height][width][inner]: inner is 1 for contiguous tensors, and the
 // number of channels where channels are last in memory.
 #pragma once
+#include "../group.cuh"
 #include "../vector.cuh"
 
 template <class T> struct Wider { using Type = float; };
 template <> struct Wider<double> { using Type = double; };
+
+// As in group.cuh, for the other types.
+__device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
+__device__ inline __half2 larger(__half2 a, __half2 b) { return __hmax2_nan(a, b); }
+__device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
+__device__ inline __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) { return __hmax2_nan(a, b); }
+__device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
+
+template <class T, bool EVEN> struct Pair { using Type = T; };
+template <> struct Pair<__half, true> { using Type = __half2; };
+template <> struct Pair<__nv_bfloat16, true> { using Type = __nv_bfloat162; };
+
+// The larger ones of two vectors; elements of two bytes in pairs.
+template <class T, int V>
+__device__ Vector<T, V> larger(Vector<T, V> a, const Vector<T, V>& b) {
+    using E = typename Pair<T, V % 2 == 0>::Type;
+#pragma unroll
+    for (int i = 0; i < int(V * sizeof(T) / sizeof(E)); ++i) {
+        E& own = reinterpret_cast<E*>(&a)[i];
+        own = larger(own, reinterpret_cast<const E*>(&b)[i]);
+    }
+    return a;
+}
 
 // A size to divide by. Quotients of 32-bit numbers come from a multiplication; see divisor() in pointwise.py.
 struct Size {

@@ -1,7 +1,6 @@
 // Pooling through shared memory. What a block reads is one interval of memory: whole planes, or all rows that some rows of the
 // result need. It arrives in vectors of 16 bytes at any sizes and alignment; windows are read from shared memory.
 #pragma once
-#include "../group.cuh"
 #include "disjoint.cuh"
 
 // Of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks have a plane.
@@ -30,10 +29,6 @@ struct Box {
     long long down, strides[2];         // of the input: between rows, channels, images
     long long apart[3];                 // of the input: between segments
 };
-
-__device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
-__device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
-__device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
 
 template <int BYTES>
 __device__ void copy_async(unsigned to_, const void* from) {
