@@ -21,8 +21,9 @@ from weft.ops.target import Target
 
 RUN = 128
 """Bytes of neighbours in memory that a block should copy together."""
-SEGMENT = 40
-"""Instructions to copy a segment, by as many threads as it has vectors."""
+SECTOR = 32
+SEGMENT, ELEMENT = 40, 30
+"""Instructions to copy a segment, by as many threads as it has vectors, or an element."""
 
 
 class Size(NamedTuple):
@@ -108,20 +109,25 @@ class Boxed(Staged):
         lanes = 1 << min(5, (vectors - 1).bit_length())
         blocks = self._blocks(part) * cdiv(self.job.sizes[0], part.rows)
         each = SEGMENT * self.memory.segments * lanes * cdiv(vectors, lanes) / 32
-        return super()._time(part) + 0.5 * blocks * each / (4 * self.target.fp32 / 256)
+        if self.memory.wide < 4:
+            each = ELEMENT * self.memory.segments * self.memory.run / 32
+        # The ends of a run are parts of sectors.
+        again = part.again * (1 + SECTOR / (self.memory.run * self.x.itemsize))
+        time = super()._time(replace(part, again=again))
+        return time + blocks * each / (4 * self.target.fp32 / 256)
 
     def _chunk(self, part: Part, bands: int) -> bytes:
         m, (images, channels), (sn, sc, sh, _) = self.memory, self.x.shape[:2], self.x.strides
-        sizes = [d.size for d in m.outer[:2]] + [1, 1]
-        numbers = [n for size in (self.counts[0], *sizes[:2]) for n in (size, *divisor(size, 32))]
+        sizes = [self.counts[0], m.run, *(d.size for d in m.outer[:2]), 1, 1][:4]
+        numbers = [n for size in sizes for n in (size, *divisor(size, 32))]
         vectors = cdiv(m.run * self.x.itemsize, m.wide) + 1
         lanes = 1 << min(5, (vectors - 1).bit_length())
         pitch = [*m.pitch[:-1], 0, 0, 0][:3]
         apart = [*(d.stride for d in m.outer), 0, 0, 0][:3]
         return struct.pack(
-            "<3iIi2i2i2iI9I6i4x3q3q", self.input.row, self.input.column, part.rows, bands,
+            "<3iIi2i2i2iI12I5i4x3q3q", self.input.row, self.input.column, part.rows, bands,
             self.high, m.steps["c"], m.steps["n"], *self.counts, channels, images,
-            cdiv(channels, self.counts[0]), *numbers, m.run, m.segments, lanes, *pitch,
+            cdiv(channels, self.counts[0]), *numbers, m.segments, lanes, *pitch,
             sh, sc, sn, *apart,
         )  # fmt: skip
 
@@ -141,7 +147,7 @@ def _box(job: Job, x: Layout, target: Target) -> Boxed | None:
         return None
     plain = Staged(job, Pitches(v.height * v.width, v.width, 1), target)
     height = plain.height(rows)
-    goal = x.numel * size // (8 * target.sms)
+    goal = x.numel * size // (4 * target.sms)  # short runs cost more than few blocks
     most = max(LEAST, min(MOST, goal)) // size
     least = _least(x)
     count, high = cdiv(rows, height), v.height

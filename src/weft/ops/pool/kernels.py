@@ -35,6 +35,8 @@ SCATTERED = 1.15
 """Cost of reading windows element by element, relative to vectors."""
 WARP, LOAD, JOIN = 32, 50e-9, 0.5e-6
 """Threads of a group; seconds of a load of a thread, and of joining what a group has."""
+APART = 4
+"""The time of a load where channels are last: no other thread of the place has its sectors."""
 OVERLAPPED = 0.25
 """The time of the same load of another plane, which does not wait for the first."""
 PLANES, DIVIDING = 8, 250
@@ -149,7 +151,8 @@ class Job:
         instructions = PLACE + taps * (TAP + each * self._vector * planes)
         computing = 2 * instructions * places * threads / target.fp32
         busy = max(moving, computing) + 0.25 * min(moving, computing)
-        return max(busy, dividing, waves * (loads * LOAD + joining))
+        load = LOAD * (APART if self.view.inner > 1 else 1)
+        return max(busy, dividing, waves * (loads * load + joining))
 
     @property
     def _vector(self) -> int:

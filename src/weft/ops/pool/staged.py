@@ -28,9 +28,10 @@ WINDOWS = 64
 """The most adaptive windows of a block along a dimension, as in staged.cuh."""
 UNROLLED = 256
 """The most reads of a task."""
-TASK, READ, RESULT = 40, 3, 10
-"""Instructions of a task, of a read, and of a result."""
-STARTING, ARRIVING, TURN = 0.5e-6, 0.6e-6, 0.3e-6
+TASK = 40
+COSTS = {"max": (3, 10), "mean": (6, 18)}
+"""Instructions of a task; of a read, and of a result."""
+STARTING, ARRIVING, TURN = 0.8e-6, 0.6e-6, 0.3e-6
 """Seconds until the first block reads, until its part has arrived, and of a task without reads."""
 SHARED, WAITING = 5e-9, 60e-9
 """Seconds of a task's read; of one that waits for the one before, as in windows of any size."""
@@ -195,7 +196,8 @@ class Staged:
         groups, reads = cdiv(part.rows, part.height), self._reads(part.height)
         bands = cdiv(rows, part.rows)
         tasks = v.planes * bands * groups * columns * v.inner
-        instructions = TASK + READ * reads + RESULT * part.height
+        each, result = COSTS[job.name]
+        instructions = TASK + each * reads + result * part.height
         clocks = self.target.fp32 / 256  # of all multiprocessors, which issue four warps
         computing = cdiv(tasks, 32) * instructions / (4 * clocks)
         reading = cdiv(tasks, 32) * reads * self.conflicts(part) / clocks

@@ -13,7 +13,7 @@ struct Chunk {
 };
 
 // A part of a tensor of any strides: planes of some channels of some images. In memory it is segments of `run` neighbours,
-// which begin at multiples of WIDE bytes from each other.
+// which begin at multiples of WIDE bytes from each other; of 2 bytes, they are copied through registers.
 template <int WIDE>
 struct Box {
     static constexpr bool BOX = true;
@@ -24,8 +24,8 @@ struct Box {
     int counts[2], all[2];              // channels and images of a box, and of the tensor
     unsigned blocks;                    // along channels
     Size channels;                      // of a box
-    Size first, second;                 // segments along two dimensions
-    int run, segments, lanes, pitch[3]; // lanes: threads of a segment, a power of two; pitch: of shared memory
+    Size run, first, second;            // neighbours of a segment; segments along two dimensions
+    int segments, lanes, pitch[3];      // lanes: threads of a segment, a power of two; pitch: of shared memory
     long long down, strides[2];         // of the input: between rows, channels, images
     long long apart[3];                 // of the input: between segments
 };
@@ -65,14 +65,24 @@ __device__ const T* stage(const T* from, const Box<WIDE>& box) {
     extern __shared__ uint4 room[];
     constexpr int V = WIDE / sizeof(T);
     T* held = reinterpret_cast<T*>(room);
-    int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + box.run;
+    if constexpr (WIDE < 4) {
+#pragma unroll 4
+        for (int i = threadIdx.x; i < box.segments * int(box.run.size); i += 256) {
+            int at, a, b, c = int(box.second.split(box.first.split(box.run.split(unsigned(i), at), a), b));
+            held[at + a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]] =
+                from[at + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2])];
+        }
+        __syncthreads();
+        return held;
+    }
+    int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + int(box.run.size);
     int lane = threadIdx.x & (box.lanes - 1), groups = 256 / box.lanes;
     for (int s = threadIdx.x / box.lanes; s < box.segments; s += groups) {
         int a, b, c = int(box.second.split(box.first.split(unsigned(s), a), b));
         const T* source = from - lead + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2]);
         T* to_ = held + (a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]);
         for (int i = lane * V; i < end; i += box.lanes * V) {
-            if (WIDE >= 4 && i >= lead && i + V <= end) {
+            if (i >= lead && i + V <= end) {
                 unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to_ + i));
                 copy_async<WIDE>(address, source + i);
             } else {
