@@ -11,7 +11,7 @@ table of bytes [K][16] says which row of B meets element k of a row of A.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
@@ -95,6 +95,7 @@ class Columns:
     ty: str
     stride: int
     picks: Val | None = None
+    _: KW_ONLY
     lanes: int = N
 
     def load(self, b: Builder, k: int, m: Val) -> Val:

@@ -193,7 +193,7 @@ class _Tile:
             for k in range(0, step.depth, per)
         ]
         base = b.at(self.columns, places_of_columns(step).exponents)
-        columns = Columns(base, ty, size, self.picks, PAIR)
+        columns = Columns(base, ty, size, self.picks, lanes=PAIR)
         best: list[Val] = []  # two chains, for the latency
         for k in range(step.depth):
             met = columns.load(b, k, i * 2)
