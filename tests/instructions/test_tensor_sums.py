@@ -160,3 +160,67 @@ def test_fragments_are_prepared_anew_when_they_change() -> None:
         wanted[13] += (k != skip) * (x[1] @ b[k % 6])
     for i in range(14):
         np.testing.assert_array_equal(got[i].astype(np.uint32).view(np.float32), wanted[i], str(i))
+
+
+CHAINED = r"""
+struct Sum { float v[4]; };
+__device__ Sum mma(const Sum& c, const unsigned* a, const unsigned* b) {
+    Sum d;
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d.v[0]), "=f"(d.v[1]), "=f"(d.v[2]), "=f"(d.v[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
+          "f"(c.v[0]), "f"(c.v[1]), "f"(c.v[2]), "f"(c.v[3]));
+    return d;
+}
+extern "C" __global__ void chained(const unsigned* A, const unsigned* B, float* D, int n) {
+    unsigned a[2][4], b[20][2];
+    for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = A[i * 32 + threadIdx.x];
+    for (int i = 0; i < 40; ++i) b[i / 2][i % 2] = B[i * 32 + threadIdx.x];
+    Sum d[20] = {}, first = {}, both[2] = {};
+    for (int k = 0; k < n; ++k) {
+        for (int j = 0; j < 20; ++j) d[j] = mma(d[j], a[0], b[j]);  // more than are kept
+        for (int j = 0; j < 20; ++j) d[j] = mma(d[j], a[1], b[j]);
+        first = d[19];                                              // read by others too
+        d[19] = mma(d[19], a[0], b[0]);
+        d[19].v[k % 4] += 1;                                        // one register changes
+        d[19] = mma(d[19], a[1], b[1]);
+        Sum two = mma(d[18], a[0], b[2]);
+        both[0] = mma(two, a[0], b[3]);                             // the same addend twice
+        both[1] = mma(two, a[1], b[4]);
+    }
+    for (int i = 0; i < 80; ++i) D[i * 32 + threadIdx.x] = d[i / 4].v[i % 4];
+    for (int i = 0; i < 4; ++i) {
+        D[(80 + i) * 32 + threadIdx.x] = first.v[i];
+        D[(84 + i) * 32 + threadIdx.x] = both[0].v[i];
+        D[(88 + i) * 32 + threadIdx.x] = both[1].v[i];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+def test_sums_are_the_addends_of_other_products(threads: int) -> None:
+    kind, rng = Kind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"), np.random.default_rng(4)
+    a, b = rng.integers(-4, 5, (2, 16, 16)), rng.integers(-4, 5, (20, 16, 8))
+    registers = [
+        np.concatenate([pack(kind, m, x.astype(np.float16).view(np.uint16)) for x in xs])
+        for m, xs in (("a", a), ("b", b))
+    ]
+    out, turns = np.zeros(92 * 32, np.float32), 3
+    text = CHAINED.replace("threadIdx.x", "(threadIdx.x % 32)")  # warps in turn, the same work
+    weft.cuda(text).chained[1, threads](*registers, out, turns)
+    got = [unpack(kind, d.view(np.uint32), (16, 8)) for d in out.reshape(23, 4 * 32)]
+    wanted, one = np.zeros((23, 16, 8), np.int64), np.zeros((4, 16, 8), np.int64)
+    for i in range(4):  # what adding 1 to a register of all lanes adds
+        bits = np.zeros((4, 32), np.float32)
+        bits[i] = 1
+        one[i] = unpack(kind, bits.view(np.uint32).ravel(), (16, 8)).astype(np.uint32).view("f4")
+    for k in range(turns):
+        wanted[:20] += a[0] @ b + a[1] @ b
+        wanted[20] = wanted[19]
+        wanted[19] += a[0] @ b[0] + one[k % 4] + a[1] @ b[1]
+        two = wanted[18] + a[0] @ b[2]
+        wanted[21], wanted[22] = two + a[0] @ b[3], two + a[1] @ b[4]
+    for i in range(23):
+        np.testing.assert_array_equal(got[i].astype(np.uint32).view(np.float32), wanted[i], str(i))

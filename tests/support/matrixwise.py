@@ -42,6 +42,9 @@ class Memory:
     def contents(self, operand: Operand) -> None:
         """One product alone has nothing to share."""
 
+    def contents_written(self, operand: Operand) -> None:
+        """Nor has it anything to keep."""
+
     def read_vector(self, operand: Operand, ptx_type: str) -> list[Val]:
         assert isinstance(operand, Reg)
         p, ty = Val(self.b, "ptr", 0, f"%{operand.name}"), llvm_type(ptx_type)

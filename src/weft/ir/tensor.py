@@ -58,14 +58,18 @@ class Form:
 class Sources:
     """Registers of A and B: 32 lanes of i32 or double.
 
-    keys   stand for their contents: equal ones in a function for equal contents
-    known  what the function has prepared
+    keys    stand for their contents: equal ones in a function for equal contents
+    known   what the function has prepared
+    addend  stands for the contents of C
+    whole   does one product make D of C? Then the function may keep where D is
     """
 
     a: Sequence[Val]
     b: Sequence[Val]
     keys: tuple[Hashable, Hashable] = (None, None)
     known: Fragments = field(default_factory=Fragments)
+    addend: Hashable = None
+    whole: bool = False
 
     def part(self, name: str, a: Sequence[Val], b: Sequence[Val]) -> Sources:
         """Registers that are derived from these."""
@@ -73,7 +77,7 @@ class Sources:
         return Sources(a, b, (keys[0], keys[1]), self.known)
 
     def swapped(self) -> Sources:
-        return Sources(self.b, self.a, self.keys[::-1], self.known)
+        return replace(self, a=self.b, b=self.a, keys=self.keys[::-1])
 
 
 def multiply(b: Builder, form: Form, x: Sources, c: Sequence[Val], *, fast: bool) -> list[Val]:
@@ -85,6 +89,8 @@ def multiply(b: Builder, form: Form, x: Sources, c: Sequence[Val], *, fast: bool
     if form.quad_pairs:
         return _quad_pairs(b, form, x.a, x.b, c)
     c = _convert(b, c, form.c, wide)
+    if form.c != form.d:  # D has other registers than the sums
+        x = replace(x, addend=None, whole=False)
     if form.shape == "m8n32k16":  # the hardware multiplies the transposed matrices
         form, x = replace(form, shape="m32n8k16", a=form.b, b=form.a), x.swapped()
     if form.a in ("e4m3", "e5m2"):
@@ -130,9 +136,17 @@ def _tiles(
         key_a, key_b = x.keys
         all_a = [known.rows(b, step, p, key_a and (key_a, i)) for i, p in enumerate(parts_a)]
         all_b = [known.columns(b, step, p, key_b and (key_b, i)) for i, p in enumerate(parts_b)]
-        pc, pd = scratch(b, [c], reg)
+        size, sums = len(c) * reg, known.sums
+        pc = sums.take(size, x.addend)
+        near, pd = pc or scratch(b, [c], reg)[0], sums.room(b, size)
         for (one, other), place in zip(product(all_a, all_b), places, strict=True):
-            call_prepared(b, step, one, other, b.at(pc, place), b.at(pd, place))
+            call_prepared(b, step, one, other, b.at(near, place), b.at(pd, place))
+        if pc is not None:
+            sums.free(size, pc)
+        if x.whole:
+            sums.newest = size, pd
+        else:
+            sums.free(size, pd)
     else:
         call = _steps(b, form, wide, fast)
         pa, pb, pc, pd = scratch(b, [*map(chain.from_iterable, (parts_a, parts_b)), c], reg)

@@ -28,6 +28,8 @@ _REGISTER = 128
 
 KEPT = 4
 """Prepared fragments of a kind in a function; each takes a few KiB of the stack."""
+KEPT_SUMS = 16
+"""Sums of one size in a function; each takes 512 bytes of the stack, or a few times that."""
 Prepared = tuple[Val, Val]
 """A fragment as it is and prepared, in memory."""
 
@@ -131,11 +133,46 @@ def _columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
     b.store(odd.any("uge", fmt.special).zext("i32"), b.at(to, places.odd))
 
 
+class Sums:
+    """Where products have left their sums, which are often the addends of others."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, dict[Hashable, Val]] = {}
+        self._free: dict[int, list[Val]] = {}
+        self.newest: tuple[int, Val] | None = None
+        """Size and place of the sums that have no name yet."""
+
+    def take(self, size: int, key: Hashable) -> Val | None:
+        """The place of these sums, to be freed by the caller."""
+        return self._kept.get(size, {}).pop(key, None)
+
+    def room(self, b: Builder, size: int) -> Val:
+        """A place for sums of a product."""
+        kept, free = self._kept.setdefault(size, {}), self._free.setdefault(size, [])
+        if free:
+            return free.pop()
+        return b.array("i8", size) if len(kept) < KEPT_SUMS else kept.pop(next(iter(kept)))
+
+    def free(self, size: int, place: Val) -> None:
+        self._free[size].append(place)
+
+    def name(self, key: Hashable) -> None:
+        """The newest sums have these contents; None if their registers may differ from them."""
+        if self.newest is None:
+            return
+        (size, place), self.newest = self.newest, None
+        if key is None:
+            self.free(size, place)
+        else:
+            self._kept[size][key] = place
+
+
 class Fragments:
     """The prepared fragments of a function, with what each holds."""
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[Hashable, Prepared]] = {}
+        self.sums = Sums()
 
     def rows(self, b: Builder, step: Step, regs: Sequence[Val], key: Hashable) -> Prepared:
         """A; the same `key` stands for the same contents of `regs`, None for unknown ones."""

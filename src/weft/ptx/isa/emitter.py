@@ -118,6 +118,9 @@ class Warp(Protocol):
     def contents(self, operand: Operand) -> Hashable:
         """Stands for what a source holds: equal for equal contents; None if that is unknown."""
 
+    def contents_written(self, operand: Operand) -> Hashable:
+        """As `contents`, after a write; None if lanes may have kept what they had."""
+
     def write(self, operand: Operand, value: Val) -> None:
         """A destination; a sink is allowed."""
 

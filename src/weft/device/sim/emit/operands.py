@@ -173,6 +173,12 @@ class WarpOperands:
             return None
         return self.block.index, tuple((name, self.versions.get(name, 0)) for name in names)
 
+    def contents_written(self, operand: Operand) -> Hashable:
+        """As `contents`, for a destination that all lanes have written."""
+        items, blends = getattr(operand, "items", ()), self.program.blend[self.block.index]
+        kept = any(isinstance(x, Reg) and x.name in blends for x in items)
+        return None if kept else self.contents(operand)
+
     def fit(self, v: Val, ty: str) -> Val:
         """A register's bits as the type an instruction names: cut, zero-extended, or seen anew."""
         if v.element == ty:

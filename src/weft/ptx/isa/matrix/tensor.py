@@ -31,9 +31,12 @@ def _run(w: Warp, ins: Instruction, form: Form) -> None:
     # Fragments of all other types are packed into 32-bit registers, accumulators of f16 too.
     operand = "f64" if form.a == "f64" else "b32"
     keys = w.contents(a), w.contents(b)
-    x = Sources(w.read_vector(a, operand), w.read_vector(b, operand), keys, w.fragments)
+    x = Sources(
+        w.read_vector(a, operand), w.read_vector(b, operand), keys, w.fragments, w.contents(c), True
+    )
     acc = w.read_vector(c, {"f16": "b32"}.get(form.c, form.c))
     w.write_vector(d, multiply(w.b, form, x, acc, fast=w.fast_math))
+    w.fragments.sums.name(w.contents_written(d))
 
 
 @product(
