@@ -19,6 +19,8 @@ from weft.ptx.model import SIZES, Instruction
 _FLOATS = {"i32": "float", "i64": "double"}
 MANY_APART = 40
 """Loads whose lanes are no neighbours: beyond so many, a shared loop instead of code for each."""
+NEAR = 3 * 64
+"""Bytes from the first to the last of four lanes: farther apart, vectors touch more cache lines."""
 
 
 class LaneMoves:
@@ -76,13 +78,22 @@ class LaneMoves:
             return b.load(ty, 32, data, 8)
         # As floats they are in vector registers from the start.
         kind = _FLOATS.get(ty, ty)
-        out = b.poison(kind, 32)
-        single: dict[int, Val] = {}
-        for i, x in enumerate(off):
-            if x not in single:
-                single[x] = b.load(kind, 0, b.at(p, x), size)
-            out = b.insert(out, single[x], i)
+        fours = range(0, 32, 4)
+        out = b.concat([self._load_apart(p, off[i : i + 4], kind, max(off) + size) for i in fours])
         return b.cast("bitcast", out, ty) if kind != ty else out
+
+    def _load_apart(self, p: Val, off: tuple[int, ...], kind: str, end: int) -> Val:
+        """Four lanes that are no neighbours; all before `end` may be read."""
+        b, size = self.e.b, BITS[kind] // 8
+        if size == 4 and max(off) + 16 <= end and max(off) - min(off) <= NEAR:
+            # Whole vectors, of which the first elements count: fewer instructions than to load
+            # elements into their lanes.
+            wide = [b.load(kind, 4, b.at(p, x), size) for x in off]
+            return b.concat([b.shuffle(wide[i], [0, 4], wide[i + 1]) for i in (0, 2)])
+        out, single = b.poison(kind, 4), {x: b.load(kind, 0, b.at(p, x), size) for x in set(off)}
+        for i, x in enumerate(off):
+            out = b.insert(out, single[x], i)
+        return out
 
     def can_store(self, a: Address, ty: str, count: int) -> bool:
         """Lanes that a few vector stores can write in lane order."""
