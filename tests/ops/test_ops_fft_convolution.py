@@ -10,8 +10,10 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.conv import job  # noqa: E402
-from weft.ops.fourier import convolution  # noqa: E402
+from weft.ops.conv import (
+    job,
+    transforms,
+)
 from weft.ops.runner import runner  # noqa: E402
 
 LIMIT = 1e-6
@@ -31,11 +33,11 @@ def candidates(name: str, *args: Any) -> Any:
     """(candidates by Fourier transforms, number of tensors) of a call."""
     request = library.function(name).request(*args)
     if name == "conv_backward_input":
-        made = convolution.windows(job.backward_input(request), back=True)
+        made = transforms.windows(job.backward_input(request), back=True)
     elif name == "conv_backward_weight":
-        made = convolution.gradients(job.backward_weight(request))
+        made = transforms.gradients(job.backward_weight(request))
     else:
-        made = convolution.windows(job.forward(request, int(name[4])), back=False)
+        made = transforms.windows(job.forward(request, int(name[4])), back=False)
     return made, len(request.inputs)
 
 

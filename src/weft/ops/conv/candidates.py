@@ -19,9 +19,9 @@ from weft.ops.conv import (
     strips,
     taps,
     tensor,
+    transforms,
     winograd,
 )
-from weft.ops.fourier import convolution
 from weft.ops.plan import Plan
 
 LARGE = 64
@@ -63,7 +63,7 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
         *(tensor.windows(raw, back) if tensors else ()),
         *(taps.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
-        *(convolution.windows(raw, back) if _has_large_filters(raw) else ()),
+        *(transforms.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
 
 
@@ -93,5 +93,5 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(tensor.gradients(raw) if tensors else ()),
         *(taps.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
-        *(convolution.gradients(raw) if _has_large_filters(raw) else ()),
+        *(transforms.gradients(raw) if _has_large_filters(raw) else ()),
     ]

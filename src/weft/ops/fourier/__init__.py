@@ -1,1 +1,1 @@
-"""Fourier transforms: lengths and their stages, tables, passes, and convolution by transforms."""
+"""Fourier transforms: lengths and their stages, tables and passes."""
