@@ -64,6 +64,9 @@ CASES: dict[str, tuple[tuple[int, ...], Any, Any, str]] = {
     "odd planes of many vectors": ((2, 3, 13, 11), F16, F16, "dense"),
     "several blocks per channel": ((2, 2, 80, 100), F32, F32, "dense"),
     "channels last": ((3, 8, 5, 5), F32, F32, "channels last"),
+    "odd channels last": ((5, 37, 29, 13), F32, F32, "channels last"),
+    "channels last of two vectors": ((29, 6, 31, 25), BF16, F32, "channels last"),
+    "one channel": ((67, 1, 45, 44), F16, F16, "dense"),
     "a matrix": ((37, 12), F32, F32, "dense"),
     "a tall matrix": ((3000, 3), F32, F32, "dense"),
     "bf16 with weights of float": ((3, 16, 4, 2), BF16, F32, "channels last"),
@@ -102,6 +105,18 @@ def test_against_float64(subject: str, training: bool) -> None:
     with torch.no_grad():
         again = weft.ops.batch_norm(tensors[0], *leaves(tensors)[1:], training=training)
     assert torch.equal(again, got)
+
+
+@pytest.mark.parametrize("subject", ["odd channels last", "one channel"])
+def test_whole_vectors_of_odd_rows(subject: str) -> None:
+    """Rows of channels that are no whole vectors are read in such vectors all the same."""
+    tensors = arguments(*CASES[subject])
+    wide = 16 // tensors[0].itemsize
+    explained = weft.ops.explain(weft.ops.batch_norm, *tensors)
+    assert f"vectors of {wide}" in explained.choice.used.why
+    with weft.sanitize() as session:
+        weft.ops.batch_norm(*tensors, training=True)
+    assert not session.findings
 
 
 def test_large_mean() -> None:

@@ -21,6 +21,10 @@ PER_THREAD, LEAST = 8, 64
 """Vectors of a thread, and bytes, that are worth a block."""
 RESIDENT = 4
 """Blocks of an SM at a time that read enough."""
+FOLDED, DEEP = 1 << 18, 1 << 10
+"""Bytes of a tensor, and of a column, from which on whole vectors are worth a join of columns."""
+WIDEST = 8
+"""The most vectors of channels of a block."""
 
 
 def flat_order(rank: int) -> tuple[int, ...]:
@@ -53,8 +57,9 @@ class Channels:
     """A call on tensors of one shape: what blocks get, and copies that come first.
 
     flat     the channels are last in memory
-    ragged   planes are no whole vectors
-    plane    elements of a plane
+    ragged   planes are no whole vectors; with `flat`: rows of channels
+    plane    elements of a plane; with `flat` and `ragged`: channels
+    columns  channels; with `flat` and `ragged`: of the fewest rows that are whole vectors
     inputs   the addresses of inputs, by their number; None for an omitted one
     size     elements of a channel
     """
@@ -66,6 +71,7 @@ class Channels:
     plane: int
     vector: int
     channels: int
+    columns: int
     inner: int
     count: int
     size: int
@@ -78,12 +84,12 @@ class Channels:
     @property
     def width(self) -> int:
         """Vectors of channels of a block: 128 bytes of a row are enough for full bandwidth."""
-        return min(8, 1 << (self.channels // self.vector - 1).bit_length()) if self.flat else 1
+        return min(WIDEST, 1 << (self.columns // self.vector - 1).bit_length()) if self.flat else 1
 
     @property
     def tiles(self) -> int:
         """Blocks that have all channels."""
-        return cdiv(self.channels // self.vector, self.width) if self.flat else self.channels
+        return cdiv(self.columns // self.vector, self.width) if self.flat else self.channels
 
     @property
     def summing(self) -> int:
@@ -106,7 +112,7 @@ class Channels:
     def shape(self, parts: int) -> bytes:
         """The struct Shape of the kernels."""
         each = cdiv(self.count, parts)
-        numbers = (self.channels, self.inner, self.count, self.width, parts, each, self.plane)
+        numbers = (self.columns, self.inner, self.count, self.width, parts, each, self.plane)
         return struct.pack("7i", *numbers)
 
     def kernel(self, file: str, name: str, *dtypes: torch.dtype, last: Sequence[str] = ()) -> Any:
@@ -133,12 +139,12 @@ class Channels:
 
         Also returns the scratch buffer that it is, the given one among those of the plan, if any.
         """
-        if self.summing == 1:
+        if self.summing == 1 and not (self.flat and self.ragged):
             return None, ()
-        kept = partials(4 * numbers * self.summing * self.channels)
+        kept = partials(4 * numbers * self.summing * self.columns)
         if kept is not None:
             return kept, ()
-        made = Buffer((self.summing * self.channels, numbers), torch.float32)
+        made = Buffer((self.summing * self.columns, numbers), torch.float32)
         return self.extra(number), (made,)
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
@@ -176,14 +182,23 @@ def channels(request: Request, numbers: Sequence[int], outputs: Sequence[Buffer]
     plane = math.prod(leader.shape[2:])
     wide = max(1, aligned // leader.itemsize)
     vector = math.gcd(n if flat else plane, wide)
-    # Most vectors of a longer plane are whole.
-    ragged = not flat and vector < wide and plane >= 16 * wide
+    fold = wide // vector
+    if flat:
+        size, tiles = leader.numel * leader.itemsize, cdiv(n, WIDEST * vector)
+        ragged = fold > 1 and size >= max(FOLDED, DEEP * n * fold) and tiles < COUNTERS
+    else:  # most vectors of a longer plane are whole
+        ragged = fold > 1 and plane >= 16 * wide
     vector = wide if ragged else vector
-    inner = cdiv(plane, vector) + 1 if ragged else plane // vector
+    columns, rows = n * fold if flat and ragged else n, batch * plane
+    if flat:
+        count = cdiv(rows * n, columns)
+        inner = rows * n - (count - 1) * columns if ragged else 1
+    else:
+        inner = cdiv(plane, vector) + 1 if ragged else plane // vector
+        count = batch * inner
     return Channels(
-        request, leader.dtype, flat, ragged, plane, vector, n, 1 if flat else inner,
-        batch * (plane if flat else inner), batch * plane, tuple(inputs), tuple(outputs),
-        tuple(before), tuple(scratch), cost,
+        request, leader.dtype, flat, ragged, n if flat and ragged else plane, vector, n, columns,
+        inner, count, rows, tuple(inputs), tuple(outputs), tuple(before), tuple(scratch), cost,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 // Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel]. RAGGED: the planes of `inner` elements
-// are no whole vectors; their first and last ones may reach out of the plane.
+// are no whole vectors; their first and last ones may reach out of the plane. FLAT and RAGGED: rows are no whole vectors, but
+// several of them are. These are one row of the kernels, in whose columns the channels repeat.
 #pragma once
 #include "../last.cuh"
 #include "../vector.cuh"
@@ -8,12 +9,12 @@
 // What blocks of 256 threads divide among themselves. Without FLAT a block has one channel and `each` vectors of its
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each, and `each` rows.
 struct Shape {
-    int channels;
-    int inner;  // vectors from a channel to its next; FLAT: 1; RAGGED: of a plane, at the most
+    int channels;  // FLAT and RAGGED: columns
+    int inner;  // vectors from a channel to its next; FLAT: 1, or elements of the last row; RAGGED: of a plane, at the most
     int count;  // vectors of a channel; FLAT: rows
     int width;  // a power of two; without FLAT: 1
     int parts, each;
-    int plane;  // RAGGED: elements
+    int plane;  // RAGGED: elements; FLAT as well: channels
 };
 
 // Where a vector is, and which of its elements are in its plane.
@@ -27,19 +28,24 @@ struct Spot {
 template <int V, bool FLAT, bool RAGGED = false>
 struct Walk {
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
+    static constexpr bool FOLDED = FLAT && RAGGED;
     int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
-    int elements;
+    int elements, tiles, last, left;  // FOLDED: the last row, and the elements that its vector has
     long long channels;
     bool there;
 
     __device__ explicit Walk(const Shape& s) : inner(s.inner), elements(s.plane), channels(s.channels) {
-        int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
+        tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
         // Blocks that run at the same time have neighbouring channels.
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
         channel = FLAT ? (tile * s.width + int(threadIdx.x) % s.width) * V : tile;
         t = threadIdx.x / s.width, deep = 256 / s.width;
         there = channel < s.channels;
         i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
+        if (FOLDED) {
+            last = s.count - 1, left = max(0, min(s.inner - channel, V));
+            if (left == 0) end = min(end, last);
+        }
         if (!FLAT) {  // the vector's plane and place in it, without a division per step
             plane = i / inner, place = i % inner;
             planes = deep / inner, places = deep % inner;
@@ -51,7 +57,9 @@ struct Walk {
 #pragma unroll
         for (int k = 0; k < N; k++) {
             if (i >= end) continue;
-            if constexpr (RAGGED) {
+            if constexpr (FOLDED) {
+                at[k] = {i * channels + channel, 0, i == last ? left : V};
+            } else if constexpr (RAGGED) {
                 long long start = (plane * channels + channel) * elements;
                 int before = int(start % V) - place * V;  // elements of the plane before the vector are negative
                 at[k] = {start - before, max(before, 0), min(before + elements, V)};
@@ -66,6 +74,9 @@ struct Walk {
         }
         return n;
     }
+    // The channel of element k of a vector.
+    __device__ int real(int k) const { return FOLDED ? (channel + k) % elements : channel + k; }
+
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
     __device__ void join(Value (&own)[K]) const {
@@ -79,20 +90,42 @@ struct Walk {
         }
         for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }
-    // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others.
+    // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others. `ended`:
+    // whether this is that block.
     template <class Value>
-    __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
+    __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters, bool& ended) const {
         join(own);
+        ended = true;
         if (parts == 1) return t == 0 && there;
         if (t == 0 && there)
             for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
-        if (!is_last(counters + tile, parts)) return false;
+        ended = is_last(counters + tile, parts);
+        if (!ended) return false;
         for (int k = 0; k < K; k++) own[k] = Value{};
 #pragma unroll 4
         for (int p = t; p < (there ? parts : 0); p += deep)
             for (int k = 0; k < K; k++) own[k].add(found[p * channels + channel + k]);
         join(own);
         return t == 0 && there;
+    }
+    // Calls f(channel, values of all blocks) in one thread for each channel.
+    template <class Value, class F>
+    __device__ void joined(Value (&own)[K], Value* found, int parts, int* counters, F&& f) const {
+        bool ended, first = join_parts(own, found, parts, counters, ended);
+        if constexpr (!FOLDED) {
+            if (first)
+                for (int k = 0; k < K; k++) f(channel + k, own[k]);
+        } else {
+            // Columns of a channel are in several tiles: the block that ends last adds those of all.
+            if (first)
+                for (int k = 0; k < K; k++) found[channel + k] = own[k];
+            if (!ended || !is_last(counters + tiles, tiles)) return;
+            for (int c = threadIdx.x; c < elements; c += 256) {
+                Value all = found[c];
+                for (int column = c + elements; column < channels; column += elements) all.add(found[column]);
+                f(c, all);
+            }
+        }
     }
 };
 
@@ -132,10 +165,10 @@ template <int K>
 struct Affine {
     float mean[K], scale[K], w[K], b[K];
 
-    template <class S, class W>
-    __device__ Affine(int channel, bool there, const S* means, const S* vars, const W* ws, const W* bs, float eps) {
+    template <class Walk, class S, class W>
+    __device__ Affine(const Walk& walk, const S* means, const S* vars, const W* ws, const W* bs, float eps) {
         for (int k = 0; k < K; k++) {
-            int c = there ? channel + k : 0;
+            int c = walk.there ? walk.real(k) : 0;
             mean[k] = to<float>(means[c]), scale[k] = rsqrtf(to<float>(vars[c]) + eps);
             w[k] = ws ? to<float>(ws[c]) : 1, b[k] = bs ? to<float>(bs[c]) : 0;
         }

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
                                             W* db, Sums* found, int* counters, Shape s, float eps) {
     Walk<V, FLAT, RAGGED> w(s);
     constexpr int K = w.K;
-    Affine<K> a(w.channel, w.there, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
+    Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
     constexpr int N = AHEAD<T, V>;
     Spot at[N];
@@ -35,14 +35,12 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
             }
         }
     }
-    if (!w.join_parts(own, found, s.parts, counters)) return;
-    for (int k = 0; k < K; k++) {
-        int c = w.channel + k;
-        own[k].dw *= a.scale[k];
-        sums[c] = own[k];
-        if (dw) dw[c] = to<W>(own[k].dw);
-        if (db) db[c] = to<W>(own[k].db);
-    }
+    w.joined(own, found, s.parts, counters, [&](int c, Sums all) {
+        all.dw *= rsqrtf(to<float>(var[c]) + eps);
+        sums[c] = all;
+        if (dw) dw[c] = to<W>(all.dw);
+        if (db) db[c] = to<W>(all.db);
+    });
 }
 
 // dx; BATCH: mean and var are those of x.
@@ -51,10 +49,10 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
                                                 const Sums* sums, T* dx, Shape s, float size, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     constexpr int K = walk.K;
-    Affine<K> a(walk.channel, walk.there, mean, var, w, (const W*)nullptr, eps);
+    Affine<K> a(walk, mean, var, w, (const W*)nullptr, eps);
     float db[K], dw[K];
     for (int k = 0; k < K; k++) {
-        Sums all = BATCH && walk.there ? sums[walk.channel + k] : Sums{};
+        Sums all = BATCH && walk.there ? sums[walk.real(k)] : Sums{};
         db[k] = all.db / size, dw[k] = all.dw / size * a.scale[k];
     }
     constexpr int N = AHEAD<T, V> / 2;
