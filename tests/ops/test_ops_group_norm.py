@@ -110,6 +110,49 @@ def test_strides() -> None:
     assert float(x.grad.abs().max()) < 1e-5
 
 
+LAST: dict[str, tuple[tuple[int, ...], int, Any, Any, float]] = {
+    "whole vectors": ((3, 32, 5, 6), 2, F32, F32, 0),
+    "groups of odd channels": ((2, 12, 7, 9), 4, F32, None, 1e3),
+    "several groups of a block": ((3, 32, 4, 9), 8, BF16, BF16, 3),
+    "eight groups of halves": ((2, 48, 3, 3), 24, F16, F32, 0),
+    "one place more than threads": ((1, 8, 257), 1, F32, F32, 0),
+    "five dimensions": ((2, 16, 2, 3, 5), 4, F32, F32, 0),
+}
+
+
+@pytest.mark.parametrize("subject", LAST)
+def test_channels_last(subject: str) -> None:
+    """They are read where they are; the result has them first, as PyTorch's."""
+    shape, groups, dtype, of_weights, shift = LAST[subject]
+    x = drawn(shape, 7, dtype, shift=shift).movedim(1, -1).contiguous().movedim(-1, 1)
+    weights = [None if of_weights is None else drawn(shape[1:2], i, of_weights) for i in (8, 9)]
+    explained = weft.ops.explain(weft.ops.group_norm, x, groups, *weights)
+    assert explained.choice.used.name == "channels last"
+    with weft.sanitize() as session:
+        got = weft.ops.group_norm(x, groups, *weights)
+    assert not session.findings
+    assert got.is_contiguous()
+    wide = [None if w is None else w.double() for w in weights]
+    close(got, F.group_norm(x.double(), groups, *wide), dtype)
+    _, *saved = library.call("group_norm_forward")(x, groups, *weights)
+    _, *dense = library.call("group_norm_forward")(x.contiguous(), groups, *weights)
+    for a, b in zip(saved, dense, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_channels_last_that_do_not_fit() -> None:
+    """Narrow groups, which share sectors with others, and groups that no block holds, are copied."""
+    for shape, groups in (((2, 6, 9, 9), 3), ((1, 64, 250, 250), 2)):
+        x = torch.empty(shape).movedim(1, -1).contiguous().movedim(-1, 1)
+        names = [c.name for c in _candidates(x, groups)]
+        assert "channels last" not in names
+
+
+def _candidates(x: Any, groups: int) -> Any:
+    function = library.function("group_norm")
+    return function.definition.candidates(function.request(*function.bound((x, groups), {})))
+
+
 def test_second_derivatives() -> None:
     def second(of: Any, made: Any) -> Any:
         first = torch.autograd.grad(of(made[0], 2, *made[1:]).pow(3).sum(), made, create_graph=True)

@@ -15,6 +15,7 @@ from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.families.networks.layer_norm_backward import gradients_of_rows
 from weft.ops.function import Definition
+from weft.ops.normalisation import groups_last
 from weft.ops.normalisation.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.normalisation.forward import Kind, candidates
 from weft.ops.normalisation.rows import BLOCK, Job, job, parts_of
@@ -51,7 +52,8 @@ def _forward(saved: bool, request: Request) -> list[Candidate]:
     if x.numel == 0:
         zeros = tuple(b._replace(zeroed=True) for b in outputs)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), zeros))]
-    return candidates(KIND, saved, _job(request, x, (0,), (1, 2), outputs))
+    rows = candidates(KIND, saved, _job(request, x, (0,), (1, 2), outputs))
+    return [*rows, *groups_last.candidates(request, outputs)]
 
 
 def _backward(request: Request) -> list[Candidate]:
