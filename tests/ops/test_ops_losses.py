@@ -114,6 +114,35 @@ def test_losses_of_tensors_with_gaps() -> None:
         weft.ops.binary_cross_entropy(1.5 + x.abs(), t.t().contiguous().t(), reduction="none")
 
 
+GAPS: dict[str, tuple[Any, Any]] = {
+    "rows of odd length": (numbers(37, 7, seed=1)[:, :5], numbers(37, 5, seed=2)),
+    "rows of vectors": (numbers(5, 11, 3, 5, seed=1)[..., :4], numbers(5, 11, 3, 4, seed=2)),
+    "a target with gaps": (numbers(300, 8, seed=1), numbers(300, 12, seed=2)[:, :8]),
+    "both, at an odd address": (numbers(900, 9, seed=1)[:, 1:8], numbers(900, 8, seed=2)[:, :7]),
+    "two bytes": (numbers(41, 12, seed=1).half()[:, :8], numbers(41, 8, seed=2).half()),
+    "repeated rows": (numbers(6, seed=1).expand(50, 6), numbers(50, 6, seed=2)),
+}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("subject", GAPS)
+def test_sums_of_rows_with_gaps(subject: str, reduction: str) -> None:
+    """They are read where they are, in one launch, also for gradients."""
+    x, t = (v.detach().requires_grad_() for v in GAPS[subject])
+    plan = weft.ops.explain(weft.ops.smooth_l1_loss, x, t, reduction, 0.3).choice.used
+    assert plan.name == "pairs with gaps" and len(plan.build().steps) == 1
+    wide = [v.detach().double().contiguous().requires_grad_() for v in (x, t)]
+    with weft.sanitize() as session:
+        ours = weft.ops.smooth_l1_loss(x, t, reduction, 0.3)
+        got = torch.autograd.grad(ours, (x, t))
+    assert not session.findings
+    theirs = torch.nn.functional.smooth_l1_loss(*wide, reduction=reduction, beta=0.3)
+    want = torch.autograd.grad(theirs, wide)
+    limit = 2e-3 if x.dtype is torch.float16 else 2e-6
+    for a, b in zip((ours, *got), (theirs, *want), strict=True):
+        torch.testing.assert_close(a.double(), b.detach(), rtol=limit, atol=limit)
+
+
 def test_no_probability() -> None:
     with pytest.raises(weft.AssertFailed, match="must be a probability"):
         weft.ops.binary_cross_entropy(torch.tensor([0.5, 1.5]), torch.tensor([0.0, 1.0]))

@@ -7,14 +7,14 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.kernels import Kernel, cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate, Request
 from weft.ops.copies import contiguous
 from weft.ops.jobs import Job, Operand, Way
-from weft.ops.layouts import broadcast, dense_strides, memory_order
+from weft.ops.layouts import broadcast, dense_strides, memory_order, merged
 from weft.ops.loss.operands import Operands
 from weft.ops.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.pointwise import ways
@@ -101,7 +101,11 @@ def result(
 
 
 def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
-    """The one kernel of a loss or of a gradient; of tensors with gaps, each by an expression."""
+    """Candidates for a loss or a gradient.
+
+    That of each pair of tensors with gaps is an expression; else rows of them are read where they
+    are, or copied first.
+    """
     first = int(backward)
     x, target = request.inputs[first : first + 2]
     assert x is not None and target is not None
@@ -113,14 +117,39 @@ def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
     time = request.target.launch + moved / request.target.bandwidth
     if x.numel == 0 and (none or backward):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    why = "one launch"
     build = _gradients if backward else _losses
     ordered = pairs.strides is not None
     tensors = [t for t in (x, target, upstream) if t is not None]
     copies = not ordered and not all(t.contiguous for t in tensors)
     if none and copies and not any(request.inputs[first + 2 :]):
         return _by_expression(loss, request, first, out)
-    return [Candidate("pairs", time, why, lambda: build(_Call(loss, request, out, first, ordered)))]
+    make = functools.partial(_Call, loss, request, out, first, ordered)
+    if not copies:
+        return [Candidate("pairs", time, "one launch", lambda: build(make()))]
+    cost = time + make().tensors.cost
+    made = [Candidate("pairs", cost, "copies, then one launch", lambda: build(make()))]
+    gaps = _gaps(x, target)
+    if gaps is not None:
+        why = f"one launch, rows of {gaps.row} elements with gaps"
+        made.append(Candidate("pairs with gaps", time, why, lambda: build(make(gaps))))
+    return made
+
+
+class _Gaps(NamedTuple):
+    """Rows of contiguous elements, and the elements between them in the input and the target."""
+
+    row: int
+    x: int
+    target: int
+
+
+def _gaps(x: Layout, target: Layout) -> _Gaps | None:
+    """The rows of two tensors; None if their elements are apart, or rows are not evenly apart."""
+    walk = merged(x.shape, [x.strides, target.strides])
+    if len(walk.sizes) != 2 or any(strides[1] != 1 for strides in walk.strides):
+        return None
+    row = walk.sizes[1]
+    return _Gaps(row, *(strides[0] - row for strides in walk.strides))
 
 
 def _by_expression(loss: Loss, request: Request, first: int, out: Buffer) -> list[Candidate]:
@@ -172,16 +201,21 @@ class _Call:
 
     first    the number of the input
     ordered  True if all tensors have the memory order of the result: none needs a copy
+    gaps     of the input and the target, which are then not copied
     """
 
     def __init__(
-        self, loss: Loss, request: Request, out: Buffer, first: int, ordered: bool
-    ) -> None:
-        self.loss, self.request, self.ordered = loss, request, ordered
-        self.tensors = Operands(request, (out,))
+        self, loss: Loss, request: Request, out: Buffer, first: int, ordered: bool,
+        gaps: _Gaps | None = None,
+    ) -> None:  # fmt: skip
+        self.loss, self.request, self.ordered, self.gaps = loss, request, ordered, gaps
+        self.first, self.tensors = first, Operands(request, (out,))
         (px, x), (pt, t) = self.operand(first), self.operand(first + 1)
         assert x is not None and t is not None
-        self.vector = 16 // x.itemsize if x.aligned == t.aligned == 16 else 1
+        aligned = min(x.aligned, t.aligned)
+        self.vector = 16 // x.itemsize if aligned == 16 else 1
+        if gaps is not None:
+            self.vector = math.gcd(max(1, aligned // x.itemsize), *gaps)
         slots = {"weight": (None, 1), "pos_weight": (None, 1)}
         for i, name in enumerate(loss.weights):
             slots[name] = self._repeated(first + 2 + i, x.shape)
@@ -190,8 +224,8 @@ class _Call:
         reduction = request.options["reduction"]
         each = {"mean": x.numel, "batchmean": x.shape[0] if x.shape else 1}.get(reduction, 1)
         self.problem = struct.pack(
-            "<3q2fi4x", x.numel, slots["weight"][1], slots["pos_weight"][1], float(option),
-            1 / each if each else math.nan, reduction == "none",
+            "<3q2fi4x3q", x.numel, slots["weight"][1], slots["pos_weight"][1], float(option),
+            1 / each if each else math.nan, reduction == "none", *(gaps or (1, 0, 0)),
         )  # fmt: skip
         wanted = cdiv(x.numel, BLOCK * self.vector * 2)
         self.blocks = max(1, min(wanted, 8 * request.target.sms))
@@ -199,12 +233,14 @@ class _Call:
 
     def operand(self, number: int) -> tuple[Argument, Layout | None]:
         """A tensor whose elements follow each other in the order of the result."""
-        if self.ordered:
+        kept = self.gaps is not None and number in (self.first, self.first + 1)
+        if self.ordered or kept:
             return Pointer(number), self.request.inputs[number]
         return self.tensors.dense(number)
 
     def kernel(self, name: str, flag: bool) -> Kernel:
-        words = f"{name}<{self.ctype}, {self.vector}, {str(flag).lower()}>"
+        gaps, last = (str(value).lower() for value in (self.gaps is not None, flag))
+        words = f"{name}<{self.ctype}, {self.vector}, {gaps}, {last}>"
         return source.kernel("loss/pairs.cu", words, **self.loss.expressions(self.request.options))
 
     def _repeated(self, number: int, shape: Sequence[int]) -> tuple[Any, int]:

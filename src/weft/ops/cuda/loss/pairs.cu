@@ -8,6 +8,7 @@ struct Pairs {
     long long n, weights, second;  // elements; elements after which `weight` and `second` repeat
     float option, scale;           // scale: of the sum
     int upstream_step;             // 0 if all elements share one gradient of the loss
+    long long row, x_gap, t_gap;   // with GAPS: elements of a row, and those between it and its next
 };
 
 __device__ inline float value_of([[maybe_unused]] float x, [[maybe_unused]] float t, [[maybe_unused]] float w,
@@ -21,15 +22,33 @@ __device__ float gradient_of([[maybe_unused]] float x, [[maybe_unused]] float t,
     else return DX;
 }
 
-// f(x, t, i) for this thread's elements, a vector at a time; the rest one by one.
-template <class T, int V, class F>
+// f(x, t, i) for this thread's elements, a vector at a time; the rest one by one. With GAPS, rows are whole vectors, and x and t
+// may have gaps between them.
+template <class T, int V, bool GAPS, class F>
 __device__ void for_each(const T* x, const T* t, const Pairs& p, F f) {
     long long stride = gridDim.x * 256ll * V;
-    for (long long i = (blockIdx.x * 256ll + threadIdx.x) * V; i < p.n; i += stride) {
-        if (i + V <= p.n) {
-            f(load<V>(x + i), load<V>(t + i), i);
-        } else {
-            for (long long j = i; j < p.n; j++) f(load<1>(x + j), load<1>(t + j), j);
+    if constexpr (GAPS) {
+        constexpr int N = V * sizeof(T) < 16 ? 4 : 2;  // vectors whose loads are under way together
+        for (long long i = (blockIdx.x * 256ll + threadIdx.x) * V; i < p.n; i += N * stride) {
+            Vector<T, V> vx[N], vt[N];
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                long long at = i + k * stride;
+                if (at >= p.n) continue;
+                long long row = p.n < 1ll << 32 ? unsigned(at) / unsigned(p.row) : at / p.row;
+                vx[k] = load<V>(x + at + row * p.x_gap), vt[k] = load<V>(t + at + row * p.t_gap);
+            }
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                if (i + k * stride < p.n) f(vx[k], vt[k], i + k * stride);
+        }
+    } else {
+        for (long long i = (blockIdx.x * 256ll + threadIdx.x) * V; i < p.n; i += stride) {
+            if (i + V <= p.n) {
+                f(load<V>(x + i), load<V>(t + i), i);
+            } else {
+                for (long long j = i; j < p.n; j++) f(load<1>(x + j), load<1>(t + j), j);
+            }
         }
     }
 }
@@ -40,14 +59,14 @@ __device__ float repeated(const T* weights, long long i, long long count) {
 }
 
 // REDUCED: the sum of all, else one loss per pair.
-template <class T, int V, bool REDUCED>
+template <class T, int V, bool GAPS, bool REDUCED>
 __global__ void __launch_bounds__(256) losses(const T* x, const T* t, const T* weight, const T* second, T* y,
                                               float2* partials, int* counter, const Pairs p) {
     float sum = 0;
     auto value = [&](float x, float t, long long i) {
         return value_of(x, t, repeated(second, i, p.second), p.option) * repeated(weight, i, p.weights);
     };
-    for_each<T, V>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
+    for_each<T, V, GAPS>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
         constexpr int N = sizeof(vx) / sizeof(T);
         Vector<T, N> made;
 #pragma unroll
@@ -64,7 +83,7 @@ __global__ void __launch_bounds__(256) losses(const T* x, const T* t, const T* w
 }
 
 // The gradient of x, or of t.
-template <class T, int V, bool OF_TARGET>
+template <class T, int V, bool GAPS, bool OF_TARGET>
 __global__ void __launch_bounds__(256) gradients(const T* upstream, const T* x, const T* t, const T* weight,
                                                  const T* second, T* d, const Pairs p) {
     const float shared = p.upstream_step ? 0 : to<float>(*upstream) * p.scale;
@@ -72,7 +91,7 @@ __global__ void __launch_bounds__(256) gradients(const T* upstream, const T* x, 
         float s = (p.upstream_step ? to<float>(upstream[i]) : shared) * repeated(weight, i, p.weights);
         return s * gradient_of<OF_TARGET>(x, t, repeated(second, i, p.second), p.option);
     };
-    for_each<T, V>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
+    for_each<T, V, GAPS>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
         constexpr int N = sizeof(vx) / sizeof(T);
         Vector<T, N> made;
 #pragma unroll
