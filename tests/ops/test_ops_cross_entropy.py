@@ -17,6 +17,9 @@ SHAPES = {
     "rows of whole vectors": (5, 64),
     "rows of several warps": (3, 1003),
     "columns": (2, 5, 3, 4),
+    "one class": (3, 1, 350),
+    "two classes": (2, 2, 31, 37),
+    "four classes": (5, 4, 3, 7),
     "planes of a block": (70, 9, 2),
     "long columns, turned": (1, 20000, 2),
     "no rows": (0, 4),
@@ -34,6 +37,10 @@ CASES = [
     *(("short rows", options, torch.float32) for options in OPTIONS if options != "plain"),
     ("columns", "all", torch.float32),
     ("columns", "each", torch.bfloat16),
+    ("two classes", "all", torch.float32),
+    ("two classes", "each", torch.float16),
+    ("four classes", "all", torch.bfloat16),
+    ("four classes", "each", torch.float32),
     ("rows of several warps", "all", torch.bfloat16),
     ("rows of several warps", "each", torch.float16),
     ("rows of whole vectors", "plain", torch.bfloat16),
@@ -85,6 +92,25 @@ def test_loss_and_gradient(subject: str, options: str, dtype: Any) -> None:
     torch.testing.assert_close(loss, true_loss, atol=limit, **close)
     largest = true_dx.abs().max().item() if true_dx.numel() else 1.0
     torch.testing.assert_close(dx, true_dx, atol=limit * largest, **close)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 4])
+def test_few_classes(classes: int) -> None:
+    """Labels that do not count hide NaN; other logits that are not finite give what torch gives."""
+    x = logits((3, classes, 400), 1)
+    target = labels(x, 2)
+    target[0, ::3] = target[2] = -100
+    x[2], x[1, 0, 7], x[0, 0, 1] = torch.nan, torch.nan, torch.inf
+    used = weft.ops.explain(weft.ops.cross_entropy, x, target, reduction="none").choice.used
+    assert used.name == "few classes"
+    with weft.sanitize() as session:
+        loss, dx, true_loss, true_dx = both(x, target, {"reduction": "none"})
+    assert not session.findings
+    close = {"rtol": 1e-5, "atol": 1e-5, "equal_nan": True}
+    torch.testing.assert_close(loss, true_loss, **close)
+    ignored = (target == -100).unsqueeze(1).expand_as(dx)
+    assert not dx[ignored].any()
+    torch.testing.assert_close(dx[~ignored], true_dx[~ignored], **close)
 
 
 @pytest.mark.parametrize("way", ["kept", "scaled", "twice", "created"])

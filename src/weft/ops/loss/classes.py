@@ -42,6 +42,7 @@ class Call:
     gradient: Pointer | None
     types: tuple[str, str]
     itemsize: int
+    label_size: int
 
     @property
     def count(self) -> int:
@@ -123,7 +124,7 @@ def call_of(
     return Call(
         tensors, file, view, pointer, target, weight, upstream,
         tensors.output(0) if loss else None, tensors.output(int(loss)) if gradient else None,
-        (source.ctype(x.dtype), source.ctype(labels.dtype)), x.itemsize,
+        (source.ctype(x.dtype), source.ctype(labels.dtype)), x.itemsize, labels.itemsize,
     )  # fmt: skip
 
 

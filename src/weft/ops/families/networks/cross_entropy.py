@@ -29,6 +29,8 @@ ALONE = 1.45
 """The time of rows that one or two blocks of an SM hold, relative to that of a stream."""
 LOOPED = 32
 """Blocks per SM, above which blocks of short rows take several groups of rows each."""
+FEW = 4
+"""The most classes of a kernel with one thread for a label, which has several labels at a time."""
 LONG = 256
 """Classes from which on those that are not contiguous may be turned into rows."""
 TURNS, ROUND, RESIDENT, SECTOR = 4, 1e-6, 8, 32
@@ -89,6 +91,11 @@ def _of_columns(call: Call, make: Callable[[], Call], moved: int) -> list[Candid
     time = gpu.launch + call.tensors.cost + busy
     why = "the classes are not contiguous; they are read twice for a gradient"
     columns = Candidate("columns", time, why, lambda: _columns(make()))
+    if v.n <= FEW:
+        read = moved * (1 + gradient) + call.count * call.label_size
+        time = gpu.launch + call.tensors.cost + read / gpu.bandwidth
+        why = f"one thread for each label, {_at_once(call)} labels at a time"
+        return [columns, Candidate("few classes", time, why, lambda: _few(make()))]
     if v.n < LONG:
         return [columns]
     rows = _of_rows(_turned(make()), lambda: _turned(make()), moved)
@@ -217,6 +224,20 @@ def _columns(call: Call) -> Plan:
     blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
     args = (call.x, *call.labels(), *call.results(blocks), by.packed(call.view), call.problem)
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+def _at_once(call: Call) -> int:
+    """Labels of a thread at a time; see the kernel."""
+    return 4 if call.view.n <= 2 else 2
+
+
+def _few(call: Call) -> Plan:
+    blocks = cdiv(call.count, BLOCK * _at_once(call))
+    blocks = max(1, min(blocks, LOOPED * call.tensors.request.target.sms))
+    words = (*call.types, *(str(p).lower() for p in (call.view.n, *call.modes, _smooth(call))))
+    kernel = source.kernel("loss/few_classes.cu", f"few<{', '.join(words)}>")
+    args = (call.x, *call.labels(), *call.results(blocks), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
