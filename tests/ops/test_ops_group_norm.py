@@ -141,7 +141,7 @@ def test_channels_last(subject: str) -> None:
 
 
 def test_channels_last_that_do_not_fit() -> None:
-    """Narrow groups, which share sectors with others, and groups that no block holds, are copied."""
+    """Narrow groups, which share sectors, and groups that no block holds are copied."""
     for shape, groups in (((2, 6, 9, 9), 3), ((1, 64, 250, 250), 2)):
         x = torch.empty(shape).movedim(1, -1).contiguous().movedim(-1, 1)
         names = [c.name for c in _candidates(x, groups)]
