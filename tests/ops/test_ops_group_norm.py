@@ -117,6 +117,8 @@ LAST: dict[str, tuple[tuple[int, ...], int, Any, Any, float]] = {
     "eight groups of halves": ((2, 48, 3, 3), 24, F16, F32, 0),
     "one place more than threads": ((1, 8, 257), 1, F32, F32, 0),
     "five dimensions": ((2, 16, 2, 3, 5), 4, F32, F32, 0),
+    "two places": ((5, 64, 2), 2, F16, F16, 0),
+    "channels of vectors of two": ((2, 40, 5, 5), 4, BF16, F32, 0),
 }
 
 

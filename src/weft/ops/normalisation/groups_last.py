@@ -12,7 +12,7 @@ from weft.ops.choose import Candidate, Request
 from weft.ops.normalisation.channels import flat_order, permuted
 from weft.ops.normalisation.forward import epsilon
 from weft.ops.normalisation.rows import BLOCK, Job, job
-from weft.ops.plan import Buffer, Plan, Step
+from weft.ops.plan import Buffer, Layout, Plan, Step
 
 SECTOR, LINE = 32, 64
 """Bytes of neighbouring channels that a block reads at least, and that are enough."""
@@ -62,14 +62,22 @@ def _tile(request: Request, share: int, inner: int) -> Tile | None:
         fitting = Tile(count, pitch, memory)
         if count * share * x.itemsize >= LINE or memory > AMPLE:
             break
-    enough = fitting is not None and fitting.groups * share * x.itemsize >= SECTOR
-    return fitting if enough else None
+    if fitting is None or fitting.groups * share * x.itemsize < SECTOR:
+        return None
+    return fitting if fitting.groups * share <= BLOCK * _vector(x, share) else None
+
+
+def _vector(x: Layout, share: int) -> int:
+    """Elements that are read at once, all of one group."""
+    return math.gcd(max(1, x.aligned // x.itemsize), share)
 
 
 def _plan(made: Job, tile: Tile, share: int, inner: int) -> Plan:
     x, width = made.request.first, tile.groups * share
-    read = math.gcd(max(1, x.aligned // x.itemsize), width)
-    written = math.gcd(STORED // x.itemsize, width * inner)
+    read = _vector(x, share)
+    written = STORED // x.itemsize
+    # A vector has the places of at most two channels.
+    written = math.gcd(written, width * inner) if inner >= written else 1
     types = f"{source.ctype(made.dtype)}, {source.ctype(made.weight)}"
     name = f"groups_last<{types}, {read}, {written}, {tile.groups}>"
     tiles = x.shape[1] // width
