@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
+from weft.ops.families.networks import layer_norm_backward  # noqa: E402
 from weft.ops.normalisation import forward  # noqa: E402
 from weft.ops.normalisation.rows import Way  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
@@ -84,6 +85,8 @@ CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "layer norm of bf16 with weights of float": ("layer_norm", (9, 136), (136,), BF16, F32),
     "layer norm without weights": ("layer_norm", (2, 8), (8,), F16, None),
     "layer norm of a long row": ("layer_norm", (2, 33000), (33000,), F32, F32),
+    "layer norm of one long row": ("layer_norm", (1, 33000), (33000,), F32, F32),
+    "RMS norm of one long odd row": ("rms_norm", (1, 70001), (70001,), BF16, BF16),
     "RMS norm of whole vectors": ("rms_norm", (5, 64), (64,), F32, F32),
     "RMS norm of half": ("rms_norm", (11, 40), (40,), F16, F16),
     "layer norm of a sum": ("add_layer_norm", (5, 64), (64,), F32, F32),
@@ -101,6 +104,22 @@ def test_against_float64(subject: str) -> None:
     weights = [None if of_weights is None else drawn(normalized, 10 + i, of_weights)
                for i in range(count)]  # fmt: skip
     compare(name, [*rows, *weights], normalized, 20)
+
+
+def test_sums_of_more_rows_than_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block of the second pass then adds the sums of its row."""
+    monkeypatch.setattr(layer_norm_backward, "COUNTERS", 1)
+    tensors = [drawn((2, 33000), 1), drawn((33000,), 2), drawn((33000,), 3)]
+    _, *saved = library.call("layer_norm_forward")(tensors[0], (33000,), *tensors[1:])
+    function = library.function("layer_norm_backward")
+    given = (drawn((2, 33000), 4), tensors[0], tensors[1], *saved, None)
+    request = function.request(*function.bound((*given, (33000,), True), {}))
+    made = {c.name: c for c in function.definition.candidates(request)}
+    got = runner(made["long rows"].build(), 6, tensors[0].device)(*given)
+    theirs = wide(tensors)
+    F.layer_norm(theirs[0], (33000,), *theirs[1:]).backward(given[0].double())
+    for ours, of in zip(got, theirs, strict=True):
+        close(ours, of.grad, F32)
 
 
 @pytest.mark.slow

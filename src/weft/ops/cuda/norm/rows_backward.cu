@@ -5,6 +5,7 @@
 // With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx. Gradients of weights are
 // summed in two stages, in the same order in every call: over the rows of a block, then over blocks.
 #include "../group.cuh"
+#include "../last.cuh"
 #include "affine.cuh"
 #include "floats.cuh"
 
@@ -92,11 +93,19 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     }
 }
 
-// Long rows, first pass: each block takes a part of a row, and stores its sums of g and of g * z.
+// The sums of a row from those of its parts, in every lane: added by the lanes of a warp.
+__device__ inline float2 joined(const float2* sums, int parts) {
+    float2 all = {};
+    for (int i = threadIdx.x % 32; i < parts; i += 32) all.x += sums[i].x, all.y += sums[i].y;
+    return make_float2(across<32>(all.x, 0, plus), across<32>(all.y, 0, plus));
+}
+
+// Long rows, first pass: each block takes a part of a row, and stores its sums of g and of g * z. With counters, one for each
+// row, the last block of a row joins them in its first sums.
 template <class T, class W, int V, bool RAGGED, bool CENTRED>
 __global__ void __launch_bounds__(256)
-    parts_of_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, float2* sums, int n,
-                  int parts, int chunks) {
+    parts_of_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, float2* sums, int* counters,
+                  int n, int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Row<T, V, RAGGED> r{int(row * n % V), n};
@@ -116,20 +125,19 @@ __global__ void __launch_bounds__(256)
     sum = across<256>(sum, 0, plus);
     product = across<256>(product, 0, plus);
     if (threadIdx.x == 0) sums[blockIdx.x] = make_float2(sum, product);
+    if (!counters || !is_last(counters + row, parts)) return;
+    float2 all = joined(sums + row * parts, parts);
+    __syncthreads();  // the sums have been read
+    if (threadIdx.x == 0) sums[row * parts] = all;
 }
 
-// The sums of a row from those of its parts, in every lane: added by the lanes of a warp.
-__device__ inline float2 joined(const float2* sums, int parts) {
-    float2 all = {};
-    for (int i = threadIdx.x % 32; i < parts; i += 32) all.x += sums[i].x, all.y += sums[i].y;
-    return make_float2(across<32>(all.x, 0, plus), across<32>(all.y, 0, plus));
-}
-
-// Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of a vector.
+// Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of a vector. Sums of a row are
+// `parts` ones, or have been joined: then they are `apart`. Without `partial`, a block has all rows: it stores dw and db.
 template <class T, class W, int V, bool RAGGED, bool CENTRED, bool ADD, bool WEIGHTS>
 __global__ void __launch_bounds__(256)
     finish_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal, T* dx,
-                const float2* sums, float* partial, long long count, int n, int parts, int slabs) {
+                const float2* sums, float* partial, W* to_w, W* to_b, long long count, int n, int parts, int apart,
+                int slabs) {
     int slab = blockIdx.x % slabs, chunk = slab * 256 + threadIdx.x;
     long long block = blockIdx.x / slabs, step = gridDim.x / slabs;
     int lead = block * n % V;
@@ -140,7 +148,7 @@ __global__ void __launch_bounds__(256)
         Vector<T, V> vg = r.get(dy + row * n, chunk, 0), vx = r.get(x + row * n, chunk, 0), more;
         if constexpr (ADD) more = r.get(dtotal + row * n, chunk, 0);
         float middle = CENTRED ? mean[row] : 0, scale = rstd[row];
-        float2 all = joined(sums + row * parts, parts);
+        float2 all = parts == 1 ? sums[row * apart] : joined(sums + row * apart, parts);
         float sum = CENTRED ? all.x / n : 0, product = all.y / n;
 #pragma unroll
         for (int j = 0; j < V; j++) {
@@ -156,7 +164,13 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int j = 0; j < V; j++) {
             int at = chunk * V - lead + j;
-            if (at >= 0 && at < n) partial[block * n + at] = dw[j], partial[(step + block) * n + at] = db[j];
+            if (at < 0 || at >= n) continue;
+            if (partial) {
+                partial[block * n + at] = dw[j], partial[(step + block) * n + at] = db[j];
+            } else {
+                to_w[at] = to<W>(dw[j]);
+                if (to_b) to_b[at] = to<W>(db[j]);
+            }
         }
     }
 }
@@ -178,4 +192,16 @@ __global__ void __launch_bounds__(256)
     if (t > 0 || at >= n) return;
     for (int i = 1; i < 8; i++) sum += part[i][lane];
     (which ? db : dw)[(long long)blockIdx.y * n + at] = to<W>(sum);
+}
+
+// The same for few blocks of many columns, a thread for each; the second half of the grid sums db.
+template <class W>
+__global__ void __launch_bounds__(256) sum_columns(const float* partial, W* dw, W* db, int blocks, int n, int tiles) {
+    int which = blockIdx.x / tiles, at = (blockIdx.x - which * tiles) * 256 + threadIdx.x;
+    if (at >= n) return;
+    partial += which * (long long)blocks * n + at;
+    float sum = 0;
+#pragma unroll 8
+    for (int i = 0; i < blocks; i++) sum += partial[i * (long long)n];
+    (which ? db : dw)[at] = to<W>(sum);
 }

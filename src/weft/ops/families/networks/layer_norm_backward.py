@@ -14,8 +14,10 @@ from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.normalisation.rows import BLOCK, Job, Way, job, parts_of
-from weft.ops.plan import Buffer, Plan, Step
+from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Step
 
+FEW, MANY = 32, 1 << 15
+"""Blocks, at the most, and columns, at least, whose sums take one thread for each column."""
 HELD = 4
 """The most vectors of each tensor that a thread keeps in registers."""
 
@@ -100,16 +102,25 @@ def _long(centred: bool, made: Job, parts: int) -> Plan:
     cycle = made.vector // math.gcd(made.vector, made.n)
     most = cdiv(8 * made.request.target.sms, slabs)
     blocks = min(made.count, max(cycle, most - most % cycle))
-    sums, partial = made.extra(1 if wanted else 0), made.extra(0) if wanted else None
+    whole = wanted and blocks == 1  # a block has all rows of its columns
+    kept = wanted and not whole
+    sums, partial = made.extra(1 if kept else 0), made.extra(0) if kept else None
     inputs = (dy, x, w, mean, rstd)
-    shape = (made.n, parts)
+    # Blocks of the second pass are many: they would all add the sums of the first one.
+    joins = parts > 1 and made.count <= COUNTERS
+    rest = (made.n, 1 if joins else parts, parts, slabs)
+    weights = (made.output(1), made.output(2) if centred else None) if whole else (None, None)
     steps = (
         Step(first, (made.count * parts,), (BLOCK,),
-             (*inputs, sums, *shape, cdiv(made.chunks, parts))),
+             (*inputs, sums, Counters() if joins else None, made.n, parts,
+              cdiv(made.chunks, parts))),
         Step(second, (slabs * blocks,), (BLOCK,),
-             (*inputs, dtotal, dx, sums, partial, made.count, *shape, slabs)),
+             (*inputs, dtotal, dx, sums, partial, *weights, made.count, *rest)),
     )  # fmt: skip
-    return _summed(centred, made, blocks, steps, Buffer((made.count * parts, 2), torch.float32))
+    scratch = Buffer((made.count * parts, 2), torch.float32)
+    if whole:
+        return made.plan(*steps, scratch=(scratch,))
+    return _summed(centred, made, blocks, steps, scratch)
 
 
 def _summed(
@@ -118,10 +129,13 @@ def _summed(
     """Adds the sum of gradients of weights over `blocks` blocks."""
     if not _flags(centred, made)[1]:
         return made.plan(*steps, scratch=scratch)
-    tiles = cdiv(made.n, 32)
-    kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
+    few = blocks <= FEW and made.n >= MANY
+    name, tiles = (
+        ("sum_columns", cdiv(made.n, BLOCK)) if few else ("sum_partials", cdiv(made.n, 32))
+    )
+    kernel = source.kernel("norm/rows_backward.cu", f"{name}<{source.ctype(made.weight)}>")
     dw, db = made.output(1), made.output(2) if centred else None
-    args = (made.extra(0), dw, db, blocks, made.n, tiles, blocks)
+    args = (made.extra(0), dw, db, blocks, made.n, tiles, *(() if few else (blocks,)))
     step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args)
     partial = Buffer((2, blocks, made.n), torch.float32)
     return made.plan(*steps, step, scratch=(partial, *scratch))
