@@ -39,6 +39,10 @@ def error(ours: Any, reference: Any) -> float:
 
 CALLS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "one element": ("fft", complex_(4, 1), {}),
+    "one real element": ("fft", drawn(1, 1, 301), {"dim": 1}),
+    "one element of half precision": ("rfft", drawn(301, 2).half(), {"n": 1, "norm": "ortho"}),
+    "one element of columns": ("ifft2", complex_(1, 30, 1).transpose(0, 1), {}),
+    "the real part of one element": ("irfft", complex_(37, 3), {"n": 1}),
     "rows": ("fft", complex_(3, 12), {}),
     "short rows": ("fft", complex_(40, 16), {}),
     "short odd rows": ("ifft", complex_(37, 9), {}),

@@ -11,7 +11,9 @@ import torch
 from weft.ops import source
 from weft.ops.copies import contiguous
 from weft.ops.fourier.factors import Passes, factors
+from weft.ops.jobs import Job, Operand
 from weft.ops.plan import Buffer, Layout, Pointer, Step
+from weft.ops.pointwise import ways
 from weft.ops.target import Target
 
 COMPLEX = torch.complex64
@@ -82,6 +84,25 @@ class Workspace:
         made = self.buffer(x.shape, x.dtype)
         self.copy(x, made.pointer)
         return made
+
+    def converted(self, x: Tensor, y: Tensor) -> None:
+        """Stores x in y, which is contiguous: real numbers as complex ones, or real parts."""
+        if x.dtype is y.dtype:
+            self.copy(x, y.pointer)
+            return
+        # Complex numbers are pairs of words, the real part first.
+        bits, zero = f"Bits<{COMPLEX.itemsize}>", bytes(COMPLEX.itemsize)
+        if y.dtype is COMPLEX:
+            ctype, expression, compute, out = x.ctype, bits + "{__float_as_uint(a)}", "float", bits
+            numbers: tuple[float | bytes, ...] = (0.0, 0.0)
+        else:
+            ctype, expression, compute, out = bits, "__uint_as_float(a.bits)", bits, y.ctype
+            numbers = (zero, zero)
+        operand = Operand(ctype, x.dtype.itemsize, x.strides, x.aligned, x.pointer)
+        job = Job(
+            expression, compute, x.shape, (operand,), out, y.dtype.itemsize, y.pointer, numbers
+        )
+        self.steps.append(min(ways(job, self.target), key=lambda way: way.cost).build())
 
     def copy(self, x: Tensor, end: Pointer) -> None:
         """Copies x to a contiguous tensor."""
