@@ -12,7 +12,6 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.families.networks import layer_norm_backward  # noqa: E402
 from weft.ops.normalisation import forward  # noqa: E402
 from weft.ops.normalisation.rows import Way  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
@@ -106,22 +105,6 @@ def test_against_float64(subject: str) -> None:
     compare(name, [*rows, *weights], normalized, 20)
 
 
-def test_sums_of_more_rows_than_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block of the second pass then adds the sums of its row."""
-    monkeypatch.setattr(layer_norm_backward, "COUNTERS", 1)
-    tensors = [drawn((2, 33000), 1), drawn((33000,), 2), drawn((33000,), 3)]
-    _, *saved = library.call("layer_norm_forward")(tensors[0], (33000,), *tensors[1:])
-    function = library.function("layer_norm_backward")
-    given = (drawn((2, 33000), 4), tensors[0], tensors[1], *saved, None)
-    request = function.request(*function.bound((*given, (33000,), True), {}))
-    made = {c.name: c for c in function.definition.candidates(request)}
-    got = runner(made["long rows"].build(), 6, tensors[0].device)(*given)
-    theirs = wide(tensors)
-    F.layer_norm(theirs[0], (33000,), *theirs[1:]).backward(given[0].double())
-    for ours, of in zip(got, theirs, strict=True):
-        close(ours, of.grad, F32)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm"])
 @pytest.mark.parametrize("dtype", [F32, BF16])
@@ -169,6 +152,13 @@ def test_blocks_that_read_their_next_row_ahead(
 
 def _all(choice: Any) -> tuple[Any, ...]:
     return (choice.used, *choice.others)
+
+
+def test_odd_rows_that_have_too_few_registers() -> None:
+    """Long rows of two bytes that may begin anywhere are read twice, whole vectors once."""
+    for n, name in ((16381, "long rows"), (8191, "long rows"), (1001, "rows"), (16384, "rows")):
+        x = torch.empty((1, n), dtype=F16).expand(2000, n).contiguous()
+        assert weft.ops.explain(weft.ops.rms_norm, x, (n,), x[0]).choice.used.name == name
 
 
 def test_strides() -> None:

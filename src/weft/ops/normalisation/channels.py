@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,10 +21,8 @@ PER_THREAD, LEAST = 8, 64
 """Vectors of a thread, and bytes, that are worth a block."""
 RESIDENT = 4
 """Blocks of an SM at a time that read enough."""
-FOLDED, DEEP = 1 << 18, 1 << 10
-"""Bytes of a tensor, and of a column, from which on whole vectors are worth a join of columns."""
-WIDEST = 8
-"""The most vectors of channels of a block."""
+FOLDED = 4 << 20
+"""Bytes of a tensor from which on its results are written in whole vectors of odd rows."""
 
 
 def flat_order(rank: int) -> tuple[int, ...]:
@@ -59,6 +57,7 @@ class Channels:
     flat     the channels are last in memory
     ragged   planes are no whole vectors; with `flat`: rows of channels
     plane    elements of a plane; with `flat` and `ragged`: channels
+    wide     elements of the largest vectors that the addresses allow
     columns  channels; with `flat` and `ragged`: of the fewest rows that are whole vectors
     inputs   the addresses of inputs, by their number; None for an omitted one
     size     elements of a channel
@@ -70,6 +69,7 @@ class Channels:
     ragged: bool
     plane: int
     vector: int
+    wide: int
     channels: int
     columns: int
     inner: int
@@ -84,7 +84,7 @@ class Channels:
     @property
     def width(self) -> int:
         """Vectors of channels of a block: 128 bytes of a row are enough for full bandwidth."""
-        return min(WIDEST, 1 << (self.columns // self.vector - 1).bit_length()) if self.flat else 1
+        return min(8, 1 << (self.columns // self.vector - 1).bit_length()) if self.flat else 1
 
     @property
     def tiles(self) -> int:
@@ -108,6 +108,22 @@ class Channels:
     def per_thread(self) -> int:
         """Vectors of a thread in a block of its own."""
         return max(PER_THREAD, LEAST // (self.vector * int(self.dtype.itemsize)))
+
+    def folded(self) -> Channels:
+        """The same for a kernel that writes results: odd rows of channels in whole vectors.
+
+        Several rows are one of the kernel's. Sums would be those of its columns, which are more
+        than channels: to join them takes as long as whole vectors save.
+        """
+        fold, elements = self.wide // self.vector, self.size * self.channels
+        if not self.flat or fold == 1 or elements * self.dtype.itemsize < FOLDED:
+            return self
+        columns = self.channels * fold
+        count = cdiv(elements, columns)
+        return replace(
+            self, ragged=True, plane=self.channels, vector=self.wide, columns=columns,
+            inner=elements - (count - 1) * columns, count=count,
+        )  # fmt: skip
 
     def shape(self, parts: int) -> bytes:
         """The struct Shape of the kernels."""
@@ -139,12 +155,12 @@ class Channels:
 
         Also returns the scratch buffer that it is, the given one among those of the plan, if any.
         """
-        if self.summing == 1 and not (self.flat and self.ragged):
+        if self.summing == 1:
             return None, ()
-        kept = partials(4 * numbers * self.summing * self.columns)
+        kept = partials(4 * numbers * self.summing * self.channels)
         if kept is not None:
             return kept, ()
-        made = Buffer((self.summing * self.columns, numbers), torch.float32)
+        made = Buffer((self.summing * self.channels, numbers), torch.float32)
         return self.extra(number), (made,)
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
@@ -182,23 +198,14 @@ def channels(request: Request, numbers: Sequence[int], outputs: Sequence[Buffer]
     plane = math.prod(leader.shape[2:])
     wide = max(1, aligned // leader.itemsize)
     vector = math.gcd(n if flat else plane, wide)
-    fold = wide // vector
-    if flat:
-        size, tiles = leader.numel * leader.itemsize, cdiv(n, WIDEST * vector)
-        ragged = fold > 1 and size >= max(FOLDED, DEEP * n * fold) and tiles < COUNTERS
-    else:  # most vectors of a longer plane are whole
-        ragged = fold > 1 and plane >= 16 * wide
+    # Most vectors of a longer plane are whole.
+    ragged = not flat and vector < wide and plane >= 16 * wide
     vector = wide if ragged else vector
-    columns, rows = n * fold if flat and ragged else n, batch * plane
-    if flat:
-        count = cdiv(rows * n, columns)
-        inner = rows * n - (count - 1) * columns if ragged else 1
-    else:
-        inner = cdiv(plane, vector) + 1 if ragged else plane // vector
-        count = batch * inner
+    inner = cdiv(plane, vector) + 1 if ragged else plane // vector
     return Channels(
-        request, leader.dtype, flat, ragged, n if flat and ragged else plane, vector, n, columns,
-        inner, count, rows, tuple(inputs), tuple(outputs), tuple(before), tuple(scratch), cost,
+        request, leader.dtype, flat, ragged, plane, vector, wide, n, n, 1 if flat else inner,
+        batch * (plane if flat else inner), batch * plane, tuple(inputs), tuple(outputs),
+        tuple(before), tuple(scratch), cost,
     )  # fmt: skip
 
 

@@ -17,6 +17,13 @@ HELD = 8
 """The most 16-byte vectors that a thread keeps in registers."""
 KEPT = 128
 """The most bytes of each weight that a thread keeps in registers."""
+WORDS = 48
+"""Registers of a row of any length, and of its weights, above which a thread has too few."""
+SPILLED = {512: 5.0, 128: 3.0, 0: 1.0}
+"""The time of rows that have too few registers, for so many threads of a row at least.
+
+It was measured for elements of two bytes.
+"""
 SM_BANDWIDTH = 50e9
 """Bytes that one SM reads and writes per second when others do little."""
 WIDE = 8
@@ -52,9 +59,9 @@ def candidates(kind: Kind, saved: bool, made: Job) -> list[Candidate]:
         busy = moved / made.count / SM_BANDWIDTH
         busy *= cdiv(made.count, gpu.sms * max(1, 1024 // threads))
         busy *= max(1.0, WIDE / (made.vector * size))
-        time = gpu.launch + max(moved / gpu.bandwidth, busy)
-        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
         way = _way(kind, made, threads, held, shared)
+        time = gpu.launch + max(_spilled(made, way) * moved / gpu.bandwidth, busy)
+        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
         build = functools.partial(rows, kind, saved, made, way)
         found.append(Candidate("rows", made.cost + time, why, build))
     parts = parts_of(made)
@@ -87,6 +94,17 @@ def _way(kind: Kind, made: Job, threads: int, held: int, shared: int) -> Way:
     if threads == 512 and held == 8 and not shared and not kind.centred:
         return Way(threads, 4, 4)  # copies to shared memory need no registers
     return Way(threads, held, shared)
+
+
+def _spilled(made: Job, way: Way) -> float:
+    """How much longer rows take whose threads have too few registers: 1.0 for most."""
+    # Vectors that may reach out of a row take more instructions, and more registers.
+    size = made.dtype.itemsize + (2 * made.weight.itemsize if way.resident else 0)
+    words = way.held * made.vector * size // 4
+    spilled = words > WORDS or way.shared > 0
+    if not made.ragged or made.inner or made.dtype.itemsize > 2 or not spilled:
+        return 1.0
+    return next(factor for least, factor in SPILLED.items() if way.threads >= least)
 
 
 def addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:

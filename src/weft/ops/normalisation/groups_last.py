@@ -16,8 +16,8 @@ from weft.ops.plan import Buffer, Layout, Plan, Step
 
 SECTOR, LINE = 32, 64
 """Bytes of neighbouring channels that a block reads at least, and that are enough."""
-AMPLE, MOST = 40 << 10, 100 << 10
-"""Bytes of a block's elements that leave enough blocks on an SM, and the most."""
+SMALL, AMPLE, MOST = 10 << 10, 40 << 10, 100 << 10
+"""Bytes of a block: those worth one, those that leave enough blocks on an SM, and the most."""
 WAITING = 0.3
 """What AMPLE more bytes of a block cost: fewer blocks load while others compute."""
 STORED = 8
@@ -52,7 +52,7 @@ def candidates(request: Request, outputs: Sequence[Buffer]) -> list[Candidate]:
 
 
 def _tile(request: Request, share: int, inner: int) -> Tile | None:
-    """The groups of a block: as many as fill a line of memory, if they fit."""
+    """The groups of a block: as many as fill a line of memory and are worth it, if they fit."""
     x, groups = request.first, request.options["num_groups"]
     pitch, fitting = inner | 1, None  # an odd distance: neighbours are in different banks
     for count in (1, 2, 4, 8):
@@ -60,7 +60,7 @@ def _tile(request: Request, share: int, inner: int) -> Tile | None:
         if groups % count or memory > MOST:
             break
         fitting = Tile(count, pitch, memory)
-        if count * share * x.itemsize >= LINE or memory > AMPLE:
+        if memory > AMPLE or (count * share * x.itemsize >= LINE and memory > SMALL):
             break
     if fitting is None or fitting.groups * share * x.itemsize < SECTOR:
         return None

@@ -13,7 +13,7 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
     constexpr int K = w.K;
     float shift[K];
 #pragma unroll
-    for (int k = 0; k < K; k++) shift[k] = shift_of(x + w.real(k) * apart, w.there);
+    for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * apart, w.there);
     Moments own[K];
     constexpr int N = AHEAD<T, V>;
     Spot at[N];
@@ -28,7 +28,6 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
                 float part = __fdividef(1, own[0].count + 1);
 #pragma unroll
                 for (int k = 0; k < K; k++) {
-                    if (RAGGED && k >= at[i].to) continue;
                     float value = f[k] - shift[k], difference = value - own[k].mean;
                     own[k].mean += difference * part;
                     own[k].squares += difference * (value - own[k].mean);
@@ -51,13 +50,15 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
             }
         }
     }
-    w.joined(own, found, s.parts, counters, [&](int c, Moments all) {
-        all.mean += shift_of(x + c * apart, true);
-        mean[c] = all.mean, var[c] = all.squares / size;
-        if (running_mean) running_mean[c] = to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * all.mean);
+    if (!w.join_parts(own, found, s.parts, counters)) return;
+    for (int k = 0; k < K; k++) {
+        int c = w.channel + k;
+        own[k].mean += shift[k];
+        mean[c] = own[k].mean, var[c] = own[k].squares / size;
+        if (running_mean) running_mean[c] = to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * own[k].mean);
         if (running_var)
-            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) + momentum * (all.squares / (size - 1)));
-    });
+            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) + momentum * (own[k].squares / (size - 1)));
+    }
 }
 
 // y = (x - mean) / sqrt(var + eps) * w + b for each channel.

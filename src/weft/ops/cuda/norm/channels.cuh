@@ -30,12 +30,12 @@ struct Walk {
     static constexpr int K = FLAT ? V : 1;  // channels of a vector
     static constexpr bool FOLDED = FLAT && RAGGED;
     int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
-    int elements, tiles, last, left;  // FOLDED: the last row, and the elements that its vector has
+    int elements, last, left;  // FOLDED: the last row, and the elements that its vector has
     long long channels;
     bool there;
 
     __device__ explicit Walk(const Shape& s) : inner(s.inner), elements(s.plane), channels(s.channels) {
-        tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
+        int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
         // Blocks that run at the same time have neighbouring channels.
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
         channel = FLAT ? (tile * s.width + int(threadIdx.x) % s.width) * V : tile;
@@ -90,42 +90,20 @@ struct Walk {
         }
         for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }
-    // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others. `ended`:
-    // whether this is that block.
+    // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others.
     template <class Value>
-    __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters, bool& ended) const {
+    __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
         join(own);
-        ended = true;
         if (parts == 1) return t == 0 && there;
         if (t == 0 && there)
             for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
-        ended = is_last(counters + tile, parts);
-        if (!ended) return false;
+        if (!is_last(counters + tile, parts)) return false;
         for (int k = 0; k < K; k++) own[k] = Value{};
 #pragma unroll 4
         for (int p = t; p < (there ? parts : 0); p += deep)
             for (int k = 0; k < K; k++) own[k].add(found[p * channels + channel + k]);
         join(own);
         return t == 0 && there;
-    }
-    // Calls f(channel, values of all blocks) in one thread for each channel.
-    template <class Value, class F>
-    __device__ void joined(Value (&own)[K], Value* found, int parts, int* counters, F&& f) const {
-        bool ended, first = join_parts(own, found, parts, counters, ended);
-        if constexpr (!FOLDED) {
-            if (first)
-                for (int k = 0; k < K; k++) f(channel + k, own[k]);
-        } else {
-            // Columns of a channel are in several tiles: the block that ends last adds those of all.
-            if (first)
-                for (int k = 0; k < K; k++) found[channel + k] = own[k];
-            if (!ended || !is_last(counters + tiles, tiles)) return;
-            for (int c = threadIdx.x; c < elements; c += 256) {
-                Value all = found[c];
-                for (int column = c + elements; column < channels; column += elements) all.add(found[column]);
-                f(c, all);
-            }
-        }
     }
 };
 

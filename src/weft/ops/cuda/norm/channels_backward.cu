@@ -35,12 +35,14 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
             }
         }
     }
-    w.joined(own, found, s.parts, counters, [&](int c, Sums all) {
-        all.dw *= rsqrtf(to<float>(var[c]) + eps);
-        sums[c] = all;
-        if (dw) dw[c] = to<W>(all.dw);
-        if (db) db[c] = to<W>(all.db);
-    });
+    if (!w.join_parts(own, found, s.parts, counters)) return;
+    for (int k = 0; k < K; k++) {
+        int c = w.channel + k;
+        own[k].dw *= a.scale[k];
+        sums[c] = own[k];
+        if (dw) dw[c] = to<W>(own[k].dw);
+        if (db) db[c] = to<W>(own[k].db);
+    }
 }
 
 // dx; BATCH: mean and var are those of x.

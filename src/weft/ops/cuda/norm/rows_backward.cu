@@ -5,7 +5,6 @@
 // With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx. Gradients of weights are
 // summed in two stages, in the same order in every call: over the rows of a block, then over blocks.
 #include "../group.cuh"
-#include "../last.cuh"
 #include "affine.cuh"
 #include "floats.cuh"
 
@@ -93,19 +92,11 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     }
 }
 
-// The sums of a row from those of its parts, in every lane: added by the lanes of a warp.
-__device__ inline float2 joined(const float2* sums, int parts) {
-    float2 all = {};
-    for (int i = threadIdx.x % 32; i < parts; i += 32) all.x += sums[i].x, all.y += sums[i].y;
-    return make_float2(across<32>(all.x, 0, plus), across<32>(all.y, 0, plus));
-}
-
-// Long rows, first pass: each block takes a part of a row, and stores its sums of g and of g * z. With counters, one for each
-// row, the last block of a row joins them in its first sums.
+// Long rows, first pass: each block takes a part of a row, and stores its sums of g and of g * z.
 template <class T, class W, int V, bool RAGGED, bool CENTRED>
 __global__ void __launch_bounds__(256)
-    parts_of_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, float2* sums, int* counters,
-                  int n, int parts, int chunks) {
+    parts_of_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, float2* sums, int n,
+                  int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Row<T, V, RAGGED> r{int(row * n % V), n};
@@ -125,18 +116,21 @@ __global__ void __launch_bounds__(256)
     sum = across<256>(sum, 0, plus);
     product = across<256>(product, 0, plus);
     if (threadIdx.x == 0) sums[blockIdx.x] = make_float2(sum, product);
-    if (!counters || !is_last(counters + row, parts)) return;
-    float2 all = joined(sums + row * parts, parts);
-    __syncthreads();  // the sums have been read
-    if (threadIdx.x == 0) sums[row * parts] = all;
 }
 
-// Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of a vector. Sums of a row are
-// `parts` ones, or have been joined: then they are `apart`. Without `partial`, a block has all rows: it stores dw and db.
+// The sums of a row from those of its parts, in every lane: added by the lanes of a warp.
+__device__ inline float2 joined(const float2* sums, int parts) {
+    float2 all = {};
+    for (int i = threadIdx.x % 32; i < parts; i += 32) all.x += sums[i].x, all.y += sums[i].y;
+    return make_float2(across<32>(all.x, 0, plus), across<32>(all.y, 0, plus));
+}
+
+// Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of a vector. Without `partial`
+// it has all rows, and stores dw and db.
 template <class T, class W, int V, bool RAGGED, bool CENTRED, bool ADD, bool WEIGHTS>
 __global__ void __launch_bounds__(256)
     finish_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal, T* dx,
-                const float2* sums, float* partial, W* to_w, W* to_b, long long count, int n, int parts, int apart,
+                const float2* sums, float* partial, W* to_w, W* to_b, long long count, int n, int parts,
                 int slabs) {
     int slab = blockIdx.x % slabs, chunk = slab * 256 + threadIdx.x;
     long long block = blockIdx.x / slabs, step = gridDim.x / slabs;
@@ -148,7 +142,7 @@ __global__ void __launch_bounds__(256)
         Vector<T, V> vg = r.get(dy + row * n, chunk, 0), vx = r.get(x + row * n, chunk, 0), more;
         if constexpr (ADD) more = r.get(dtotal + row * n, chunk, 0);
         float middle = CENTRED ? mean[row] : 0, scale = rstd[row];
-        float2 all = parts == 1 ? sums[row * apart] : joined(sums + row * apart, parts);
+        float2 all = joined(sums + row * parts, parts);
         float sum = CENTRED ? all.x / n : 0, product = all.y / n;
 #pragma unroll
         for (int j = 0; j < V; j++) {

@@ -54,7 +54,7 @@ def _apply(request: Request) -> list[Candidate]:
     out = result_of(x)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    made = channels(request, (0,), (out,))
+    made = channels(request, (0,), (out,)).folded()
     gpu = request.target
     time = made.cost + gpu.launch + 2 * x.numel * x.itemsize / gpu.bandwidth
     return [Candidate("channels", time, _why(made), functools.partial(_apply_plan, made))]

@@ -44,18 +44,18 @@ def _plan(made: Channels) -> Plan:
         weights = (made.output(1), made.output(2)) if wanted else (None, None)
         args = (*inputs, made.extra(0), *weights, found, Counters(), made.shape(parts), eps)
         steps.append(made.step(kernel, parts, *args))
-    batch = [str(training).lower()]
-    kernel = made.kernel("channels_backward.cu", "gradient", statistics, weight, last=batch)
+    batch, to = [str(training).lower()], made.folded()
+    kernel = to.kernel("channels_backward.cu", "gradient", statistics, weight, last=batch)
     args = (
         *inputs,
         w,
         made.extra(0),
         made.output(0),
-        made.shape(made.writing),
+        to.shape(to.writing),
         float(made.size),
         eps,
     )
-    steps.append(made.step(kernel, made.writing, *args))
+    steps.append(to.step(kernel, to.writing, *args))
     sums = Buffer((made.channels, 2), torch.float32)
     return made.plan(*steps, scratch=(sums, *scratch))
 

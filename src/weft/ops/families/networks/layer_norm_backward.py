@@ -14,7 +14,7 @@ from weft.ops.bind.derive import derive
 from weft.ops.choose import Candidate, Request
 from weft.ops.function import Definition
 from weft.ops.normalisation.rows import BLOCK, Job, Way, job, parts_of
-from weft.ops.plan import COUNTERS, Buffer, Counters, Plan, Step
+from weft.ops.plan import Buffer, Plan, Step
 
 FEW, MANY = 32, 1 << 15
 """Blocks, at the most, and columns, at least, whose sums take one thread for each column."""
@@ -106,16 +106,13 @@ def _long(centred: bool, made: Job, parts: int) -> Plan:
     kept = wanted and not whole
     sums, partial = made.extra(1 if kept else 0), made.extra(0) if kept else None
     inputs = (dy, x, w, mean, rstd)
-    # Blocks of the second pass are many: they would all add the sums of the first one.
-    joins = parts > 1 and made.count <= COUNTERS
-    rest = (made.n, 1 if joins else parts, parts, slabs)
+    shape = (made.n, parts)
     weights = (made.output(1), made.output(2) if centred else None) if whole else (None, None)
     steps = (
         Step(first, (made.count * parts,), (BLOCK,),
-             (*inputs, sums, Counters() if joins else None, made.n, parts,
-              cdiv(made.chunks, parts))),
+             (*inputs, sums, *shape, cdiv(made.chunks, parts))),
         Step(second, (slabs * blocks,), (BLOCK,),
-             (*inputs, dtotal, dx, sums, partial, *weights, made.count, *rest)),
+             (*inputs, dtotal, dx, sums, partial, *weights, made.count, *shape, slabs)),
     )  # fmt: skip
     scratch = Buffer((made.count * parts, 2), torch.float32)
     if whole:
