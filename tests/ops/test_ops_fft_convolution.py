@@ -10,10 +10,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
-from weft.ops.conv import (
-    job,
-    transforms,
-)
+from weft.ops.conv import job, transforms  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 LIMIT = 1e-6
