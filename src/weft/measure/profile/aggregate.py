@@ -65,8 +65,10 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
                 diverged=diverged.get(index, 0),
                 work=_work(opcode),
                 accesses=_merged(
-                    [_access(what, row, times, threads) for what, row in accesses.get(index, ())]
-                ),
+                    [_access(what, row, times, threads) for what, row in accesses[index]]
+                )
+                if index in accesses
+                else (),
             )
         )
     return tuple(sorted(out, key=lambda x: x.index))
@@ -79,12 +81,13 @@ def _work(opcode: str) -> tuple[str, int]:
 
 def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) -> Access:
     """An access by its row, or by the `times` and the `threads` of its block."""
-    at = dict(zip(_COUNTERS, row, strict=False))
     width, space = what.get("piece", what["width"]), SPACES[what["space"]]
-    if what.get("bulk"):
+    bulk = what.get("bulk")
+    if space == "shared" and not bulk:
+        return _shared(what, row, times)
+    at = dict(zip(_COUNTERS, row, strict=False))
+    if bulk:
         return _bulk(what, at, row[Row.BYTES // 8])
-    if space == "shared":
-        return _shared(what, at, row, times)
     if what["places"]:
         at = _with_ranges(what, at, row[Row.PLACES // 8 :])
     elif what.get("one"):
@@ -151,18 +154,21 @@ _COUNTERS = ("REQUESTS", "THREADS", "SECTORS", "TAGS", "WAVEFRONTS", "IDEAL", "M
 assert [getattr(Row, name) for name in _COUNTERS] == [*range(0, 64, 8)]
 
 
-def _shared(what: Mapping[str, Any], at: Mapping[str, int], row: _Numbers, times: int) -> Access:
+def _shared(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
     """Shared-memory accesses. Full warps have precomputed costs; others were counted."""
-    full = (times,) if what.get("always") else row[Row.FULL // 8 : Row.FULL // 8 + 4]
-    waves, parts, ideal = at["WAVEFRONTS"], at["PARTS"], at["IDEAL"]
-    for n, cost in zip(full, what.get("costs", ()), strict=False):
-        waves, parts, ideal = waves + n * cost[0], parts + n * cost[1], ideal + n * cost[2]
-    executions = sum(full) if "costs" in what else 0
-    threads = at["THREADS"] + executions * what.get("lanes", 32)
+    requests, threads, _, _, waves, ideal, _, parts = row[: len(_COUNTERS)]
+    executions = 0
+    if "costs" in what:
+        full = (times,) if what["always"] else row[Row.FULL // 8 : Row.FULL // 8 + 4]
+        for n, cost in zip(full, what["costs"], strict=False):
+            if n:
+                waves, parts, ideal = waves + n * cost[0], parts + n * cost[1], ideal + n * cost[2]
+                executions += n
+    threads += executions * what.get("lanes", 32)
     return Access(
         space="shared",
         kind=what["kind"],
-        requests=at["REQUESTS"] + executions,
+        requests=requests + executions,
         threads=threads,
         bytes=threads * what.get("piece", what["width"]),
         wavefronts=waves,
