@@ -79,7 +79,7 @@ class Geometry:
     def _flat(self, source: Images) -> bool:
         plain = self.taps == 1 and self.stride == (1, 1) and self.pad == (0, 0)
         same = (self.p, self.q) == (self.h, self.w)
-        return plain and same and _dense(source.strides, self.n, self.h, self.w)
+        return plain and same and dense(source.strides, self.n, self.h, self.w)
 
     def problem(
         self, source: Images, target: Images, *, back: bool = False, splits: int = 1,
@@ -104,7 +104,7 @@ class Geometry:
         )  # fmt: skip
 
 
-def _dense(strides: Sequence[int], n: int, h: int, w: int) -> bool:
+def dense(strides: Sequence[int], n: int, h: int, w: int) -> bool:
     """True if the pixels of a batch with these strides follow each other at one distance."""
     batch, _, row, column = strides
     return (h == 1 or row == w * column) and (n == 1 or batch == h * w * column)

@@ -158,7 +158,7 @@ def _windows(family: Family, packing: pack.Packing, tile: Tile, cut: Cut, phases
     parts, scratch = memory(job, tile, cut, packing.buffers)
     problem = g.problem(
         x.images, job.result.images, back=back, splits=cut.splits, each=cut.each, tiles=cut.tiles,
-        padded=x.padded, wide=_vectors(job, back),
+        padded=x.padded, wide=stores_vectors(job, back),
     )  # fmt: skip
     args = (x.pointer, weights.pointer, job.bias, job.result.pointer, *parts, problem)
     grid = (cut.grid, phases, g.groups)
@@ -167,7 +167,7 @@ def _windows(family: Family, packing: pack.Packing, tile: Tile, cut: Cut, phases
     return job.plan(*packing.steps(), step, scratch=scratch)
 
 
-def _vectors(job: Job, back: bool) -> bool:
+def stores_vectors(job: Job, back: bool) -> bool:
     """True if the results are stored by vectors: of pixels, or of channels that are innermost."""
     g = job.geometry
     if job.result.images.strides[1] != 1:

@@ -35,6 +35,7 @@ __device__ void multiply_shared(float (&c)[N][4], unsigned long long a, unsigned
 // else slabs have 64 rows of K, and 64 elements along M or N. THREADS copy it.
 template <class T, int B, int THREADS, bool DEEP>
 struct GroupSide {
+    static constexpr bool TURN = !DEEP;
     static constexpr int BYTES = B * 128, ACROSS = DEEP ? 8 : B / 8, DOWN = THREADS / ACROSS, COPIES = B * 8 / THREADS;
 
     const T* from;
@@ -66,13 +67,13 @@ struct GroupSide {
     }
 };
 
-// Has the members of HalfGemm that the end of a tile needs. A warpgroup has 64 rows of the tile's 128, and a warp 16. THREADS: of a
-// third warpgroup, which copies, or all of the two.
-template <class T, int BN, int STAGES, int THREADS, bool ADEEP, bool BDEEP>
-struct HalfGroups {
+// Has the members of HalfGemm that the end of a tile needs. A warpgroup has 64 rows of the tile's 128, and a warp 16. The sides of a
+// product are like GroupSide.
+template <class T, int BN, int STAGES, class SideA, class SideB>
+struct Groups {
     static constexpr int BM = 128, DOWN = 1, ACROSS = BN / 8;
-    using A = GroupSide<T, BM, THREADS, ADEEP>;
-    using B = GroupSide<T, BN, THREADS, BDEEP>;
+    using A = SideA;
+    using B = SideB;
     static constexpr int STAGE = A::BYTES + B::BYTES;
 
     float of[DOWN][ACROSS][4];
@@ -85,7 +86,7 @@ struct HalfGroups {
         products_begin();
 #pragma unroll
         for (int k = 0; k < 64; k += 16)
-            multiply_shared<!ADEEP, !BDEEP>(of[0], A::operand(tile, group * 64, k), B::operand(tile + A::BYTES, 0, k),
+            multiply_shared<A::TURN, B::TURN>(of[0], A::operand(tile, group * 64, k), B::operand(tile + A::BYTES, 0, k),
                                             fresh && k == 0, T());
         products_end();
     }
@@ -147,3 +148,7 @@ struct HalfGroups {
         wait<0>();
     }
 };
+
+// The product of two matrices. THREADS: of a third warpgroup, which copies, or all of the two.
+template <class T, int BN, int STAGES, int THREADS, bool ADEEP, bool BDEEP>
+using HalfGroups = Groups<T, BN, STAGES, GroupSide<T, 128, THREADS, ADEEP>, GroupSide<T, BN, THREADS, BDEEP>>;
