@@ -16,7 +16,7 @@ from weft.ops.gemm.groups import Tile  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 DTYPE = torch.bfloat16
-TILES = {"two": Tile(32, 3, False, 1.0, 1e-6), "three": Tile(16, 3, True, 1.0, 1e-6)}
+TILES = {"two": Tile(32, 3, False, 1.0, 1e-6, 0.0), "three": Tile(16, 3, True, 1.0, 1e-6, 0.0)}
 """Tiles of little code, for two warpgroups, and for three."""
 
 

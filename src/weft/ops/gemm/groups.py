@@ -50,6 +50,12 @@ class Tile(NamedTuple):
         """Bytes of shared memory: the stages, or later the results of all warps."""
         return ALIGNMENT + max(2 * DEEP * self.stages * (ROWS + self.bn), 2 * ROWS * (self.bn + 8))
 
+    def time(self, gpu: Target, blocks: int, steps: int) -> float:
+        """Modelled seconds of the SM with the most blocks, each of so many stages of K."""
+        most = cdiv(blocks, gpu.sms)
+        loop = 2 * ROWS * self.bn * steps * DEEP / (2 * gpu.tf32 / gpu.sms * self.reach)
+        return most * (loop + self.block) + cdiv(most, self.resident) * self.over
+
 
 TILES = (
     Tile(256, 4, True, 0.65, 4.8e-6, 0.0),
@@ -66,9 +72,7 @@ def groups(p: Product, gpu: Target) -> list[Candidate]:
     candidates = []
     for tile in TILES:
         blocks = cdiv(p.m, ROWS) * cdiv(p.n, tile.bn) * p.batch
-        waves = cdiv(blocks, gpu.sms)
-        loop = 2 * ROWS * tile.bn * cdiv(p.k, DEEP) * DEEP / (2 * gpu.tf32 / gpu.sms * tile.reach)
-        work = waves * (loop + tile.block) + cdiv(waves, tile.resident) * tile.over
+        work = tile.time(gpu, blocks, cdiv(p.k, DEEP))
         cost = gpu.launch + max(work, moved / gpu.bandwidth)
         why = f"{blocks} blocks for {gpu.sms} SMs, warpgroups"
         build = functools.partial(plan, p, tile, a, b)
