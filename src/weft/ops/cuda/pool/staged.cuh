@@ -33,27 +33,30 @@ struct Box {
 template <int BYTES>
 __device__ void copy_async(unsigned to_, const void* from) {
     if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_), "l"(from) : "memory");
-    else if constexpr (BYTES >= 4)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES) : "memory");
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES) : "memory");
+}
+
+// Copies elements `lead` to `end` of an address that is a multiple of WIDE bytes, as thread `lane` of `lanes`.
+template <int WIDE, class T>
+__device__ void copy_run(T* to_, const T* from, int lead, int end, int lane, int lanes) {
+    constexpr int V = WIDE / sizeof(T);
+    for (int i = lane * V; i < end; i += lanes * V) {
+        if (i >= lead && i + V <= end) {
+            copy_async<WIDE>(static_cast<unsigned>(__cvta_generic_to_shared(to_ + i)), from + i);
+        } else {  // the ends, whose vectors may reach beyond the tensor
+#pragma unroll 1
+            for (int k = max(i, lead); k < min(i + V, end); ++k) to_[k] = from[k];
+        }
+    }
 }
 
 // Copies `count` neighbours into shared memory.
 template <class T>
 __device__ const T* stage(const T* from, int count) {
     extern __shared__ uint4 room[];
-    constexpr int V = 16 / sizeof(T);
-    int lead = int(reinterpret_cast<size_t>(from) % 16 / sizeof(T)), end = lead + count;
     T* held = reinterpret_cast<T*>(room);
-    for (int i = threadIdx.x * V; i < end; i += 256 * V) {
-        const T* source = from + (i - lead);
-        if (i >= lead && i + V <= end) {
-            unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(held + i));
-            copy_async<16>(address, source);
-        } else {  // the ends, whose vectors may reach beyond the tensor
-#pragma unroll 1
-            for (int k = max(i, lead); k < min(i + V, end); ++k) held[k] = from[k - lead];
-        }
-    }
+    int lead = int(reinterpret_cast<size_t>(from) % 16 / sizeof(T));
+    copy_run<16>(held, from - lead, lead, lead + count, threadIdx.x, 256);
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
     return held + lead;
@@ -63,7 +66,6 @@ __device__ const T* stage(const T* from, int count) {
 template <class T, int WIDE>
 __device__ const T* stage(const T* from, const Box<WIDE>& box) {
     extern __shared__ uint4 room[];
-    constexpr int V = WIDE / sizeof(T);
     T* held = reinterpret_cast<T*>(room);
     if constexpr (WIDE < 4) {
 #pragma unroll 4
@@ -74,26 +76,18 @@ __device__ const T* stage(const T* from, const Box<WIDE>& box) {
         }
         __syncthreads();
         return held;
-    }
-    int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + int(box.run.size);
-    int lane = threadIdx.x & (box.lanes - 1), groups = 256 / box.lanes;
-    for (int s = threadIdx.x / box.lanes; s < box.segments; s += groups) {
-        int a, b, c = int(box.second.split(box.first.split(unsigned(s), a), b));
-        const T* source = from - lead + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2]);
-        T* to_ = held + (a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]);
-        for (int i = lane * V; i < end; i += box.lanes * V) {
-            if (i >= lead && i + V <= end) {
-                unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to_ + i));
-                copy_async<WIDE>(address, source + i);
-            } else {
-#pragma unroll 1
-                for (int k = max(i, lead); k < min(i + V, end); ++k) to_[k] = source[k];
-            }
+    } else {
+        int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + int(box.run.size);
+        int lane = threadIdx.x & (box.lanes - 1), groups = 256 / box.lanes;
+        for (int s = threadIdx.x / box.lanes; s < box.segments; s += groups) {
+            int a, b, c = int(box.second.split(box.first.split(unsigned(s), a), b));
+            const T* source = from - lead + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2]);
+            copy_run<WIDE>(held + (a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]), source, lead, end, lane, box.lanes);
         }
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        __syncthreads();
+        return held + lead;
     }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();
-    return held + lead;
 }
 
 // The windows of a block along one dimension. Those of adaptive pooling take divisions to find: each is found once.
@@ -252,7 +246,7 @@ struct MaxOf {
     static __device__ T join(T a, T b) { return larger(a, b); }
 };
 
-// Within two units of the last place, by a third of the instructions of a rounded quotient.
+// Within two units of the last place, by fewer instructions than a rounded quotient.
 __device__ inline float quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double quotient(double a, double b) { return a / b; }
 
