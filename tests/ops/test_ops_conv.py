@@ -156,8 +156,6 @@ KINDS = {
         pointwise, "one tap", ONE, gradients="WEIGHT_TILES", limit=1e-3, ordered=False
     ),
     "winograd": Kind(tiled, "winograd", NINE),
-    # The transforms of eight points round more than those of six.
-    "winograd, 25 taps": Kind(tiled, "winograd", NINE._replace(weight=(10, 6, 5, 5)), limit=8e-6),
     "direct": Kind(direct, "direct", GROUPS._replace(dtype=torch.float16), "", "", 1e-3),
     "gathered": Kind(gathered, "gathered", DEEP._replace(dtype=torch.float16), "", "", 1e-3),
     "gathered groups": Kind(

@@ -116,7 +116,7 @@ def _pooled_winograd(request: Request, p: Shape, out: Buffer) -> list[Candidate]
     result = job.Tensor(conv.result.pointer, layout, images(layout, 2))
     norm = source.ctype(norm_dtype(request.inputs[3:]))
     args = (conv.bias, *_given(request), request.options["eps"])
-    kernel = f"to_pooled<{p.filter_rows}, {norm}>"
+    kernel = f"to_pooled<{norm}>"
     ending = winograd.Ending("block/winograd_pool.cu", kernel, args, p.out)
     found = winograd.windows(replace(conv, out=out, result=result), False, ending=ending)
     return [replace(c, name=f"pooling {c.name}") for c in found]

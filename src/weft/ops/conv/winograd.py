@@ -1,4 +1,4 @@
-"""Plans single-precision convolutions of 3 x 3 or 5 x 5 taps by Winograd's algorithm."""
+"""Plans single-precision convolutions of 3 x 3 taps by Winograd's algorithm."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from weft.ops.gemm.product import Operand, Product
 from weft.ops.gemm.tiled import tiled
 from weft.ops.plan import Argument, Buffer, Plan, Pointer, Step
 
-TAPS = (3, 5)
-"""Rows and columns of the filters."""
+PLACES = 36
+"""Products of a tile of 4 x 4 results: each is a matrix product of its own."""
 WORKSPACE = 2**30
-"""The most bytes of scratch: transformed tiles are 2.25 or 4 times as large as their images."""
+"""The most bytes of scratch: transformed tiles are 2.25 times as large as their images."""
 REACH = 0.8
 """The share of the memory's rate that transforms reach: their lanes read and write tiles."""
 ROWS = 65535
@@ -29,14 +29,9 @@ ROWS = 65535
 
 
 def applies(job: Job) -> bool:
-    """True for square filters with stride 1, without dilation and groups."""
+    """True for filters of 3 x 3 with stride 1, without dilation and groups."""
     g = job.geometry
-    return g.r == g.s and g.r in TAPS and g.stride == g.dilation == (1, 1) and g.groups == 1
-
-
-def _places(taps: int) -> int:
-    """Products of a tile of 4 x 4 results: each is a matrix product of its own."""
-    return (taps + 3) ** 2
+    return g.r == g.s == 3 and g.stride == g.dilation == (1, 1) and g.groups == 1
 
 
 class Grid(NamedTuple):
@@ -131,7 +126,7 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
     """
     if not applies(job):
         return []
-    g, size = job.geometry, _places(job.geometry.r)
+    g, size = job.geometry, PLACES
     read, written = (g.y, g.x) if back else (g.x, g.y)
     rows, depth = written[1], read[1]
     pad = (g.r - 1 - g.pad[0], g.s - 1 - g.pad[1]) if back else g.pad
@@ -150,7 +145,7 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
         None, grid.padded, 1, 0, Buffer((sizes[2],), torch.float32), inputs=places[2].number,
     )  # fmt: skip
     vectors = ending is None and wide(job, back) and written[3] % 4 == 0
-    last = ending or Ending("conv/winograd.cu", f"to_tiles<{g.r}>", (job.bias,), written)
+    last = ending or Ending("conv/winograd.cu", "to_tiles", (job.bias,), written)
 
     def part(multiply: tuple[Step, ...], first: int) -> tuple[Step, ...]:
         """The images from `first` on."""
@@ -161,7 +156,7 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
         )
         return (
             _over_tiles(
-                f"from_tiles<Pixels<{g.r}>>",
+                "from_tiles<Pixels>",
                 (source, places[0], grid.packed(job.first, read, pad, images=images)),
                 grid.padded, depth,
             ),
@@ -176,7 +171,7 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
 
     def build(multiply: Callable[[], Plan]) -> Plan:
         made = multiply()
-        name = f"from_filters<{g.r}, {str(back).lower()}>"
+        name = f"from_filters<{str(back).lower()}>"
         return job.plan(
             _over_filters(name, job, job.second.pointer, places[1]),
             *(s for first in range(0, g.n, grid.images) for s in part(made.steps, first)),
@@ -192,7 +187,7 @@ def gradients(job: Job, most: int = 4) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     if not applies(job):
         return []
-    g, size = job.geometry, _places(job.geometry.r)
+    g, size = job.geometry, PLACES
     dy, x = job.first, job.second
     grid = _grid((g.p, g.q), g.n)
     sizes = (size * g.k * grid.padded, size * g.c * grid.padded, size * g.k * g.c)
@@ -209,7 +204,7 @@ def gradients(job: Job, most: int = 4) -> list[Candidate]:
         pad: tuple[int, int] = (0, 0),
     ) -> Step:  # fmt: skip
         args = (t.pointer, to, grid.packed(t, size, pad))
-        return _over_tiles(f"from_tiles<{name}<{g.r}>>", args, grid.padded, size[1])
+        return _over_tiles(f"from_tiles<{name}>", args, grid.padded, size[1])
 
     def build(multiply: Callable[[], Plan]) -> Plan:
         made = multiply()
@@ -217,7 +212,7 @@ def gradients(job: Job, most: int = 4) -> list[Candidate]:
             read("Gradients", dy, places[0], g.y),
             read("Pixels", x, places[1], g.x, g.pad),
             *made.steps,
-            _over_filters(f"to_filters<{g.r}>", job, places[2], job.result.pointer),
+            _over_filters("to_filters", job, places[2], job.result.pointer),
             scratch=(*(Buffer((s,), torch.float32) for s in sizes), *made.scratch),
         )
 

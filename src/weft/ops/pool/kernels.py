@@ -45,7 +45,7 @@ HELD = 64
 """The most elements that a thread keeps in registers."""
 PLACE, TAP, ELEMENT, VALUE = 50, 14, 8, 2
 """Instructions of a thread of `windows`, of each tap, of each of its elements; of a maximum."""
-STRIP, SHARED, OWN = 100, 6.5, 5.0
+STRIP, SHARED, OWN = 100, {"max": 6.5, "mean": 5.0}, 5.0
 """Instructions of a thread with several windows, and of each tap, of shared reads or its own."""
 
 
@@ -112,7 +112,8 @@ class Job:
                 [Candidate(f"planes by {n}", least + self._windows_time(target, 1, n),
                            f"one place of {n} planes per thread, {self.moved:,} bytes",
                            functools.partial(self._windows, self._vector, planes=n))]
-                if (n := self._planes) > 1 and n <= self.view.planes < 2**31 else []
+                if (n := self._planes) > 1 and n <= self.view.planes < 2**31
+                and not self._large() else []
             ),
             *(
                 [Candidate(f"groups by {self._vector}", least + self._windows_time(target, WARP),
@@ -129,7 +130,14 @@ class Job:
         v, (rows, columns) = self.view, self.sizes
         return self.windows.taps or cdiv(v.height, rows) * cdiv(v.width, columns)
 
+    @property
+    def _touched(self) -> float:
+        """The share of the input's rows that windows lie on."""
+        w = self.windows
+        return 1.0 if self.backward or w.out else min(1.0, w.kernel[0] / w.stride[0])
+
     def _large(self) -> bool:
+        """Whether a forward pass has windows of so many taps that a warp may share one."""
         return not self.backward and self.windows.dilation == (1, 1) and self.taps >= WARP
 
     def _windows_time(self, target: Target, threads: int, planes: int = 1) -> float:
@@ -137,7 +145,7 @@ class Job:
 
         Those of the memory, of loads one after another, or of the instructions.
         """
-        moving = SCATTERED * self.moved / target.bandwidth
+        moving = SCATTERED * self._touched * self.moved / target.bandwidth
         rows, columns = (self.view.height, self.view.width) if self.backward else self.sizes
         places = cdiv(self.view.planes, planes) * rows * columns * (self.view.inner // self._vector)
         waves = cdiv(places * threads, target.threads)
@@ -236,7 +244,7 @@ class Job:
     def _strips_time(self, target: Target, n: int) -> float:
         narrow = BYTES / (n * self._itemsize) - 1
         moving = self.moved / target.bandwidth * (1.04 + 0.02 * narrow)
-        return max(moving, self._computing(target, n, SHARED))
+        return max(moving, self._computing(target, n, SHARED[self.name]))
 
     def _strips(self, n: int) -> Plan:
         rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes

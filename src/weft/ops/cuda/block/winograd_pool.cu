@@ -4,7 +4,7 @@
 #include "evaluate.cuh"
 
 // One thread per tile and filter. `p` describes the pooled images: h and w are theirs, and the tiles those of the convolution.
-template <int TAPS, class P>
+template <class P>
 __global__ void __launch_bounds__(128)
     to_pooled(const float* __restrict__ from, const float* __restrict__ bias, const P* __restrict__ mean, const P* __restrict__ var,
               const P* __restrict__ gamma, const P* __restrict__ beta, float eps, float* __restrict__ out, const Tiles p) {
@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(128)
     int row = tile / p.tiles_w, j = tile - row * p.tiles_w, n = row / p.tiles_h, i = row - n * p.tiles_h;
     for (int c = blockIdx.y; c < p.channels; c += gridDim.y) {
         float made[4][4];
-        results_of<TAPS>(made, from, p, c, tile);
+        results_of(made, from, p, c, tile);
         float scale = or_else(gamma, c, 1.0f) * rsqrtf(to<float>(var[c]) + eps), shift = or_else(beta, c, 0.0f);
         float offset = or_else(bias, c, 0.0f) - to<float>(mean[c]);
         float* to_ = out + n * p.batch + c * p.channel + 2 * i * p.row + 2 * j * p.column;

@@ -1,6 +1,6 @@
-// Convolution of 3 x 3 or 5 x 5 taps with stride 1 by Winograd's algorithm F(4 x 4, taps): 36 products for 16 results instead of
-// 144, or 64 instead of 400. A tile of SIZE x SIZE pixels and a filter become as many numbers each; these are multiplied place by
-// place, summed over the channels (a matrix product for each place, matmul.cu) and become a tile of 4 x 4 results.
+// Convolution of 3 x 3 taps with stride 1 by Winograd's algorithm F(4 x 4, 3 x 3): 36 products for 16 results instead of 144. A
+// tile of 6 x 6 pixels and a filter become 36 numbers each; these are multiplied place by place, summed over the channels (36
+// matrix products, matmul.cu) and become a tile of 4 x 4 results.
 #include "winograd.cuh"
 
 // One thread per tile and channel. `to` is [place][channel][tile]. Channels are blocks along y.
@@ -28,13 +28,12 @@ __global__ void __launch_bounds__(128) from_tiles(const float* x, float* to, con
 }
 
 // One thread per tile and channel: `from` is [place][channel][tile].
-template <int TAPS>
 __global__ void __launch_bounds__(128) to_tiles(const float* from, const float* bias, float* y, const Tiles p) {
     int tile = blockIdx.x * 128 + threadIdx.x;
     if (tile >= p.count) return;
     for (int c = blockIdx.y; c < p.channels; c += gridDim.y) {
         float made[4][4];
-        results_of<TAPS>(made, from, p, c, tile);
+        results_of(made, from, p, c, tile);
         int row = tile / p.tiles_w, j = tile - row * p.tiles_w, n = row / p.tiles_h, i = row - n * p.tiles_h;
         float add = bias ? bias[c] : 0;
         float* to = y + n * p.batch + c * p.channel + i * 4 * p.row + j * 4 * p.column;
@@ -52,32 +51,29 @@ __global__ void __launch_bounds__(128) to_tiles(const float* from, const float* 
     }
 }
 
-// Weights [K][C][TAPS][TAPS] become [place][C][K]; with BACK, turned by half a circle, [place][K][C]. One thread per filter and channel.
-template <int TAPS, bool BACK>
+// Weights [K][C][3][3] become [place][C][K]; with BACK, turned by half a circle, [place][K][C]. One thread per filter and channel.
+template <bool BACK>
 __global__ void __launch_bounds__(128) from_filters(const float* weight, float* to, int K, int C) {
     long long index = blockIdx.x * 128ll + threadIdx.x, size = (long long)K * C;
     if (index >= size) return;
     int k = int(BACK ? index / C : index % K), c = int(BACK ? index % C : index / K);
-    const float* from = weight + ((long long)k * C + c) * (TAPS * TAPS);
-    constexpr int SIZE = TAPS + 3;
-    float of[TAPS][TAPS], made[SIZE][SIZE];
+    const float* from = weight + ((long long)k * C + c) * 9;
+    float of[3][3], made[6][6];
 #pragma unroll
-    for (int e = 0; e < TAPS * TAPS; ++e) of[e / TAPS][e % TAPS] = from[BACK ? TAPS * TAPS - 1 - e : e];
-    transform<Filter<TAPS>>(of, made);
+    for (int e = 0; e < 9; ++e) of[e / 3][e % 3] = from[BACK ? 8 - e : e];
+    transform<Filter>(of, made);
 #pragma unroll
-    for (int e = 0; e < SIZE * SIZE; ++e) to[e * size + index] = made[e / SIZE][e % SIZE];
+    for (int e = 0; e < 36; ++e) to[e * size + index] = made[e / 6][e % 6];
 }
 
-// The gradient of weights: [place][K][C] becomes [K][C][TAPS][TAPS]. One thread per filter and channel.
-template <int TAPS>
+// The gradient of weights: [place][K][C] becomes [K][C][3][3]. One thread per filter and channel.
 __global__ void __launch_bounds__(128) to_filters(const float* from, float* gradient, int K, int C) {
     long long index = blockIdx.x * 128ll + threadIdx.x, size = (long long)K * C;
     if (index >= size) return;
-    constexpr int SIZE = TAPS + 3;
-    float of[SIZE][SIZE], made[TAPS][TAPS];
+    float of[6][6], made[3][3];
 #pragma unroll
-    for (int e = 0; e < SIZE * SIZE; ++e) of[e / SIZE][e % SIZE] = from[e * size + index];
-    transform<FilterGradient<TAPS>>(of, made);
+    for (int e = 0; e < 36; ++e) of[e / 6][e % 6] = from[e * size + index];
+    transform<FilterGradient>(of, made);
 #pragma unroll
-    for (int e = 0; e < TAPS * TAPS; ++e) gradient[index * (TAPS * TAPS) + e] = made[e / TAPS][e % TAPS];
+    for (int e = 0; e < 9; ++e) gradient[index * 9 + e] = made[e / 3][e % 3];
 }

@@ -1,119 +1,55 @@
-// Transforms of Winograd's algorithm F(4, TAPS): those of polynomials at the points 0, infinity, and pairs of a number and its
-// negative. The pairs 3/4 and 3/2 for 3 taps, and 1/2, 1 and 7/4 for 5, have the smallest rounding errors of those that were tried:
-// with 3 taps half of those of the common 1 and 2.
+// Transforms of Winograd's algorithm F(4 x 4, 3 x 3): those of polynomials at the points 0, 3/4, -3/4, 3/2, -3/2 and infinity.
+// Their rounding errors are half as large as with the common 0, 1, -1, 2, -2. With 5 taps and 8 points they would be larger than
+// the errors of a direct sum by more than ops allow.
 #pragma once
 
-// A pair of points has the number i < PAIRS, and the places 2 i + 1 and 2 i + 2 of a transform. Its place 0 is the point 0, the
-// last one infinity. All numbers are constants once loops are
-// unrolled; recursive functions would not be.
-template <int TAPS>
-struct Points {
-    static constexpr int PAIRS = (TAPS + 1) / 2, SIZE = TAPS + 3;
-    static_assert(TAPS == 3 || TAPS == 5, "the pairs are chosen for these");
-
-    static constexpr __device__ float at(int i) {
-        if (TAPS == 3) return i == 0 ? 0.75f : 1.5f;
-        return i == 0 ? 0.5f : i == 1 ? 1.0f : 1.75f;
-    }
-    static constexpr __device__ float square(int i) { return at(i) * at(i); }
-    static constexpr __device__ float power(int i, int n) { return n == 0 ? 1 : n == 1 ? square(i) : square(i) * square(i); }
-    // The squares of the other pairs; with two pairs both are the same one.
-    static constexpr __device__ float lower(int i) { return square(i == 0 ? 1 : 0); }
-    static constexpr __device__ float upper(int i) { return square(i == PAIRS - 1 ? PAIRS - 2 : PAIRS - 1); }
-    // Coefficient j of the product of (x - square(k)) over all pairs k but i, without that of the highest power, 1.
-    static constexpr __device__ float without(int i, int j) {
-        if (PAIRS == 2) return -lower(i);
-        return j == 0 ? lower(i) * upper(i) : -(lower(i) + upper(i));
-    }
-    // The same over all pairs.
-    static constexpr __device__ float coefficient(int j) {
-        float q = square(0), rest = j < PAIRS - 1 ? -q * without(0, j) : -q;
-        return j == 0 ? rest : rest + without(0, j - 1);
-    }
-    // The product without the pair i, at square(i).
-    static constexpr __device__ float value(int i) {
-        return PAIRS == 2 ? square(i) - lower(i) : (square(i) - lower(i)) * (square(i) - upper(i));
-    }
-    static constexpr __device__ float factor(int i) { return 1 / (2 * square(i) * value(i)); }
-    static constexpr __device__ float zero() { return 1 / coefficient(0); }
-};
+constexpr float A = 0.75f, B = 1.5f, AA = A * A, BB = B * B;                  // exact in binary
+constexpr float F0 = 1 / (AA * BB), FA = 1 / (2 * AA * (AA - BB)), FB = 1 / (2 * BB * (BB - AA));
 
 // Each has one direction of a transform: IN numbers become OUT.
-template <int TAPS>
 struct Pixels {
-    using P = Points<TAPS>;
-    static constexpr int IN = P::SIZE, OUT = P::SIZE, PAIRS = P::PAIRS;
+    static constexpr int IN = 6, OUT = 6;
     static __device__ void apply(const float* v, float* t) {
-        t[0] = v[2 * PAIRS], t[OUT - 1] = v[2 * PAIRS + 1];
-#pragma unroll
-        for (int j = 0; j < PAIRS; ++j) t[0] += P::coefficient(j) * v[2 * j], t[OUT - 1] += P::coefficient(j) * v[2 * j + 1];
-#pragma unroll
-        for (int i = 0; i < PAIRS; ++i) {
-            float e = v[2 * PAIRS], o = v[2 * PAIRS - 1];
-#pragma unroll
-            for (int j = 0; j < PAIRS - 1; ++j) e += P::without(i, j) * v[2 * j + 2], o += P::without(i, j) * v[2 * j + 1];
-            t[2 * i + 1] = e + P::at(i) * o, t[2 * i + 2] = e - P::at(i) * o;
-        }
+        float e = v[4] - BB * v[2], o = A * (v[3] - BB * v[1]);
+        t[1] = e + o, t[2] = e - o;
+        e = v[4] - AA * v[2], o = B * (v[3] - AA * v[1]);
+        t[3] = e + o, t[4] = e - o;
+        t[0] = v[4] - (AA + BB) * v[2] + AA * BB * v[0], t[5] = v[5] - (AA + BB) * v[3] + AA * BB * v[1];
     }
 };
-template <int TAPS>
 struct Filter {
-    using P = Points<TAPS>;
-    static constexpr int IN = TAPS, OUT = P::SIZE;
+    static constexpr int IN = 3, OUT = 6;
     static __device__ void apply(const float* g, float* t) {
-        t[0] = P::zero() * g[0], t[OUT - 1] = g[TAPS - 1];
-#pragma unroll
-        for (int i = 0; i < P::PAIRS; ++i) {
-            float e = 0, o = 0;
-#pragma unroll
-            for (int j = 0; j < TAPS; j += 2) e += P::power(i, j / 2) * g[j];
-#pragma unroll
-            for (int j = 1; j < TAPS; j += 2) o += P::power(i, j / 2) * g[j];
-            e *= P::factor(i), o *= P::factor(i) * P::at(i);
-            t[2 * i + 1] = e + o, t[2 * i + 2] = e - o;
-        }
+        float e = FA * (g[0] + AA * g[2]), o = FA * A * g[1];
+        t[1] = e + o, t[2] = e - o;
+        e = FB * (g[0] + BB * g[2]), o = FB * B * g[1];
+        t[3] = e + o, t[4] = e - o;
+        t[0] = F0 * g[0], t[5] = g[2];
     }
 };
-template <int TAPS>
 struct Results {
-    using P = Points<TAPS>;
-    static constexpr int IN = P::SIZE, OUT = 4;
+    static constexpr int IN = 6, OUT = 4;
     static __device__ void apply(const float* m, float* y) {
-        y[0] = m[0], y[1] = 0, y[2] = 0, y[3] = m[IN - 1];
-#pragma unroll
-        for (int i = 0; i < P::PAIRS; ++i) {
-            float s = m[2 * i + 1] + m[2 * i + 2], d = P::at(i) * (m[2 * i + 1] - m[2 * i + 2]);
-            y[0] += s, y[1] += d, y[2] += P::square(i) * s, y[3] += P::square(i) * d;
-        }
+        float s = m[1] + m[2], d = m[1] - m[2], u = m[3] + m[4], e = m[3] - m[4];
+        y[0] = m[0] + s + u, y[1] = A * d + B * e, y[2] = AA * s + BB * u, y[3] = AA * A * d + BB * B * e + m[5];
     }
 };
 // The transposes of Results and Filter, for the gradient of weights.
-template <int TAPS>
 struct Gradients {
-    using P = Points<TAPS>;
-    static constexpr int IN = 4, OUT = P::SIZE;
+    static constexpr int IN = 4, OUT = 6;
     static __device__ void apply(const float* y, float* t) {
-        t[0] = y[0], t[OUT - 1] = y[3];
-#pragma unroll
-        for (int i = 0; i < P::PAIRS; ++i) {
-            float e = y[0] + P::square(i) * y[2], o = P::at(i) * (y[1] + P::square(i) * y[3]);
-            t[2 * i + 1] = e + o, t[2 * i + 2] = e - o;
-        }
+        float e = y[0] + AA * y[2], o = A * y[1] + AA * A * y[3];
+        t[1] = e + o, t[2] = e - o;
+        e = y[0] + BB * y[2], o = B * y[1] + BB * B * y[3];
+        t[3] = e + o, t[4] = e - o;
+        t[0] = y[0], t[5] = y[3];
     }
 };
-template <int TAPS>
 struct FilterGradient {
-    using P = Points<TAPS>;
-    static constexpr int IN = P::SIZE, OUT = TAPS;
+    static constexpr int IN = 6, OUT = 3;
     static __device__ void apply(const float* m, float* g) {
-#pragma unroll
-        for (int j = 0; j < TAPS; ++j) g[j] = j == 0 ? P::zero() * m[0] : j == TAPS - 1 ? m[IN - 1] : 0;
-#pragma unroll
-        for (int i = 0; i < P::PAIRS; ++i) {
-            float s = P::factor(i) * (m[2 * i + 1] + m[2 * i + 2]), d = P::factor(i) * P::at(i) * (m[2 * i + 1] - m[2 * i + 2]);
-#pragma unroll
-            for (int j = 0; j < TAPS; ++j) g[j] += P::power(i, j / 2) * (j % 2 ? d : s);
-        }
+        float s = FA * (m[1] + m[2]), d = FA * (m[1] - m[2]), u = FB * (m[3] + m[4]), e = FB * (m[3] - m[4]);
+        g[0] = F0 * m[0] + s + u, g[1] = A * d + B * e, g[2] = AA * s + BB * u + m[5];
     }
 };
 
@@ -142,12 +78,10 @@ struct Tiles {
 };
 
 // The results of a tile of channel c. `from` is [place][channel][tile].
-template <int TAPS>
 __device__ void results_of(float (&made)[4][4], const float* from, const Tiles& p, int c, int tile) {
-    constexpr int SIZE = TAPS + 3;
-    float of[SIZE][SIZE];
+    float of[6][6];
     from += (long long)c * p.padded + tile;
 #pragma unroll
-    for (int e = 0; e < SIZE * SIZE; ++e) of[e / SIZE][e % SIZE] = from[e * ((long long)p.channels * p.padded)];
-    transform<Results<TAPS>>(of, made);
+    for (int e = 0; e < 36; ++e) of[e / 6][e % 6] = from[e * ((long long)p.channels * p.padded)];
+    transform<Results>(of, made);
 }

@@ -16,11 +16,12 @@ from weft.ops.reduction.candidates import candidates
 from weft.ops.reduction.row import NORMS, Row, reduced_dims, result_dtype, result_shape
 
 MEAN = Row("mean", "Mean", "a", "The mean", "float", torch.mean, integers=False)
+AMAX = Row("amax", "Max", "a", "The largest element", "same", torch.amax, empty=False)
 ROWS = (
     Row("sum", "Sum", "a", "The sum", "wide", torch.sum),
     MEAN,
     Row("prod", "Product", "a", "The product", "wide", torch.prod),
-    Row("amax", "Max", "a", "The largest element", "same", torch.amax, empty=False),
+    AMAX,
     Row("amin", "Min", "a", "The smallest element", "same", torch.amin, empty=False),
     Row("argmax", "ArgMax", "0", "The index of the largest element", "index", torch.argmax,
         empty=False, one=True),

@@ -5,20 +5,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from weft.errors import ArgumentError
 from weft.ops import library
 from weft.ops.choose import Candidate, Request
 from weft.ops.families.arrays.reduce import MEAN
-from weft.ops.families.networks.max_pool import adaptive
+from weft.ops.families.networks.max_pool import adaptive, of_planes
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
 from weft.ops.pool.candidates import forward
 from weft.ops.pool.kernels import Job, nothing, read
 from weft.ops.pool.windows import Windows, buffer, check, empty, is_last, out_shape, view, windows
-from weft.ops.reduction.candidates import candidates as reductions
 
 Made = Callable[..., tuple[Windows, bool, int]]
 """(*options of an op) -> its windows, whether padding counts, and the divisor or 0."""
@@ -48,9 +46,8 @@ def _forward(rank: int, made: Made, request: Request) -> list[Candidate]:
     out = buffer(out_shape(x.shape, rank, chosen), x.dtype, last)
     if x.numel == 0:
         return nothing((out,))
-    if chosen.out == (1, 1):  # a reduction, which has kernels for long rows and for any strides
-        options = {"dim": list(range(-rank, 0)), "keepdim": True}
-        return reductions(MEAN, replace(request, op="mean", options=options))
+    if chosen.out == (1, 1):
+        return of_planes(MEAN, request, rank)
     source = read(x, last, 0, 2, request.target)
     seen = view(x.shape, rank, last)
     job = Job(

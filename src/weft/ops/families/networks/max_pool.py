@@ -9,17 +9,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from weft.ops import eager, library
 from weft.ops.choose import Candidate, Request
+from weft.ops.families.arrays.reduce import AMAX
 from weft.ops.function import Definition
 from weft.ops.plan import Pointer
 from weft.ops.pool.candidates import forward
 from weft.ops.pool.kernels import CODES, Job, code_dtype, nothing, read
 from weft.ops.pool.windows import Windows, buffer, check, empty, is_last, out_shape, view, windows
+from weft.ops.reduction.candidates import candidates as reductions
+from weft.ops.reduction.row import Row
 
 Made = Callable[..., Windows]
 """(*options of an op) -> its windows; raises for invalid ones."""
@@ -36,6 +40,12 @@ def adaptive(rank: int, size: Any, *_: Any) -> Windows:
     return Windows(out=(1 if rank == 1 else rows, columns))
 
 
+def of_planes(row: Row, request: Request, rank: int) -> list[Candidate]:
+    """Candidates of a reduction of whole planes: it has kernels for long rows and any strides."""
+    options = {"dim": list(range(-rank, 0)), "keepdim": True}
+    return reductions(row, replace(request, op=row.name, options=options))
+
+
 # ---- forward -----------------------------------------------------------------------------------
 def _forward(
     request: Request, rank: int, made: Windows, code: torch.dtype | None
@@ -46,6 +56,8 @@ def _forward(
     outputs = tuple(buffer(shape, d, last) for d in (x.dtype, code) if d is not None)
     if x.numel == 0:
         return nothing(outputs)
+    if made.out == (1, 1) and code is None:
+        return of_planes(AMAX, request, rank)
     source = read(x, last, 0, 1 + len(outputs), request.target)
     seen = view(x.shape, rank, last)
     moved = x.numel * x.itemsize + sum(math.prod(shape) * o.dtype.itemsize for o in outputs)
