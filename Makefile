@@ -19,7 +19,7 @@ climb: $(READY)  ## every ladder: all rungs right, and what their headers promis
 	$(BIN)/weft climb --all
 
 test: $(READY)  ## every test but the slow ones
-	@echo "All tests but the slow ones: about 19 minutes on 2 cores, less on more. pytest prints the duration at the end."
+	@echo "All tests but the slow ones: about 20 minutes on 2 cores, less on more. pytest prints the duration at the end."
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 test-gpu:  ## what a machine with a GPU should run, with its own python3 and nothing installed
