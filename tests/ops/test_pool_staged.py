@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -188,6 +189,26 @@ def test_choice(kind: str) -> None:
     """Each kind of kernel is chosen for the tensors that it is for."""
     said = str(weft.ops.explain(weft.ops.max_pool2d, *CHOSEN[kind]()))
     assert f": {kind}" in said.splitlines()[0]
+
+
+OTHERS = {
+    "a reduction of whole planes": (
+        "adaptive_max_pool2d", (9, 256, 127, 127), ((1, 1),), "threads per row"),
+    "means of large windows": ("adaptive_avg_pool2d", (33, 67, 173, 173), ((8, 8),), "windows"),
+    "rows between windows": ("avg_pool2d", (4618, 11, 34, 34), (2, 5, 1), "windows"),
+    "means of shared rows": ("avg_pool2d", (32, 512, 28, 28), (3, 1, 1), "strips"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", OTHERS)
+def test_choice_of_other_kernels(subject: str) -> None:
+    """What parts in shared memory would lose: they read all rows, for many threads of a window."""
+    op, shape, options, kind = OTHERS[subject]
+    x = torch.empty(1, device=DEVICE).expand(shape)
+    function = library.function(op)
+    request = function.request(*function.bound((x, *options), {}))
+    dense = request.first._replace(strides=torch.empty(shape, device="meta").stride())
+    assert kind in function.choice(replace(request, inputs=(dense,))).used.name
 
 
 def test_second_derivative_of_rows() -> None:
