@@ -147,6 +147,28 @@ struct Groups {
         finish_products();
         wait<0>();
     }
+
+    // The whole product, of sides that a() and b() make. With THIRD, a third warpgroup copies, with COPYING registers for a thread,
+    // and the others have COMPUTING; else both copy. False for threads that have no results.
+    template <bool THIRD, int COPYING, int COMPUTING, class MakeA, class MakeB>
+    __device__ __forceinline__ bool multiply(const MakeA& a, const MakeB& b, unsigned ring, int steps) {
+        if constexpr (THIRD) {
+            __shared__ Barrier full[STAGES], empty[STAGES];
+            if (threadIdx.x == 0)
+                for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, 8);  // a warp arrives once
+            __syncthreads();
+            if (__shfl_sync(~0u, threadIdx.x / 128, 0) == 2) {
+                fewer_registers<COPYING>();
+                copy(a(), b(), ring, full, empty, steps);
+                return false;
+            }
+            more_registers<COMPUTING>();
+            consume(ring, full, empty, steps);
+        } else {
+            run(a(), b(), ring, steps);
+        }
+        return true;
+    }
 };
 
 // The product of two matrices. THREADS: of a third warpgroup, which copies, or all of the two.

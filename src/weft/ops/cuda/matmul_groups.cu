@@ -18,21 +18,7 @@ __global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
         int thread = THIRD ? threadIdx.x % 128 : threadIdx.x;
         auto a = [&] { return typename G::A(A + at.batch * p.batch_a, p.lda, at.row, p.M, p.K, thread); };
         auto b = [&] { return typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, p.K, thread); };
-        if constexpr (THIRD) {
-            __shared__ Barrier full[STAGES], empty[STAGES];
-            if (threadIdx.x == 0)
-                for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, 8);  // a warp arrives once
-            __syncthreads();
-            if (__shfl_sync(~0u, threadIdx.x / 128, 0) == 2) {
-                fewer_registers<40>();
-                G::copy(a(), b(), ring, full, empty, steps);
-                return;
-            }
-            more_registers<232>();
-            tile.consume(ring, full, empty, steps);
-        } else {
-            tile.run(a(), b(), ring, steps);
-        }
+        if (!tile.template multiply<THIRD, 40, 232>(a, b, ring, steps)) return;
     }
     asm volatile("bar.sync 1, 256;" ::: "memory");  // both have read the last stages: the results take their place
     Place at = Place::here<G::BM, BN>(p);

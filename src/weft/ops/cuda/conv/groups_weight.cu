@@ -76,21 +76,7 @@ __global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
         const T* from = dy + blockIdx.z * p.target_group + first * ld;
         auto a = [&] { return typename G::A(from, ld, m0, p.target_c, last - first, thread); };
         auto b = [&] { return typename G::B(x + blockIdx.z * p.source_c, p, n0, columns, first, last, thread); };
-        if constexpr (THIRD) {
-            __shared__ Barrier full[STAGES], empty[STAGES];
-            if (threadIdx.x == 0)
-                for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, 8);  // a warp arrives once
-            __syncthreads();
-            if (__shfl_sync(~0u, threadIdx.x / 128, 0) == 2) {
-                fewer_registers<104>();
-                G::copy(a(), b(), ring, full, empty, steps);
-                return;
-            }
-            more_registers<200>();
-            tile.consume(ring, full, empty, steps);
-        } else {
-            tile.run(a(), b(), ring, steps);
-        }
+        if (!tile.template multiply<THIRD, 104, 200>(a, b, ring, steps)) return;
     }
     parts += ((long long)split * p.groups + blockIdx.z) * p.target_c * columns;
     int lane = threadIdx.x % 32, m = m0 + threadIdx.x / 32 * 16 + lane / 4;
