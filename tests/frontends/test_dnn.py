@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import draw
 from weft.frontends.program.libraries import dnn
 
 ONE, ZERO = np.ones(1, np.float32), np.zeros(1, np.float32)
@@ -25,7 +26,7 @@ def _double(value: float) -> int:
 
 
 def _random(*shape: int, last: bool = False) -> torch.Tensor:
-    x = torch.randn(*shape)
+    x = draw.seeded(sum(shape)).normal(*shape)
     return x.to(memory_format=torch.channels_last) if last else x
 
 
@@ -47,7 +48,7 @@ def test_convolution_and_its_gradients(
     x = _random(2, 4, 9, 8, last=last).requires_grad_()
     w = _random(6, 4 // groups, 3, 3, last=last).requires_grad_()
     y = F.conv2d(x, w, None, stride, pad, dilation, groups)
-    dy = torch.randn_like(y)
+    dy = draw.seeded(2).normal(y.shape)
     dx, dw = torch.autograd.grad(y, (x, w), dy)
     how = [*pad, *stride, *dilation, 1, groups]
     out = [torch.zeros_like(t) for t in (y, dx, dw)]
@@ -81,7 +82,7 @@ POOLINGS: list[Any] = [
 def test_pooling_and_its_gradient(mode: int, function: Any) -> None:
     x = _random(2, 3, 7, 6).requires_grad_()
     y = function(x)
-    dy = torch.randn_like(y)
+    dy = draw.seeded(2).normal(y.shape)
     (dx,) = torch.autograd.grad(y, x, dy)
     found, gradient, how = torch.zeros_like(y), torch.zeros_like(x), [mode, 3, 2, 1, 1, 2, 2]
     with torch.no_grad():
@@ -102,7 +103,7 @@ ACTIVATIONS: list[Any] = [
 def test_activation_and_its_gradient(mode: int, function: Any, coefficient: float) -> None:
     x = _random(2, 3, 4, 5).requires_grad_()
     y = function(x)
-    dy = torch.randn_like(y)
+    dy = draw.seeded(2).normal(y.shape)
     (dx,) = torch.autograd.grad(y, x, dy)
     found, gradient, how = torch.zeros_like(y), torch.zeros_like(x), [mode, _double(coefficient)]
     with torch.no_grad():
@@ -117,7 +118,7 @@ def test_activation_and_its_gradient(mode: int, function: Any, coefficient: floa
 def test_softmax_and_its_gradient(algorithm: int, function: Any) -> None:
     x = _random(2, 5, 3, 2).requires_grad_()
     y = function(x, 1)
-    dy = torch.randn_like(y)
+    dy = draw.seeded(2).normal(y.shape)
     (dx,) = torch.autograd.grad(y, x, dy)
     found, gradient = torch.zeros_like(y), torch.zeros_like(x)
     with torch.no_grad():
@@ -129,13 +130,12 @@ def test_softmax_and_its_gradient(algorithm: int, function: Any) -> None:
 
 
 def test_batch_norm_in_training_and_inference() -> None:
-    x, scale, bias = (
-        _random(4, 3, 5, 6).requires_grad_(), *(torch.rand(3).requires_grad_() for _ in range(2))
-    )  # fmt: skip
+    x = _random(4, 3, 5, 6).requires_grad_()
+    scale, bias = (draw.seeded(s).uniform(3).requires_grad_() for s in range(2))
     mean, variance = torch.zeros(3), torch.ones(3)
     running = [mean.clone(), variance.clone()]
     y = F.batch_norm(x, *running, scale, bias, training=True, momentum=0.3)
-    dy = torch.randn_like(y)
+    dy = draw.seeded(2).normal(y.shape)
     gradients = torch.autograd.grad(y, (x, scale, bias), dy)
 
     def parameter(t: torch.Tensor) -> list[int]:

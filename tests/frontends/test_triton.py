@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import draw
 from folders import TESTS
 
 torch = pytest.importorskip("torch")
@@ -27,7 +28,7 @@ weft.triton.install(alone=True)  # also where there is a GPU
 
 
 def uniform(*shape: int, seed: int = 0) -> Any:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).uniform(*shape)
 
 
 def close(got: Any, wanted: Any, tolerance: float = 1e-6) -> None:

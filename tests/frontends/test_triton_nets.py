@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
@@ -18,7 +20,7 @@ weft.triton.install(alone=True)  # also where there is a GPU
 
 
 def normal(*shape: int, seed: int = 0) -> Any:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(*shape)
 
 
 def close(got: Any, wanted: Any, tolerance: float) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 from weft import nn, optim  # noqa: E402  they need torch
 from weft.ops.target import named  # noqa: E402
@@ -43,10 +45,10 @@ def _fused(layers: Any, precision: str = "fp32", batch: int = BATCH, **options: 
 
 
 def _inputs(step: Step, seed: int) -> None:
-    made = torch.Generator().manual_seed(seed)
+    made = draw.seeded(seed)
     classes = int(list(step.parts.model.parameters())[-1].numel())
-    step.pixels = step.pixels.copy_(torch.randn(step.pixels.shape, generator=made))
-    step.classes.copy_(torch.randint(0, classes, step.classes.shape, generator=made))
+    step.pixels = step.pixels.copy_(made.normal(step.pixels.shape))
+    step.classes.copy_(made.integers(0, classes, step.classes.shape))
 
 
 def _reference(layers: Any, step: Step, steps: int) -> tuple[Any, Any, list[float]]:

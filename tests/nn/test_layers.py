@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import weft
 from weft import nn
 
@@ -70,7 +71,7 @@ def _pair(make: Callable[[Any], Any]) -> tuple[Any, Any]:
 
 
 def _randn(*shape: int) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(9))
+    return draw.seeded(9).normal(shape)
 
 
 def _same(a: Any, b: Any) -> None:

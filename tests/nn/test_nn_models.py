@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import draw
 from weft import nn
 
 torch = pytest.importorskip("torch")
@@ -92,7 +93,8 @@ def _pair(name: str) -> tuple[Any, Any, Any]:
     assert len(texts) == bool(warned), texts
     if warned:
         assert re.search(warned, texts[0])
-    x = torch.randint(0, 11, shape) if name == "language" else torch.randn(shape)
+    made = draw.seeded(4)
+    x = made.integers(0, 11, shape) if name == "language" else made.normal(shape)
     return torchs, mine, x
 
 
@@ -105,7 +107,7 @@ def test_results_and_gradients(name: str) -> None:
     torchs, mine, x = _pair(name)
     results = [model(x) for model in (mine, torchs)]
     _same(results[0], results[1])
-    weights = torch.randn_like(results[0])
+    weights = draw.seeded(5).normal(results[0].shape)
     for result in results:
         result.backward(weights)
     for (key, a), b in zip(mine.named_parameters(), torchs.parameters(), strict=True):

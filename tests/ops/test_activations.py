@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import devices
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -61,7 +62,7 @@ def reference(name: str, x: Any, dy: Any, **given: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("name", rows(NAMES, QUICK))
 def test_values_and_gradients(name: str) -> None:
     x = torch.linspace(-30, 30, 501, device=DEVICE)
-    dy = torch.randn(501, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    dy = draw.seeded(1).normal(501).to(DEVICE)
     for given in options(name):
         for got, want in zip(both(name, x, dy, **given), reference(name, x, dy, **given),
                              strict=True):  # fmt: skip
@@ -96,7 +97,7 @@ def test_gelu_keeps_its_digits_in_the_tail() -> None:
 @pytest.mark.parametrize("kind", rows(["bfloat16", "float16", "float64"], {"bfloat16"}))
 def test_dtypes_and_strides(kind: str) -> None:
     dtype = getattr(torch, kind)
-    x = torch.randn(6, 9, 5, generator=torch.Generator().manual_seed(2)).to(DEVICE, dtype)
+    x = draw.seeded(2).normal(6, 9, 5).to(DEVICE, dtype)
     for view in (x, x.transpose(0, 2), x[:, 1:, ::2], x[:0]):
         got, slope = both("silu", view, torch.ones_like(view).expand(view.shape))
         want, expected = reference("silu", view, torch.ones_like(view))
@@ -116,7 +117,7 @@ def test_integers() -> None:
 
 
 def number(*shape: int) -> Any:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(3)).to(DEVICE)
+    return draw.seeded(3).normal(*shape).to(DEVICE)
 
 
 @pytest.mark.parametrize("name", rows([n for n in NAMES if n != "gelu_tanh"], {"softplus"}))

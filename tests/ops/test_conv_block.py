@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import devices
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -27,10 +28,10 @@ class Call:
 
     def __init__(self, x: tuple[int, ...], weight: tuple[int, ...], padding: Any = 0,
                  dtype: Any = torch.float32, bias: bool = True, seed: int = 1) -> None:  # fmt: skip
-        generator = torch.Generator().manual_seed(seed)
+        generator = draw.seeded(seed)
 
         def numbers(*shape: int) -> Any:
-            return torch.randn(*shape, generator=generator).to(DEVICE)
+            return generator.normal(*shape).to(DEVICE)
 
         self.x, self.weight = numbers(*x).to(dtype), (0.3 * numbers(*weight)).to(dtype)
         self.bias = numbers(weight[0]).to(dtype) if bias else None
@@ -95,7 +96,7 @@ def test_training(name: str) -> None:
     torch.testing.assert_close(got.double(), want, **close)
     for a, b in zip(running, running_exact, strict=True):
         torch.testing.assert_close(a.double(), b, **close)
-    dy = torch.randn(got.shape, generator=torch.Generator().manual_seed(2)).to(DEVICE)
+    dy = draw.seeded(2).normal(got.shape).to(DEVICE)
     pairs = [(a, b) for a, b in zip(given[:3] + given[5:], exact[:3] + exact[5:], strict=True)
              if a is not None]  # fmt: skip
     slopes = torch.autograd.grad(got, [a for a, _ in pairs], dy)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -17,8 +18,8 @@ ROWS, N = 5, 24
 
 
 def _tensors(*shapes: tuple[int, ...], dtype: Any = torch.float32) -> list[Any]:
-    generator = torch.Generator().manual_seed(3)
-    return [torch.randn(s, generator=generator).to(dtype) for s in shapes]
+    generator = draw.seeded(3)
+    return [generator.normal(s).to(dtype) for s in shapes]
 
 
 FULL, ROW, COLUMN = (ROWS, N), (N,), (ROWS, 1)
@@ -331,7 +332,7 @@ def test_random_expressions(seed: str, case: int) -> None:
     rng = random.Random(f"{seed} {case}")
     function = _random(rng)
     rows, n = rng.randrange(1, 9), rng.choice((1, 3, 8, 17, 64))
-    generator = torch.Generator().manual_seed(case)
-    x, b, c = (torch.randn(s, generator=generator) for s in ((rows, n), (n,), (rows, 1)))
+    generator = draw.seeded(case)
+    x, b, c = (generator.normal(s) for s in ((rows, n), (n,), (rows, 1)))
     want = function(x.double(), b.double(), c.double())
     assert torch.allclose(weft.fuse(function)(x, b, c).double(), want, rtol=1e-4, atol=1e-4)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
 
@@ -21,7 +23,7 @@ HALF = torch.float16
 
 
 def drawn(*shape: int, seed: int = 1, dtype: Any = HALF) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return draw.seeded(seed).normal(shape).to(dtype)
 
 
 def wide(x: Any) -> Any:
@@ -146,7 +148,7 @@ def test_few_queries_in_floats() -> None:
 
 
 MASKS = {
-    "rows": lambda: torch.rand(70, 80, generator=torch.Generator().manual_seed(4)) < 0.5,
+    "rows": lambda: draw.seeded(4).uniform(70, 80) < 0.5,
     "keys": lambda: torch.arange(80) < torch.tensor([3, 80]).view(2, 1, 1, 1),
     "transposed": lambda: (torch.arange(80)[:, None] <= torch.arange(70)).t(),
     "nothing seen": lambda: (torch.arange(70) > 5)[:, None].expand(70, 80),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 from weft.ops import library  # noqa: E402
@@ -33,8 +35,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drawn(*shape: int, seed: int) -> Any:
-    made = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=made).to(DTYPE)
+    made = draw.seeded(seed)
+    return made.normal(*shape).to(DTYPE)
 
 
 def on_hopper(request: Request, sms: int) -> Request:

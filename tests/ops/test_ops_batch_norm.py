@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
@@ -19,7 +21,7 @@ LIMITS = {F32: 2e-5, F16: 8e-3, BF16: 6e-2}
 
 
 def drawn(shape: Any, seed: int, dtype: Any = F32, scale: float = 1, shift: float = 0) -> Any:
-    values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    values = draw.seeded(seed).normal(shape)
     return (values * scale + shift).to(dtype)
 
 

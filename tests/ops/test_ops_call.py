@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import devices
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -20,8 +21,8 @@ def where() -> str:
 
 
 def randn(*shape: int) -> Any:
-    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
-    return torch.randn(*shape, generator=generator).to(where())
+    generator = draw.seeded(sum(shape) + len(shape))
+    return generator.normal(*shape).to(where())
 
 
 def test_plans_are_found_again() -> None:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -64,8 +66,8 @@ CALLS = {
 
 
 def drawn(shape: tuple[int, ...], seed: int, dtype: Any = torch.float32) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(shape, generator=generator).to(dtype)
+    generator = draw.seeded(seed)
+    return generator.normal(shape).to(dtype)
 
 
 def conv(weight: Any) -> Any:

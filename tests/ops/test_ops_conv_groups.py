@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -45,7 +47,7 @@ def drafts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drawn(shape: tuple[int, ...], seed: int, last: bool = False) -> Any:
-    made = torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DTYPE)
+    made = draw.seeded(seed).normal(*shape).to(DTYPE)
     order = torch.channels_last if last else torch.contiguous_format
     return made.contiguous(memory_format=order)
 

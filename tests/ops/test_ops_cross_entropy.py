@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -51,13 +53,13 @@ LIMITS = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 
 
 def logits(shape: tuple[int, ...], seed: int) -> Any:
-    return 3 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return 3 * draw.seeded(seed).normal(shape)
 
 
 def labels(x: Any, seed: int) -> Any:
     dim = 0 if x.dim() == 1 else 1
     shape = (*x.shape[:dim], *x.shape[dim + 1 :])
-    return torch.randint(0, x.shape[dim], shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).integers(0, x.shape[dim], shape)
 
 
 def both(x: Any, target: Any, options: dict[str, Any], scale: float = 1.0) -> tuple[Any, ...]:
@@ -161,7 +163,7 @@ def test_layouts() -> None:
 
 def test_long_rows_of_odd_stride() -> None:
     """A half that is held in shared memory takes a word there."""
-    wide = torch.randn(2, 8_301, generator=torch.Generator().manual_seed(9)).bfloat16()
+    wide = draw.seeded(9).normal(2, 8_301).bfloat16()
     x = wide[:, :8_300].requires_grad_()
     target = labels(x, 10)
     with weft.sanitize():
@@ -184,7 +186,7 @@ def test_special_values(value: float) -> None:
 @pytest.mark.parametrize("size", [1e3, 6e4, 7e4, 1e10, 3e38])
 def test_huge_logits(size: float) -> None:
     """Products with log2(e) round or overflow; masked classes have no gradient at all."""
-    x = (size * (2 * torch.rand(3, 64, generator=torch.Generator().manual_seed(1)) - 1)).bfloat16()
+    x = (size * (2 * draw.seeded(1).uniform(3, 64) - 1)).bfloat16()
     x[:, 5:13] = -float("inf")
     loss, dx, true_loss, true_dx = both(x, torch.tensor([0, 1, 2]), {"reduction": "none"})
     torch.testing.assert_close(loss, true_loss.bfloat16().double(), rtol=1e-2, atol=0)
@@ -286,17 +288,17 @@ PROBABILITIES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", PROBABILITIES)
 def test_probabilities_of_classes(name: str, weighted: bool) -> None:
     shape, options = PROBABILITIES[name]
-    generator = torch.Generator().manual_seed(2)
-    x, target = (torch.randn(shape, generator=generator) for _ in range(2))
+    generator = draw.seeded(2)
+    x, target = (generator.normal(shape) for _ in range(2))
     classes = shape[0 if len(shape) == 1 else 1]
     target = target.softmax(0 if len(shape) == 1 else 1)
-    weight = torch.rand(classes, generator=generator) if weighted else None
+    weight = generator.uniform(classes) if weighted else None
     ours, theirs = x.clone().requires_grad_(), x.double().requires_grad_()
     got = weft.ops.cross_entropy(ours, target, weight, **options)
     doubled = None if weight is None else weight.double()
     want = torch.nn.functional.cross_entropy(theirs, target.double(), doubled, **options)
     assert torch.allclose(got.double(), want, rtol=1e-5, atol=1e-5)
-    upstream = torch.rand(want.shape, generator=generator)
+    upstream = generator.uniform(want.shape)
     got.backward(upstream)
     want.backward(upstream.double())
     assert torch.allclose(ours.grad.double(), theirs.grad, rtol=1e-4, atol=1e-6)

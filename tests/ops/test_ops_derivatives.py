@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -61,12 +62,12 @@ QUICK = ("sum", "amax", "norm", "cumprod", "addmm", "mse_loss")
 
 def derivatives(function: Callable[..., Any], tensors: Sequence[Any]) -> list[Any]:
     """The first, second and third derivatives, each in a drawn direction."""
-    generator = torch.Generator().manual_seed(5)
+    generator = draw.seeded(5)
     out, value = [], function(*tensors).pow(3).sum()
     for _ in range(3):
         found = torch.autograd.grad(value, tensors, create_graph=True)
         out.extend(found)
-        value = sum((f * torch.randn(f.shape, generator=generator).to(f)).sum() for f in found)
+        value = sum((f * generator.normal(f.shape).to(f)).sum() for f in found)
     return out
 
 
@@ -75,8 +76,8 @@ def derivatives(function: Callable[..., Any], tensors: Sequence[Any]) -> list[An
 )
 def test_derivatives_of_derivatives(name: str) -> None:
     ours, by_torch, shapes = ROWS[name]
-    generator = torch.Generator().manual_seed(1)
-    tensors = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
+    generator = draw.seeded(1)
+    tensors = [generator.normal(shape).requires_grad_() for shape in shapes]
     wide = [t.detach().double().requires_grad_() for t in tensors]
     got, want = derivatives(ours, tensors), derivatives(by_torch, wide)
     for a, b in zip(got, want, strict=True):

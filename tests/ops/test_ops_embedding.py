@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -34,11 +36,11 @@ LIMITS = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 1e-3}
 
 
 def drawn(*shape: int, seed: int = 1) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(shape)
 
 
 def indices(*shape: int, rows: int) -> Any:
-    return torch.randint(0, rows, shape, generator=torch.Generator().manual_seed(2))
+    return draw.seeded(2).integers(0, rows, shape)
 
 
 @pytest.mark.parametrize("subject", CASES)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -20,7 +22,7 @@ LIMIT = 3e-7
 
 
 def drawn(*shape: int, seed: int = 1) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(shape)
 
 
 def complex_(*shape: int, seed: int = 1) -> Any:

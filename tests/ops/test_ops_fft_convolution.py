@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -23,7 +25,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, int]] = {
 
 
 def drawn(*shape: int, seed: int) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(shape)
 
 
 def candidates(name: str, *args: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
@@ -22,7 +24,7 @@ F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 
 
 def drawn(shape: Any, seed: int, dtype: Any = F32, scale: float = 1, shift: float = 0) -> Any:
-    values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    values = draw.seeded(seed).normal(shape)
     return (values * scale + shift).to(dtype)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -18,7 +20,7 @@ LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
 
 
 def drawn(*shape: int, dtype: Any = torch.float32, seed: int = 1) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return draw.seeded(seed).normal(shape).to(dtype)
 
 
 def close(found: Any, true: Any, dtype: Any) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -15,12 +17,12 @@ LIMITS = {torch.float32: 1e-6, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 
 
 def numbers(*shape: int, seed: int = 1) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(shape)
 
 
 def parts(*shape: int, seed: int = 1) -> Any:
     """Probabilities, with both ends."""
-    p = torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+    p = draw.seeded(seed).uniform(shape)
     p.view(-1)[:2] = torch.tensor([0.0, 1.0])
     return p
 
@@ -199,7 +201,7 @@ def test_labels(subject: str) -> None:
     x = numbers(*shape)
     weight = inside(5, seed=3) if options.pop("weighted", False) else None
     places = () if len(shape) == 1 else (shape[0], *shape[2:])
-    target = torch.randint(0, 5, places, generator=torch.Generator().manual_seed(4))
+    target = draw.seeded(4).integers(0, 5, places)
     ours, theirs = (x.clone().requires_grad_() for _ in range(2))
     for function, point in ((weft.ops.nll_loss, ours), (F.nll_loss, theirs)):
         loss = function(point, target, weight, **options)
@@ -229,7 +231,7 @@ def test_rows_of_labels_with_gaps() -> None:
 )  # fmt: skip
 def test_labels_of_any_memory_order(x: Any) -> None:
     shape = (x.shape[0], *x.shape[2:])
-    target = torch.randint(x.shape[1], shape, generator=torch.Generator().manual_seed(3))
+    target = draw.seeded(3).integers(0, x.shape[1], shape)
     ours, theirs = (f(x, target, reduction="none") for f in (weft.ops.nll_loss, F.nll_loss))
     torch.testing.assert_close(ours, theirs)
 

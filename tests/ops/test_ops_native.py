@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import native_ops
 import weft
 
@@ -29,8 +30,8 @@ where = native_ops.where
 
 
 def leaf(*shape: int) -> Any:
-    generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randn(*shape, generator=generator).to(where()).requires_grad_()
+    generator = draw.seeded(sum(shape))
+    return generator.normal(*shape).to(where()).requires_grad_()
 
 
 def is_native(tensor: Any) -> bool:
@@ -59,7 +60,7 @@ def test_an_op_and_its_gradients(name: str) -> None:
     given, call = host._Inputs(leaf(16, 64)), library.call(name)
     expected = by_torch(given)
     leaves = [t for t in vars(given).values() if t.requires_grad]
-    flipped = torch.randn(tuple(expected.shape)[::-1], device=where())
+    flipped = draw.seeded(1).normal(tuple(expected.shape)[::-1]).to(where())
     one = torch.ones((), device=where())
     gradients = [
         torch.randn_like(expected),
@@ -239,8 +240,8 @@ def test_threads_share_a_plan() -> None:
     wrong: list[float] = []
 
     def work(seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        x = torch.randn(2, 8, generator=generator).to(where()).requires_grad_()
+        generator = draw.seeded(seed)
+        x = generator.normal(2, 8).to(where()).requires_grad_()
         for _ in range(5):
             (got,) = torch.autograd.grad(weft.ops.silu(x).sum(), x)
             wrong.append(float((got - silu_slope(x)).abs().max()))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import native_ops
 import weft
 
@@ -30,8 +31,8 @@ pytestmark = native_ops.MARKS
 
 
 def randn(*shape: int) -> Any:
-    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
-    return torch.randn(*shape, generator=generator).to(native_ops.where())
+    generator = draw.seeded(sum(shape) + len(shape))
+    return generator.normal(*shape).to(native_ops.where())
 
 
 def learned(op: Any, *args: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -24,7 +26,7 @@ def matrix(rows: int, columns: int, dtype: Any, turned: bool, seed: int, batch: 
     """A batch of matrices whose columns are contiguous if `turned`."""
     lead = (batch,) if batch > 1 else ()
     shape = (*lead, columns, rows) if turned else (*lead, rows, columns)
-    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    made = draw.seeded(seed).normal(shape).to(dtype)
     return made.mT if turned else made
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -104,7 +106,7 @@ def test_uniform_numbers_have_the_order_of_torch() -> None:
 def test_dropout_has_the_order_of_torch(dtype: Any, n: int) -> None:
     """16-byte vector g: thread g % T; each four elements are a call of Philox."""
     seed, p = 5, 0.3
-    x = torch.randn(n, generator=torch.Generator().manual_seed(n)).to(dtype)
+    x = draw.seeded(n).normal(n).to(dtype)
     y = library.call("seeded_dropout")(x, p, seed, 12)
     i, group = np.arange(n), 16 // x.itemsize
     vector, count = i // group, 256 * threads.blocks(n, named("sim:h200"))
@@ -131,12 +133,12 @@ def test_a_small_grid_repeats_itself() -> None:
 # ---- dropout -----------------------------------------------------------------------------------
 def test_dropout_and_its_gradient_have_one_mask() -> None:
     torch.manual_seed(1)
-    x = torch.randn(40, 25, requires_grad=True)
+    x = draw.seeded(1).normal(40, 25).requires_grad_()
     y = weft.ops.dropout(x, 0.25)
     kept = y != 0
     assert 0.65 < kept.float().mean() < 0.85
     torch.testing.assert_close(y[kept], x[kept] / 0.75)
-    weights = torch.randn(25, 40).t()  # the gradient is not contiguous
+    weights = draw.seeded(2).normal(25, 40).t()  # the gradient is not contiguous
     y.backward(weights)
     torch.testing.assert_close(x.grad, torch.where(kept, weights / 0.75, 0.0))
 
@@ -161,13 +163,13 @@ def test_the_threshold_is_where_uniform_reaches_the_probability(p: float) -> Non
 
 def test_layouts_do_not_change_the_mask() -> None:
     dropout = library.call("seeded_dropout")
-    x = torch.randn(24, 6)
+    x = draw.seeded(2).normal(24, 6)
     expected = dropout(x, 0.5, 3, 0)
     assert torch.equal(dropout(x.t().contiguous().t(), 0.5, 3, 0), expected)
     shifted = torch.empty(145)[1:].view(24, 6).copy_(x)
     assert torch.equal(dropout(shifted, 0.5, 3, 0), expected)
     assert dropout(torch.empty(0, 4), 0.5, 3, 0).shape == (0, 4)
-    wide = torch.randn(24, 12)[:, ::2]
+    wide = draw.seeded(2).normal(24, 12)[:, ::2]
     assert torch.equal(dropout(wide, 0.5, 3, 0) != 0, expected != 0)
 
 
@@ -198,7 +200,7 @@ class _CudaGenerator:
 def test_dropout_with_torch() -> None:
     """opcheck, gradients of gradients, torch.compile and vmap."""
     dropout = library.call("seeded_dropout")
-    assert dropout.verify(torch.randn(5, 7, requires_grad=True), 0.4, 3, 0).passed
+    assert dropout.verify(draw.seeded(1).normal(5, 7).requires_grad_(), 0.4, 3, 0).passed
     function = torch.compile(
         lambda v: weft.ops.dropout(v, 0.5), backend="aot_eager", fullgraph=True
     )
@@ -241,7 +243,7 @@ def test_moments() -> None:
     assert abs(u.mean() - 4.0) < 5 * (4 / math.sqrt(12)) / math.sqrt(n)
     assert abs(z.mean() + 1.0) < 5 * 3 / math.sqrt(n)
     assert abs(z.std() - 3.0) < 5 * 3 / math.sqrt(2 * n)
-    p = torch.rand(n, generator=torch.Generator().manual_seed(1))
+    p = draw.seeded(1).uniform(n)
     b = weft.ops.bernoulli(p)
     assert abs(b.mean() - p.mean()) < 5 * 0.5 / math.sqrt(n)
     assert weft.ops.bernoulli(torch.tensor([0.0, 1.0] * 50)).view(50, 2).sum(0).tolist() == [0, 50]

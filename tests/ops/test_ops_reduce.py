@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import devices
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -21,7 +22,7 @@ OPS: dict[str, Callable[..., Any]] = {"sum": torch.sum, "argmax": torch.argmax, 
 
 
 def numbers(*shape: int) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape))).to(DEVICE)
+    return draw.seeded(len(shape)).normal(shape).to(DEVICE)
 
 
 LAYOUTS = {

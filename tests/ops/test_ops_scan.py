@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -21,10 +22,10 @@ SEED = 20
 
 
 def tensor(*shape: int, dtype: Any = None) -> Any:
-    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    generator = draw.seeded(sum(shape) + len(shape))
     if dtype is not None and not dtype.is_floating_point:
-        return torch.randint(-9, 10, shape, dtype=dtype, generator=generator)
-    return torch.randn(*shape, generator=generator).to(dtype or torch.float32)
+        return generator.integers(-9, 10, shape, dtype=dtype)
+    return generator.normal(*shape).to(dtype or torch.float32)
 
 
 def by(name: str, op: str, *args: Any, **options: Any) -> Any:
@@ -183,8 +184,8 @@ def test_batches() -> None:
 
 # ---- histograms --------------------------------------------------------------------------------
 def bytes_(*shape: int, dtype: Any = torch.int32) -> Any:
-    generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randint(0, 256, shape, generator=generator).to(dtype)
+    generator = draw.seeded(sum(shape))
+    return generator.integers(0, 256, shape).to(dtype)
 
 
 @pytest.mark.parametrize(

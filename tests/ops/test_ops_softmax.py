@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -33,7 +35,7 @@ CASES = [
 
 
 def drawn(shape: tuple[int, ...], seed: int) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(shape)
 
 
 # ---- forward -----------------------------------------------------------------------------------

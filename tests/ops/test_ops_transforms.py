@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 from torch.func import grad, jacfwd, jacrev, vjp, vmap  # noqa: E402
@@ -26,7 +28,7 @@ THEIRS = SimpleNamespace(
 
 
 def drawn(*shape: int, seed: int = 1) -> Any:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return draw.seeded(seed).normal(shape)
 
 
 def network(ops: Any, first: Any, second: Any, bias: Any, x: Any, label: Any) -> Any:

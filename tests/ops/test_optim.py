@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import draw
+
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
@@ -33,7 +35,7 @@ def ragged(rng: random.Random, dtype: Any = torch.float32) -> list[Any]:
     """Parameters of odd sizes: dense, misaligned, transposed, with gaps."""
     made = []
     for shape in rng.sample(SIZES, len(SIZES)):
-        x = torch.randn(shape, generator=torch.Generator().manual_seed(rng.randrange(2**31)))
+        x = draw.seeded(rng.randrange(2**31)).normal(shape)
         x, way = x.to(dtype), rng.randrange(4)
         if way == 1:
             x = torch.empty(x.numel() + 1, dtype=dtype)[1:].view(shape).copy_(x)
@@ -52,8 +54,8 @@ def doubles(params: list[Any]) -> list[Any]:
 def set_gradients(rng: random.Random, *lists: list[Any]) -> None:
     """The same gradients for all lists; some are missing, some have other strides."""
     for params in zip(*lists, strict=True):
-        draw = torch.Generator().manual_seed(rng.randrange(2**31))
-        grad = torch.randn(params[0].shape, generator=draw).to(params[0].dtype)
+        made = draw.seeded(rng.randrange(2**31))
+        grad = made.normal(params[0].shape).to(params[0].dtype)
         if grad.dim() == 2 and rng.random() < 0.3:
             grad = grad.t().contiguous().t()
         missing = rng.random() < 0.2
@@ -94,15 +96,15 @@ def test_twenty_steps(subject: str, seed: str) -> None:
 @pytest.mark.parametrize("subject", ["adamw, amsgrad, maximize", "sgd, dampening"])
 def test_checkpoints_load_both_ways(subject: str) -> None:
     name, options = OPTIONS[subject]
-    draw = torch.Generator().manual_seed(4)
-    ours = [torch.nn.Parameter(torch.randn(n, generator=draw)) for n in (1, 0, 31, 130)]
+    made = draw.seeded(4)
+    ours = [torch.nn.Parameter(made.normal(n)) for n in (1, 0, 31, 130)]
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
     mine = getattr(weft.optim, name)(ours, **options)
     other = getattr(torch.optim, name)(theirs, **options)
 
     def steps(*optimisers: Any) -> None:
         for p, q in zip(ours, theirs, strict=True):
-            p.grad = torch.randn(p.shape, generator=draw)
+            p.grad = made.normal(p.shape)
             q.grad = p.grad.clone()
         for optimiser in optimisers:
             optimiser.step()
@@ -256,11 +258,11 @@ def test_codes_are_the_nearest() -> None:
     module.tables[1, 256](with_sign, without)
     assert (without.diff() > 0).all() and without[0] == 0.0 and abs(without[255] - 1.0) < 1e-6
     assert (with_sign[:128].diff() > 0).all() and torch.equal(with_sign[128:], -with_sign[:128])
-    draw = torch.Generator().manual_seed(1)
-    x = torch.cat([torch.rand(512, generator=draw), 10 ** (-8 * torch.rand(509, generator=draw))])
+    made = draw.seeded(1)
+    x = torch.cat([made.uniform(512), 10 ** (-8 * made.uniform(509))])
     x = torch.cat(
         [
-            x * torch.where(torch.rand(1021, generator=draw) < 0.5, -1, 1),
+            x * torch.where(made.uniform(1021) < 0.5, -1, 1),
             torch.tensor([0.0, 1.0, -1.0]),
         ]
     )
@@ -277,15 +279,15 @@ def test_codes_are_the_nearest() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_states_of_8_bits(dtype: Any) -> None:
     """After 10 steps, updates differ by a few percent from those with exact states."""
-    draw = torch.Generator().manual_seed(2)
-    start = [torch.randn(n, generator=draw).to(dtype) for n in (1, 255, 256, 700, 0)]
+    made = draw.seeded(2)
+    start = [made.normal(n).to(dtype) for n in (1, 255, 256, 700, 0)]
     ours = [torch.nn.Parameter(x.clone()) for x in start]
     theirs = [torch.nn.Parameter(x.float().clone()) for x in start]
     mine = weft.optim.AdamW(ours, lr=1e-2, state_bits=8, master_weights=True)
     reference = torch.optim.AdamW(theirs, lr=1e-2)
     for step in range(10):
         for p, q in zip(ours, theirs, strict=True):
-            q.grad = torch.randn(p.shape, generator=draw).to(dtype).float()
+            q.grad = made.normal(p.shape).to(dtype).float()
             p.grad = q.grad.to(dtype)
         mine.step()
         reference.step()

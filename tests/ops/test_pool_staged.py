@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import devices
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -26,8 +27,8 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2, torch.float16: 1e-3, tor
 
 def numbers(*shape: int, dtype: Any = torch.float32, seed: int = 1) -> Any:
     """Random numbers with equal ones among them, of which the first maximum counts."""
-    generator = torch.Generator().manual_seed(seed)
-    return (torch.randn(*shape, generator=generator) * 4).round().div(4).to(DEVICE, dtype)
+    generator = draw.seeded(seed)
+    return (generator.normal(*shape) * 4).round().div(4).to(DEVICE, dtype)
 
 
 def in_order(x: Any, *order: int) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import devices
+import draw
 import weft
 from weft.climbing import ladder
 
@@ -16,10 +17,10 @@ torch = pytest.importorskip("torch")
 
 
 def tensor(*shape: int, grad: bool = True, dtype: Any = None) -> Any:
-    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    generator = draw.seeded(sum(shape) + len(shape))
     if dtype is torch.int32:
-        return torch.randint(0, 256, shape, dtype=dtype, generator=generator).to(where())
-    values = torch.randn(shape, generator=generator).to(where(), dtype or torch.float32)
+        return generator.integers(0, 256, shape, dtype=dtype).to(where())
+    values = generator.normal(shape).to(where(), dtype or torch.float32)
     return values.requires_grad_(grad)
 
 
@@ -172,7 +173,7 @@ def test_graph_with_scratch() -> None:
     with torch.cuda.graph(graph):
         y = weft.ops.softmax(x)
     for seed in range(3):
-        x.copy_(torch.randn(64, 20000, generator=torch.Generator().manual_seed(seed)))
+        x.copy_(draw.seeded(seed).normal(64, 20000))
         graph.replay()
         torch.testing.assert_close(y, x.softmax(-1))
         torch.testing.assert_close(weft.ops.softmax(x), y)

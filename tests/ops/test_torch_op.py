@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import draw
 import weft
 
 torch = pytest.importorskip("torch")
@@ -220,14 +221,14 @@ def test_cuda_graph() -> None:
     with torch.cuda.graph(graph):
         y = op(x) + 1
     for seed in range(3):
-        x.copy_(torch.randn(1000, generator=torch.Generator().manual_seed(seed)))
+        x.copy_(draw.seeded(seed).normal(1000))
         graph.replay()
         torch.testing.assert_close(y, x * x + 1)
 
 
 @pytest.mark.gpu
 def test_cuda_and_cpu_by_one_op() -> None:
-    op, x = square(), torch.randn(1000)
+    op, x = square(), draw.seeded(1).normal(1000)
     assert torch.equal(op(x.cuda()).cpu(), op(x))
     with pytest.raises(weft.ArgumentError, match="is not where"):
         MODULE.square_backward.as_op("mine::mixed")(x, x.cuda())

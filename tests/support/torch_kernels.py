@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 import devices
+import draw
 import weft
 
 SOURCE = r"""
@@ -55,8 +56,8 @@ def where() -> str:
 
 
 def randn(*shape: int, **more: Any) -> Any:
-    generator = torch.Generator().manual_seed(7)
-    values = torch.randn(*shape, generator=generator, dtype=more.pop("dtype", torch.float32))
+    generator = draw.seeded(7)
+    values = generator.normal(*shape, dtype=more.pop("dtype", torch.float32))
     return values.to(where()).requires_grad_(more.pop("grad", False))
 
 
