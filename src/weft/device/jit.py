@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.device import half_calls
 from weft.errors import Error
 from weft.memory_errors import unloadable
 
@@ -82,10 +83,16 @@ def folder() -> str:
     return str(Path(llvmlite.__file__).absolute().parents[1])
 
 
+HOST_CPU = "WEFT_HOST_CPU"
+"""The environment variable that names another CPU of this architecture to make code for."""
+
+
 @functools.cache
 def host() -> tuple[str, str]:
-    """This CPU's name and features."""
+    """The CPU that code is made for, and its features: this one, unless WEFT_HOST_CPU names one."""
     _initialise()
+    if chosen := os.environ.get(HOST_CPU):
+        return chosen, ""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
@@ -205,12 +212,26 @@ def load_library(data: bytes, names: Sequence[str], libraries: Sequence[Library]
 
 def _engine(data: bytes, libraries: Sequence[Library]) -> llvm.ExecutionEngine:
     machine = _machine()
+    libraries = (*libraries, *_half_calls())
     # LLVM knows one address for a name: that of the library which this code keeps.
     with _linking:
         for library in libraries:
             for name, address in library.addresses.items():
                 llvm.add_symbol(name, address)
         return _linked(data, machine)
+
+
+@functools.cache
+def _half_calls() -> tuple[Library, ...]:
+    """The functions that LLVM calls for halves where the CPU has no instruction for them."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    if not x86 or "+f16c" in host()[1].split(","):
+        return ()
+    data = compile_object(half_calls.TEXT, passes=())
+    with _linking:
+        engine = _linked(data, _machine())
+    addresses = {name: engine.get_function_address(name) for name in half_calls.NAMES}
+    return (Library(engine, addresses),)
 
 
 def _linked(data: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
