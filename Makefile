@@ -9,7 +9,7 @@ GPU_TESTS := tests/gpu/test_devices.py tests/gpu/test_gpu.py tests/gpu/test_gpu_
              tests/ops/test_torch_op.py tests/ops/test_torch_messages.py tests/ops/test_torch_ladders.py tests/bench/test_bench_verb.py tests/frontends/test_python_textures.py \
              $(wildcard tests/whole_kernels/test_kernels_*.py) $(wildcard tests/conformance)
 
-.PHONY: demo climb test test-gpu check format tables clean
+.PHONY: demo climb quick test test-all test-gpu check format tables clean
 
 demo: $(READY)  ## matrix products from Python loops up: recorded H200 times, and what the simulated GPU counts
 	@echo "Checks and counts 14 kernels on the simulated GPU: about a minute on 2 cores."
@@ -18,9 +18,15 @@ demo: $(READY)  ## matrix products from Python loops up: recorded H200 times, an
 climb: $(READY)  ## every ladder: all rungs right, and what their headers promise
 	$(BIN)/weft climb --all
 
-test: $(READY)  ## every test but the slow ones
-	@echo "All tests but the slow ones: about 20 minutes on 2 cores, less on more. pytest prints the duration at the end."
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+quick: $(READY)  ## the tests that tell most in the shortest time, for the inner loop
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --suite quick
+
+test: $(READY)  ## one test of everything
+	@echo "How long this takes: docs/tests.md. pytest prints the duration at the end."
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --suite main
+
+test-all: $(READY)  ## every test but the slow ones
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --suite all
 
 test-gpu:  ## what a machine with a GPU should run, with its own python3 and nothing installed
 	PYTHONPATH=src $(PYTHON) -m pytest -q -p no:cacheprovider --device gpu $(GPU_TESTS)

@@ -26,6 +26,7 @@ import network_tables
 import ops_tables
 import profile_tables
 import sanitizer_tables
+import test_tables
 
 from weft.cli import coverage
 from weft.device import models
@@ -249,6 +250,8 @@ TABLES: dict[str, Callable[[], str]] = {
     **{name: functools.partial(make, table) for name, make in conformance_tables.TABLES.items()},
     **{name: functools.partial(make, table) for name, make in network_tables.TABLES.items()},
     "coverage": coverage_table,
+    "suites": lambda: test_tables.suites(table),
+    "slowest_tests": lambda: test_tables.slowest(table),
     "devices": devices_table,
     "large_filters": course_figures.filters_table,
     "memory_levels": course_figures.levels_table,

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import costs
 import devices
 import seeds
+import suites
 import weft
 from weft.device.sim.run import draft
 from weft.frontends import race_hint
@@ -36,6 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device", choices=list(devices.DEVICES), default="sim", help="where contract tests run"
     )
+    parser.addoption(
+        "--suite", choices=suites.NAMES, default="all", help="tests to run: tests/support/suites.py"
+    )
+    parser.addoption("--record-costs", metavar="FOLDER", help="measure: tests/support/costs.py")
     if importlib.util.find_spec("pytest_timeout") is None:  # a GPU machine may lack it
         parser.addini("timeout", "seconds a test may take; needs pytest-timeout")
 
@@ -45,7 +51,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
         # Tests start hundreds of processes, each of which would compile all of weft's modules.
         compileall.compile_dir(Path(weft.__file__).parent, quiet=2)
+    folder = config.getoption("--record-costs")
+    if folder and (hasattr(config, "workerinput") or not config.getoption("numprocesses", None)):
+        config.pluginmanager.register(costs.Recorder(Path(folder).absolute()))
     gc.disable()  # until all tests are collected
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path.is_file() and not suites.needs_file(
+        config.getoption("--suite"), collection_path
+    ):
+        return True
+    return None
 
 
 def pytest_collection_finish() -> None:
@@ -62,8 +79,10 @@ def pytest_report_header() -> str:
     return f"device {devices.current.name}, fuzzing with {SEEDS}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Seeds for what asks for one; what needs a real GPU is skipped where there is none."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Chooses the suite, gives seeds, and skips what needs a real GPU where there is none."""
+    suites.select(config, items)
     seeds.hand_out(items, SEEDS)
     for item in items:
         if devices.current.name == "gpu" and item.get_closest_marker("sim"):

@@ -1,0 +1,171 @@
+"""Chooses the suites of tests from a measured run, and records what each test costs and covers.
+
+    pytest -n 2 --suite all --record-costs FOLDER
+    python scripts/choose_tests.py FOLDER --cpu "NAME, CORES"
+
+`main` takes tests by the lines of weft that they add per second, until it has nearly all lines that
+any test runs; then one case of every test function, the cheapest first. `quick` does the same
+within a smaller time. Only lines inside functions count: an import runs the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import datetime
+import heapq
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from coverage.numbits import numbits_to_nums
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+import suites
+
+RECORD = suites.TESTS.parent / "benchmarks" / "records" / "test_costs.jsonl"
+PHASE = re.compile(r" \((setup|call|teardown)\)$")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The lines that a suite must have, as a share of all, and the CPU time that it may take."""
+
+    share: float
+    seconds: float
+
+
+SUITES = {"main": Limits(0.985, 660), "quick": Limits(0.9, 75)}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """seconds: of CPU time, by test; lines: a bit set by test."""
+
+    seconds: Mapping[str, float]
+    lines: Mapping[str, int]
+
+    @property
+    def everything(self) -> int:
+        return union(self.lines.values())
+
+
+def union(sets: Iterable[int]) -> int:
+    total = 0
+    for bits in sets:
+        total |= bits
+    return total
+
+
+def inside_functions(path: Path) -> set[int]:
+    """Lines of a module that only a call executes."""
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in node.body:
+                found.update(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    return found
+
+
+def read(folder: Path) -> Measured:
+    """Join what the processes of a run have written."""
+    seconds: dict[str, float] = {}
+    for file in folder.glob("seconds.*"):
+        for row in file.read_text("utf-8").splitlines():
+            nodeid, spent = json.loads(row)
+            seconds[nodeid] = seconds.get(nodeid, 0) + spent
+    places: dict[tuple[str, int], int] = {}
+    inside: dict[str, set[int]] = {}
+    lines = dict.fromkeys(seconds, 0)
+    for file in folder.glob("lines.*"):
+        with sqlite3.connect(file) as data:
+            query = "select path, context, numbits from line_bits join file on file.id = file_id "
+            query += "join context on context.id = context_id"
+            for path, context, bits in data.execute(query):
+                nodeid = PHASE.sub("", context)
+                if nodeid not in lines:
+                    continue
+                allowed = inside.setdefault(path, inside_functions(Path(path)))
+                for number in allowed.intersection(numbits_to_nums(bits)):
+                    place = places.setdefault((path, number), len(places))
+                    lines[nodeid] |= 1 << place
+    return Measured(seconds, lines)
+
+
+def choose(measured: Measured, limits: Limits) -> set[str]:
+    """Take tests by lines per second, then one case of each function, within the limits."""
+    cost = {test: max(spent, 0.001) for test, spent in measured.seconds.items()}
+    goal = limits.share * measured.everything.bit_count()
+    chosen: set[str] = set()
+    have, spent = 0, 0.0
+    heap = [(-measured.lines[t].bit_count() / cost[t], t) for t in cost]
+    heapq.heapify(heap)
+    while heap and have.bit_count() < goal:
+        _, test = heapq.heappop(heap)
+        worth = (measured.lines[test] & ~have).bit_count() / cost[test]
+        if worth == 0 or spent + cost[test] > limits.seconds:
+            continue
+        if heap and worth < -heap[0][0]:  # others have covered some of it since it was ranked
+            heapq.heappush(heap, (-worth, test))
+            continue
+        chosen.add(test)
+        have |= measured.lines[test]
+        spent += cost[test]
+    functions = {suites.parts(test)[:2] for test in chosen}
+    for test in sorted(cost, key=lambda t: (cost[t], t)):
+        function = suites.parts(test)[:2]
+        if function not in functions and spent + cost[test] <= limits.seconds:
+            chosen.add(test)
+            functions.add(function)
+            spent += cost[test]
+    return chosen
+
+
+def rows(measured: Measured, chosen: Mapping[str, set[str]], cpu: str) -> list[dict[str, object]]:
+    """The record: one row for each suite, then one for each test function."""
+    when = datetime.date.today().isoformat()
+    found: list[dict[str, object]] = [
+        {
+            "suite": name, "when": when, "cpu": cpu, "tests": len(tests),
+            "cpu_seconds": round(sum(measured.seconds[t] for t in tests), 1),
+            "lines": union(measured.lines[t] for t in tests).bit_count(),
+        }
+        for name, tests in chosen.items()
+    ]  # fmt: skip
+    functions: dict[str, list[str]] = {}
+    for test in measured.seconds:
+        functions.setdefault("::".join(suites.parts(test)[:2]), []).append(test)
+    for name, tests in sorted(functions.items()):
+        spent = sorted((measured.seconds[t] for t in tests), reverse=True)
+        found.append({
+            "test": name, "cases": len(tests), "cpu_seconds": round(sum(spent), 2),
+            "slowest": round(spent[0], 2),
+            "lines": union(measured.lines[t] for t in tests).bit_count(),
+            **{suite: sum(t in chosen[suite] for t in tests) for suite in SUITES},
+        })  # fmt: skip
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cpu", required=True, help="its name and number of cores, for the record")
+    options = parser.parse_args()
+    measured = read(options.folder)
+    if not measured.seconds:
+        sys.exit(f"no file seconds.* in {options.folder}: run pytest with --record-costs first")
+    chosen = {name: choose(measured, limits) for name, limits in SUITES.items()}
+    suites.store(chosen["quick"], chosen["main"], measured.seconds)
+    table = rows(measured, {**chosen, "all": set(measured.seconds)}, options.cpu)
+    RECORD.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
+    for row in table[: len(SUITES) + 1]:
+        print(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The tables of docs/tests.md: what the suites take, and the slowest tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records"
+SLOWEST = 50
+COMMANDS = {"quick": "make quick", "main": "make test", "all": "make test-all"}
+Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RECORDS / name).read_text("utf-8").splitlines()]
+
+
+def suites(table: Table) -> str:
+    """Tests, lines, CPU time and the last recorded wall time of each suite."""
+    measured = {row["suite"]: row for row in _rows("test_costs.jsonl") if "suite" in row}
+    runs = {row["suite"]: row for row in _rows("test_runs.jsonl") if "suite" in row}
+    whole = measured["all"]["lines"]
+    body = []
+    for name, command in COMMANDS.items():
+        row, run = measured[name], runs.get(name)
+        time = f"{run['seconds'] / 60:.1f} min ({run['what']}, {run['cpu']})" if run else "not yet"
+        share = f"{row['lines'] / whole:.1%}"
+        body.append(
+            (f"`{command}`", f"{row['tests']:,}", share, f"{row['cpu_seconds']:,.0f}", time)
+        )
+    header = ("command", "tests#", "lines#", "CPU seconds, measured with coverage#", "duration")
+    return table(header, body)
+
+
+def slowest(table: Table) -> str:
+    """The test functions that take most CPU time, with all their cases."""
+    tests = [row for row in _rows("test_costs.jsonl") if "test" in row]
+    tests.sort(key=lambda row: -row["cpu_seconds"])
+    body = [
+        (f"`{r['test']}`", r["cases"], r["main"], f"{r['cpu_seconds']:.1f}", f"{r['slowest']:.1f}")
+        for r in tests[:SLOWEST]
+    ]
+    header = ("test", "cases#", "in `make test`#", "CPU seconds of all cases#", "slowest case#")
+    return table(header, body)
