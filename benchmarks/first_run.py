@@ -52,7 +52,7 @@ CASES = {
 def timed(command: Sequence[str], folder: str) -> tuple[float, float]:
     """Processor time and time of a command and its processes, in seconds."""
     before, begin = os.times(), time.perf_counter()
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8")
     wall, after = time.perf_counter() - begin, os.times()
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")

@@ -110,6 +110,7 @@ def contender(
         stdout=subprocess.PIPE,
         text=True,
         check=True,
+        encoding="utf-8",
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -201,7 +201,7 @@ def main() -> None:
             mean = math.exp(sum(math.log(us[i] / us[0]) for us in timed) / len(timed))
             print(f"geometric mean {mean:.2f} x {peer}")
     if options.record:
-        with open(options.record, "a") as file:
+        with open(options.record, "a", encoding="utf-8") as file:
             file.write(json.dumps({"fuse": results, **gpu.about()}) + "\n")
 
 

@@ -32,7 +32,7 @@ __global__ void scale_{i}(float *x, int n) {{
 
 def resident() -> float:
     """MiB of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 

@@ -227,6 +227,7 @@ def first_results() -> dict[str, float | str]:
                 env={**os.environ, **fresh, "CUDA_CACHE_DISABLE": "1"},
                 capture_output=True,
                 text=True,
+                encoding="utf-8",
             )
         last = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:]
         found[name] = float(last[0]) if done.returncode == 0 else f"failed: {last}"
@@ -275,7 +276,7 @@ def main() -> None:
 
 
 def _cpu() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((x.partition(": ")[2] for x in lines if x.startswith("model name")), "unknown")
 
 

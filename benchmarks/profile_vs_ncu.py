@@ -34,9 +34,9 @@ def main(
     """Compares the two."""
     groups = group or list(GROUPS)
     if measure:
-        file.write_text(json.dumps(ncu.measure(groups)))
+        file.write_text(json.dumps(ncu.measure(groups)), encoding="utf-8")
         return
-    counted: list[dict[str, Any]] = json.loads(file.read_text())
+    counted: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
     cases = [case for name in groups for case in GROUPS[name]]
     assert [c["name"] for c in counted] == [c.title for c in cases], "ncu has other launches"
     rows = [compare(case, row) for case, row in zip(cases, counted, strict=True)]
@@ -49,7 +49,7 @@ def main(
 
 def _merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """These rows, and those of the newest record that were not counted anew, in their order."""
-    before = json.loads(RECORDS.read_text().splitlines()[-1])["cases"]
+    before = json.loads(RECORDS.read_text("utf-8").splitlines()[-1])["cases"]
     known = {row["name"]: row for row in (*before, *rows)}
     titles = [case.title for cases in GROUPS.values() for case in cases]
     return [known[title] for title in titles if title in known]

@@ -92,12 +92,15 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
 
 def _resident() -> int:
     """Bytes of this process that are in memory; the peak starts anew."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    return (
+        int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+        * resource.getpagesize()
+    )
 
 
 def _peak() -> int:
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 

@@ -90,7 +90,7 @@ def _best(is_best: bool) -> str:
 # ---- levels of memory --------------------------------------------------------------------------
 def _levels() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
-        (RECORDS / "memory_levels.jsonl").read_text().splitlines()[-1]
+        (RECORDS / "memory_levels.jsonl").read_text("utf-8").splitlines()[-1]
     )
     return found
 
@@ -186,7 +186,7 @@ def resident() -> str:
 
 def launches() -> str:
     """A training step in PyTorch, launched one by one and as a graph."""
-    steps = [json.loads(t) for t in (RECORDS / "train_mnist.jsonl").read_text().splitlines()]
+    steps = [json.loads(t) for t in (RECORDS / "train_mnist.jsonl").read_text("utf-8").splitlines()]
     both = [[r for r in s["train_mnist"] if {"eager", "graph"} <= r["us"].keys()] for s in steps]
     rows = [r for r in next(filter(None, reversed(both))) if r["precision"] == "fp32"]
     out = []
@@ -201,7 +201,7 @@ def launches() -> str:
 
 def filters_table() -> str:
     """Convolutions of a large image by the size of the filter, for chapter 11."""
-    lines = [json.loads(t) for t in (RECORDS / "network_ops.jsonl").read_text().splitlines()]
+    lines = [json.loads(t) for t in (RECORDS / "network_ops.jsonl").read_text("utf-8").splitlines()]
     record = [r for r in lines if r["family"] == "large filters"][-1]
     side = record["image"][-1]
     out = [

@@ -93,7 +93,9 @@ def outputs(path: Path, found: Sequence[Example]) -> list[str]:
         tools = Path(folder, "bin")
         tools.mkdir()
         for name, command in COMMANDS.items():
-            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n')
+            (tools / name).write_text(
+                f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8"
+            )
             (tools / name).chmod(0o755)
         source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         search = os.pathsep.join([str(tools), os.environ["PATH"]])
@@ -106,6 +108,7 @@ def outputs(path: Path, found: Sequence[Example]) -> list[str]:
             cwd=folder,
             timeout=SECONDS,
             env={**os.environ, "PYTHONPATH": source, "PATH": search, "NO_COLOR": "1"},
+            encoding="utf-8",
         )
     if done.returncode:
         raise RuntimeError(f"an example of {path.name} failed:\n{done.stderr}")
@@ -114,7 +117,7 @@ def outputs(path: Path, found: Sequence[Example]) -> list[str]:
 
 def refreshed(path: Path) -> str:
     """A document with the outputs of its examples as they are now."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     found = examples(text)
     for example, said in reversed(list(zip(found, outputs(path, found), strict=True))):
         if example.output is not None:
@@ -137,13 +140,13 @@ def main(arguments: Sequence[str]) -> int:
     named = [Path(a).resolve() for a in arguments if not a.startswith("-")]
     for path in named or documents():
         text = refreshed(path)
-        if text == path.read_text():
+        if text == path.read_text("utf-8"):
             continue
         stale = True
         if "--check" in arguments:
             print(f"{path.relative_to(ROOT)}: an example prints something else; `make tables`")
         else:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
             print(f"{path.relative_to(ROOT)}: written")
     return int(stale and "--check" in arguments)
 

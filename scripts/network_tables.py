@@ -14,7 +14,7 @@ Table = Callable[..., str]
 
 def last(name: str) -> dict[str, Any]:
     """The newest record of a file."""
-    record: dict[str, Any] = json.loads((RECORDS / name).read_text().splitlines()[-1])
+    record: dict[str, Any] = json.loads((RECORDS / name).read_text("utf-8").splitlines()[-1])
     return record
 
 
@@ -42,7 +42,7 @@ def fuse(table: Table) -> str:
 def training() -> dict[str, Any]:
     """The newest whole run of `benchmarks/train_mnist.py --record`, one with epochs; later runs of
     some steps replace what they have timed."""
-    lines = (RECORDS / "train_mnist.jsonl").read_text().splitlines()
+    lines = (RECORDS / "train_mnist.jsonl").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     whole = max(i for i, r in enumerate(records) if "epochs" in r)
     found: dict[str, Any] = records[whole] | {"date": records[-1]["date"]}
@@ -139,7 +139,9 @@ def train_climb(table: Table) -> str:
 
 def convolution(table: Table) -> str:
     """The newest run of each pass and precision in the records of `benchmarks/conv_shapes.py`."""
-    records = [json.loads(x) for x in (RECORDS / "conv_shapes.jsonl").read_text().splitlines()]
+    records = [
+        json.loads(x) for x in (RECORDS / "conv_shapes.jsonl").read_text("utf-8").splitlines()
+    ]
     newest: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for record in records:
         newest |= _passes(record)

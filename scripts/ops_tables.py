@@ -232,7 +232,7 @@ def _host() -> dict[str, list[dict[str, Any]]]:
 
 
 def _lines() -> list[dict[str, Any]]:
-    text = RECORDS.read_text() if RECORDS.is_file() else ""
+    text = RECORDS.read_text("utf-8") if RECORDS.is_file() else ""
     return [json.loads(line) for line in text.splitlines()]
 
 

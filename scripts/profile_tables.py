@@ -17,7 +17,7 @@ SMALL = 100_000
 
 def newest(name: str) -> dict[str, Any]:
     """The last run in a record."""
-    run: dict[str, Any] = json.loads((RECORDS / name).read_text().splitlines()[-1])
+    run: dict[str, Any] = json.loads((RECORDS / name).read_text("utf-8").splitlines()[-1])
     return run
 
 

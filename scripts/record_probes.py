@@ -50,7 +50,7 @@ def main() -> None:
     samples, sums = {}, {}
     kept = int(sys.argv[2]) if len(sys.argv) > 2 else 16
     for probes in (sparse_forms.probes(), scalar_forms.probes()):
-        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".ptx") as file:
             file.write(module(probes))
             file.flush()
             loaded = cupy.RawModule(path=file.name)

@@ -49,7 +49,7 @@ def cost_table(table: Markdown) -> str:
 
 
 def _records(name: str) -> list[Any]:
-    return [json.loads(line) for line in (RECORDS / name).read_text().splitlines()]
+    return [json.loads(line) for line in (RECORDS / name).read_text("utf-8").splitlines()]
 
 
 def _share(cases: Mapping[str, Any], kind: str, language: str) -> str:

@@ -23,6 +23,7 @@ import conformance_tables
 import course_figures
 import ladder_tables
 import network_tables
+import op_stubs
 import ops_tables
 import profile_tables
 import sanitizer_tables
@@ -81,7 +82,7 @@ def coverage_table() -> str:
 
 
 def _survey() -> str:
-    lines = [line for line in SURVEY.read_text().splitlines() if not line.startswith("#")]
+    lines = [line for line in SURVEY.read_text("utf-8").splitlines() if not line.startswith("#")]
     opcodes = [line.split()[0] for line in lines]
     missing = [opcode for opcode in opcodes if not coverage.covered(opcode)]
     rest = f" The rest: {', '.join(missing)}." if missing else ""
@@ -103,7 +104,7 @@ def devices_table() -> str:
 
 def speed_table() -> str:
     """The newest whole run of `benchmarks/sim_speed.py --record` on each architecture."""
-    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
+    lines = RECORDS.read_text("utf-8").splitlines() if RECORDS.exists() else []
     runs = [run for run in map(json.loads, lines) if run["cases"] and not run["quick"]]
     if not runs:
         return "Not measured yet: `python benchmarks/sim_speed.py --record` does it."
@@ -178,7 +179,7 @@ def _readable(name: str, value: float) -> str:
 
 def launch_table() -> str:
     """The newest run of `benchmarks/launch_overhead.py --record`."""
-    run = json.loads(LAUNCH_RECORDS.read_text().splitlines()[-1])
+    run = json.loads(LAUNCH_RECORDS.read_text("utf-8").splitlines()[-1])
     times = sorted(run["times"].items(), key=lambda row: row[1]["median"])
     body = [
         (f"`{name}`", f"{t['median'] * 1e6:.2f}", f"{t['lowest'] * 1e6:.2f}") for name, t in times
@@ -201,7 +202,7 @@ def launch_table() -> str:
 
 def front_end_table(name: str) -> str:
     """The newest run of a front end's cases by `benchmarks/frontends_speed.py --record`."""
-    lines = FRONT_END_RECORDS.read_text().splitlines() if FRONT_END_RECORDS.exists() else []
+    lines = FRONT_END_RECORDS.read_text("utf-8").splitlines() if FRONT_END_RECORDS.exists() else []
     runs = [run for run in map(json.loads, lines) if run["front_end"] == name]
     if not runs:
         return f"Not measured yet: `python benchmarks/frontends_speed.py --only {name} --record`."
@@ -273,14 +274,15 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Writes or checks every document; the exit code."""
-    wanted = {path: filled(path.read_text()) for path in documents()} | ladder_tables.files()
+    wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
-    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
+    wanted |= {op_stubs.FILE: op_stubs.text()}
+    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
     for path in stale:
         if "--check" in arguments:
             print(f"{path.relative_to(ROOT)}: stale; run `make tables`")
         else:
-            path.write_text(wanted[path])
+            path.write_text(wanted[path], encoding="utf-8")
             print(f"{path.relative_to(ROOT)}: written")
     return int(bool(stale) and "--check" in arguments)
 

@@ -195,7 +195,7 @@ def cases() -> list[Case]:
 
 
 def _case(row: Row) -> Case:
-    kernel, grid, block, shared, told = launch(row.file.read_text())
+    kernel, grid, block, shared, told = launch(row.file.read_text("utf-8"))
     name = f"{row.front_end.title()} {row.name}"
     return Case(kernel, grid, block, lambda: _given(told, row.make()), row.file, shared, name)
 
@@ -215,4 +215,4 @@ def _given(told: Sequence[str], arrays: Sequence[Any]) -> list[Any]:
 if __name__ == "__main__":
     for one in ROWS_OF:
         one.file.parent.mkdir(exist_ok=True)
-        one.file.write_text(compiled(one))
+        one.file.write_text(compiled(one), encoding="utf-8")

@@ -53,7 +53,7 @@ def measure(groups: Sequence[str]) -> list[dict[str, Any]]:
     """One row of metrics a case of these groups, in their order."""
     command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
                "--metrics", ",".join(METRICS), sys.executable, __file__, *groups]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
         raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
     text = done.stdout[done.stdout.index('"ID"') :]

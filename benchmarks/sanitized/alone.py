@@ -62,7 +62,7 @@ def _gpu(case: Case, bug: bool) -> None:
 def _bug(case: Case, bug: bool) -> Any:
     folder = Path(tempfile.mkdtemp())
     path = folder / "bug.py"
-    path.write_text(case.source(bug=bug))
+    path.write_text(case.source(bug=bug), encoding="utf-8")
     sys.path.insert(0, str(folder))
     import bug as module
 

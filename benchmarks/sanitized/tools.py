@@ -73,8 +73,8 @@ def _run(command: list[Any], more: dict[str, str] | None = None) -> tuple[int, s
     environment = {**os.environ, "PYTHONPATH": path, **(more or {})}
     process = subprocess.Popen(
         [str(c) for c in command], env=environment, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-    )  # fmt: skip
+        stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace",
+        start_new_session=True)  # fmt: skip
     try:
         said, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:

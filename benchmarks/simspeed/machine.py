@@ -34,7 +34,7 @@ def _cpu() -> str:
 
 def _say(*command: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     except FileNotFoundError:
         return ""
     return done.stdout.strip()

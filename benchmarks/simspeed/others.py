@@ -22,7 +22,11 @@ def other(name: str, python: str) -> dict[str, Any] | None:
     environment = {**os.environ, **ONE_CORE, **setting}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [python, str(PEERS / script)], env=environment, capture_output=True, text=True
+        [python, str(PEERS / script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
     )
     if done.returncode:
         if "ModuleNotFoundError" in done.stderr:

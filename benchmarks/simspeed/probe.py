@@ -19,7 +19,7 @@ KERNELS = Path(__file__).parents[1] / "kernels"
 
 def edited() -> dict[str, float]:
     """The same for a kernel of which one line has changed since the cache was filled."""
-    return start((KERNELS / "attention.cu").read_text().replace("m = -1e30f", "m = -2e30f"))
+    return start((KERNELS / "attention.cu").read_text("utf-8").replace("m = -1e30f", "m = -2e30f"))
 
 
 def start(source: str | Path = KERNELS / "attention.cu") -> dict[str, float]:
@@ -106,7 +106,7 @@ def memory() -> dict[str, float]:
 
 def peak() -> int:
     """Most bytes this process has held; `ru_maxrss` would begin at its parent's."""
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(re.findall(r"VmHWM:\s*(\d+)", status)[0]) * 1024
 
 

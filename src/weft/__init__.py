@@ -1,9 +1,8 @@
 """weft: write GPU kernels from Python and run them, with or without a GPU."""
 
 import importlib as _importlib
+import typing as _typing
 import warnings as _warnings
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
 
 from weft.errors import (
     ArgumentError,
@@ -30,7 +29,7 @@ from weft.errors import (
     UnsupportedInstruction,
 )
 
-if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
+if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
     from weft import init, nn, ops, optim, sanitizer
     from weft.climbing.climb import Climb, RungResult
     from weft.climbing.entry import climb
@@ -47,7 +46,7 @@ if _TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the sa
     from weft.measure.profile.sections import Section
     from weft.ops import as_op
     from weft.ops.fuse import fuse
-    from weft.report import Profile, profile
+    from weft.report.profile import Profile, profile
     from weft.sanitizer import sanitize
 
 _LAZY = {
@@ -81,7 +80,7 @@ _PACKAGES = (
 """Packages that `import weft` makes reachable, e.g. `weft.ops.softmax(x)`."""
 
 
-def _import(name: str) -> _Any:
+def _import(name: str) -> _typing.Any:
     """A public name on its first use; a deprecated one on every use, with a warning."""
     if name in _PACKAGES:
         return _importlib.import_module(f"weft.{name}")
@@ -100,7 +99,7 @@ def _import(name: str) -> _Any:
     return value
 
 
-if not _TYPE_CHECKING:  # a type checker must know a misspelt name
+if not _typing.TYPE_CHECKING:  # checkers know TYPE_CHECKING by this name; they must see a typo
     __getattr__ = _import
 
 
@@ -108,7 +107,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME, *_PACKAGES})
 
 
-def load_ipython_extension(shell: _Any) -> None:
+def load_ipython_extension(shell: _typing.Any) -> None:
     """`%load_ext weft`: the cell magic `%%cuda`."""
     _importlib.import_module("weft.notebook").register(shell)  # by its name: only notebooks need it
 

@@ -15,7 +15,7 @@ def main() -> None:
     """The command line; Ctrl-C ends it with one line and 130, also while it is imported."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the shell: `weft isa >&-`
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (as long as the process)
     try:
         if sys.argv[1:] == ["--version"]:  # the command line itself takes longer to import
             print(f"weft {weft.__version__}", flush=True)

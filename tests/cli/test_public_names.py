@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from folders import ROOT
 
 
 @pytest.mark.parametrize("name", weft.__all__)
@@ -73,3 +74,37 @@ def test_import_is_light() -> None:
     code = "import sys, weft; print(*sorted({'numpy', 'rich', 'typer'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+def test_type_checkers_see_typos_and_signatures(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    lines = {
+        "weft.chek(1)": 'no attribute "chek"',
+        "weft.ops.sofmax(x)": 'no attribute "sofmax"',
+        "y: torch.Tensor = weft.ops.softmax(x, dim=-1)": "",
+        "weft.ops.softmax(x, dmi=1)": 'Unexpected keyword argument "dmi"',
+        'weft.cuda("").k.as_op("a::b", grdi=3)': 'Unexpected keyword argument "grdi"',
+        'weft.as_op(print, "a::b", grid=3, block=32)': "",
+    }
+    head = ["import torch", "import weft", "x = torch.ones(3)"]
+    file = tmp_path / "user.py"
+    file.write_text("\n".join([*head, *lines]))
+    # With the settings of `make check`, whose cache it uses.
+    options = [
+        "--config-file",
+        str(ROOT / "pyproject.toml"),
+        "--cache-dir",
+        str(ROOT / ".mypy_cache"),
+    ]
+    told = [line for line in api.run([*options, str(file)])[0].splitlines() if ": error: " in line]
+    for number, (line, error) in enumerate(lines.items(), len(head) + 1):
+        here = [t for t in told if t.startswith(f"{file}:{number}:")]
+        assert len(here) == bool(error) and all(error in t for t in here), (line, told)
+
+
+def test_stubs_of_the_ops_are_current() -> None:
+    pytest.importorskip("torch")
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import op_stubs
+
+    assert op_stubs.FILE.read_text("utf-8") == op_stubs.text(), "run `make tables`"

@@ -63,7 +63,7 @@ def test_an_op_and_its_gradients(name: str) -> None:
     flipped = draw.seeded(1).normal(tuple(expected.shape)[::-1]).to(where())
     one = torch.ones((), device=where())
     gradients = [
-        torch.randn_like(expected),
+        draw.seeded(2).normal(expected.shape).to(where()),
         one.expand(expected.shape),
         flipped.permute(list(range(expected.dim() - 1, -1, -1))),
     ]

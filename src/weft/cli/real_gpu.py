@@ -118,8 +118,8 @@ def _simulated(file: Path, flags: Sequence[str], stderr: int | None = None) -> l
     if file.suffix not in SIMULATED:
         raise Error("a built program cannot be simulated", got=str(file), next="pass its .cu file")
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
-    with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
-        done = subprocess.run(command, stdout=out, stderr=stderr, text=True)
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=".json") as out:
+        done = subprocess.run(command, stdout=out, stderr=stderr, text=True, encoding="utf-8")
         if done.returncode and stderr is None:
             raise typer.Exit(done.returncode)  # it has printed why
         if done.returncode:

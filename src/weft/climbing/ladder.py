@@ -30,7 +30,7 @@ class Ladder:
     @property
     def about(self) -> str:
         """One line on what it computes: the first of op.py's docstring."""
-        first = (self.path / "op.py").read_text().split('"""')
+        first = (self.path / "op.py").read_text("utf-8").split('"""')
         return first[1].strip().splitlines()[0] if len(first) > 1 else self.op.signature
 
     def _repr_html_(self) -> str:
@@ -46,7 +46,7 @@ class Ladder:
     def text(self) -> str:
         """The text of `ladder.md`."""
         file = self.path / "ladder.md"
-        return file.read_text() if file.is_file() else ""
+        return file.read_text("utf-8") if file.is_file() else ""
 
 
 def names() -> list[str]:

@@ -155,9 +155,9 @@ def _best(times: Sequence[Time]) -> str:
 
 def _source(rung: Rung, before: Rung | None) -> dict[str, Any]:
     """The lines of the file, as a diff against the previous rung if the language is the same."""
-    new = rung.path.read_text().splitlines()
+    new = rung.path.read_text("utf-8").splitlines()
     comparable = before is not None and before.path.suffix == rung.path.suffix
-    old = before.path.read_text().splitlines() if before is not None and comparable else []
+    old = before.path.read_text("utf-8").splitlines() if before is not None and comparable else []
     lines = _compared(old, new) if comparable else ((i, t, "") for i, t in _numbered(new))
     rows = [_row(place, text, kind, rung.path.name) for place, text, kind in lines]
     kinds = [row["kind"] for row in rows]

@@ -60,7 +60,7 @@ def with_recorded(ladder: Ladder, result: Climb) -> Climb:
     path = ladder.path / NAME
     if not path.is_file():
         return result
-    record: dict[str, Any] = json.loads(path.read_text())
+    record: dict[str, Any] = json.loads(path.read_text("utf-8"))
     rungs = tuple(replace(r, times=_times(record["rungs"].get(r.title, {}))) for r in result.rungs)
     return replace(
         result,

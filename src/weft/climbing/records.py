@@ -18,7 +18,9 @@ def climbs(path: Path) -> Iterator[Climb]:
     if not path.is_file():
         raise ArgumentError("no such file of records", got=str(path), next=_MAKE)
     # A damaged file gives an error with its line, not a decoding error.
-    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+    for number, line in enumerate(
+        path.read_text(encoding="utf-8", errors="replace").splitlines(), 1
+    ):
         try:
             yield Climb.from_dict(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -33,7 +35,7 @@ def climbs(path: Path) -> Iterator[Climb]:
 def append(path: Path, result: Climb) -> None:
     """Appends a climb to a file."""
     try:
-        with path.open("a") as file:
+        with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result.to_dict()) + "\n")
     except OSError as error:
         raise ArgumentError(

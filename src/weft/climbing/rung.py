@@ -107,7 +107,7 @@ def language(path: Path) -> str:
     """The language of a rung's file."""
     if path.suffix == ".cu":
         return "CUDA C++"
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     # Read from the text: importing the rung would need the package.
     for library, name in (("triton", "Triton"), ("numba", "Numba")):
         if re.search(rf"^\s*(import|from) {library}\b", text, re.MULTILINE):
@@ -172,7 +172,7 @@ def _header(path: Path) -> dict[str, tuple[str, ...]]:
     """The keys in the comment or docstring at the top of a file; values may span lines."""
     out: dict[str, list[str]] = {}
     key = ""
-    for line in path.read_text().splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         text = line.strip().removeprefix('"""').removeprefix("//").removesuffix('"""').rstrip()
         if path.suffix == ".cu" and not line.startswith("//"):
             break

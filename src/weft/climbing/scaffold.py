@@ -77,5 +77,5 @@ def new_op(name: str, where: Path) -> Path:
         )
     folder.mkdir(parents=True)
     for file, text in FILES.items():
-        (folder / file).write_text(text.format(name=name))
+        (folder / file).write_text(text.format(name=name), encoding="utf-8")
     return folder

@@ -81,7 +81,7 @@ def _under(
         errors = output if output == subprocess.DEVNULL else None
         whole = [sanitizer, "--tool", tool, *options, *command]
         code = subprocess.run(whole, stdout=output, stderr=errors, check=False).returncode
-        return code, log.read_text(errors="replace") if log.exists() else ""
+        return code, log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
 def find() -> str:
@@ -110,7 +110,7 @@ def command_of(path: str, folder: str) -> list[str]:
 def _quote(path: str) -> Callable[[str, int], str]:
     """Returns a function that quotes lines of the file; the tools print base names only."""
     try:
-        lines = Path(path).read_text(errors="replace").splitlines()
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise Error("cannot read the file", where=path, got=error.strerror or "") from None
 

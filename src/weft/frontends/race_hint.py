@@ -145,7 +145,7 @@ def _ended(search: _Search, ready: bool) -> list[str]:
     """The races that a child has found; ends the child."""
     if not ready:
         os.kill(search.process, signal.SIGKILL)
-    with open(search.pipe) as file:
+    with open(search.pipe, encoding="utf-8") as file:
         text = file.read()
     os.waitpid(search.process, 0)
     return list(json.loads(text)) if text else []

@@ -43,7 +43,7 @@ def key(kernel: str, grid: Sequence[int] = (), block: Sequence[int] = ()) -> str
 
 def times(path: str, args: Sequence[str]) -> Times:
     """Runs a script; returns no times if it fails, since its main run reports the error."""
-    with tempfile.NamedTemporaryFile("w+", suffix=".json") as out:
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=".json") as out:
         command = [sys.executable, "-m", "weft.frontends.timed", out.name, path, *args]
         # The output was already shown by the main run.
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -98,7 +98,7 @@ def main(out: str, path: str, *args: str) -> int:
     clock.time_weft()
     script.after_import({"triton": clock.time_triton})
     code = script.run(path, args, device="gpu")
-    Path(out).write_text(json.dumps(clock.seconds))
+    Path(out).write_text(json.dumps(clock.seconds), encoding="utf-8")
     return code
 
 

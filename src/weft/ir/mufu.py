@@ -47,7 +47,7 @@ class Table:
 
 @cache
 def _coefficients() -> dict[str, list[tuple[int, int, int]]]:
-    tables: dict[str, list[tuple[int, int, int]]] = json.loads(_TABLES.read_text())
+    tables: dict[str, list[tuple[int, int, int]]] = json.loads(_TABLES.read_text("utf-8"))
     return tables
 
 

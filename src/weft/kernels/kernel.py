@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from weft.errors import ArgumentError, LaunchError
 from weft.kernels.code import KernelCode
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
+from weft.kernels.op_options import OpOptions
 
 REMEMBERED = 256
 """Launch configurations that a kernel keeps prepared."""
@@ -88,7 +89,7 @@ class Kernel(KernelCode, Indexed[Launch]):
             devices.check_stream(stream)
         return Launch(self, config, stream)
 
-    def as_op(self, name: str, schema: str = "", **options: Any) -> Any:
+    def as_op(self, name: str, schema: str = "", **options: Unpack[OpOptions]) -> Any:
         """This kernel as an op of PyTorch, e.g. "mine::square": `weft.as_op` has the options."""
         ops = importlib.import_module("weft.ops")  # by its name: it stands above kernels
         return ops.as_op(self, name, schema, **options)

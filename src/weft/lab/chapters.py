@@ -26,5 +26,5 @@ def figure(number: int, name: str) -> str:
     """A figure of a chapter as SVG."""
     for path in chapter.find(number).figures:
         if path.name == name:
-            return path.read_text()
+            return path.read_text("utf-8")
     raise ArgumentError("the chapter has no such figure", got=name[:80])

@@ -68,9 +68,9 @@ def _rungs(name: str) -> Iterator[dict[str, str]]:
 
 @functools.cache
 def _examples() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tomllib.loads((HOME / "examples/examples.toml").read_text())[
-        "example"
-    ]
+    rows: list[dict[str, Any]] = tomllib.loads(
+        (HOME / "examples/examples.toml").read_text("utf-8")
+    )["example"]
     return rows
 
 
@@ -124,7 +124,7 @@ def opened(origin: str) -> dict[str, Any]:
     """The job of an origin, as the page holds it, and texts to show beside it."""
     if (on := rung(origin)) is not None:
         one, r = on
-        job = _job(r, one.op, r.path.read_text(), _LANGUAGES.get(r.language, "numba"))
+        job = _job(r, one.op, r.path.read_text("utf-8"), _LANGUAGES.get(r.language, "numba"))
         return {**job, "origin": origin, "title": f"{one.op.name}: {r.title}", "note": r.idea}
     if (e := exercise(origin)) is not None:
         number = origin.removeprefix("learn:").partition("/")[0]
@@ -147,7 +147,7 @@ def _example(origin: str, row: dict[str, Any]) -> dict[str, Any]:
         "origin": origin,
         "title": row["title"],
         "kind": row.get("language", "cuda"),
-        "source": (HOME.parent / row["file"]).read_text(),
+        "source": (HOME.parent / row["file"]).read_text("utf-8"),
         "sizes": [{"name": n, "value": v} for n, v in row["sizes"].items()],
         "arrays": rows,
         "launches": row["launch"],

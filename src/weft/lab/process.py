@@ -135,7 +135,7 @@ class Worker:
         text = ""
         with contextlib.suppress(OSError):
             path = Path(self._folder.name, f"worker-{self.started - 1}", OUTPUT)
-            text = path.read_text(errors="replace")[-_TAIL:]
+            text = path.read_text(encoding="utf-8", errors="replace")[-_TAIL:]
         return Stopped(
             f"the worker process ended {how}; a new one has been started\n{text}".strip()
         )

@@ -38,7 +38,7 @@ def sass(
         cubin.write(machine.cubin)
         cubin.flush()
         command = [str(tool), "-g", "-c", cubin.name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, encoding="utf-8")
     if done.returncode:
         raise Error("nvdisasm refuses the machine code", got=done.stderr.strip()[:1000])
     return read(done.stdout, file)

@@ -35,7 +35,7 @@ class Chapter:
     @property
     def text(self) -> str:
         """The text of `chapter.md`."""
-        return (self.folder / "chapter.md").read_text()
+        return (self.folder / "chapter.md").read_text("utf-8")
 
     @property
     def figures(self) -> list[Path]:
@@ -67,7 +67,7 @@ def read(folder: Path) -> Chapter:
     named = re.fullmatch(r"ch(\d\d)_\w+", folder.name)
     if named is None:
         raise ArgumentError("not the folder of a chapter", got=folder.name, allowed="chNN_name")
-    table = tomllib.loads((folder / "chapter.toml").read_text())
+    table = tomllib.loads((folder / "chapter.toml").read_text("utf-8"))
     number = int(named[1])
     exercises = tuple(_exercise(folder, number, row) for row in table.get("exercise", ()))
     return Chapter(number, str(table["title"]), folder, exercises, tuple(table.get("puzzles", ())))
@@ -76,7 +76,7 @@ def read(folder: Path) -> Chapter:
 def _exercise(folder: Path, number: int, row: Mapping[str, Any]) -> Exercise:
     name = str(row["name"])
     given, solution = _file(folder, "exercise", name), _file(folder, "solution", name)
-    files = Files(folder, folder.name, given.name, given.read_text(), solution)
+    files = Files(folder, folder.name, given.name, given.read_text("utf-8"), solution)
     return exercise.read(f"{number:02} {name}", row, files)
 
 

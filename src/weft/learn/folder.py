@@ -45,7 +45,7 @@ class Folder:
         file = self.path / chapter.folder.name / "chapter.md"
         _written(file, chapter.text)
         for figure in chapter.figures:
-            _written(file.with_name(figure.name), figure.read_text())
+            _written(file.with_name(figure.name), figure.read_text("utf-8"))
         return file
 
     def reset(self, exercise: Exercise) -> Path:
@@ -66,7 +66,7 @@ class Folder:
         if not file.is_file():
             return Progress()
         try:
-            read: Mapping[str, object] = json.loads(file.read_text())
+            read: Mapping[str, object] = json.loads(file.read_text("utf-8"))
             passed, hints = read["passed"], read["hints"]
             if not isinstance(passed, list) or not isinstance(hints, dict):
                 raise TypeError("wrong types")
@@ -85,7 +85,7 @@ class Folder:
         file = self.path / PROGRESS
         text = json.dumps({"passed": sorted(progress.passed), "hints": progress.hints}, indent=1)
         part = file.with_suffix(".part")
-        part.write_text(text + "\n")
+        part.write_text(text + "\n", encoding="utf-8")
         part.replace(file)
 
 
@@ -94,5 +94,5 @@ def _written(file: Path, text: str) -> bool:
     if file.exists():
         return False
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     return True

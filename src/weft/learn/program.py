@@ -51,7 +51,9 @@ def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
 def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
     with tempfile.TemporaryDirectory() as folder:
         command = [*compute_sanitizer.command_of(str(path), folder), *arguments]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=False, encoding="utf-8"
+        )
     return done.returncode, done.stdout.split(), ""
 
 

@@ -98,7 +98,7 @@ def read(folder: Path) -> Puzzle:
     named = re.fullmatch(r"p(\d\d)_(\w+)", folder.name)
     if named is None:
         raise ArgumentError("not the folder of a puzzle", got=folder.name, allowed="pNN_name")
-    row: dict[str, Any] = tomllib.loads((folder / "puzzle.toml").read_text())
+    row: dict[str, Any] = tomllib.loads((folder / "puzzle.toml").read_text("utf-8"))
     idea, launch = str(row.pop("idea")), str(row.pop("launch"))
     name = named[2]
     answers = {key: _answer(folder, name, row, launch, LANGUAGES[key]) for key in LANGUAGES}
@@ -122,7 +122,9 @@ def _answer(
 
 def given(solution: Path, language: Language) -> str:
     """What the learner starts from: the solution without its marked lines."""
-    text, count = _SOLVED.subn(lambda m: f"{m[1]}{language.blank}\n", solution.read_text())
+    text, count = _SOLVED.subn(
+        lambda m: f"{m[1]}{language.blank}\n", solution.read_text(encoding="utf-8")
+    )
     if not count:
         raise ArgumentError(
             "a solution marks what the learner writes",

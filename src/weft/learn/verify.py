@@ -46,7 +46,7 @@ def _given(exercise: Exercise, device: str) -> str:
     """What is wrong with an exercise that does not fail as it says."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, exercise.file)
-        path.write_text(exercise.text)
+        path.write_text(exercise.text, encoding="utf-8")
         given = grade(exercise, path, device)
     if given.stage == exercise.fails:
         return ""

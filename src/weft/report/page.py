@@ -46,7 +46,9 @@ def fragment(p: AnalysedProfile) -> str:
 
 @functools.cache
 def _template(name: str) -> jinja2.Template:
-    loader = jinja2.FunctionLoader(lambda asked: files("weft.report").joinpath(asked).read_text())
+    loader = jinja2.FunctionLoader(
+        lambda asked: files("weft.report").joinpath(asked).read_text("utf-8")
+    )
     return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
     ).get_template(name)
@@ -54,7 +56,7 @@ def _template(name: str) -> jinja2.Template:
 
 @functools.cache
 def _part(name: str) -> Markup:
-    return Markup(files("weft.report").joinpath(name).read_text())
+    return Markup(files("weft.report").joinpath(name).read_text("utf-8"))
 
 
 def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def assemble(ptx: str, arch: str, registers: int | None = None) -> dict[str, Res
         source.write_text(ptx, encoding="utf-8")
         command = [str(_ptxas()), "-v", f"--gpu-name={arch}", "-o", f"{folder}/out", str(source)]
         command += [f"--maxrregcount={registers}"] if registers else []
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
         raise LaunchError(f"ptxas refuses this kernel for {arch}", got=done.stderr.strip()[:1000])
     return read(done.stdout + done.stderr, arch)

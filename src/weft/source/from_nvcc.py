@@ -54,7 +54,7 @@ def compile(
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         source, out = Path(folder) / "source.cu", Path(folder) / f"source.{kind}"
         text = f'#line 1 "{name}"\n{main.text}\n{_instances(expressions)}'
-        source.write_text(text, errors="surrogateescape")
+        source.write_text(text, errors="surrogateescape", encoding="utf-8")
         arguments = [f"-{kind}", *flags, *near, *quiet, str(source), "-o", str(out)]
         log = toolkit.find().run(arguments, what=f"compile {main.name}")
         data = out.read_bytes()

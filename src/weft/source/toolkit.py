@@ -98,4 +98,6 @@ def _candidates(name: str, variable: str) -> Iterator[str]:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, errors="replace")
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", encoding="utf-8"
+    )

@@ -167,7 +167,12 @@ def _self_test() -> Iterator[Finding]:
         command = [sys.executable, "-m", "weft.cli.selftest"]
         try:
             done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=_SELF_TEST_SECONDS
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=_SELF_TEST_SECONDS,
+                encoding="utf-8",
             )
         except subprocess.TimeoutExpired:
             yield Finding("self-test", False, f"not finished after {_SELF_TEST_SECONDS} s")

@@ -248,7 +248,7 @@ def _recorded(file: Path, flags: list[str]) -> list[Profile]:
         return [with_views(p) for p in record.load(file)]
     runner(file)
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
-    with tempfile.NamedTemporaryFile("w+", suffix=_RECORD) as out, _waiting(file):
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=_RECORD) as out, _waiting(file):
         if code := subprocess.run(command, stdout=out).returncode:
             raise typer.Exit(code)
         return [with_views(p) for p in record.load(out.name)]

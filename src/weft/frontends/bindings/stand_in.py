@@ -37,7 +37,7 @@ def _built(folder: Path) -> bytes:
     if (data := cache.get("library", key)) is None:
         for name, data in zip(names, runtime_library(tools, _parts()), strict=True):
             (folder / name).write_bytes(data)
-        (folder / "empty.cpp").write_text("")
+        (folder / "empty.cpp").write_text("", encoding="utf-8")
         linked = [f"-Wl,-soname,{_DRIVER}", "-Wl,--no-as-needed"]
         linked += [str(folder / name) for name in names]
         out = folder / _DRIVER

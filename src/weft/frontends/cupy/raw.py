@@ -32,7 +32,7 @@ class RawModule:
                 "a module has a source or a path", got=f"code={code!r}, path={path!r}"
             )
         if path is not None and path.endswith(".ptx"):
-            self._module: Any = load_ptx(Path(path).read_text())
+            self._module: Any = load_ptx(Path(path).read_text(encoding="utf-8"))
         else:
             standard = next((m[1] for o in options if (m := _STANDARD.fullmatch(o))), "c++17")
             rest = [o for o in options if not _STANDARD.fullmatch(o)]

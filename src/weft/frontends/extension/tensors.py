@@ -61,7 +61,9 @@ def _synchronize(device: object = None) -> None:
 def _compiled() -> ctypes.CDLL:
     """The library that watches torch's allocator; compiled once for a version of torch."""
     tools, source = toolkit.find(), HERE / "memory.cpp"
-    key = cache.key("tensors", tools.identity, torch.__version__, str(TORCH), source.read_text())
+    key = cache.key(
+        "tensors", tools.identity, torch.__version__, str(TORCH), source.read_text("utf-8")
+    )
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         out = Path(folder) / "memory.so"
         if (data := cache.get("library", key)) is None:

@@ -83,7 +83,7 @@ def make(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: 
     for step in steps:
         if not os.path.isfile(step.path):
             raise Error("no such file", where=step.path)
-    shim = (library_parts.digest(*library_parts.names()), _START.read_text())
+    shim = (library_parts.digest(*library_parts.names()), _START.read_text("utf-8"))
     asked = (FORMAT, toolkit.identity, os.getcwd(), [vars(s) for s in steps], link, main, shim)
     listed = cache.key("files", *asked)
     if (listing := cache.get("program", listed)) is not None:
@@ -143,7 +143,7 @@ def linked(
             path.write_bytes(data)
         out, link = folder / "out.so", [*SHARED, *flags, *map(str, objects)]
         if text := stubs.source(called, served, () if main else parts):
-            (folder / "stubs.cpp").write_text(text)
+            (folder / "stubs.cpp").write_text(text, encoding="utf-8")
             link.append(str(folder / "stubs.cpp"))
         # -z defs: an undefined symbol of a program is an error now, not at the first call. A
         # library loads the runtime library itself (start.cpp).
@@ -170,7 +170,7 @@ def _as_needed(libraries: Sequence[str]) -> list[str]:
 def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
     """The files that the compiler read, but for the toolkit's own and weft's."""
     # Make syntax: a backslash continues a line or escapes a space.
-    words = listing.read_text().replace("\\\n", " ").replace("\\ ", "\0").split()
+    words = listing.read_text(encoding="utf-8").replace("\\\n", " ").replace("\\ ", "\0").split()
     # The target is "0.o :" of nvcc, and "0.o:" of g++.
     names = (word.replace("\0", " ") for word in words[1:] if word != ":")
     files = (os.path.abspath(name) for name in names)

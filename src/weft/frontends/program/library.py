@@ -77,9 +77,11 @@ def _alone(part: str) -> Iterator[None]:
 def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
     """One unit of all files: the headers take as long as weft's own lines."""
     unit, out = folder / "unit.cpp", folder / file_name(part)
-    unit.write_text("".join(f'#include "{path}"\n' for path in library_parts.sources(part)))
+    unit.write_text(
+        "".join(f'#include "{path}"\n' for path in library_parts.sources(part)), encoding="utf-8"
+    )
     if part == CORE:
-        (folder / "names.inc").write_text(_error_names(toolkit))
+        (folder / "names.inc").write_text(_error_names(toolkit), encoding="utf-8")
     options = ["-std=c++17", *(_CORE_FLAGS if part == CORE else _FLAGS), "-fvisibility=hidden"]
     options += ["-I", str(folder), "-I", toolkit.include, "-idirafter", str(LIBRARIES)]
     # A Python process may have loaded NVIDIA's libcudart, whose functions have the same names.
@@ -99,5 +101,5 @@ def _empty(toolkit: Toolkit, path: Path) -> str:
 
 def _error_names(toolkit: Toolkit) -> str:
     """A row for each value of cudaError_t, as this toolkit has them."""
-    text = (Path(toolkit.include) / "driver_types.h").read_text()
+    text = (Path(toolkit.include) / "driver_types.h").read_text("utf-8")
     return "".join(f'{{{number}, "{name}"}},\n' for name, number in _ERROR_NAMES.findall(text))

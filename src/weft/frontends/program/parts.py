@@ -77,7 +77,7 @@ def _functions() -> dict[str, str]:
         name: part
         for part in _FOLDERS
         for path in sources(part)
-        for name in _FUNCTION.findall(path.read_text())
+        for name in _FUNCTION.findall(path.read_text("utf-8"))
     }
 
 

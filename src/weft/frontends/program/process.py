@@ -86,7 +86,7 @@ class _AnyFile(Mapping[str, str]):
     def __getitem__(self, path: str) -> str:
         if not os.path.isfile(path):
             raise KeyError(path)
-        return Path(path).read_text(errors="replace")
+        return Path(path).read_text(encoding="utf-8", errors="replace")
 
     def __iter__(self) -> Iterator[str]:
         return iter(())

@@ -92,7 +92,7 @@ def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> No
     settings.current = recording = Recording(**wanted)
 
     def write() -> None:
-        with open(descriptor, "w", closefd=False) as file:
+        with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
             json.dump(recording.to_record(), file)
 
     _at_exit(libc, write)

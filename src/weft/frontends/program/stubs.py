@@ -121,7 +121,7 @@ def _definition(name: str) -> str:
 
 
 def _symbols(arguments: Iterable[str]) -> set[str]:
-    done = subprocess.run(["nm", *arguments], capture_output=True, text=True)
+    done = subprocess.run(["nm", *arguments], capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
         raise CompileError("nm could not read what was compiled", got=done.stderr.strip())
     rows = (line.split() for line in done.stdout.splitlines())

@@ -35,7 +35,9 @@ class SourceFiles(Mapping[str, str]):
     def __getitem__(self, path: str) -> str:
         if path not in self._paths:
             raise KeyError(path)
-        return Path(path).read_text(errors="replace") if os.path.isfile(path) else ""
+        return (
+            Path(path).read_text(encoding="utf-8", errors="replace") if os.path.isfile(path) else ""
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)
@@ -128,7 +130,7 @@ class Unit:
     def _report(self, name: str, arch: str) -> str:
         with tempfile.TemporaryDirectory(prefix="weft-") as folder:
             ptx = Path(folder) / "unit.ptx"
-            ptx.write_text(self.text)
+            ptx.write_text(self.text, encoding="utf-8")
             only = f"-v,--entry,{name}"
             arguments = ["-cubin", f"-arch={arch}", "-Xptxas", only, str(ptx)]
             return self._toolkit.run(

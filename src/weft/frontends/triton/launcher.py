@@ -178,7 +178,7 @@ def assemble(text: str, arch: str) -> dict[str, Resources]:
 def _ptxas(text: str, arch: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
-        source.write_text(text)
+        source.write_text(text, encoding="utf-8")
         command = [knobs.nvidia.ptxas.path, "-v", f"--gpu-name={arch}", str(source)]
         done = subprocess.run([*command, "-o", f"{folder}/kernel.o"], capture_output=True)
     if done.returncode:

@@ -48,7 +48,7 @@ def library():
         raise MissingDependency("this rung needs a C compiler", next="install gcc or clang")
     with tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder, "conv2d.c"), Path(folder, "conv2d.so")
-        source.write_text(SOURCE)
+        source.write_text(SOURCE, encoding="utf-8")
         flags = ["-O3", "-march=native", "-shared", "-fPIC"]
         subprocess.run([compiler, *flags, str(source), "-o", str(built)], check=True)
         return ctypes.CDLL(str(built))

@@ -48,7 +48,7 @@ def _saved(path: Path, cells: Iterable[Cell]) -> Path:
         },
         "cells": numbered,
     }
-    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

@@ -41,7 +41,7 @@ def write(
 ) -> list[Path]:
     """Writes the pages into a folder; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "style.css").write_text(_part("site.css"))
+    (folder / "style.css").write_text(_part("site.css"), encoding="utf-8")
     rows = [(f"{c.number:02}", c.title, f"{c.folder.name}/index.html", c) for c in chapters]
     count = sum(len(c.exercises) for c in chapters)
     index = folder / "index.html"
@@ -108,7 +108,7 @@ def _exercise(exercise: Exercise) -> dict[str, Any]:
         "goal": exercise.goal,
         "file": exercise.file,
         "given": _source(exercise.text, exercise.file),
-        "solution": _source(exercise.solution.read_text(), exercise.file),
+        "solution": _source(exercise.solution.read_text("utf-8"), exercise.file),
         "hints": exercise.hints,
     }
 
@@ -145,7 +145,10 @@ def _html(markdown: str) -> Markup:
 
 def _page(path: Path, template: str, **values: Any) -> Path:
     depth = "" if template == "index" else "../"
-    path.write_text(_environment().get_template(f"{template}.html").render(root=depth, **values))
+    path.write_text(
+        _environment().get_template(f"{template}.html").render(root=depth, **values),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -157,4 +160,4 @@ def _environment() -> jinja2.Environment:
 
 
 def _part(name: str) -> str:
-    return files("weft.learn.export").joinpath(name).read_text()
+    return files("weft.learn.export").joinpath(name).read_text("utf-8")

@@ -47,7 +47,11 @@ class ClockMonitor:
     def __enter__(self) -> ClockMonitor:
         if shutil.which("nvidia-smi"):
             self._process = subprocess.Popen(
-                self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                self._command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
             )
             self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
             self._reader.start()
@@ -94,7 +98,7 @@ def driver_version() -> str:
     if not shutil.which("nvidia-smi"):
         return ""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    output = subprocess.run(command, capture_output=True, text=True).stdout
+    output = subprocess.run(command, capture_output=True, text=True, encoding="utf-8").stdout
     return output.partition("\n")[0].strip()
 
 

@@ -85,7 +85,7 @@ def counters(
 ) -> list[KernelCounters]:
     """Runs a program under ncu; raises NoCounters without ncu or without permission."""
     command = [tool(), *_options(kernel, launch), *program]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if _REFUSAL in done.stdout + done.stderr:
         raise _refused(f"the driver answered {_REFUSAL}", system.counters().fix)
     if done.returncode:

@@ -79,7 +79,7 @@ class Recording:
 
     def add_record(self, path: str) -> None:
         """Adds the record of another process, if that process wrote one."""
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
         if text:
             record_data = json.loads(text)
             self.seen, self.fault = record_data["seen"], record_data["fault"]

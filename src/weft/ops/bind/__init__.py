@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from weft.errors import MissingDependency, pip_install
+from weft.kernels.op_options import OpOptions
 
 if TYPE_CHECKING:
     from weft.ops.bind.torch_op import TorchOp
@@ -27,11 +28,13 @@ __all__ = ["as_op", "verify"]
 
 
 @overload
-def as_op(kernel: str, name: str = ..., **options: Any) -> Callable[[Any], TorchOp]: ...
-@overload
-def as_op(kernel: Any, name: str, schema: str = ..., **options: Any) -> TorchOp: ...
 def as_op(
-    kernel: Any, name: str = "", schema: str = "", **options: Any
+    kernel: str, name: str = ..., **options: Unpack[OpOptions]
+) -> Callable[[Any], TorchOp]: ...
+@overload
+def as_op(kernel: Any, name: str, schema: str = ..., **options: Unpack[OpOptions]) -> TorchOp: ...
+def as_op(
+    kernel: Any, name: str = "", schema: str = "", **options: Unpack[OpOptions]
 ) -> TorchOp | Callable[[Any], TorchOp]:
     """Makes an op of PyTorch from a kernel, or from a function that launches kernels.
 
@@ -51,7 +54,7 @@ def as_op(
     """
     if isinstance(kernel, str):
         return lambda function: as_op(function, kernel, name or schema, **options)
-    made: TorchOp = with_torch("weft.ops.bind.torch_op").make(kernel, name, schema, options)
+    made: TorchOp = with_torch("weft.ops.bind.torch_op").make(kernel, name, schema, dict(options))
     return made
 
 

@@ -51,8 +51,10 @@ class Build:
         if compiler is None or not machine.is_known_python():
             self.failure = "there is no g++" if compiler is None else "this Python is not known"
             return
-        version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-        text = "".join(path.read_text() for path in sorted(FOLDER.iterdir()))
+        version = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, encoding="utf-8"
+        ).stdout
+        text = "".join(path.read_text("utf-8") for path in sorted(FOLDER.iterdir()))
         key = cache.key("native ops", version, torch.__version__, *_flags(), _python(), text)
         with tempfile.TemporaryDirectory(prefix="weft-") as folder:
             path = Path(folder) / f"{NAME}.so"
@@ -68,7 +70,7 @@ class Build:
     def _compiled(self, compiler: str, path: Path) -> bool:
         command = [compiler, *_flags(), str(FOLDER / "module.cpp"), "-o", str(path), *_link()]
         self._compiler = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
         )
         output, _ = self._compiler.communicate()
         if self._compiler.returncode:

@@ -89,7 +89,7 @@ class Turn:
 
 def _held(path: Path) -> bool:
     """True if a process has a file locked."""
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -101,7 +101,8 @@ def drawn(case: Case, seed: int, count: int, most: int) -> Batch:
 
 def slow(record: Path, cases: Sequence[Case], below: float) -> list[Batch]:
     """The calls in the newest records of ops whose ratio is below a limit, or that were wrong."""
-    newest = {line["op"]: line for line in map(json.loads, record.read_text().splitlines())
+    lines = record.read_text("utf-8").splitlines()
+    newest = {line["op"]: line for line in map(json.loads, lines)
               if "op" in line and "again" not in line}  # fmt: skip
     batches = []
     for case in cases:
@@ -167,5 +168,5 @@ def append(path: Path, swept: Sequence[Swept], host: Sequence[HostTime]) -> None
     if host:
         lines.append({"host": [h.to_dict() for h in host], **machine})
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)

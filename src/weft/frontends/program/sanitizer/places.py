@@ -72,7 +72,7 @@ class Places:
             return "", None
         program = self._program.replace("self", str(os.getpid()))
         command = [tool, "-f", "-C", "-e", program, hex(address - (info.base or 0))]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
         function, _, place = done.stdout.partition("\n")
         file, _, number = place.split(" ")[0].strip().rpartition(":")
         if file not in self._files or not number.isdigit():
@@ -81,5 +81,9 @@ class Places:
 
 
 def _line(file: str, number: int) -> str:
-    lines = Path(file).read_text(errors="replace").splitlines() if os.path.isfile(file) else []
+    lines = (
+        Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+        if os.path.isfile(file)
+        else []
+    )
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""

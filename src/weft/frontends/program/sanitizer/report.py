@@ -20,7 +20,7 @@ class ForwardedReport(Report):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
-        self._file = open(descriptor, "a", closefd=False)  # noqa: SIM115 - open until the end
+        self._file = open(descriptor, "a", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the end
 
     def run(self, asked: Request) -> None:
         one = Report()
@@ -42,7 +42,7 @@ def merge_findings(report: Session, descriptor: int) -> None:
     """Adds the findings that a program's process has written."""
     assert isinstance(report, Report), "a recording is another kind of session"
     os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, closefd=False) as file:
+    with open(descriptor, encoding="utf-8", closefd=False) as file:
         for line in file:
             if line.endswith("\n"):  # an incomplete line: the process was killed while writing
                 report.add(json.loads(line))

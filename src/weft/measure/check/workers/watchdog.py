@@ -68,6 +68,6 @@ def _listed(folder: Path) -> list[Path]:
 
 def _stat(path: Path) -> list[str]:
     try:
-        return path.read_text(errors="replace").rpartition(")")[2].split()
+        return path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:  # the process has ended
         return []
