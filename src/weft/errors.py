@@ -30,6 +30,7 @@ An error has the parts what, where, got, allowed and next; each part is also an 
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from typing import Any
 
@@ -38,8 +39,26 @@ DISTRIBUTION = "weft-gpu"
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an optional part of weft."""
-    return f"pip install '{DISTRIBUTION}[{extra}]'"
+    """Return the command that installs an optional part of weft, from where weft came from."""
+    return f"pip install '{_origin()}[{extra}]'"
+
+
+def _origin() -> str:
+    """The source tree that weft runs from or was installed from, or its name on PyPI."""
+    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    tree = os.path.dirname(site)
+    if os.path.basename(site) == "src" and os.path.isfile(os.path.join(tree, "pyproject.toml")):
+        return tree
+    # pip leaves the address of what it did not take from an index.
+    prefix = DISTRIBUTION.replace("-", "_") + "-"
+    for name in os.listdir(site) if os.path.isdir(site) else ():
+        record = os.path.join(site, name, "direct_url.json")
+        if name.startswith(prefix) and os.path.isfile(record):
+            with open(record, encoding="utf-8") as file:
+                address = re.search(r'"url": *"file://([^"]+)"', file.read())
+            if address:
+                return re.sub(r"%(..)", lambda m: chr(int(m[1], 16)), address[1])
+    return DISTRIBUTION
 
 
 class Error(Exception):
@@ -69,6 +88,11 @@ class Error(Exception):
     ) -> None:
         self.what, self.where, self.got, self.allowed, self.next = what, where, got, allowed, next
         super().__init__(self._text())
+
+    def to_dict(self) -> dict[str, str]:
+        """The kind of the error and its parts, for JSON."""
+        parts = {"what": self.what, "where": self.where, "got": self.got}
+        return {"kind": type(self).__name__, **parts, "allowed": self.allowed, "next": self.next}
 
     # IPython calls this method instead of formatting the traceback itself.
     def _render_traceback_(self) -> list[str]:

@@ -19,9 +19,10 @@ import weft
 from limits import PROCESS_SECONDS
 from weft import cache, tour
 from weft.cli import app, coverage
+from weft.cli.verbs import doctor
 from weft.device import driver, models
 from weft.ptx.isa import rows
-from weft.source import nvrtc
+from weft.source import nvrtc, toolkit
 
 SQUARE = """\
 template <class T> __global__ void square(const T* x, T* y) { y[0] = x[0] * x[0]; }
@@ -220,6 +221,29 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert result.exit_code == 1 and "the cache cannot be used" in result.stderr
 
 
+# ---- errors ----------------------------------------------------------------------------------
+def test_an_error_is_data_with_json(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["profile", str(tmp_path / "none.cu"), "--json"])
+    assert done.exit_code == 1 and done.stderr == ""
+    error = json.loads(done.stdout)["error"]
+    assert error["kind"] == "ArgumentError" and error["got"].endswith("none.cu")
+    assert set(error) == {"kind", "what", "where", "got", "allowed", "next"}
+
+
+def test_bench_of_a_file_without_an_operation_says_what_it_needs(tmp_path: Path) -> None:
+    file = tmp_path / "k.cu"
+    file.touch()
+    said = CliRunner().invoke(app, ["bench", str(file)])
+    assert said.exit_code == 1 and "@op.solution" in said.stderr and "docs/bench.md" in said.stderr
+
+
+def test_tune_lists_the_ops() -> None:
+    pytest.importorskip("torch")
+    listed = CliRunner().invoke(app, ["tune", "--list"]).stdout.split()
+    assert {"softmax", "matmul", "rand"} <= set(listed) and listed == sorted(listed)
+    assert "`weft tune --list` lists the ops" in CliRunner().invoke(app, ["tune"]).stderr
+
+
 # ---- doctor ----------------------------------------------------------------------------------
 def test_doctor_is_well_here() -> None:
     found = facts("doctor")
@@ -227,6 +251,23 @@ def test_doctor_is_well_here() -> None:
     assert found["ok"]
     assert by_name["self-test"]["found"].startswith("compiled, ran and verified a kernel")
     assert by_name["<mma.h>"]["found"].startswith("nvidia-cuda-runtime")
+    assert ": compiled and ran a program in " in by_name["nvcc and g++"]["found"]
+
+
+def test_doctor_runs_a_program_to_judge_nvcc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrapper that answers --version and cannot compile."""
+    wrapper = tmp_path / "nvcc"
+    wrapper.write_text('#!/bin/sh\n[ "$1" = --version ] || { echo no ptxas >&2; exit 1; }\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv(toolkit.VARIABLE, str(wrapper))
+    toolkit.find.cache_clear()
+    try:
+        (finding,) = doctor._nvcc()
+    finally:
+        toolkit.find.cache_clear()
+    assert not finding.ok and "a program failed:" in finding.found and "[nvcc]" in finding.fix
 
 
 def test_doctor_says_what_mends_a_broken_compiler(tmp_path: Path) -> None:

@@ -81,4 +81,4 @@ def test_without_triton_the_package_is_named(monkeypatch: pytest.MonkeyPatch) ->
     )
     with pytest.raises(weft.MissingDependency, match="needs triton") as caught:
         weft.triton.install()
-    assert caught.value.next == "pip install 'weft-gpu[triton]'"
+    assert caught.value.next == weft.errors.pip_install("triton")

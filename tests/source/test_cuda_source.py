@@ -304,9 +304,31 @@ def test_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(headers, "wheels", lambda: {headers.NVRTC: "13"})
     what, next = headers.advice("curand_kernel.h")
     assert "nvidia-curand, which is not installed" in what
-    assert next == "pip install 'weft-gpu[curand]'"
+    assert next == weft.errors.pip_install("curand") and next.endswith("[curand]'")
     assert headers.advice("cub/cub.cuh")[1] == "pip install nvidia-cuda-cccl"
     assert headers.advice("cuda_fp16.h")[1] == "pip install nvidia-cuda-runtime"
+
+
+def test_extras_are_installed_from_where_weft_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a release is on PyPI, only a source tree has the extras."""
+
+    def command(file: Path) -> str:
+        monkeypatch.setattr(weft.errors, "__file__", str(file))
+        return weft.errors.pip_install("triton")
+
+    site = tmp_path / "site-packages"
+    (site / "weft").mkdir(parents=True)
+    assert command(site / "weft" / "errors.py") == "pip install 'weft-gpu[triton]'"
+    record = site / "weft_gpu-0.1.0.dist-info" / "direct_url.json"
+    record.parent.mkdir()
+    record.write_text('{"dir_info": {}, "url": "file:///home/me/my%20weft"}')
+    assert command(site / "weft" / "errors.py") == "pip install '/home/me/my weft[triton]'"
+    tree = tmp_path / "tree"
+    (tree / "src" / "weft").mkdir(parents=True)
+    (tree / "pyproject.toml").touch()
+    assert command(tree / "src" / "weft" / "errors.py") == f"pip install '{tree}[triton]'"
 
 
 def test_missing_nvrtc_names_the_command() -> None:

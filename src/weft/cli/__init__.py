@@ -2,8 +2,8 @@
 
 A verb has a function `run`. Its docstring is the help; its parameters are the options. A verb
 prints its result to standard output, with `--json` as JSON. For a `weft.Error`, weft prints its
-text to standard error and exits with code 1. Ctrl-C exits with code 130. The optional `SETTINGS` of
-a verb are click's settings of the command.
+text to standard error, or with `--json` its parts to standard output, and exits with code 1.
+Ctrl-C exits with code 130. The optional `SETTINGS` of a verb are click's settings of the command.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -48,17 +49,26 @@ class _Verbs(TyperGroup):
         return _command(cmd_name) if cmd_name in NAMES else None
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        json = _asks_for_json([*ctx._protected_args, *ctx.args])
         try:
             with show.warned():
                 return super().invoke(ctx)
         except (Error, OSError, MemoryError, KeyboardInterrupt) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader has closed the pipe; click ends quietly
-            raise typer.Exit(report(error)) from None
+            raise typer.Exit(report(error, json=json)) from None
 
 
-def report(error: BaseException) -> int:
-    """Prints an error that ends the command; returns the exit code."""
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Decide whether a command line has `--json` as an option of its verb."""
+    if not words or words[0] not in NAMES or "--json" not in words:
+        return False
+    own = words[: words.index("--")] if "--" in words else words
+    return "--json" in own and any(p.name == "json" for p in _command(words[0]).params)
+
+
+def report(error: BaseException, *, json: bool = False) -> int:
+    """Prints an error that ends the command, with `json` as data; returns the exit code."""
     if isinstance(error, KeyboardInterrupt):
         print("weft: interrupted", file=sys.stderr)
         return 130  # 128 + SIGINT, which shells report for a program that Ctrl-C has ended
@@ -69,7 +79,10 @@ def report(error: BaseException) -> int:
         got = error.strerror or str(error)
         error = Error(what, where=_shown(error.filename), got=got)
     assert isinstance(error, Error)
-    show.failure(error)
+    if json:
+        show.data({"error": error.to_dict()})
+    else:
+        show.failure(error)
     return 1
 
 

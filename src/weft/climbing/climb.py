@@ -286,8 +286,9 @@ def prepare(rung: Rung, device: str) -> None:
         try:
             importlib.import_module("torch")
         except ModuleNotFoundError as error:
+            extra = "triton" if rung.language == "Triton" else "torch"  # which includes torch
             raise MissingDependency(
-                f"{rung.title} needs PyTorch", next=pip_install("torch")
+                f"{rung.title} needs PyTorch", next=pip_install(extra)
             ) from error
     if rung.language in ("Triton", "Numba"):
         importlib.import_module(f"weft.{rung.language.lower()}")

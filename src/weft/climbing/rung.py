@@ -302,8 +302,9 @@ def _python(rung: Rung) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:  # the rung's own module, or a misspelt one
             raise
+        extra = "triton" if rung.language == "Triton" else error.name  # which includes torch
         raise MissingDependency(
-            f"{rung.title} needs {error.name}", next=pip_install(error.name)
+            f"{rung.title} needs {error.name}", next=pip_install(extra)
         ) from None
     run: Callable[..., Any] | None = getattr(module, "run", None)
     if run is None:

@@ -31,12 +31,14 @@ CONSTANTS = os.path.join(_OWN, "math.h")
 """INFINITY, NAN, M_PI and the like, which nvcc predefines and NVRTC does not."""
 _MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")
 _HOMES = (
-    (r"curand", "nvidia-curand", pip_install("curand")),
-    (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl", "pip install nvidia-cuda-cccl"),
-    (r"crt/", "nvidia-cuda-crt", "pip install nvidia-cuda-crt"),
+    (r"curand", "nvidia-curand"),
+    (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl"),
+    (r"crt/", "nvidia-cuda-crt"),
     (r"cu|mma\.h|cooperative_groups|vector_|math_constants|device_|sm_\d|nvrtc|library_types",
-     "nvidia-cuda-runtime", "pip install nvidia-cuda-runtime"),
+     "nvidia-cuda-runtime"),
 )  # fmt: skip
+_EXTRAS = {"nvidia-curand": "curand"}
+"""Wheels that an extra of weft installs; the others come with weft."""
 
 _HOST = (
     (r"(torch|ATen|c10|pybind11)/|Python\.h", "a header of PyTorch's or Python's C++ interface"),
@@ -90,13 +92,15 @@ def _existing(roots: Iterable[str]) -> list[str]:
 
 def wheel(header: str) -> str:
     """The wheel that contains a header, or ""."""
-    return next((wheel for pattern, wheel, _ in _HOMES if re.match(pattern, header)), "")
+    return next((wheel for pattern, wheel in _HOMES if re.match(pattern, header)), "")
 
 
 def advice(header: str) -> tuple[str, str]:
     """(what, next): why a header was not found, and the remedy."""
-    for pattern, wheel, command in _HOMES:
+    for pattern, wheel in _HOMES:
         if re.match(pattern, header) and wheel not in wheels():
+            extra = _EXTRAS.get(wheel)
+            command = pip_install(extra) if extra else f"pip install {wheel}"
             return f"{header} comes with the wheel {wheel}, which is not installed", command
     if any(os.path.isfile(os.path.join(root, "cuda", "std", header)) for root in folders()):
         return (

@@ -166,6 +166,15 @@ def _results(
     path: str, only: str, peers: list[str], device: Selection, tell: Callable[[str], None]
 ) -> Iterator[Climb]:
     if not path.endswith(".py"):
+        if Path(path).is_file():
+            raise ArgumentError(
+                "weft bench times an operation with its solutions; this file has none",
+                got=path,
+                allowed="a Python file with a weft.Op and @op.solution, the name or folder of a "
+                "ladder, a .jsonl file of records, or `ops`",
+                next="describe the operation in a Python file: docs/bench.md; "
+                f"`weft profile {path}` counts what a program does",
+            )
         whole = ladder.find(path)
         if only:
             titles = ", ".join(r.name for r in whole.rungs)

@@ -8,8 +8,10 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import typer
 from rich.text import Text
@@ -29,6 +31,19 @@ _HEADERS = (
     "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h",
     "crt/host_defines.h", "cuda/std/type_traits", "cub/block/block_reduce.cuh", "curand_kernel.h",
 )  # fmt: skip
+_PROGRAM = r"""
+#include <cstdio>
+__global__ void twice(int* x) { *x *= 2; }
+int main() {
+    int *x, y = 21;
+    cudaMalloc(&x, sizeof y);
+    cudaMemcpy(x, &y, sizeof y, cudaMemcpyHostToDevice);
+    twice<<<1, 1>>>(x);
+    cudaMemcpy(&y, x, sizeof y, cudaMemcpyDeviceToHost);
+    printf("twice 21 is %d\n", y);
+}
+"""
+_PRINTED = "twice 21 is 42"
 _SIMULATED = "nothing to fix: kernels run on the simulated GPU"
 _OPTIONAL_HEADERS = ("curand_kernel.h",)
 _OPTIONAL_PACKAGES = {
@@ -109,10 +124,21 @@ def _headers() -> Iterator[Finding]:
 
 def _nvcc() -> Iterator[Finding]:
     try:
-        found, ok, fix = f"{toolkit.find().nvcc}: CUDA programs can be compiled", True, ""
+        nvcc = toolkit.find().nvcc
     except Error as error:
-        found, ok, fix = f"{error.what} (optional)", False, error.next
-    yield Finding("nvcc and g++", ok, found, fix, needed=False)
+        yield Finding("nvcc and g++", False, f"{error.what} (optional)", error.next, needed=False)
+        return
+    # Only a program that ran shows that it works: an nvcc in a wrapper may lack its parts.
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program.cu"
+        program.write_text(_PROGRAM, encoding="utf-8")
+        start = time.perf_counter()
+        ok, said = _process("weft", "run", str(program))
+        seconds = time.perf_counter() - start
+    ok = ok and said == _PRINTED
+    found = f"compiled and ran a program in {seconds:.1f} s" if ok else f"a program failed: {said}"
+    fix = f"set {toolkit.VARIABLE} to another nvcc, or {pip_install('nvcc')}"
+    yield Finding("nvcc and g++", ok, f"{nvcc}: {found}", fix, needed=False)
 
 
 def _cache() -> Iterator[Finding]:
@@ -160,27 +186,29 @@ def _one_gpu(number: int) -> Iterator[Finding]:
     )
 
 
+def _process(*module: str, **environment: str) -> tuple[bool, str]:
+    """Run a module of Python; whether it ended well, and the last line that it printed.
+
+    The last line has the verdict, or the exception at the end of a traceback.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", *module], env={**os.environ, **environment},
+            capture_output=True, encoding="utf-8", errors="replace", timeout=_SELF_TEST_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return False, f"not finished after {_SELF_TEST_SECONDS} s"
+    lines = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+    return done.returncode == 0, lines[-1]
+
+
 def _self_test() -> Iterator[Finding]:
+    module = "weft.cli.selftest"
     with tempfile.TemporaryDirectory() as folder:
         # An empty cache, so that both compilers have to run.
-        environment = {**os.environ, "WEFT_CACHE_DIR": folder}
-        command = [sys.executable, "-m", "weft.cli.selftest"]
-        try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=_SELF_TEST_SECONDS,
-                encoding="utf-8",
-            )
-        except subprocess.TimeoutExpired:
-            yield Finding("self-test", False, f"not finished after {_SELF_TEST_SECONDS} s")
-            return
-    # The last line has the verdict, or the exception at the end of a traceback.
-    lines = (done.stdout or done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
-    fix = f"run it alone to see its whole output: {' '.join(command)}"
-    yield Finding("self-test", done.returncode == 0, lines[-1], fix)
+        ok, said = _process(module, WEFT_CACHE_DIR=folder)
+    fix = f"run it alone to see its whole output: {sys.executable} -m {module}"
+    yield Finding("self-test", ok, said, fix)
 
 
 # Each finding is printed as it comes, so the self-test, the slowest, is last.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    op: Annotated[str, typer.Argument(help="An op of weft.ops: softmax, matmul, sum, …")],
+    op: Annotated[str, typer.Argument(help="An op of weft.ops: softmax, matmul, sum, …")] = "",
     shapes: Annotated[
         str, typer.Option(help="Calls: '64x4096,4096x4096;8x512,512x512'. Default: random calls.")
     ] = "",
@@ -32,7 +32,7 @@ def run(
         str, typer.Option(help="gpu: measure. With --list also sim:MODEL. auto: the GPU or sim.")
     ] = options.AUTO,
     list: Annotated[
-        bool, typer.Option("--list", help="List the candidates; measure nothing.")
+        bool, typer.Option("--list", help="List the candidates, or all ops; measure nothing.")
     ] = False,
     json: show.Json = False,
 ) -> None:
@@ -41,6 +41,9 @@ def run(
     weft measures on the GPU of this machine and stores the results in the user's cache. Later calls
     with the same dtypes, shapes, strides and options use them. --list needs no GPU.
     """
+    if not op:
+        _list_ops(list, json)
+        return
     # Options are named after their parameters, so `set` and `list` are not the built-ins here.
     word = None if device == options.AUTO else device
     if word is not None and not list:
@@ -63,6 +66,17 @@ def run(
         _show(one, measured=not list)
     if not list:
         _changes(results)
+
+
+def _list_ops(wanted: bool, json: bool) -> None:
+    """Print the ops that can be tuned; raise unless they were asked for."""
+    if not wanted:
+        raise ArgumentError("weft tune needs an op", next="`weft tune --list` lists the ops")
+    names = bind.with_torch("weft.ops.library").names()
+    if json:
+        show.data(names)
+    else:
+        show.line("\n".join(names))
 
 
 def _require_gpu(word: str) -> None:
