@@ -32,6 +32,37 @@ constexpr int KEPT = 256;
 // The logarithm of a row's sum to base 2; for rows without keys, one that makes weights 0.
 __device__ inline float log_of_sum(float lse) { return lse == NONE ? INFINITY : lse * LOG2E; }
 
+// Lanes among which a row of dO * O is divided: a power of two. They read vectors of 8 elements of 16 bits, or floats.
+template <class T>
+__device__ constexpr int lanes_of(int head) {
+    return sizeof(T) == 4 ? 16 : head <= 16 ? 2 : head <= 32 ? 4 : head <= 64 ? 8 : head <= 128 ? 16 : 32;
+}
+
+// rowsum(dO * O) of one row, by LANES neighbouring lanes, which all get it; rows that are not there have width 0. The order of
+// the additions is that of lanes_of(HEAD) lanes, whatever LANES is: all kernels that need delta have the same bits.
+template <class T, int HEAD, int LANES>
+__device__ float row_delta(const T* o, const T* dout, int width) {
+    constexpr int V = sizeof(T) == 2 ? 8 : 1, ALL = lanes_of<T>(HEAD), EACH = ALL > LANES ? ALL / LANES : 1;
+    constexpr int CHUNKS = (HEAD + LANES * V - 1) / (LANES * V);
+    float sums[EACH] = {};
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        int c = (threadIdx.x % LANES + i * LANES) * V;
+        if (c >= width) continue;
+        Vector<T, V> x = load<V>(o + c), y = load<V>(dout + c);
+#pragma unroll
+        for (int e = 0; e < V; ++e) sums[i % EACH] += to<float>(x[e]) * to<float>(y[e]);
+    }
+    // Sums that are furthest apart are added first: those of one lane, then those of others.
+#pragma unroll
+    for (int n = EACH / 2; n > 0; n /= 2)
+#pragma unroll
+        for (int i = 0; i < n; ++i) sums[i] += sums[i + n];
+#pragma unroll
+    for (int n = LANES / 2; n > 0; n /= 2) sums[0] += __shfl_xor_sync(~0u, sums[0], n);
+    return sums[0];
+}
+
 // Of scores: weights, W, and of their gradients: gradients of scores. `log` and `delta` are those of the element's query.
 __device__ inline void derive(float& s, float& dw, float scale, float log, float delta) {
     s = exp2_fast(fmaf(s, scale, -log));
@@ -74,26 +105,16 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     wait<0>();
     __syncthreads();
 
-    // delta and the logarithms of this lane's rows. The four lanes of a row read its chunks in turn.
-    constexpr int V = 8;
+    // delta and the logarithms of this lane's rows, each of which four lanes have.
     int mine = first + warp * M * 16;
     float log[M][2], delta[M][2];
 #pragma unroll
     for (int i = 0; i < 2 * M; ++i) {
         int r = mine + i * 8 + lane / 4;
-        float sum = 0;
-        log[i / 2][i % 2] = INFINITY;
-        if (r < rows) {
-            const T *a = row_of(o, p.o)(r), *b = ds + (r - first) * PITCH;
-            for (int c = lane % 4 * V; c < p.width; c += 4 * V) {
-                Vector<T, V> x = load<V>(a + c), y = load<V>(b + c);
-#pragma unroll
-                for (int e = 0; e < V; ++e) sum += to<float>(x[e]) * to<float>(y[e]);
-            }
-            log[i / 2][i % 2] = log_of_sum(*row_of(lse, p.lse)(r));
-        }
-        sum = quad_sum(sum);
-        if (r < rows) {
+        bool inside = r < rows;
+        float sum = row_delta<T, HEAD, 4>(row_of(o, p.o)(r), ds + (r - first) * PITCH, inside ? p.width : 0);
+        log[i / 2][i % 2] = inside ? log_of_sum(*row_of(lse, p.lse)(r)) : INFINITY;
+        if (inside) {
             if (dlse) sum -= *row_of(dlse, p.lse)(r);
             if (lane % 4 == 0 && at.part == 0) *row_of(deltas, p.lse)(r) = sum;
         }
