@@ -280,6 +280,22 @@ struct KeyGradients {
         }
     }
 
+    // Turns gradients of weights into those of scores; `of` are the deltas of the tile's queries, weight(m, n) are weights.
+    template <class Weight>
+    __device__ __forceinline__ void slope(float (&dw)[M][N][4], const float* of, Weight weight) const {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            float2 delta = *reinterpret_cast<const float2*>(of + n * 8);
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                float4 w = weight(m, n);
+                float(&x)[4] = dw[m][n];
+                x[0] = w.x * (x[0] - delta.x), x[1] = w.y * (x[1] - delta.y);
+                x[2] = w.z * (x[2] - delta.x), x[3] = w.w * (x[3] - delta.y);
+            }
+        }
+    }
+
     // Writes gradients of scores to memory. GUARDED: some tiles may be hidden by a causal mask, or be past the last key, and
     // have no place: the next head's first tiles are there.
     template <bool GUARDED>
@@ -301,65 +317,18 @@ struct KeyGradients {
         }
     }
 
-    // One warp's work. KEYS, VALUES: which gradients it computes; a pair of warps shares the weights.
-    template <bool KEYS, bool VALUES>
-    __device__ __forceinline__ void run() {
-        constexpr bool GIVES = PAIRED && VALUES, TAKES = PAIRED && KEYS;
-        unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
-        unsigned right = right_place(PITCH), turned = left_place(PITCH);
-        float of_keys[M][KEYS ? HEAD / 8 : 1][4] = {}, of_values[M][VALUES ? HEAD / 8 : 1][4] = {};
+    // Calls body(guarded, head, tile, stage) for each tile of queries that has arrived. All warps of the block run this loop, so
+    // that they meet at the same barriers, whatever their bodies compute.
+    template <class Body>
+    __device__ __forceinline__ void stream(Body body) {
         int stage = 0;
         auto step = [&](auto guarded, int head, int tile) {
-            [[maybe_unused]] constexpr bool GUARDED = decltype(guarded)::value;
-            unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
-            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
             wait<0>();
             __syncthreads();
             stage = 1 - stage;
             fetch_tile(stage);
             commit();
-            if (mine >= span.keys) return;
-            [[maybe_unused]] float s[M][N][4] = {}, dw[M][N][4] = {};
-            if constexpr (!TAKES) {
-                product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
-                if constexpr (GUARDED) hide(s, head, tile);
-                if constexpr (!KEYS) weigh<GUARDED>(s, of);
-            }
-            [[maybe_unused]] unsigned bits[M][N / 2];
-            [[maybe_unused]] Drop drop(p, random, at.batch, head);
-            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
-            if constexpr (GIVES) {
-#pragma unroll
-                for (int i = 0; i < M * N; ++i) {
-                    const float(&x)[4] = s[i / N][i % N];
-                    weights[i * 32] = {x[0], x[1], x[2], x[3]};
-                }
-                arrive(1 + team);
-            }
-            if constexpr (KEYS) {
-                product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
-                if constexpr (DROP) drop.apply(dw, bits);
-                if constexpr (TAKES) wait_for(1 + team);
-                else weigh<GUARDED>(s, of);
-#pragma unroll
-                for (int n = 0; n < N; ++n) {
-                    float2 delta = *reinterpret_cast<const float2*>(of + BM + n * 8);
-#pragma unroll
-                    for (int m = 0; m < M; ++m) {
-                        float(&x)[4] = s[m][n];
-                        if constexpr (TAKES) {
-                            float4 taken = weights[(m * N + n) * 32];
-                            x[0] = taken.x, x[1] = taken.y, x[2] = taken.z, x[3] = taken.w;
-                        }
-#pragma unroll
-                        for (int i = 0; i < 4; ++i) dw[m][n][i] = x[i] * (dw[m][n][i] - (i % 2 ? delta.y : delta.x));
-                    }
-                }
-                if constexpr (KEEP) keep<GUARDED>(dw, head, tile);
-            }
-            if constexpr (VALUES && DROP) drop.apply(s, bits);
-            if constexpr (VALUES) product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
-            if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
+            if (mine < span.keys) body(guarded, head, tile, 1 - stage);
         };
 #pragma unroll 1
         for (int head = head0, start = begin; head < head0 + p.group; ++head, start -= count - begin) {
@@ -374,35 +343,97 @@ struct KeyGradients {
         }
         wait<0>();
         __syncthreads();
-        // Each warp has its rows of memory that is not read any more: keys, or values.
-        T* rows = (GIVES ? vs : ks) + team * M * 16 * PITCH;
-        auto row_of = [&](T* base, const Strides& s) {
-            T* row0 = base + s.at(at.batch, at.head, span.key0);
-            return [row0, step = s.row](int r) { return row0 + r * step; };
-        };
-        if constexpr (KEYS) {
+    }
+
+    // Stores the gradient of this warp's keys, or of their values. `rows` is shared memory of this warp alone.
+    __device__ __forceinline__ void finish(float (&x)[M][HEAD / 8][4], bool keys, T* rows) const {
+        if (keys) {
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
                 for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) of_keys[m][n][i] *= p.scale * LN2;
+                    for (int i = 0; i < 4; ++i) x[m][n][i] *= p.scale * LN2;
         }
         if (partial) {
             float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
-            if constexpr (KEYS) store_partial(to_keys, of_keys, mine, span.keys);
             float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;
-            if constexpr (VALUES) store_partial(to_values, of_values, mine, span.keys);
+            store_partial(keys ? to_keys : to_values, x, mine, span.keys);
             return;
         }
-        if constexpr (KEYS) store_rows(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
-        if constexpr (VALUES) store_rows(rows, of_values, mine, span.keys, p.width, row_of(dv, g.dv));
+        T *to_keys = dk + g.dk.at(at.batch, at.head, span.key0), *to_values = dv + g.dv.at(at.batch, at.head, span.key0);
+        T* row0 = keys ? to_keys : to_values;
+        long long step = keys ? g.dk.row : g.dv.row;
+        store_rows(rows, x, mine, span.keys, keys ? p.depth : p.width, [=](int r) { return row0 + r * step; });
     }
 
-    __device__ __forceinline__ void run_all() {
+    // The work of a warp that has its keys for itself.
+    __device__ __forceinline__ void run_alone() {
+        unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
+        unsigned right = right_place(PITCH), turned = left_place(PITCH);
+        float of_keys[M][HEAD / 8][4] = {}, of_values[M][HEAD / 8][4] = {};
+        stream([&](auto guarded, int head, int tile, int stage) {
+            constexpr bool GUARDED = decltype(guarded)::value;
+            unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
+            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
+            float s[M][N][4] = {}, dw[M][N][4] = {};
+            product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
+            if constexpr (GUARDED) hide(s, head, tile);
+            [[maybe_unused]] unsigned bits[M][N / 2];
+            [[maybe_unused]] Drop drop(p, random, at.batch, head);
+            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
+            product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
+            if constexpr (DROP) drop.apply(dw, bits);
+            weigh<GUARDED>(s, of);
+            slope(dw, of + BM, [&](int m, int n) { return make_float4(s[m][n][0], s[m][n][1], s[m][n][2], s[m][n][3]); });
+            if constexpr (KEEP) keep<GUARDED>(dw, head, tile);
+            if constexpr (DROP) drop.apply(s, bits);
+            product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
+            product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
+        });
+        T* rows = ks + team * M * 16 * PITCH;  // not read any more
+        finish(of_keys, true, rows);
+        finish(of_values, false, rows);
+    }
+
+    // The work of a warp of a pair. Both multiply twice: the odd one has dW = V dO' and dK = dS' Q, the other one S = K Q' and
+    // dV = W dO, with other operands at the same places of the code.
+    __device__ __forceinline__ void run_paired() {
+        bool keys = threadIdx.x / 32 % 2;
+        unsigned left = address(keys ? vs : ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH;
+        unsigned first = address(keys ? ds : qs) + right_place(PITCH), second = address(keys ? qs : ds) + left_place(PITCH);
+        float result[M][HEAD / 8][4] = {};
+        stream([&](auto guarded, int head, int tile, int stage) {
+            constexpr bool GUARDED = decltype(guarded)::value;
+            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
+            float x[M][N][4] = {};
+            product_nt<T, M, N, HEAD / 16>(x, left, PITCH, first + 2 * stage * TILE, PITCH);
+            [[maybe_unused]] unsigned bits[M][N / 2];
+            [[maybe_unused]] Drop drop(p, random, at.batch, head);
+            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
+            if (!keys) {
+                if constexpr (GUARDED) hide(x, head, tile);
+                weigh<GUARDED>(x, of);
+#pragma unroll
+                for (int i = 0; i < M * N; ++i) {
+                    const float(&w)[4] = x[i / N][i % N];
+                    weights[i * 32] = {w[0], w[1], w[2], w[3]};
+                }
+            }
+            if constexpr (DROP) drop.apply(x, bits);
+            meet(1 + team);
+            if (keys) {
+                slope(x, of + BM, [&](int m, int n) { return weights[(m * N + n) * 32]; });
+                if constexpr (KEEP) keep<GUARDED>(x, head, tile);
+            }
+            product_nn<T, M, HEAD / 8, BM / 16>(result, x, second + 2 * stage * TILE, PITCH);
+        });
+        finish(result, keys, (keys ? ks : vs) + team * M * 16 * PITCH);  // not read any more
+    }
+
+    __device__ __forceinline__ void run() {
         if (first >= span.keys) return;
-        if constexpr (!PAIRED) run<true, true>();
-        else if (threadIdx.x / 32 % 2) run<true, false>();
-        else run<false, true>();
+        if constexpr (PAIRED) run_paired();
+        else run_alone();
     }
 };
