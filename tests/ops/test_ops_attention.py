@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -346,6 +347,26 @@ def kept_as_again(query: Any, key: Any, options: dict[str, Any], seed: int) -> N
     again, kept = (made() for made in backward_runs(grad, (q, k, v), out, lse, options))
     assert torch.equal(again[1], kept[1]) and torch.equal(again[2], kept[2])
     torch.testing.assert_close(again[0], kept[0], rtol=2e-3, atol=2e-3)
+
+
+def test_pairs_of_warps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two warps that share keys come to the same barriers, as CUDA C++ and its tools require."""
+    numbers = np.random.default_rng(1)
+    shapes = ((1, 4, 100, 32), (1, 2, 70, 32), (1, 2, 70, 32), (1, 4, 100, 32))
+    q, k, v, grad = (
+        torch.from_numpy(numbers.standard_normal(n).astype(np.float16)) for n in shapes
+    )
+    options = {"is_causal": True, "enable_gqa": True}
+    out, lse = weft.ops.attention_lse(q, k, v, **options)
+    alone = backward_runs(grad, (q, k, v), out, lse, options)[0]()
+    tiles = backward.TILES[32]._replace(keys=(32, 32, 4), paired=True)
+    monkeypatch.setitem(backward.TILES, 32, tiles)
+    paired = backward_runs(grad, (q, k, v), out, lse, options)[0]()
+    assert all(torch.equal(one, two) for one, two in zip(alone, paired, strict=True))
+    name = "keys<__half, 32, 32, 32, 4, 0, true, false, false>"
+    ptx = source.kernel("attention/backward.cu", name).ptx
+    # Tiles that a mask cuts, whole tiles, and the end.
+    assert len(re.findall(r"bar\.sync\s+0;", ptx)) == 3
 
 
 DELTAS = """
