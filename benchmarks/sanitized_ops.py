@@ -127,7 +127,7 @@ def row(name: str, answers: Sequence[Any], logs: Sequence[Path]) -> dict[str, An
             others += finding.times
             continue
         errors[kernel] += finding.times
-        place = finding.accesses[0].where if finding.accesses else ""
+        place = finding.accesses[0].line if finding.accesses else ""
         first.setdefault(kernel, f"{finding.what} {place}"[:300])
     instances = {tuple(k) for a in answers for k in a["kernels"]}
     reached = {kernel_of(*k) for k in instances}
