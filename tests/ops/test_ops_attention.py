@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import draw
@@ -14,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa: E402
 
 import weft  # noqa: E402
-from weft.ops import library  # noqa: E402
+from weft.ops import library, source  # noqa: E402
 from weft.ops.flash import backward, forward  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
@@ -332,17 +335,81 @@ def test_kept_scores(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of scores that are kept, and computed again, give the same results."""
     query, key, options = SLOW_KEPT[subject[5:]] if subject.startswith("slow") else KEPT[subject]
     monkeypatch.setattr(backward, "_turns", lambda job, gpu: [(0, 1), (1, 1)])
-    kept_as_again(query, key, options)
+    for seed in range(4):
+        kept_as_again(query, key, options, seed)
 
 
-def kept_as_again(query: Any, key: Any, options: dict[str, Any]) -> None:
-    q, k, v = (drawn(*n, seed=s) for s, n in enumerate((query, key, key)))
-    out, lse = weft.ops.attention_lse(q, k, v, **options)
-    again, kept = (
-        made() for made in backward_runs(drawn(*query, seed=4), (q, k, v), out, lse, options)
+def kept_as_again(query: Any, key: Any, options: dict[str, Any], seed: int) -> None:
+    numbers = np.random.default_rng(seed)
+    q, k, v, grad = (
+        torch.from_numpy(numbers.standard_normal(shape).astype(np.float16))
+        for shape in (query, key, key, query)
     )
+    out, lse = weft.ops.attention_lse(q, k, v, **options)
+    again, kept = (made() for made in backward_runs(grad, (q, k, v), out, lse, options))
     assert torch.equal(again[1], kept[1]) and torch.equal(again[2], kept[2])
     torch.testing.assert_close(again[0], kept[0], rtol=2e-3, atol=2e-3)
+
+
+def test_pairs_of_warps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two warps that share keys come to the same barriers, as CUDA C++ and its tools require."""
+    numbers = np.random.default_rng(1)
+    shapes = ((1, 4, 100, 32), (1, 2, 70, 32), (1, 2, 70, 32), (1, 4, 100, 32))
+    q, k, v, grad = (
+        torch.from_numpy(numbers.standard_normal(n).astype(np.float16)) for n in shapes
+    )
+    options = {"is_causal": True, "enable_gqa": True}
+    out, lse = weft.ops.attention_lse(q, k, v, **options)
+    alone = backward_runs(grad, (q, k, v), out, lse, options)[0]()
+    tiles = backward.TILES[32]._replace(keys=(32, 32, 4), paired=True)
+    monkeypatch.setitem(backward.TILES, 32, tiles)
+    paired = backward_runs(grad, (q, k, v), out, lse, options)[0]()
+    assert all(torch.equal(one, two) for one, two in zip(alone, paired, strict=True))
+    name = "keys<__half, 32, 32, 32, 4, 0, true, false, false>"
+    ptx = source.kernel("attention/backward.cu", name).ptx
+    # Tiles that a mask cuts, whole tiles, and the end.
+    assert len(re.findall(r"bar\.sync\s+0;", ptx)) == 3
+
+
+DELTAS = """
+#include "attention/backward.cuh"
+template <class T, int HEAD>
+__device__ void both(const T* o, const T* dout, float* few, float* many) {
+    constexpr int LANES = sizeof(T) == 2 ? 4 : 16, ALL = lanes_of<T>(HEAD);
+    auto sum = [&](auto lanes, float* to) {
+        constexpr int N = decltype(lanes)::value;
+        int row = threadIdx.x / N;
+        float x = row_delta<T, HEAD, N>(o + row * HEAD, dout + row * HEAD, row < 8 ? HEAD : 0);
+        if (row < 8) to[row] = x;
+    };
+    sum(Count<LANES>(), few);
+    sum(Count<ALL>(), many);
+}
+template <class T, int... HEADS>
+__global__ void deltas(const T* o, const T* dout, float* few, float* many) {
+    int n = 0;
+    (both<T, HEADS>(o, dout, few + n * 8, many + n++ * 8), ...);
+}
+"""
+
+
+@pytest.mark.parametrize("ctype", ["__half", "float"])
+def test_deltas(ctype: str) -> None:
+    """Every kernel adds up a row of dO * O in the same order, however many lanes it has."""
+    heads = (16, 64, 96, 128, 192)
+    kernel = weft.cuda(DELTAS, include=[source.HOME]).kernel(
+        f"deltas<{ctype}, {', '.join(map(str, heads))}>"
+    )
+    for seed in range(4):
+        numbers = np.random.default_rng(seed)
+        dtype = np.float16 if ctype == "__half" else np.float32
+        o, grad = (numbers.standard_normal((8, 256)).astype(dtype) for _ in range(2))
+        few, many = np.zeros((2, len(heads), 8), np.float32)
+        kernel[1, 256](o, grad, few, many)
+        assert np.array_equal(few, many)
+        for made, head in zip(few, heads, strict=True):
+            rows = (a.ravel()[: 8 * head].reshape(8, head).astype(float) for a in (o, grad))
+            np.testing.assert_allclose(made, math.prod(rows).sum(1), rtol=1e-5, atol=1e-5)
 
 
 def backward_runs(

@@ -111,7 +111,7 @@ class Job(NamedTuple):
     def delta_step(self) -> Step:
         """Computes rowsum(dout * out)."""
         p, (dout, *_, out) = self.problem, self.inputs
-        lanes = min(32, 1 << (p.head // 8 - 1).bit_length())
+        lanes = 16 if self.floats else min(32, 1 << (p.head // 8 - 1).bit_length())
         kernel = self.kernel("deltas")
         blocks = cdiv(p.batch * p.heads * p.rows * lanes, 256)
         args = (out.pointer, dout.pointer, self.dlse, self.delta, *p.starts, *self.structs(1))

@@ -129,7 +129,8 @@ def _without_memory(tensor: torch.Tensor | None) -> torch.Tensor | None:
 def _gradient(result: torch.Tensor, device: str, generator: torch.Generator | None) -> torch.Tensor:
     if generator is None:
         return torch.ones(result.shape, dtype=result.dtype, device=device)
-    return torch.randn(result.shape, device=device, generator=generator).to(result.dtype)
+    drawn = torch.randn(result.shape, device=generator.device, generator=generator)
+    return drawn.to(device, result.dtype)
 
 
 def _double(tensor: Any) -> Any:

@@ -63,10 +63,11 @@ class Tensor:
     grad: bool = True
 
     def make(self, device: str, generator: torch.Generator) -> torch.Tensor:
-        """The tensor, with random contents."""
+        """The tensor, with random contents, which are drawn where the generator is."""
         contents = self.contents
         fill = contents if isinstance(contents, Between) else CONTENTS[contents]
-        return self._cut(fill(self.elements, self._dtype, device, generator))
+        drawn = fill(self.elements, self._dtype, str(generator.device), generator)
+        return self._cut(drawn.to(device))
 
     def empty(self, device: str) -> torch.Tensor:
         """The tensor, with no contents: enough to choose a kernel, and cheap at any size."""

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(WARPS * 32)
          const long long* state, long long seed, long long offset) {
     KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept, partial,
                                                                     starts_q, starts_k, p, g, {state, seed, offset})
-        .run_all();
+        .run();
 }
 
 template <class T, int HEAD>

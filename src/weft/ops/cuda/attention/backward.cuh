@@ -32,6 +32,37 @@ constexpr int KEPT = 256;
 // The logarithm of a row's sum to base 2; for rows without keys, one that makes weights 0.
 __device__ inline float log_of_sum(float lse) { return lse == NONE ? INFINITY : lse * LOG2E; }
 
+// Lanes among which a row of dO * O is divided: a power of two. They read vectors of 8 elements of 16 bits, or floats.
+template <class T>
+__device__ constexpr int lanes_of(int head) {
+    return sizeof(T) == 4 ? 16 : head <= 16 ? 2 : head <= 32 ? 4 : head <= 64 ? 8 : head <= 128 ? 16 : 32;
+}
+
+// rowsum(dO * O) of one row, by LANES neighbouring lanes, which all get it; rows that are not there have width 0. The order of
+// the additions is that of lanes_of(HEAD) lanes, whatever LANES is: all kernels that need delta have the same bits.
+template <class T, int HEAD, int LANES>
+__device__ float row_delta(const T* o, const T* dout, int width) {
+    constexpr int V = sizeof(T) == 2 ? 8 : 1, ALL = lanes_of<T>(HEAD), EACH = ALL > LANES ? ALL / LANES : 1;
+    constexpr int CHUNKS = (HEAD + LANES * V - 1) / (LANES * V);
+    float sums[EACH] = {};
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        int c = (threadIdx.x % LANES + i * LANES) * V;
+        if (c >= width) continue;
+        Vector<T, V> x = load<V>(o + c), y = load<V>(dout + c);
+#pragma unroll
+        for (int e = 0; e < V; ++e) sums[i % EACH] += to<float>(x[e]) * to<float>(y[e]);
+    }
+    // Sums that are furthest apart are added first: those of one lane, then those of others.
+#pragma unroll
+    for (int n = EACH / 2; n > 0; n /= 2)
+#pragma unroll
+        for (int i = 0; i < n; ++i) sums[i] += sums[i + n];
+#pragma unroll
+    for (int n = LANES / 2; n > 0; n /= 2) sums[0] += __shfl_xor_sync(~0u, sums[0], n);
+    return sums[0];
+}
+
 // Of scores: weights, W, and of their gradients: gradients of scores. `log` and `delta` are those of the element's query.
 __device__ inline void derive(float& s, float& dw, float scale, float log, float delta) {
     s = exp2_fast(fmaf(s, scale, -log));
@@ -74,26 +105,16 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     wait<0>();
     __syncthreads();
 
-    // delta and the logarithms of this lane's rows. The four lanes of a row read its chunks in turn.
-    constexpr int V = 8;
+    // delta and the logarithms of this lane's rows, each of which four lanes have.
     int mine = first + warp * M * 16;
     float log[M][2], delta[M][2];
 #pragma unroll
     for (int i = 0; i < 2 * M; ++i) {
         int r = mine + i * 8 + lane / 4;
-        float sum = 0;
-        log[i / 2][i % 2] = INFINITY;
-        if (r < rows) {
-            const T *a = row_of(o, p.o)(r), *b = ds + (r - first) * PITCH;
-            for (int c = lane % 4 * V; c < p.width; c += 4 * V) {
-                Vector<T, V> x = load<V>(a + c), y = load<V>(b + c);
-#pragma unroll
-                for (int e = 0; e < V; ++e) sum += to<float>(x[e]) * to<float>(y[e]);
-            }
-            log[i / 2][i % 2] = log_of_sum(*row_of(lse, p.lse)(r));
-        }
-        sum = quad_sum(sum);
-        if (r < rows) {
+        bool inside = r < rows;
+        float sum = row_delta<T, HEAD, 4>(row_of(o, p.o)(r), ds + (r - first) * PITCH, inside ? p.width : 0);
+        log[i / 2][i % 2] = inside ? log_of_sum(*row_of(lse, p.lse)(r)) : INFINITY;
+        if (inside) {
             if (dlse) sum -= *row_of(dlse, p.lse)(r);
             if (lane % 4 == 0 && at.part == 0) *row_of(deltas, p.lse)(r) = sum;
         }
@@ -259,6 +280,22 @@ struct KeyGradients {
         }
     }
 
+    // Turns gradients of weights into those of scores; `of` are the deltas of the tile's queries, weight(m, n) are weights.
+    template <class Weight>
+    __device__ __forceinline__ void slope(float (&dw)[M][N][4], const float* of, Weight weight) const {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            float2 delta = *reinterpret_cast<const float2*>(of + n * 8);
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
+                float4 w = weight(m, n);
+                float(&x)[4] = dw[m][n];
+                x[0] = w.x * (x[0] - delta.x), x[1] = w.y * (x[1] - delta.y);
+                x[2] = w.z * (x[2] - delta.x), x[3] = w.w * (x[3] - delta.y);
+            }
+        }
+    }
+
     // Writes gradients of scores to memory. GUARDED: some tiles may be hidden by a causal mask, or be past the last key, and
     // have no place: the next head's first tiles are there.
     template <bool GUARDED>
@@ -280,65 +317,18 @@ struct KeyGradients {
         }
     }
 
-    // One warp's work. KEYS, VALUES: which gradients it computes; a pair of warps shares the weights.
-    template <bool KEYS, bool VALUES>
-    __device__ __forceinline__ void run() {
-        constexpr bool GIVES = PAIRED && VALUES, TAKES = PAIRED && KEYS;
-        unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
-        unsigned right = right_place(PITCH), turned = left_place(PITCH);
-        float of_keys[M][KEYS ? HEAD / 8 : 1][4] = {}, of_values[M][VALUES ? HEAD / 8 : 1][4] = {};
+    // Calls body(guarded, head, tile, stage) for each tile of queries that has arrived. All warps of the block run this loop, so
+    // that they meet at the same barriers, whatever their bodies compute.
+    template <class Body>
+    __device__ __forceinline__ void stream(Body body) {
         int stage = 0;
         auto step = [&](auto guarded, int head, int tile) {
-            [[maybe_unused]] constexpr bool GUARDED = decltype(guarded)::value;
-            unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
-            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
             wait<0>();
             __syncthreads();
             stage = 1 - stage;
             fetch_tile(stage);
             commit();
-            if (mine >= span.keys) return;
-            [[maybe_unused]] float s[M][N][4] = {}, dw[M][N][4] = {};
-            if constexpr (!TAKES) {
-                product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
-                if constexpr (GUARDED) hide(s, head, tile);
-                if constexpr (!KEYS) weigh<GUARDED>(s, of);
-            }
-            [[maybe_unused]] unsigned bits[M][N / 2];
-            [[maybe_unused]] Drop drop(p, random, at.batch, head);
-            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
-            if constexpr (GIVES) {
-#pragma unroll
-                for (int i = 0; i < M * N; ++i) {
-                    const float(&x)[4] = s[i / N][i % N];
-                    weights[i * 32] = {x[0], x[1], x[2], x[3]};
-                }
-                arrive(1 + team);
-            }
-            if constexpr (KEYS) {
-                product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
-                if constexpr (DROP) drop.apply(dw, bits);
-                if constexpr (TAKES) wait_for(1 + team);
-                else weigh<GUARDED>(s, of);
-#pragma unroll
-                for (int n = 0; n < N; ++n) {
-                    float2 delta = *reinterpret_cast<const float2*>(of + BM + n * 8);
-#pragma unroll
-                    for (int m = 0; m < M; ++m) {
-                        float(&x)[4] = s[m][n];
-                        if constexpr (TAKES) {
-                            float4 taken = weights[(m * N + n) * 32];
-                            x[0] = taken.x, x[1] = taken.y, x[2] = taken.z, x[3] = taken.w;
-                        }
-#pragma unroll
-                        for (int i = 0; i < 4; ++i) dw[m][n][i] = x[i] * (dw[m][n][i] - (i % 2 ? delta.y : delta.x));
-                    }
-                }
-                if constexpr (KEEP) keep<GUARDED>(dw, head, tile);
-            }
-            if constexpr (VALUES && DROP) drop.apply(s, bits);
-            if constexpr (VALUES) product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
-            if constexpr (KEYS) product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
+            if (mine < span.keys) body(guarded, head, tile, 1 - stage);
         };
 #pragma unroll 1
         for (int head = head0, start = begin; head < head0 + p.group; ++head, start -= count - begin) {
@@ -353,35 +343,97 @@ struct KeyGradients {
         }
         wait<0>();
         __syncthreads();
-        // Each warp has its rows of memory that is not read any more: keys, or values.
-        T* rows = (GIVES ? vs : ks) + team * M * 16 * PITCH;
-        auto row_of = [&](T* base, const Strides& s) {
-            T* row0 = base + s.at(at.batch, at.head, span.key0);
-            return [row0, step = s.row](int r) { return row0 + r * step; };
-        };
-        if constexpr (KEYS) {
+    }
+
+    // Stores the gradient of this warp's keys, or of their values. `rows` is shared memory of this warp alone.
+    __device__ __forceinline__ void finish(float (&x)[M][HEAD / 8][4], bool keys, T* rows) const {
+        if (keys) {
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
                 for (int n = 0; n < HEAD / 8; ++n)
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) of_keys[m][n][i] *= p.scale * LN2;
+                    for (int i = 0; i < 4; ++i) x[m][n][i] *= p.scale * LN2;
         }
         if (partial) {
             float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
-            if constexpr (KEYS) store_partial(to_keys, of_keys, mine, span.keys);
             float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;
-            if constexpr (VALUES) store_partial(to_values, of_values, mine, span.keys);
+            store_partial(keys ? to_keys : to_values, x, mine, span.keys);
             return;
         }
-        if constexpr (KEYS) store_rows(rows, of_keys, mine, span.keys, p.depth, row_of(dk, g.dk));
-        if constexpr (VALUES) store_rows(rows, of_values, mine, span.keys, p.width, row_of(dv, g.dv));
+        T *to_keys = dk + g.dk.at(at.batch, at.head, span.key0), *to_values = dv + g.dv.at(at.batch, at.head, span.key0);
+        T* row0 = keys ? to_keys : to_values;
+        long long step = keys ? g.dk.row : g.dv.row;
+        store_rows(rows, x, mine, span.keys, keys ? p.depth : p.width, [=](int r) { return row0 + r * step; });
     }
 
-    __device__ __forceinline__ void run_all() {
+    // The work of a warp that has its keys for itself.
+    __device__ __forceinline__ void run_alone() {
+        unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
+        unsigned right = right_place(PITCH), turned = left_place(PITCH);
+        float of_keys[M][HEAD / 8][4] = {}, of_values[M][HEAD / 8][4] = {};
+        stream([&](auto guarded, int head, int tile, int stage) {
+            constexpr bool GUARDED = decltype(guarded)::value;
+            unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
+            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
+            float s[M][N][4] = {}, dw[M][N][4] = {};
+            product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
+            if constexpr (GUARDED) hide(s, head, tile);
+            [[maybe_unused]] unsigned bits[M][N / 2];
+            [[maybe_unused]] Drop drop(p, random, at.batch, head);
+            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
+            product_nt<T, M, N, HEAD / 16>(dw, c, PITCH, gradients + right, PITCH);
+            if constexpr (DROP) drop.apply(dw, bits);
+            weigh<GUARDED>(s, of);
+            slope(dw, of + BM, [&](int m, int n) { return make_float4(s[m][n][0], s[m][n][1], s[m][n][2], s[m][n][3]); });
+            if constexpr (KEEP) keep<GUARDED>(dw, head, tile);
+            if constexpr (DROP) drop.apply(s, bits);
+            product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
+            product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
+        });
+        T* rows = ks + team * M * 16 * PITCH;  // not read any more
+        finish(of_keys, true, rows);
+        finish(of_values, false, rows);
+    }
+
+    // The work of a warp of a pair. Both multiply twice: the odd one has dW = V dO' and dK = dS' Q, the other one S = K Q' and
+    // dV = W dO, with other operands at the same places of the code.
+    __device__ __forceinline__ void run_paired() {
+        bool keys = threadIdx.x / 32 % 2;
+        unsigned left = address(keys ? vs : ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH;
+        unsigned first = address(keys ? ds : qs) + right_place(PITCH), second = address(keys ? qs : ds) + left_place(PITCH);
+        float result[M][HEAD / 8][4] = {};
+        stream([&](auto guarded, int head, int tile, int stage) {
+            constexpr bool GUARDED = decltype(guarded)::value;
+            const float* of = sums + stage * 2 * BM + lane % 4 * 2;
+            float x[M][N][4] = {};
+            product_nt<T, M, N, HEAD / 16>(x, left, PITCH, first + 2 * stage * TILE, PITCH);
+            [[maybe_unused]] unsigned bits[M][N / 2];
+            [[maybe_unused]] Drop drop(p, random, at.batch, head);
+            if constexpr (DROP) drop.template columns<M, N>(bits, tile * BM, mine);
+            if (!keys) {
+                if constexpr (GUARDED) hide(x, head, tile);
+                weigh<GUARDED>(x, of);
+#pragma unroll
+                for (int i = 0; i < M * N; ++i) {
+                    const float(&w)[4] = x[i / N][i % N];
+                    weights[i * 32] = {w[0], w[1], w[2], w[3]};
+                }
+            }
+            if constexpr (DROP) drop.apply(x, bits);
+            meet(1 + team);
+            if (keys) {
+                slope(x, of + BM, [&](int m, int n) { return weights[(m * N + n) * 32]; });
+                if constexpr (KEEP) keep<GUARDED>(x, head, tile);
+            }
+            product_nn<T, M, HEAD / 8, BM / 16>(result, x, second + 2 * stage * TILE, PITCH);
+        });
+        finish(result, keys, (keys ? ks : vs) + team * M * 16 * PITCH);  // not read any more
+    }
+
+    __device__ __forceinline__ void run() {
         if (first >= span.keys) return;
-        if constexpr (!PAIRED) run<true, true>();
-        else if (threadIdx.x / 32 % 2) run<true, false>();
-        else run<false, true>();
+        if constexpr (PAIRED) run_paired();
+        else run_alone();
     }
 };

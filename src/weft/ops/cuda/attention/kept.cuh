@@ -2,17 +2,13 @@
 #pragma once
 #include "backward.cuh"
 
-// Lanes that read a row of HEAD elements in vectors of 8: a power of two.
-__device__ constexpr int lanes_of(int head) { return head <= 16 ? 2 : head <= 32 ? 4 : head <= 64 ? 8 : head <= 128 ? 16 : 32; }
-
 template <class T, int HEAD>
 __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* deltas, const int* starts_q,
                            const int* starts_k, const Problem& p, const Gradients& g) {
-    constexpr int LANES = lanes_of(HEAD), V = sizeof(T) == 2 ? 8 : 1;
+    constexpr int LANES = lanes_of<T>(HEAD);
     long long n = blockIdx.x * static_cast<long long>(blockDim.x / LANES) + threadIdx.x / LANES;
     int row = n % p.rows, head = n / p.rows % p.heads, batch = n / p.rows / p.heads;
     bool inside = batch < p.batch;
-    float sum = 0;
     long long at = 0;
     if (inside) {
         Span span(p, starts_q, starts_k, batch);
@@ -20,16 +16,8 @@ __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* 
         row += span.row0;
         at = p.lse.at(batch, head, row);
     }
-    if (inside) {
-        const T *a = o + p.o.at(batch, head, row), *b = dout + g.dout.at(batch, head, row);
-        for (int c = threadIdx.x % LANES * V; c < p.width; c += LANES * V) {
-            Vector<T, V> x = load<V>(a + c), y = load<V>(b + c);
-#pragma unroll
-            for (int e = 0; e < V; ++e) sum += to<float>(x[e]) * to<float>(y[e]);
-        }
-    }
-#pragma unroll
-    for (int i = LANES / 2; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    const T *a = o + p.o.at(batch, head, row), *b = dout + g.dout.at(batch, head, row);
+    float sum = row_delta<T, HEAD, LANES>(a, b, inside ? p.width : 0);
     if (inside && threadIdx.x % LANES == 0) deltas[at] = dlse ? sum - dlse[at] : sum;
 }
 

@@ -88,10 +88,8 @@ __global__ void __launch_bounds__(256)
     for (int i = 0; i < EACH; ++i) {
         int r = first + down + 16 * i;
         row[i].set(p, span, mask, at.batch, at.head, min(r, rows - 1));
-        float sum = 0;
-        if (r < rows)
-            for (int c = across; c < p.width; c += 16) sum += row_of(o, p.o)(r)[c] * x.ds[(r - first) * (HEAD + 4) + c];
-        sum = half_warp_sum(sum);
+        const float* of_row = x.ds + (r - first) * (HEAD + 4);
+        float sum = row_delta<float, HEAD, 16>(row_of(o, p.o)(r), of_row, r < rows ? p.width : 0);
         if (r < rows && dlse) sum -= *row_of(dlse, p.lse)(r);
         if (r < rows && across == 0 && at.part == 0) *row_of(deltas, p.lse)(r) = sum;
         log[i] = r < rows ? log_of_sum(*row_of(lse, p.lse)(r)) : INFINITY, delta[i] = sum;

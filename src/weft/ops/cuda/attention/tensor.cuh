@@ -25,9 +25,8 @@ __device__ void wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Barrier `id` of two warps: the one that arrives does not wait for the one that waits.
-__device__ inline void arrive(int id) { asm volatile("bar.arrive %0, 64;" ::"r"(id) : "memory"); }
-__device__ inline void wait_for(int id) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); }
+// Barrier `id` of two warps. Both come to it at the same place of the code, as CUDA's own tools require of a barrier.
+__device__ inline void meet(int id) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); }
 
 // 16 bytes from global to shared memory, or zeros where `inside` is false.
 __device__ inline void copy_async(unsigned shared, const void* from, bool inside) {
