@@ -286,6 +286,18 @@ def test_modules_run_as_by_python_m(tmp_path: Path) -> None:
     assert missing.returncode == 1 and "there is no such Python module" in missing.stderr
 
 
+def test_pytest_as_a_module_in_a_project_whose_warnings_are_errors(tmp_path: Path) -> None:
+    """pytest would rewrite the asserts of weft, a plugin, which `weft run` has imported."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (tmp_path / "test_one.py").write_text("def test_one():\n    assert True\n")
+    command = [sys.executable, "-m", "weft", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, text=True, capture_output=True,
+        timeout=PROCESS_SECONDS,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stderr
+
+
 def test_shell_scripts_are_refused(tmp_path: Path) -> None:
     """Such as the commands of pyenv, which look like those of Python."""
     done = weft_run("FILE", folder=tmp_path, text="#!/bin/sh\nexec pytest\n", name="command")
