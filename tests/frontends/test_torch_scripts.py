@@ -164,6 +164,13 @@ first = torch.rand(3, device="cuda")
 assert one.get_offset() == 4
 torch.cuda.set_rng_state(state)
 assert torch.equal(torch.rand(3, device="cuda"), first)
+later = torch.cuda.get_rng_state()
+second = torch.rand(3, device="cuda")
+torch.manual_seed(5)
+torch.rand(7, device="cuda")  # more numbers than before
+assert not torch.equal(torch.cuda.get_rng_state(), later)
+torch.cuda.set_rng_state(later)
+assert torch.equal(torch.rand(3, device="cuda"), second)
 state.view(torch.int64)[1] = 400  # never seen before: kernels of libraries advance it themselves
 one.set_state(state)
 first = torch.rand(2, device="cuda")

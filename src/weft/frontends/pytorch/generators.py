@@ -15,7 +15,7 @@ import torch
 
 from weft.frontends.pytorch.streams import DEVICE
 
-_own = torch.Generator
+_own: Any = torch.Generator
 
 _STEP = 4
 """Offsets are multiples of it, as on a GPU."""
@@ -53,25 +53,32 @@ class CudaGenerator(Generator):
     def __init__(self, device: Any = "cuda", draws: Any = None) -> None:
         """`draws` is the generator that draws the numbers, by default this one."""
         self._draws = self if draws is None else draws
+        self._bits: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._begin(_own.initial_seed(self._draws), 0)
 
     def _begin(self, seed: int, offset: int) -> None:
         self._seed, self._offset = seed % _WORD, offset
-        self._bits: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._keep()
+        self._keep(self._now())
 
-    def _keep(self) -> None:
+    def _now(self) -> bytes:
+        data: bytes = _own.get_state(self._draws).numpy().tobytes()
+        return data
+
+    def _keep(self, bits: bytes) -> None:
         """Keeps the bits of the present state."""
-        self._bits[self._seed, self._offset] = _own.get_state(self._draws).numpy().tobytes()
+        self._bits[self._seed, self._offset] = bits
+        self._bits.move_to_end((self._seed, self._offset))
         while len(self._bits) > _KEPT:
             self._bits.popitem(last=False)
 
     def _count(self) -> None:
         """Advances the offset if numbers were drawn since the state was last read or set."""
-        kept = self._bits[self._seed, self._offset]
-        if kept != _own.get_state(self._draws).numpy().tobytes():
+        now, before = self._now(), self._offset
+        # Another state of this seed may have the next offset: other numbers were drawn then.
+        while self._bits.get((self._seed, self._offset), now) != now:
             self._offset += _STEP
-            self._keep()
+        if self._offset != before:
+            self._keep(now)
 
     def _move(self, seed: int, offset: int) -> None:
         """Continues at a seed and an offset."""
@@ -80,9 +87,9 @@ class CudaGenerator(Generator):
         bits = self._bits.get((self._seed, offset))
         if bits is None:
             _own.manual_seed(self._draws, (self._seed + offset * _ODD) % _WORD)
-            self._keep()
         else:
             _own.set_state(self._draws, _tensor(bits))
+        self._keep(bits or self._now())
 
     def manual_seed(self, seed: int) -> CudaGenerator:
         _own.manual_seed(self._draws, seed)

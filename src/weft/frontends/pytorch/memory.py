@@ -77,8 +77,9 @@ def functions(tracker: Tracker, total: int) -> dict[str, Callable[..., Any]]:
     def allocate(size: int, device: object = None, stream: object = None) -> int:
         memory = torch.empty(size, dtype=torch.uint8)
         addresses.allow(memory)
-        held[memory.data_ptr()] = memory
-        return memory.data_ptr()
+        address = int(memory.data_ptr())
+        held[address] = memory
+        return address
 
     def free(address: int) -> None:
         del held[address]
