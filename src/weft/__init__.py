@@ -1,4 +1,7 @@
-"""weft: write GPU kernels from Python and run them, with or without a GPU."""
+"""weft: write GPU kernels from Python and run them, with or without a GPU.
+
+PYTEST_DONT_REWRITE: `weft run -m pytest` imports weft before pytest does, which warns otherwise.
+"""
 
 import importlib as _importlib
 import typing as _typing

@@ -61,25 +61,63 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         # Marked tests are parametrised even if they do not use the fixture.
         metafunc.fixturenames.append("weft_device")
     if "weft_device" in metafunc.fixturenames:
-        only = mark.kwargs.get("device") if mark is not None else None
+        only = _device_of(mark)
         names = [only] if only else _wanted(metafunc.config)
         metafunc.parametrize("weft_device", names, indirect=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips tests on a GPU where there is none, also those with the mark and no fixture."""
+    on_gpu = [item for item in items if (name := _device(item)) and _number(name) is not None]
+    if on_gpu and (why := no_gpu()):
+        for item in on_gpu:
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Runs a marked test under the sanitizer; findings fail the test."""
-    # Around the call only: fixtures may launch kernels of their own.
-    with _sanitizer(item):
-        return (yield)
+    """Runs a marked test under the sanitizer; findings fail the test. Errors show its frame."""
+    from weft.errors import Error, SanitizerError
+
+    complete = False
+    try:
+        # Around the call only: fixtures may launch kernels of their own.
+        with _sanitizer(item):
+            result = yield
+            complete = True
+        return result
+    except SanitizerError as error:
+        if complete:  # no frame of the test to show
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        cause = error.__cause__ or error  # the fault in the test, which is one of the findings
+        _end_at_the_test(item, cause)
+        raise error.with_traceback(cause.__traceback__) from None
+    except Error as error:
+        _end_at_the_test(item, error)
+        raise
+
+
+_BELOW = frozenset(("weft", "triton", "torch", "numba", "cupy", "cuda"))
+"""Packages whose frames are left out below the test: they lead to the line that raised."""
+
+
+def _end_at_the_test(item: pytest.Item, error: BaseException) -> None:
+    """Ends a traceback at the last frame of the user, unless pytest shows full traces."""
+    if item.config.getoption("fulltrace", False):
+        return
+    last, here = None, error.__traceback__
+    while here is not None:
+        name = str(here.tb_frame.f_globals.get("__name__", ""))
+        last = last if name.partition(".")[0] in _BELOW else here
+        here = here.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 @pytest.fixture
 def weft_device(request: pytest.FixtureRequest) -> str:
-    """Where the test runs, as a device word: "sim", "sim:t4", "gpu". Skipped without a GPU."""
+    """Where the test runs, as a device word: "sim", "sim:t4", "gpu"."""
     name: str = getattr(request, "param", "sim")
-    if _number(name) is not None and (why := no_gpu()):
-        pytest.skip(why)
     return name
 
 
@@ -137,6 +175,21 @@ def _number(device: str) -> int | None:
     from weft.device.selection import select
 
     return select(device).number
+
+
+def _device(item: pytest.Item) -> str | None:
+    """The device of a test, or None for one without fixture and mark."""
+    spec = getattr(item, "callspec", None)
+    named = _device_of(item.get_closest_marker("weft"))
+    return named if spec is None else spec.params.get("weft_device", named)
+
+
+def _device_of(mark: pytest.Mark | None) -> str | None:
+    """The device that a mark names."""
+    if mark is None:
+        return None
+    named: str | None = mark.kwargs.get("device", mark.args[0] if mark.args else None)
+    return named
 
 
 def _wanted(config: pytest.Config) -> list[str]:

@@ -4,8 +4,8 @@ CUDA tensors, where there is a GPU, keep going to Triton's own driver.
 """
 
 from weft.frontends.addresses import allow
-from weft.frontends.triton import install
+from weft.frontends.triton import install, install_beside
 
 __all__ = ["allow", "install"]
 
-install(alone=False)
+install_beside()

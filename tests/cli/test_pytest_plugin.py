@@ -1,14 +1,12 @@
-"""The pytest plugin, in processes of its own: what passes, fails and is skipped."""
+"""The pytest plugin, in runs of its own: what passes, fails and is skipped."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from limits import PROCESS_SECONDS
 from weft.pytest_plugin import no_gpu
 
 TESTS = r'''
@@ -46,41 +44,76 @@ def test_findings(weft_sanitize):
     with weft_sanitize(raises=False) as report:
         module.race[1, 64](np.zeros(64, np.float32))
     assert report.findings
+
+@pytest.mark.weft(device="sim", sanitize=True)
+def test_fault():
+    module.scale[1, 128](np.zeros(4, np.float32), np.zeros(3, np.float32), 4)
+
+@pytest.mark.weft(device="gpu")
+def test_marked():
+    pass
+
+@pytest.mark.weft("gpu")
+class TestMarked:
+    def test_method(self):
+        pass
 '''
 
 
-def _pytest(folder: Path, *options: str) -> str:
-    (folder / "test_kernels.py").write_text(TESTS)
-    (folder / "own.ini").write_text("[pytest]\n")  # no settings of a folder above; names start here
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "weft.pytest_plugin", *options]
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-p", "no:xdist", "-c", "own.ini", "test_kernels.py"],
-        cwd=folder, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr
+@pytest.fixture
+def run_pytest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Runs the tests with options, in this process, and returns what pytest prints."""
+    (tmp_path / "test_kernels.py").write_text(TESTS)
+    (tmp_path / "own.ini").write_text("[pytest]\n")  # no settings of a folder above
+    monkeypatch.chdir(tmp_path)
+    plugins = ["-p", "weft.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
+
+    def run(*options: str) -> str:
+        own = ["-c", "own.ini", "--import-mode=importlib", *options, "test_kernels.py"]
+        pytest.main(["-q", "-rA", *plugins, *own])
+        said = capsys.readouterr()
+        return said.out + said.err
+
+    return run
 
 
-def test_on_the_simulator(tmp_path: Path) -> None:
-    said = _pytest(tmp_path)
+def test_on_the_simulator(run_pytest: Callable[..., str]) -> None:
+    said = run_pytest()
     assert "PASSED test_kernels.py::test_right[sim]" in said, said
     assert "FAILED test_kernels.py::test_wrong[sim]" in said
     assert "FAILED test_kernels.py::test_race[sim]" in said
     assert "PASSED test_kernels.py::test_race_goes_unseen_without[sim]" in said
     assert "PASSED test_kernels.py::test_findings" in said
     assert "tail block" in said
+    assert "FAILED test_kernels.py::test_fault[sim]" in said
 
 
-def test_on_a_named_model(tmp_path: Path) -> None:
-    said = _pytest(tmp_path, "--weft-device=sim:rtx3070", "-k", "right")
+def test_failures_end_at_the_frame_of_the_test(run_pytest: Callable[..., str]) -> None:
+    said = run_pytest("-k", "wrong or race or fault")
+    assert "test_kernels.py:22: CheckFailed" in said, said
+    assert ">       weft_check(module.scale[1, 64]" in said and "judge.py" not in said
+    assert ">       module.scale[1, 128](np.zeros(4" in said and "launch.py" not in said
+    assert said.count("next: __syncthreads() between the two") == 1 and "session.py" not in said
+    full = run_pytest("-k", "wrong", "--full-trace")
+    assert "judge.py" in full
+
+
+def test_on_a_named_model(run_pytest: Callable[..., str]) -> None:
+    said = run_pytest("--weft-device=sim:rtx3070", "-k", "right")
     assert "PASSED test_kernels.py::test_right[sim:rtx3070]" in said, said
 
 
 @pytest.mark.skipif(not no_gpu(), reason="there is a GPU")
-def test_without_a_gpu_the_reason_is_given(tmp_path: Path) -> None:
-    said = _pytest(tmp_path, "--weft-device=sim,gpu", "-k", "right")
+def test_without_a_gpu_the_reason_is_given(run_pytest: Callable[..., str]) -> None:
+    said = run_pytest("--weft-device=sim,gpu", "-k", "right")
     assert "1 passed, 1 skipped" in said and "no NVIDIA GPU can be used here" in said
+    marked = run_pytest("-k", "marked or Marked")
+    assert "2 skipped" in marked and "no NVIDIA GPU can be used here" in marked, marked
+    assert "pytest_plugin.py" not in marked
 
 
-def test_a_device_with_a_typo(tmp_path: Path) -> None:
-    refused = _pytest(tmp_path, "--weft-device=gup")
+def test_a_device_with_a_typo(run_pytest: Callable[..., str]) -> None:
+    refused = run_pytest("--weft-device=gup")
     assert "--weft-device=gup: no such device" in refused and "did you mean 'gpu'?" in refused

@@ -1,4 +1,4 @@
-"""Scripts that use the driver API and NVRTC through `cuda.bindings` and `cuda.core`."""
+"""Scripts that use the driver, the runtime and NVRTC by `cuda.bindings` and `cuda.core`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ print(major, x.sum(), driver.cuMemFree(0)[0].name)
 
 CORE = '''
 import numpy as np
+from cuda import pathfinder
+pathfinder.load_nvidia_dynamic_lib("nvrtc")  # before the driver, as by a library that compiles
+from cuda.bindings import runtime
 from cuda.core import Device, LaunchConfig, LegacyPinnedMemoryResource, Program, ProgramOptions
 from cuda.core import launch
 
@@ -76,6 +79,27 @@ launch(stream, LaunchConfig(grid=4, block=32), kernel, memory, np.float32(2), np
 memory.copy_to(host, stream=stream)
 stream.sync()
 print(device.compute_capability.major, numbers.sum(), kernel.num_arguments)
+
+class Array(np.ndarray):  # of another library, known by its address
+    pass
+mine = np.ones(100, np.float32).view(Array)
+builder = device.create_graph_builder().begin_building()
+config, by, n = LaunchConfig(grid=4, block=32), np.float32(3), np.uint64(100)
+launch(builder, config, kernel, mine.ctypes.data, by, n)
+graph = builder.end_building().complete()
+assert mine.sum() == 100
+graph.launch(stream)
+graph.launch(stream)
+device.sync()
+print(mine.sum(), device.pci_bus_id, runtime.cudaGetDeviceCount()[1])
+error, address = runtime.cudaMalloc(400)
+kind = runtime.cudaMemcpyKind.cudaMemcpyDefault
+assert not runtime.cudaMemcpy(address, mine.ctypes.data, 400, kind)[0].value
+back = np.zeros(100, np.float32)
+kind = runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
+assert not runtime.cudaMemcpy(back.ctypes.data, address, 400, kind)[0].value
+assert not runtime.cudaFree(address)[0].value
+print(back.sum(), runtime.cudaGetDeviceProperties(0)[1].multiProcessorCount)
 '''
 
 
@@ -92,7 +116,8 @@ def test_a_script_of_cuda_core(tmp_path: Path) -> None:
     if not hasattr(pytest.importorskip("cuda.core"), "Device"):
         pytest.skip("this version has it in cuda.core.experimental")
     done = _run(CORE, tmp_path)
-    assert (done.stdout, done.returncode) == ("8 9900.0 3\n", 0), done.stderr
+    said = "8 9900.0 3\n900.0 0000:01:00.0 1\n900.0 82\n"
+    assert (done.stdout, done.returncode) == (said, 0), done.stderr
 
 
 def test_a_kernel_of_nvrtc_is_launched(tmp_path: Path) -> None:

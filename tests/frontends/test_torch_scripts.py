@@ -153,10 +153,51 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 assert _default_to_fused_or_foreach(parameters, False) == (False, True)  # one call for all
 """
 
+GENERATORS = """
+one = torch.cuda.default_generators[0]
+assert one.device.type == "cuda" and isinstance(one, torch.Generator)
+assert isinstance(torch.default_generator, torch.Generator)
+torch.manual_seed(5)
+state = torch.cuda.get_rng_state()
+assert one.initial_seed() == 5 and state.view(torch.int64).tolist() == [5, 0]
+first = torch.rand(3, device="cuda")
+assert one.get_offset() == 4
+torch.cuda.set_rng_state(state)
+assert torch.equal(torch.rand(3, device="cuda"), first)
+later = torch.cuda.get_rng_state()
+second = torch.rand(3, device="cuda")
+torch.manual_seed(5)
+torch.rand(7, device="cuda")  # more numbers than before
+assert not torch.equal(torch.cuda.get_rng_state(), later)
+torch.cuda.set_rng_state(later)
+assert torch.equal(torch.rand(3, device="cuda"), second)
+state.view(torch.int64)[1] = 400  # never seen before: kernels of libraries advance it themselves
+one.set_state(state)
+first = torch.rand(2, device="cuda")
+one.set_state(state)
+assert torch.equal(torch.rand(2, device="cuda"), first) and one.get_offset() == 404
+own = torch.Generator("cuda").manual_seed(2**63 + 1)
+assert own.initial_seed() == 2**63 + 1 and torch.Generator().device.type == "cpu"
+own.set_offset(8)
+first = torch.rand(2, generator=own, device="cuda")
+assert torch.equal(torch.rand(2, generator=own.set_offset(8), device="cuda"), first)
+try:
+    torch.cuda.set_rng_state(torch.get_rng_state())
+except RuntimeError as error:
+    assert "16 bytes, got 5056" in str(error)
+else:
+    raise AssertionError("a state of the CPU was taken")
+address = torch.cuda.caching_allocator_alloc(16)
+assert isinstance(address, int)
+torch.cuda.caching_allocator_delete(address)
+assert torch.device(0) == torch.device("cuda", 0) == torch.zeros(1, device=0).device
+assert torch.cuda.current_stream().__cuda_stream__() == (0, 0)
+"""
+
 
 def test_what_training_scripts_use(tmp_path: Path) -> None:
     """One process for all: importing torch takes longer than the parts."""
-    parts = [AMP, GRAPHS, MEMORY, STREAMS, PROFILER, LIBRARIES]
+    parts = [AMP, GRAPHS, MEMORY, STREAMS, PROFILER, LIBRARIES, GENERATORS]
     text = "\n".join(["import threading, torch", "from torch import nn", *parts, "print('all')"])
     done = weft_run("FILE", folder=tmp_path, text=text)
     assert (done.returncode, done.stdout) == (0, "all\n"), done.stderr
@@ -209,6 +250,114 @@ def test_compiled_by_inductor(tmp_path: Path) -> None:
     assert plain == compiled
     assert "@triton.jit\ndef triton_" in done.stderr
     assert "_softmax" in done.stderr and "tl.load" in done.stderr
+
+
+OPERATORS = """
+import weft.triton  # before Triton, and with the GPU that `weft run` has chosen
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, 2 * tl.load(x + i, i < n), i < n)
+
+def doubled(x):
+    y = torch.empty(x.shape, device="cuda")
+    double[(1,)](x, y, x.numel(), B=16)
+    return y
+
+class Pointer:  # has what Triton asks of a tensor
+    def __init__(self, tensor):
+        self.tensor, self.address, self.dtype = tensor, tensor.data_ptr(), tensor.dtype
+    def data_ptr(self):
+        return self.address
+
+called = []
+def product(a, b):
+    called.append(a.dtype)
+    return torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+
+x = torch.tensor([-1.0, 2.0], device="cuda")
+half = torch.ones(2, 2, dtype=torch.float16, device="cuda")
+lib = torch.library.Library("aten", "IMPL")
+lib.impl("abs", doubled, "CUDA")
+lib.impl("mm", product, "CUDA")
+assert torch.abs(x).tolist() == [-2, 4]
+assert (half @ half).sum() == 0 and called == [torch.float16]
+lib._destroy()
+assert torch.abs(x).tolist() == [1, 2] and (half @ half).sum() == 8
+y = torch.zeros(2)
+double[(1,)](Pointer(x), Pointer(y), 2, B=16)
+assert y.tolist() == [-2, 4]
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.full((2,), 3.0, device="cuda") * grad
+w = x.clone().requires_grad_()
+assert torch.autograd.grad(Scaled.apply(w).sum(), w)[0].tolist() == [3, 3]
+
+twice = torch.library.custom_op("mine::twice", doubled, mutates_args=(), device_types="cuda",
+                                schema="(Tensor x) -> Tensor")
+twice.register_autograd(lambda ctx, grad: 2 * grad)
+twice(w).sum().backward()
+assert w.grad.tolist() == [2, 2]
+
+@torch.library.custom_op("mine::which", mutates_args=(), device_types="cpu")
+def which(x: torch.Tensor) -> int:
+    return 0
+which.register_kernel("cuda")(lambda x: 1)
+assert which(x) == 1
+
+lib = torch.library.Library("mine2", "DEF")
+for name, keys in {"up": ("CPU", "CUDA"), "down": ("CUDA", "CPU")}.items():
+    lib.define(name + "(Tensor x) -> str")
+    for key in keys:
+        lib.impl(name, lambda x, key=key: key, key, allow_override=False)
+    assert getattr(torch.ops.mine2, name)(x) == "CUDA"
+lib.define("g(Tensor x) -> Tensor")
+torch.library.impl("mine2::g", ("cpu", "cuda"), lambda x: x * 3)
+def with_gradient(keys, x):
+    below = keys & torch._C._after_autograd_keyset
+    return torch.ops.mine2.g.default.redispatch(below, x) + 1
+lib.impl("g", with_gradient, "AutogradCUDA", with_keyset=True)
+assert torch.ops.mine2.g(w).tolist() == [-2, 7]
+lib.define("h(Tensor x) -> Tensor")
+keyed = torch.library.Library("mine2", "IMPL", "CUDA")
+keyed.impl("h", lambda x: x + 1)
+torch.library.register_kernel("mine2::h", "cpu", lambda x: x - 1)
+assert torch.ops.mine2.h(x).tolist() == [0, 3]
+torch.library.register_autocast("mine2::h", "cuda", torch.float16)
+with torch.autocast("cuda"):
+    assert torch.ops.mine2.h(x).dtype == torch.float16
+
+@torch.library.triton_op("mine::doubled", mutates_args={})
+def by_triton(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    torch.library.wrap_triton(double)[(1,)](x, y, x.numel(), B=16)
+    return y
+assert by_triton(x).tolist() == [-2, 4]
+
+@torch.library.custom_op("mine::grow", mutates_args=("x",), device_types="cuda")
+def grow(x: torch.Tensor) -> None:
+    double[(1,)](x, x, x.numel(), B=16)
+graph, held = torch.cuda.CUDAGraph(), torch.ones(2, device="cuda")
+with torch.cuda.graph(graph):
+    grow(held)
+assert held.tolist() == [1, 1]
+graph.replay()
+assert held.tolist() == [2, 2]  # not once for the operation and once for its kernel
+print(triton.runtime.driver.active.get_current_target().arch)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_operators_for_cuda_are_called(tmp_path: Path) -> None:
+    done = weft_run("--device", "sim:t4", "FILE", folder=tmp_path, text=OPERATORS)
+    assert (done.returncode, done.stdout) == (0, "75\n"), done.stderr
 
 
 DDP = """
@@ -284,6 +433,18 @@ def test_modules_run_as_by_python_m(tmp_path: Path) -> None:
     )  # fmt: skip
     assert found.stdout == "3 __main__ ['-m', '--x'] True\n", found.stderr
     assert missing.returncode == 1 and "there is no such Python module" in missing.stderr
+
+
+def test_pytest_as_a_module_in_a_project_whose_warnings_are_errors(tmp_path: Path) -> None:
+    """pytest would rewrite the asserts of weft, a plugin, which `weft run` has imported."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (tmp_path / "test_one.py").write_text("def test_one():\n    assert True\n")
+    command = [sys.executable, "-m", "weft", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, text=True, capture_output=True,
+        timeout=PROCESS_SECONDS,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stderr
 
 
 def test_shell_scripts_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ not import the third-party package, and defines
     kernel   kernel(fn, *, device, **options) -> a kernel that can be launched
     install  install(device): from now on that package's own launches run on the simulated GPU
 
-A package with `AFTER` and `install` alone serves scripts: `extension`, `bindings`. With `SUPPLIES`,
+A package with `AFTER` and `install` alone serves scripts: `extension`, `bindings`. `ALSO_AFTER` has
+further modules, each with a function that is called like `install`. With `SUPPLIES`,
 a module `weft.NAME` stands in for a package of that name which is not installed: `cupy`.
 
 What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has
@@ -80,7 +81,10 @@ def front_ends() -> dict[str, FrontEnd]:
 def for_scripts() -> dict[str, Callable[[str], None]]:
     """Module -> what is called with the GPU's model after a script has imported it."""
     served = [package for package in _packages().values() if hasattr(package, "AFTER")]
-    return {package.AFTER: package.install for package in served}
+    hooks = {package.AFTER: package.install for package in served}
+    for package in served:
+        hooks |= getattr(package, "ALSO_AFTER", {})
+    return hooks
 
 
 def supplied() -> dict[str, str]:

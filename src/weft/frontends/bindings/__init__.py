@@ -1,4 +1,4 @@
-"""Runs scripts that call the driver API through `cuda.bindings`, on the simulated GPU.
+"""Runs scripts that call the driver and the runtime by `cuda.bindings`, on the simulated GPU.
 
 `cuda.bindings` looks for the driver, libcuda.so.1, at its first call. A library of that name is
 loaded just before, whose functions are those of weft's runtime library. weft itself imports the
@@ -12,8 +12,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from weft.frontends.bindings import capsules
+
 AFTER = "cuda.bindings.driver"
 """A script that imports this module calls `install` afterwards."""
+ALSO_AFTER = {
+    "cuda.bindings._internal.runtime": capsules.runtime,
+    "cuda.bindings._internal.nvrtc": capsules.nvrtc,
+}
 FIRST = ("cuInit", "cuDriverGetVersion")
 """What a program calls first: all other functions need an initialised driver."""
 

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from weft import cache
+from weft.frontends.program import owners, process
 from weft.frontends.program import parts as library_parts
-from weft.frontends.program import process
 from weft.frontends.program.library import file_name, runtime_library
 from weft.source import toolkit
 
@@ -18,16 +18,18 @@ _DRIVER = "libcuda.so.1"
 
 
 @functools.cache
-def load(gpu: str) -> None:
+def load(gpu: str) -> bool:
     """Loads it for this process, unless there are no compilers: then the script reports that."""
     if toolkit.locate("nvcc", toolkit.VARIABLE) is None:
-        return
+        return False
     process.start(f"sim:{gpu}", _parts())
+    process.find_unknown(owners.find)
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         path = Path(folder) / _DRIVER
         path.write_bytes(_built(Path(folder)))
         # The loader finds a library by its own name among those that are loaded.
         ctypes.CDLL(str(path), mode=os.RTLD_GLOBAL | os.RTLD_NOW)
+    return True
 
 
 def _built(folder: Path) -> bytes:

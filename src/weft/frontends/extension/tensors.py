@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import os
 import tempfile
-import weakref
 from pathlib import Path
 
 import torch
 
 from weft import cache
-from weft.frontends.program import process
+from weft.frontends.program import owners, process
 from weft.source import toolkit
 
 HERE = Path(__file__).parent
@@ -30,25 +28,8 @@ def report() -> None:
     """From now on torch's allocator reports to the runtime library."""
     library, memory = process.start(), _compiled()
     memory.weft_report_tensors(library.weft_adopt, library.weft_disown)
-    library.weft_adopt.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    library.weft_disown.argtypes = (ctypes.c_void_p,)
-    process.find_unknown(_find)
+    process.find_unknown(owners.find)
     torch.cuda.synchronize = _synchronize
-
-
-def _find(address: int) -> bool:
-    """Adopts the memory of the tensor that holds an address."""
-    for each in gc.get_objects():
-        if not issubclass(type(each), torch.Tensor) or each.layout is not torch.strided:
-            continue
-        storage = each.untyped_storage()
-        begin, size = storage.data_ptr(), storage.nbytes()
-        if begin <= address < begin + size:
-            library = process.start()
-            library.weft_adopt(begin, size)
-            weakref.finalize(each, library.weft_disown, begin).atexit = False
-            return True
-    return False
 
 
 def _synchronize(device: object = None) -> None:

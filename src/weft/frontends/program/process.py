@@ -33,7 +33,8 @@ def find_unknown(find: Callable[[int], bool]) -> None:
 
     It returns whether it has found their memory and reported it to the library (`weft_adopt`).
     """
-    _unknown.append(find)
+    if find not in _unknown:
+        _unknown.append(find)
 
 
 def error_text(error: int) -> str:
@@ -65,6 +66,8 @@ def _started(model: GpuModel) -> Runtime:
     runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
     served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     served.weft_embed()
+    served.weft_adopt.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    served.weft_disown.argtypes = (ctypes.c_void_p,)
     return runtime
 
 

@@ -13,7 +13,7 @@ import torch
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import graphs, memory, streams
+from weft.frontends.pytorch import generators, graphs, memory, streams
 
 _TENSOR_TYPES = (
     "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "ByteTensor", "CharTensor",
@@ -55,7 +55,7 @@ def functions(model: GpuModel, tracker: memory.Tracker, gpus: int) -> dict[str, 
         "is_initialized": always(True),
         "ipc_collect": nothing(),
         **memory.functions(tracker, model.memory),
-        **_random_numbers(),
+        **generators.functions(gpus),
         **{name: getattr(torch, name) for name in _TENSOR_TYPES},
         "get_arch_list": always([model.machine]),
         "get_gencode_flags": always(""),
@@ -77,22 +77,6 @@ def _current() -> dict[str, Any]:
         chosen[0] = chosen[0] if index is None or index < 0 else index
 
     return {"current_device": lambda: chosen[0], "set_device": set_device}
-
-
-def _random_numbers() -> dict[str, Any]:
-    """The CPU's generator serves the device: its tensors are on the CPU."""
-    cpu = torch.default_generator
-    return {
-        "get_rng_state": lambda device="cuda": cpu.get_state(),
-        "get_rng_state_all": lambda: [cpu.get_state()],
-        "set_rng_state": lambda state, device="cuda": cpu.set_state(state) and None,
-        "set_rng_state_all": lambda states: [cpu.set_state(state) for state in states] and None,
-        "manual_seed": lambda seed: cpu.manual_seed(int(seed)) and None,
-        "manual_seed_all": lambda seed: cpu.manual_seed(int(seed)) and None,
-        "seed": lambda: cpu.seed() and None,
-        "seed_all": lambda: cpu.seed() and None,
-        "initial_seed": lambda: cpu.initial_seed(),
-    }
 
 
 def _properties(model: GpuModel) -> types.SimpleNamespace:

@@ -33,6 +33,7 @@ class Capture(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Callable[[], Any]] = []
+        self._running = False
         self._own: dict[int, torch.UntypedStorage] = {}
         self._saved: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
 
@@ -64,7 +65,11 @@ class Capture(TorchDispatchMode):  # type: ignore[misc]
             )
         if func._schema.is_mutable:
             self.save(_tensors((args, kwargs)))
-        out = func(*args, **kwargs)
+        self._running = True
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self._running = False
         fresh = _fresh(func, out)
         for tensor in fresh:
             storage = tensor.untyped_storage()
@@ -74,6 +79,8 @@ class Capture(TorchDispatchMode):  # type: ignore[misc]
 
     def launched(self, name: str, launch: Callable[[], Any], arguments: Any) -> None:
         """Records a kernel, which may write each of its tensors."""
+        if self._running:
+            return  # the kernel belongs to an operation, which a replay runs again
         self.save(_tensors(arguments))
         self.steps.append(launch)
 

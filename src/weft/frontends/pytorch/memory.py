@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from weft.frontends import addresses
+
 BLOCK = 512
 """CUDA's caching allocator rounds sizes up to this number of bytes."""
 
@@ -70,7 +72,21 @@ def functions(tracker: Tracker, total: int) -> dict[str, Callable[..., Any]]:
         lines = [f"| {name:<10} | {value / 2**20:>12.2f} MiB |" for name, value in rows]
         return "\n".join(["| tensors on the simulated GPU   |", *lines])
 
+    held: dict[int, torch.Tensor] = {}
+
+    def allocate(size: int, device: object = None, stream: object = None) -> int:
+        memory = torch.empty(size, dtype=torch.uint8)
+        addresses.allow(memory)
+        address = int(memory.data_ptr())
+        held[address] = memory
+        return address
+
+    def free(address: int) -> None:
+        del held[address]
+
     return {
+        "caching_allocator_alloc": allocate,
+        "caching_allocator_delete": free,
         "memory_allocated": lambda device=None: tracker.now,
         "max_memory_allocated": lambda device=None: tracker.peak,
         "memory_reserved": lambda device=None: tracker.now,

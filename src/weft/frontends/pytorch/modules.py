@@ -12,20 +12,13 @@ import torch.utils.data
 
 from weft.device.models import GpuModel
 from weft.frontends import clock
-from weft.frontends.pytorch import amp, cuda, memory, streams
+from weft.frontends.pytorch import amp, cuda, generators, memory, streams
 
 Replaced = dict[Any, dict[str, Any]]
 """Owner -> name -> replacement."""
 
 _MISSING = ("_cuda_getCurrentRawStream", "_cuda_cudaCachingAllocator_is_enabled")
 """Functions that a build of torch for the CPU does not have, and that its Python code calls."""
-
-
-class Generator(torch.Generator):  # type: ignore[misc]
-    """torch's CPU generator, for every device argument."""
-
-    def __new__(cls, device: object = "cpu") -> Any:
-        return super().__new__(cls)
 
 
 def replacements(model: GpuModel, tracker: memory.Tracker, gpus: int) -> Replaced:
@@ -52,7 +45,7 @@ def _main(functions: dict[str, Any]) -> Replaced:
         profiler.emit_nvtx: {"__enter__": _itself, "__exit__": cuda.nothing()},
         torch.nn.Module: {"cuda": lambda module, device=None: module},
         torch: {
-            "Generator": Generator,
+            "Generator": generators.Generator,
             "set_default_device": functools.partial(_set_default_device, torch.set_default_device),
             "load": functools.partial(_load, torch.load),
         },

@@ -6,13 +6,14 @@ It computes some of them as a GPU does (wide.py) and counts their memory (memory
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from weft.frontends.pytorch import memory, wide
+from weft.frontends.pytorch import memory, streams, wide
 
 Observer = Callable[[Any, Sequence[Any], Mapping[str, Any], Any], None]
 """Called with (operation, arguments, keyword arguments, result)."""
@@ -31,6 +32,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         self.number = 0
         """Of the operation that ran last; a mode that times operations numbers them."""
         self.running = False
+        self._by_the_script = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -52,13 +54,15 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        self.running = True
+        before, self.running, self._by_the_script = self.running, True, False
         try:
             out = self.run(func, args, kwargs or {})
         finally:
-            self.running = False
+            self.running = before
         # Higher-order operators have no schema.
-        for observe in self.observers if isinstance(func, torch._ops.OpOverload) else ():
+        observed = isinstance(func, torch._ops.OpOverload) and not self._by_the_script
+        self._by_the_script = False
+        for observe in self.observers if observed else ():
             observe(func, args, kwargs or {}, out)
         # Subclasses, such as those of a trace, have no memory of their own.
         if type(out) is torch.Tensor:
@@ -71,7 +75,18 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Runs one operation."""
+        if "device" in kwargs:  # torch left the mode that redirects: in a script's own `backward`
+            kwargs = {**kwargs, "device": streams.on_cpu(kwargs["device"])}
         return wide.run(func, args, kwargs)
+
+    @contextmanager
+    def by_the_script(self) -> Iterator[None]:
+        """Runs a script's own implementation of an operation, whose operations are seen instead."""
+        before, self.running = self.running, False
+        try:
+            yield
+        finally:
+            self.running, self._by_the_script = before, True
 
     def is_there(self, args: Sequence[Any], out: Any) -> bool:
         """Whether an operation runs on the GPU: all tensors of a simulated GPU do."""

@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
 from weft.device.models import GpuModel
-from weft.frontends.pytorch import memory, modules, operations
-from weft.frontends.pytorch.streams import DEVICE
+from weft.frontends.pytorch import library, memory, modules, operations
+from weft.frontends.pytorch.streams import DEVICE, on_cpu
 
 _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
@@ -42,11 +42,12 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
     # Of the CPU's library; a GPU has its own.
     warnings.filterwarnings("ignore", "mkldnn_matmul failed")
     tracker = memory.Tracker()
-    for owner, replaced in modules.replacements(model, tracker, gpus).items():
+    redirect, mode = RedirectCuda(address_taken), operations.Operations(tracker)
+    tables = modules.replacements(model, tracker, gpus), library.replacements(redirect, mode)
+    for owner, replaced in (item for table in tables for item in table.items()):
         for name, value in replaced.items():
             setattr(owner, name, value)
-    mode = operations.Operations(tracker)
-    _enter_in_every_thread(RedirectCuda(address_taken), mode)
+    _enter_in_every_thread(redirect, mode)
     return mode
 
 
@@ -70,15 +71,6 @@ def device() -> torch.device:
     return DEVICE if _installed else torch.device("cpu")
 
 
-def on_cpu(device: Any) -> Any:
-    """Maps CUDA devices to the CPU; other devices are unchanged."""
-    if isinstance(device, str) and device.partition(":")[0] == "cuda":
-        return "cpu"
-    if isinstance(device, torch.device) and device.type == "cuda":
-        return torch.device("cpu")
-    return device
-
-
 def _index_on_cpu(device: Any) -> Any:
     """Maps numbers of GPUs too, where a number cannot mean anything else."""
     return "cpu" if type(device) is int else on_cpu(device)
@@ -98,6 +90,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
             torch.Tensor.is_cuda.__get__: _is_cuda,
             torch.Tensor.device.__get__: _device_of,
             torch.Tensor.data_ptr: self._data_ptr,
+            torch.device: _device_by_number,
         }
         self._address_taken = address_taken
 
@@ -154,6 +147,13 @@ def _pinned(tensor: Any, *_: Any, **__: Any) -> Any:
 
 def _is_pinned(tensor: Any, *_: Any, **__: Any) -> bool:
     return hasattr(tensor, "_weft_pinned")
+
+
+def _device_by_number(type: Any, *args: Any, **options: Any) -> torch.device:
+    """torch's constructor, which knows numbers only where there is a GPU."""
+    if isinstance(type, int) and not isinstance(type, bool):
+        return torch.device(DEVICE.type, type)
+    return torch.device(type, *args, **options)
 
 
 def _index_of(tensor: Any) -> int:

@@ -43,6 +43,10 @@ class Stream:
     def __hash__(self) -> int:
         return hash(self.cuda_stream)
 
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol by which other libraries take a stream: (version, handle)."""
+        return 0, self.cuda_stream
+
     def record_event(self, event: clock.Event | None = None) -> clock.Event:
         event = event or clock.Event()
         event.record()
@@ -98,6 +102,15 @@ class Context:
 
     def __exit__(self, *_: object) -> None:
         return None
+
+
+def on_cpu(device: Any) -> Any:
+    """Maps CUDA devices to the CPU; other devices are unchanged."""
+    if isinstance(device, str) and device.partition(":")[0] == "cuda":
+        return "cpu"
+    if isinstance(device, torch.device) and device.type == "cuda":
+        return torch.device("cpu")
+    return device
 
 
 def current(device: Any = None) -> Stream:

@@ -6,6 +6,7 @@ On many CPUs, products of 16-bit floats are slow, and gradients of normalisation
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,10 +52,10 @@ _STATISTICS = (_aten.native_layer_norm.default, _aten.native_group_norm.default)
 
 
 def run(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Calls an operation of torch, in float32 if it is one of the table."""
-    if func in _OF_DTYPE:
+    """Calls an operation of torch, in float32 if it is one of the table and torch computes it."""
+    if func in _OF_DTYPE and _name(func) not in torch.library._impls:
         return _of_dtype(func, args, kwargs)
-    if func not in _WIDE:
+    if func not in _WIDE or _name(func) in torch.library._impls:
         return func(*args, **kwargs)
     dtype = _half(args)
     if dtype is None:
@@ -80,6 +81,13 @@ def _of_dtype(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 _WIDE = frozenset((*_FUNCTIONAL, *_INTO))
+
+
+@functools.cache
+def _name(func: Any) -> str:
+    """The name by which `torch.library` knows that a script replaces an operation."""
+    overload = func._overloadname
+    return f"aten/{func._opname}{'' if overload == 'default' else f'.{overload}'}/CPU"
 
 
 def _half(values: Sequence[Any]) -> torch.dtype | None:

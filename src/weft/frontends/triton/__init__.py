@@ -16,7 +16,9 @@ for compiler stages and the cache class. Only what measures time is replaced (ti
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import sys
 from typing import Any
 
 from weft.device.selection import select, selected
@@ -64,12 +66,26 @@ def install(
     >>> weft.triton.install("sim:rtx3070")
     """
     model = selected(device, gpu, name="gpu=").to_simulate("weft.triton.install")
+    _import()
+    from weft.frontends.triton.driver import activate
+    from weft.kernels.module import is_fast
+
+    activate(model, fast=is_fast(math), alone=alone, autotune=autotune)
+
+
+def install_beside() -> None:
+    """Simulates kernels with CPU tensors. Under `weft run` all kernels are simulated already."""
+    _import()
+    driver = sys.modules.get("weft.frontends.triton.driver")
+    if driver is None or not driver.is_alone():
+        install(alone=False)
+
+
+def _import() -> None:
+    """Imports Triton before weft's driver does: `weft run` installs the driver right after."""
     for name in ("triton", "torch"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependency(
                 f"weft.triton needs {name}", got="not installed", next=pip_install("triton")
             )
-    from weft.frontends.triton.driver import activate
-    from weft.kernels.module import is_fast
-
-    activate(model, fast=is_fast(math), alone=alone, autotune=autotune)
+    importlib.import_module("triton")

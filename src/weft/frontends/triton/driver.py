@@ -165,6 +165,8 @@ def activate(model: GpuModel, *, fast: bool, alone: bool, autotune: bool = False
     """Activates a simulated GPU, alone or in addition to a real one."""
     global _simulator
     pipeline.check_version()
+    # Without a real GPU since then: `torch.cuda.is_available` may describe the simulated one.
+    alone = alone or is_alone()
     real = None if alone else dispatch.real_driver()
     _simulator = SimDriver(model, fast, 0 if real is None else FIRST_SIMULATED)
     if real is None:
@@ -174,6 +176,11 @@ def activate(model: GpuModel, *, fast: bool, alone: bool, autotune: bool = False
         active_driver.set_active(_simulator)
     else:
         active_driver.set_active(dispatch.DispatchingDriver(real, _simulator))
+
+
+def is_alone() -> bool:
+    """True if a simulated GPU is active and no real one beside it, as under `weft run`."""
+    return _simulator is not None and _simulator.first != FIRST_SIMULATED
 
 
 @contextmanager

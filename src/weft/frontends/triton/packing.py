@@ -89,6 +89,9 @@ class TritonPacker(Packer):
         if isinstance(value, int):
             return value
         owner = getattr(value, "base", value)  # of triton.reinterpret
+        # An object of the user with `dtype` and `data_ptr`: its memory is declared as well.
+        if not hasattr(owner, "is_contiguous"):
+            return int(value.data_ptr())
         device = getattr(owner, "device", None)
         if device is not None and getattr(device, "type", "cpu") not in ("cpu", "meta"):
             raise ArgumentError(
