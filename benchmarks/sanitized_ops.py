@@ -183,11 +183,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ops", default="", help="names of cases, by commas; by default all")
     parser.add_argument("--device", default="cuda", help="cpu: the simulated GPU, without tools")
+    parser.add_argument("--logs", type=Path, help="a folder that keeps what the tools print")
     given = parser.parse_args()
     start = time.monotonic()
     tools = given.tools.split(",") if given.device == "cuda" else []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = given.logs or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         calls = selected(given, folder, start + SELECTING * given.seconds)
         (folder / "calls").write_text(json.dumps(calls), encoding="utf-8")
         took = time.monotonic() - start
