@@ -13,8 +13,9 @@ torch = pytest.importorskip("torch")
 import weft  # noqa: E402
 from weft.ops import library  # noqa: E402
 from weft.ops.gemm import groups  # noqa: E402
-from weft.ops.gemm.half import side  # noqa: E402
-from weft.ops.gemm.product import Roles, product_of  # noqa: E402
+from weft.ops.gemm.half import side, sides  # noqa: E402
+from weft.ops.gemm.product import Operand, Roles, product_of  # noqa: E402
+from weft.ops.plan import Pointer  # noqa: E402
 from weft.ops.runner import runner  # noqa: E402
 
 LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
@@ -68,6 +69,13 @@ def test_panels_of_parts_with_a_bias() -> None:
     close(run("panels of 32 x 64", a, b, bias, "relu"), true)
 
 
+def test_a_single_row_is_read_in_whole_copies() -> None:
+    """Its memory may end inside of 16 bytes, and compute-sanitizer reports such a copy."""
+    row = Operand(Pointer(0), along=0, k=1, batch=0, base=16)
+    assert side(row, 1, 5).bytes == 2 and side(row, 1, 6).bytes == 4
+    assert side(row, 1, 8).bytes == 16 and side(row._replace(along=8), 3, 5).bytes == 16
+
+
 def test_panels_are_for_unaligned_rows() -> None:
     odd, even = matrix(605, 91, half, False, 1), matrix(640, 96, half, False, 1)
     for a, wanted in ((odd, True), (even, False)):
@@ -117,7 +125,7 @@ def by_groups(a: Any, b: Any, tile: groups.Tile) -> Any:
     """The product by this tile, which is a candidate on a real GPU alone."""
     function = library.function("matmul")
     p = product_of(function.request(a, b, "fp32"), Roles(left=0, right=1))
-    plan = groups.plan(p, tile, side(p.a, p.k), side(p.b, p.k))
+    plan = groups.plan(p, tile, *sides(p))
     return runner(plan, 2, a.device)(a, b)
 
 

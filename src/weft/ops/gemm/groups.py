@@ -8,7 +8,7 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
-from weft.ops.gemm.half import Side, side
+from weft.ops.gemm.half import Side, sides
 from weft.ops.gemm.product import Product
 from weft.ops.plan import Plan, Step
 from weft.ops.target import Target
@@ -65,7 +65,7 @@ TILES = (
 
 def groups(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates of this kernel: none for other GPUs, nor for rows that are no whole vectors."""
-    a, b = side(p.a, p.k), side(p.b, p.k)
+    a, b = sides(p)
     if not gpu.real or gpu.capability != CAPABILITY or min(a.bytes, b.bytes) < 16 or p.k < DEEP:
         return []
     moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)

@@ -73,19 +73,29 @@ class Side(NamedTuple):
     pitch: int
 
 
-def side(x: Operand, depth: int) -> Side:
-    """The widest copies that the address and the strides of an operand allow."""
+def sides(p: Product) -> tuple[Side, Side]:
+    """How both operands are read."""
+    return side(p.a, p.m, p.k), side(p.b, p.n, p.k)
+
+
+def side(x: Operand, extent: int, depth: int) -> Side:
+    """The widest copies that the address and the strides of an operand allow.
+
+    A row without a pitch may end where its memory ends, so its copies are whole: compute-sanitizer
+    counts all bytes of a copy as read, also those that cp.async leaves out.
+    """
     deep = x.k == 1 or depth == 1
     pitch = x.along if deep else x.k
+    apart = pitch or (depth if deep else extent)
     wide = 16
-    while wide > 2 and (x.base % wide or 2 * pitch % wide or 2 * x.batch % wide):
+    while wide > 2 and (x.base % wide or 2 * apart % wide or 2 * x.batch % wide):
         wide //= 2
     return Side(deep, wide, pitch)
 
 
 def half(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     """Candidates for a product of float16 or bfloat16."""
-    a, b = side(p.a, p.k), side(p.b, p.k)
+    a, b = sides(p)
     slow = min(SLOWER[a.bytes], SLOWER[b.bytes])
     moved = 2 * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
     candidates = []

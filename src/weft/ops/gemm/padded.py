@@ -10,7 +10,7 @@ from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
 from weft.ops.gemm.groups import groups
-from weft.ops.gemm.half import half, side
+from weft.ops.gemm.half import half, side, sides
 from weft.ops.gemm.product import Operand, Product
 from weft.ops.plan import Argument, Buffer, Pointer, Step
 from weft.ops.target import Target
@@ -28,7 +28,7 @@ MOST = 4
 
 def padded(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates that first copy operands which are not read by 16 bytes: one of them, or both."""
-    wide = {name for name in "ab" if side(getattr(p, name), p.k).bytes == 16}
+    wide = {name for name, read in zip("ab", sides(p), strict=True) if read.bytes == 16}
     choices = [names for names in ("ab", "a", "b") if not wide & set(names)]
     return [c for names in choices for c in _padded(p, gpu, names)]
 
@@ -62,7 +62,7 @@ class _Copy(NamedTuple):
 
 def _copy(p: Product, name: str) -> _Copy:
     x, extent = (p.a, p.m) if name == "a" else (p.b, p.n)
-    deep = side(x, p.k).deep
+    deep = side(x, extent, p.k).deep
     rows, columns = (extent, p.k) if deep else (p.k, extent)
     pitch = cdiv(columns, VECTOR) * VECTOR
     matrices = p.batch if x.batch else 1

@@ -10,7 +10,7 @@ import torch
 from weft.kernels import cdiv
 from weft.ops import source
 from weft.ops.choose import Candidate
-from weft.ops.gemm.half import JOIN, SPLITS, Side, side
+from weft.ops.gemm.half import JOIN, SPLITS, Side, sides
 from weft.ops.gemm.product import Product
 from weft.ops.plan import COUNTERS, Argument, Buffer, Counters, Plan, Step
 from weft.ops.target import Target
@@ -68,7 +68,7 @@ TILES = (
 
 def panels(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     """Candidates for a product of which an operand is not read by 16 bytes."""
-    a, b = side(p.a, p.k), side(p.b, p.k)
+    a, b = sides(p)
     if not 0 < p.k <= LONG or min(a.bytes, b.bytes) == 16:
         return []
     depth = cdiv(p.k, STEP) * STEP if p.k <= WHOLE else PIECE
