@@ -89,6 +89,7 @@ def selected(given: argparse.Namespace, folder: Path, end: float) -> list[dict[s
     for n in range(given.jobs):
         words = ["select", "--shard", f"{n}/{given.jobs}", "--turns", str(given.turns)]
         words += ["--seed", str(given.seed), "--each", str(given.each), "--ops", given.ops]
+        words += ["--seconds", f"{0.6 * (end - time.monotonic()):.0f}"]
         workers.start(f"select{n}", words)
     found = workers.answers()
     for case, reason in ((c, r) for one in found for c, r in one["refused"].items()):

@@ -68,17 +68,17 @@ def _items(
     """Calls of the ops of a shard, which knows what is left to be used of them."""
     cases = [c for c in all_cases() if not only or c.name in only]
     ops = sorted({c.op for c in cases})
+    for number, name in enumerate(MORE):
+        if number % shards == shard and (not only or name in only):
+            yield {"case": name}
     for turn in range(turns):
         for case in cases:
             if ops.index(case.op) % shards == shard:
                 yield {"case": case.name, "seed": seed + turn, "most": MOST[turn % len(MOST)]}
-    for number, name in enumerate(MORE):
-        if number % shards == shard and (not only or name in only):
-            yield {"case": name}
 
 
 # ---- selecting ---------------------------------------------------------------------------------
-def select(items: Iterable[dict[str, Any]], each: int) -> dict[str, Any]:
+def select(items: Iterable[dict[str, Any]], each: int, end: float) -> dict[str, Any]:
     """The calls that reach kernels, up to `each` instances of one, and the kernels of each call."""
     steering, kept = Steering(), list[dict[str, Any]]()
     seen: set[tuple[str, str]] = set()
@@ -86,6 +86,8 @@ def select(items: Iterable[dict[str, Any]], each: int) -> dict[str, Any]:
     refused: dict[str, str] = {}
     with steering.active():
         for item in items:
+            if time.monotonic() > end:
+                break
             for _ in range(PASSES):
                 steering.forget()
                 try:
@@ -162,9 +164,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     shard, shards = map(int, given.shard.split("/"))
+    end = time.monotonic() + given.seconds
     if given.what == "make":
         calls = json.loads(given.calls.read_text(encoding="utf-8"))[shard::shards]
-        for answer in made(calls, given.device, time.monotonic() + given.seconds):
+        for answer in made(calls, given.device, end):
             _write(given.out, answer)  # each time: the process may be ended
     else:
         with ExitStack() as stack:
@@ -176,7 +179,7 @@ def main() -> None:
                 stack.enter_context(mock.patch.object(home, name, other))
             only = [name for name in given.ops.split(",") if name]
             items = _items(shard, shards, given.seed, given.turns, only)
-            _write(given.out, select(items, given.each))
+            _write(given.out, select(items, given.each, end))
 
 
 def _write(path: Path, answer: dict[str, Any]) -> None:
