@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class Sanitizer:
         every += [leaks.span(heap)] if heap is not None else []
         seen = self._mine.seen = Seen(memory=every)
         self._mine.before = set(heap.live) if heap is not None else set()
+        self._mine.forget = None
         regions = _merged(every)
         tracked = _tracked(observation, every, notes["written"])
         rows = np.zeros((len(regions) + 1, LaunchState.ROW // 8), np.int64)
@@ -92,6 +94,9 @@ class Sanitizer:
                 planes = [zeroed(2 * (high - low)) for _ in range(2)]
                 keep += planes
                 row[2:4] = [p.ctypes.data for p in planes]
+                if heap is not None and low <= heap.start < high:
+                    self._mine.forget = functools.partial(_forget, planes, low)
+                    heap.listeners.append(self._mine.forget)
             row[4] = initialised.bytes_at(low, high)
         total = int(np.prod(observation.config.grid))
         # Records keep so many bits of a block's number; blocks beyond share a row.
@@ -128,10 +133,22 @@ class Sanitizer:
             )
             seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
         extents.note(self._mine.keep[1], sites)
+        if self._mine.forget is not None:
+            assert observation.heap is not None
+            observation.heap.listeners.remove(self._mine.forget)
         # A launch that failed may not have come to its `free`.
         if observation.heap is not None and observation.error is None:
             seen.leaks = leaks.leaked(observation.heap, self._mine.before, seen.memory)
         self._mine.keep = self._mine.workers = None
+
+
+def _forget(planes: Sequence[NDArray[np.uint8]], low: int, address: int, nbytes: int) -> None:
+    """Clear the records of memory that the heap gives out again.
+
+    `malloc` is ordered after the `free` of the same bytes, so that no access before it races.
+    """
+    for plane in planes:
+        plane[2 * (address - low) : 2 * (-(-(address + nbytes) // 4) * 4 - low)] = 0
 
 
 def _raw(entry: NDArray[np.int64], sites: Sequence[int]) -> Raw:
