@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Protocol
 
 from weft.device.sim.address import Address
@@ -26,6 +26,8 @@ class Checking(Protocol):
     layout: BlockState
     exact: ExactShadow
     one_sided: dict[int, Instruction]
+    going_on: Set[int]
+    """Blocks from which a thread does more than to exit."""
 
     @property
     def p(self) -> Val:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Dims = tuple[int, int, int]
 _OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)
 """Findings whose address is a set of lanes."""
+_MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
+"""Findings of which both threads are known, and in one block."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
 
 
@@ -135,6 +137,12 @@ TEXTS: Mapping[int, Text] = {
     Kind.BARRIER_PLACES: Text("barrier divergence", "threads of a block wait at different"
                               " barriers in the code", ("barrier", "barrier"),
                               "let all threads of the block pass the same __syncthreads()"),
+    Kind.BARRIER_SHARED: Text("barrier misuse", "two groups of warps use one named barrier at the"
+                              " same time", ("barrier", "barrier"),
+                              "give each group a barrier of its own: another number"),
+    Kind.BARRIER_SKIPPED: Text("barrier divergence", "a barrier that some warps of the block branch"
+                               " around", ("barrier", ""),
+                               "move the barrier out of the branch, so that all threads reach it"),
     Kind.MISSING_LANES: Text("missing lanes", "lanes are named that do not take part",
                              ("call", ""), "compute the mask before the branch, or move the call"
                              " to where all its lanes are"),
@@ -249,14 +257,13 @@ class Decoder:
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
-            known = r.kind in RACES
-            block = self._other_block(r, shared) if known else None
+            known = r.kind in (*RACES, *_MEETINGS)
+            of_block = shared or r.kind in _MEETINGS
+            block = self._other_block(r, of_block) if known else None
             other = self._access(text.verbs[1], r.other_index, block, r.other)
             if known and (other.block, other.thread) == (mine.block, mine.thread):
                 other = replace(other, block=None, thread=None)  # another lane that is not known
             accesses.append(other)
-        if r.kind == Kind.BARRIER_PLACES and accesses[0].number == accesses[1].number:
-            return None  # one line of the source, compiled to several places
         what, place = text.what, ""
         if r.kind in (*RACES, Kind.UNINITIALISED):
             place = self._place(r, shared)
@@ -264,6 +271,15 @@ class Decoder:
             place = self._other_array(r, shared)
         if r.kind in _OF_LANES:
             place = f"lanes {_lanes(r.address)}"
+        if r.kind == Kind.BARRIER_PLACES and accesses[0].line == accesses[1].line:
+            lines = (self.instruction(i).ptx_line for i in (r.index, r.other_index))
+            place = "one line that is compiled twice, to PTX lines {} and {}".format(*lines)
+        if r.kind == Kind.BARRIER_SKIPPED:
+            reach, skip = _warps(r.address & 0xFFFFFFFF), _warps(r.address >> 32)
+            place = f"reached by {reach}; not by {skip}, which went on and exited"
+        if r.kind == Kind.BARRIER_SHARED:
+            mine, others = r.mine >> Record.WARP & 31, _warps(r.address & 0xFFFFFFFF)
+            place = f"barrier {r.address >> 32}: warp {mine} arrives, in no order with {others}"
         pending = self._pending(r, shared)
         if pending:
             what = "shared memory is used before the copy to it was waited for"
@@ -299,9 +315,17 @@ class Decoder:
             return ""
         if pending:
             return _COPY
+        missed = next((x for x in self.seen.raw if x.kind == Kind.BARRIER_SKIPPED), None)
+        if r.apart == Apart.WARPS and missed is not None:
+            return f"first let all warps reach the barrier at {self._line(missed.index)}"
         if r.index == r.other_index and r.apart != Apart.BLOCKS:
             return _ITSELF
         return _ORDER[r.apart]
+
+    def _line(self, index: int) -> str:
+        """File and line of an instruction."""
+        access = self._access("", index, None, 0)
+        return f"{access.file}:{access.number}"
 
     def _is_shared(self, r: Raw) -> bool:
         """Is the address in none of the launch's arrays?"""
@@ -371,6 +395,11 @@ def _lanes(bits: int) -> str:
         else:
             runs.append([lane, lane])
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _warps(bits: int) -> str:
+    """Warps as people write them."""
+    return f"warp{'s' if bits & (bits - 1) else ''} {_lanes(bits)}"
 
 
 def summary(launches: int, accesses: int, barriers: int, syncs: int, arrays: int) -> str:

@@ -11,14 +11,17 @@ from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import (
+    barriers,
     batches,
     bounds,
     bulk,
+    early_exits,
     endless_loops,
     origins,
     synchronisation,
     undefined,
 )
+from weft.device.sim.tools.sanitizer.barrier_groups import BarrierGroups, has_counts
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
@@ -32,6 +35,7 @@ from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pa
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import Way
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
+from weft.device.sim.tools.sanitizer.skipped import Skipped
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -86,7 +90,10 @@ class Sanitizing(Watcher):
         self.on_barrier = False
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
-        self.one_sided = synchronisation.one_sided(e)
+        self.going_on = early_exits.going_on(program)
+        self.one_sided = barriers.one_sided(e, self.going_on)
+        self.skipped = Skipped(self)
+        self.groups = BarrierGroups(self, used=has_counts(program))
 
     # ---- names ------------------------------------------------------------------------------
     @property
@@ -147,8 +154,10 @@ class Sanitizing(Watcher):
         if control_of(ins.parts) is Control.CALL:  # the host may ask where it was called from
             e, b = self.e, self.e.b
             b.store(b.integer("i64", ins.index), b.at(e.worker, Worker.ERROR_SITE))
-        if ins is self.e.block.last and endless_loops.cannot_end(self.e.program, self.e.block):
-            self._spin()
+        if ins is self.e.block.last:
+            self.skipped.branch(self.e.block.index)
+            if endless_loops.cannot_end(self.e.program, self.e.block):
+                self._spin()
 
     def access(self, access: Access) -> None:
         e, b = self.e, self.e.b
@@ -219,11 +228,12 @@ class Sanitizing(Watcher):
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         if is_arrival(self.e.ins):
             self._flush()
-        synchronisation.arrive(self, number, count, lanes)
+        self.groups.arrive(number, count, lanes)
+        barriers.arrive(self, number, count, lanes)
 
     def leave(self, lanes: Val | None) -> None:
         if lanes is not None:
-            synchronisation.leave(self, lanes)
+            barriers.leave(self, lanes)
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
@@ -231,8 +241,12 @@ class Sanitizing(Watcher):
         self.shared_log.started(b)
         self.copies.started(b, slot)
         self.undefined.started(b, slot)
+        self.skipped.started(b, slot)
+        self.groups.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
+        self.skipped.released(b, slot, number)
+        self.groups.released(b, slot, number)
         self.shared_log.met(b, slot, number)
         self.fast.released(b, slot, number)
         self.clocks.meet(b, slot, number)
