@@ -29,6 +29,8 @@ _OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDE
 """Findings whose address is a set of lanes."""
 _MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
 """Findings of which both threads are known, and in one block."""
+_OF_MEMORY = (Kind.UNINITIALISED, Kind.STALE)
+"""Findings beside races whose address is one of memory."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
 
 
@@ -128,6 +130,9 @@ TEXTS: Mapping[int, Text] = {
                                  ("write", "write"), ""),
     Kind.UNINITIALISED: Text("uninitialised", "a read of memory that was never written",
                              ("read", "used"), "write it first, or check which threads do"),
+    Kind.STALE: Text("stale read", "a read through the read-only cache of what the same kernel has"
+                     " written", ("read", "write"), "read it without __ldg, or take const or"
+                     " __restrict__ from the pointer"),
     Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
                              " reach", ("barrier", ""),
                              "move the barrier out of the branch, so that all threads reach it"),
@@ -257,7 +262,7 @@ class Decoder:
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
-            known = r.kind in (*RACES, *_MEETINGS)
+            known = r.kind in (*RACES, *_MEETINGS, Kind.STALE)
             of_block = shared or r.kind in _MEETINGS
             block = self._other_block(r, of_block) if known else None
             other = self._access(text.verbs[1], r.other_index, block, r.other)
@@ -265,7 +270,7 @@ class Decoder:
                 other = replace(other, block=None, thread=None)  # another lane that is not known
             accesses.append(other)
         what, place = text.what, ""
-        if r.kind in (*RACES, Kind.UNINITIALISED):
+        if r.kind in (*RACES, *_OF_MEMORY):
             place = self._place(r, shared)
         if r.kind == Kind.OTHER_ARRAY:
             place = self._other_array(r, shared)
@@ -291,7 +296,7 @@ class Decoder:
             times=r.times,
             next=self._advice(r, pending) or text.next,
             place=place,
-            address=r.address if r.kind in (*RACES, Kind.UNINITIALISED) else None,
+            address=r.address if r.kind in (*RACES, *_OF_MEMORY) else None,
         )
 
     def _is_tritons_own(self, r: Raw, shared: bool) -> bool:

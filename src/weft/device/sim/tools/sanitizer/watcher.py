@@ -272,7 +272,8 @@ class Sanitizing(Watcher):
     # ---- accesses ---------------------------------------------------------------------------
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
         """How the present instruction touches so many bytes."""
-        return Way(writes, self._is_strong(), nbytes, needs)
+        cached = not writes and "nc" in self.e.ins.parts
+        return Way(writes, self._is_strong(), nbytes, needs, cached)
 
     def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
         """How a plain access touches memory."""
@@ -328,7 +329,7 @@ class Sanitizing(Watcher):
     ) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
-        fn = self.fast.row(b, space, way.writes, pattern)
+        fn = self.fast.row(b, space, way.writes, pattern, way.cached)
         first = a.first
         # Lanes are at their constant distances only if no index has wrapped in between.
         steady = (a.last - a.first).eq(max(a.off))
@@ -351,7 +352,7 @@ class Sanitizing(Watcher):
         places = a.wide.vector() if a.wide is not None else a.exact
         assert pattern is not None and places is not None
         first = b.extract(b.splat(places, 32), 0)
-        row = self.fast.row(b, space, way.writes, pattern)
+        row = self.fast.row(b, space, way.writes, pattern, way.cached)
         done = b.either(
             lanes.eq(-1) & b.same(b.splat(places, 32), b.splat(first, 32) + b.lanes("i64", off)),
             lambda: row(e.slot, e.warp, self.site(), first),
