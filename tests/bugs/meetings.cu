@@ -443,3 +443,38 @@ __global__ void k(const float* x, float* y) {
     if (t >= 32) asm volatile("bar.sync 1, 64;" ::: "memory");  //!
     y[t] = s[t];
 }
+
+// case: parity_of_the_next_phase   kind: wrong parity   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[64];
+    __shared__ unsigned long long bar;
+    int t = threadIdx.x;
+    unsigned at = __cvta_generic_to_shared(&bar), done, parity = 1;  //-
+    //+ unsigned at = __cvta_generic_to_shared(&bar), done, parity = 0;
+    if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" ::"r"(at));
+    __syncthreads();
+    s[t] = x[t];
+    asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
+    __syncthreads();
+    do asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"  //!
+                    " selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(at), "r"(parity) : "memory");
+    while (!done);
+    y[t] = s[63 - t];
+}
+
+// case: parity_of_the_phase_before   kind: wrong parity   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ unsigned long long bar;
+    int t = threadIdx.x;
+    unsigned at = __cvta_generic_to_shared(&bar), done, parity = 0;
+    if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" ::"r"(at));
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
+        do asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"  //!
+                        " selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(at), "r"(parity) : "memory");
+        while (!done);
+        //+ parity ^= 1;
+    }
+    y[t] = x[t];
+}

@@ -29,6 +29,13 @@ _OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDE
 """Findings whose address is a set of lanes."""
 _MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
 """Findings of which both threads are known, and in one block."""
+_PARITIES = {
+    Kind.PARITY_PASSES: "waits for parity {}; the warp has arrived in the current phase, of parity"
+                        " {}, which is not complete",
+    Kind.PARITY_BLOCKS: "waits for parity {}: the current phase, in which nothing has arrived; the"
+                        " last one that is complete has parity {}",
+}  # fmt: skip
+"""The place of a finding, by the parity of a wait and another one."""
 _OF_MEMORY = (Kind.UNINITIALISED, Kind.STALE)
 """Findings beside races whose address is one of memory."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
@@ -133,6 +140,10 @@ TEXTS: Mapping[int, Text] = {
     Kind.STALE: Text("stale read", "a read through the read-only cache of what the same kernel has"
                      " written", ("read", "write"), "read it without __ldg, or take const or"
                      " __restrict__ from the pointer"),
+    Kind.PARITY_PASSES: Text("wrong parity", "a wait for an mbarrier passes at once, by the wrong"
+                             " phase", ("wait", ""), ""),
+    Kind.PARITY_BLOCKS: Text("wrong parity", "a wait for an mbarrier never ends, by the wrong"
+                             " phase", ("wait", ""), ""),
     Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
                              " reach", ("barrier", ""),
                              "move the barrier out of the branch, so that all threads reach it"),
@@ -202,9 +213,10 @@ class Decoder:
             key = (found.kind, frozenset((a.verb, a.line) for a in found.accesses))
             old = merged.get(key)
             merged[key] = found if old is None else replace(old, times=old.times + found.times)
-        spins = any(r.kind == Kind.SPIN for r in raw)  # which has ended the launch, then
+        # Either has ended the launch, then.
+        ended = any(r.kind in (Kind.SPIN, Kind.PARITY_BLOCKS) for r in raw)
         merged |= {block.address: self._leak(block) for block in self.seen.leaks}
-        if isinstance(self.seen.error, DeviceError) and not spins:
+        if isinstance(self.seen.error, DeviceError) and not ended:
             merged["error"] = self._failure(self.seen.error)
         return sorted(merged.values(), key=lambda f: (f.accesses[0].file, f.accesses[0].number))
 
@@ -285,6 +297,8 @@ class Decoder:
         if r.kind == Kind.BARRIER_SHARED:
             mine, others = r.mine >> Record.WARP & 31, _warps(r.address & 0xFFFFFFFF)
             place = f"barrier {r.address >> 32}: warp {mine} arrives, in no order with {others}"
+        if r.kind in _PARITIES:
+            place = _PARITIES[r.kind].format(r.address & 1, r.address >> 1)
         pending = self._pending(r, shared)
         if pending:
             what = "shared memory is used before the copy to it was waited for"
@@ -316,6 +330,8 @@ class Decoder:
         return shared and r.kind in RACES and r.other >> Record.CLOCK == Record.PENDING
 
     def _advice(self, r: Raw, pending: bool) -> str:
+        if r.kind in _PARITIES:
+            return f"wait for parity {1 - (r.address & 1)}; change the parity after each wait"
         if r.kind not in RACES:
             return ""
         if pending:

@@ -86,6 +86,11 @@ class BlockState:
     GROUP, MEMBERS, MET = 16, 0, 8
     """Per barrier: the warps that met there last, with the low bits of the first one's record above
     them, and their clock since then; where barriers are for a number of threads."""
+    MBARRIERS = 16
+    WAIT, ARRIVALS, PASSES = 0, 8, 8 + 8 * MBARRIERS
+    WAITS = PASSES + 8 * MBARRIERS
+    """Per warp, where it waits for mbarriers: the wait that has not passed (`parities.py`), and for
+    some mbarriers the phase of its last arrival, and of its last wait that passed."""
     LANES = 8 * 32 * 32
     """Per warp, for each lane and each other lane: up to which clock it knows of it."""
 
@@ -102,6 +107,7 @@ class BlockState:
         shared  one vector: what was released inside the block by atomics and mbarriers
         early   a vector for each barrier: what those knew that arrived and did not wait
         groups  the last group of each barrier
+        waits   for each warp what it knows of mbarriers
         lanes   for each warp what its lanes know of each other, where member masks may be partial
         undefined  for each warp which values are undefined, in `undefined` bytes
         log     batches of accesses to shared memory whose records are not made yet
@@ -112,7 +118,8 @@ class BlockState:
         self.shared = self.clocks + 3 * table
         self.early = self.shared + 8 * warps
         self.groups = self.early + 16 * 8 * warps
-        self.lanes = -(-(self.groups + 16 * self.GROUP) // 64) * 64
+        self.waits = self.groups + 16 * self.GROUP
+        self.lanes = -(-(self.waits + warps * self.WAITS) // 64) * 64
         self.undefined = self.lanes + (warps * self.LANES if masks else 0)
         self.local = self.undefined + warps * undefined
         self.log = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
@@ -137,3 +144,4 @@ class Kind:
     BARRIER_SPLIT, BARRIER_COUNT, BARRIER_PLACES = 5, 6, 7
     MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN, UNDEFINED_LANE = 8, 9, 10, 11, 12
     OTHER_ARRAY, BARRIER_SKIPPED, BARRIER_SHARED, STALE = 13, 14, 15, 16
+    PARITY_PASSES, PARITY_BLOCKS = 17, 18

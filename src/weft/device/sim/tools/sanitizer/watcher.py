@@ -18,6 +18,7 @@ from weft.device.sim.tools.sanitizer import (
     early_exits,
     endless_loops,
     origins,
+    parities,
     synchronisation,
     undefined,
 )
@@ -28,6 +29,7 @@ from weft.device.sim.tools.sanitizer.copies import Copies
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
 from weft.device.sim.tools.sanitizer.overflow import Overflow
+from weft.device.sim.tools.sanitizer.parities import Parities
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
@@ -94,6 +96,7 @@ class Sanitizing(Watcher):
         self.one_sided = barriers.one_sided(e, self.going_on)
         self.skipped = Skipped(self)
         self.groups = BarrierGroups(self, used=has_counts(program))
+        self.parities = Parities(self, used=parities.is_used(program))
 
     # ---- names ------------------------------------------------------------------------------
     @property
@@ -185,6 +188,8 @@ class Sanitizing(Watcher):
     def _of_block(self, access: Access, lanes: Val) -> None:
         """Memory that other threads see, too."""
         self.on_barrier = access.unit is Unit.MBARRIER
+        if self.on_barrier:
+            self.parities.access(access, lanes)
         if access.space in _IN_A_BLOCK:
             self._flush()
         # An arrival that completes later orders nothing when it is issued.
@@ -243,6 +248,7 @@ class Sanitizing(Watcher):
         self.undefined.started(b, slot)
         self.skipped.started(b, slot)
         self.groups.started(b, slot)
+        self.parities.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
         self.skipped.released(b, slot, number)
