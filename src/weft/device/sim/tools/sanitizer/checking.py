@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Protocol
 
 from weft.device.sim.address import Address
@@ -26,7 +26,7 @@ class Checking(Protocol):
     layout: BlockState
     exact: ExactShadow
     one_sided: dict[int, Instruction]
-    going_on: Set[int]
+    going_on: set[int]
     """Blocks from which a thread does more than to exit."""
 
     @property

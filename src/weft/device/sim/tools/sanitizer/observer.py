@@ -137,7 +137,8 @@ class Sanitizer:
             )
             seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
         if isinstance(observation.error, Deadlock):
-            stuck = parities.stuck(*self._mine.slots, observation.code.warps)
+            slots, layout = self._mine.slots
+            stuck = parities.stuck(slots, layout, observation.code.warps)
             seen.raw += [_stuck(block, note, sites) for block, note in stuck]
         extents.note(self._mine.keep[1], sites)
         if self._mine.forget is not None:
