@@ -235,3 +235,32 @@ __global__ void k(double* t, double* y) {
     //+ t[threadIdx.x] = 1;
     y[threadIdx.x] = t[threadIdx.x] * 2;  //!
 }
+
+// case: ldg_of_what_the_thread_wrote   kind: stale read   grid: 2   block: 64   args: f32[128] f32[128]
+__global__ void k(float* x, float* y) {
+    int i = 64 * blockIdx.x + threadIdx.x;
+    x[i] = 2 * __ldg(&y[i]);
+    asm volatile("" : "+l"(x));  // otherwise the compiler uses what it has stored
+    y[i] = __ldg(&x[i]);  //!  //-
+    //+ y[i] = x[i];
+}
+
+// case: ldg_of_what_another_warp_wrote   kind: stale read   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(float* x, float* y) {
+    int t = threadIdx.x;
+    float before = __ldg(&x[t]);
+    __syncthreads();
+    x[t] = before + t;
+    __syncthreads();
+    y[t] = __ldg(&x[63 - t]);  //!  //-
+    //+ y[t] = x[63 - t];
+}
+
+// case: ldg_of_one_element_that_was_written   kind: stale read   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(float* x, float* y) {
+    int t = threadIdx.x;
+    if (t == 5) x[3] = 1;
+    __syncthreads();
+    y[t] = __ldg(&x[3]);  //!  //-
+    //+ y[t] = __ldg(&x[4]);
+}

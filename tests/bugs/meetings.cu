@@ -334,3 +334,147 @@ __global__ void k(unsigned* flag, float* x, float* y, int n) {
     } while (++i < n);
     y[64 * blockIdx.x + t] = sqrtf(sum);
 }
+
+// case: barriers_of_an_inlined_function   kind: barrier divergence   grid: 1   block: 64   args: f32[64]
+__device__ __forceinline__ void meet() {
+    __syncthreads();  //!
+}
+__global__ void k(float* y) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = t;
+    //+ meet();
+    if (t & 1) {
+        y[t] = 0;
+        meet();  //-
+        y[t] += s[63 - t];
+    } else {
+        meet();  //-
+        y[t] = s[t ^ 2];
+    }
+}
+
+// case: barriers_of_two_instances   kind: barrier divergence   grid: 1   block: 128   args: f32[128]
+template <int step> __device__ float shifted(float* s, float* y) {
+    s[threadIdx.x] += step;
+    __syncthreads();  //!  //-
+    return s[threadIdx.x ^ 32] + step;  //-
+    //+ return step;
+}
+__global__ void k(float* y) {
+    __shared__ float s[128];
+    int t = threadIdx.x;
+    s[t] = t;
+    float v = t / 32 % 2 ? shifted<1>(s, y) : shifted<2>(s, y);
+    //+ __syncthreads();
+    //+ v += s[t ^ 32];
+    y[t] = v;
+}
+
+// case: barrier_that_warps_skip   kind: barrier divergence   grid: 1   block: 256   args: f32[256] f32[256]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[256];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (t < 128)  //-
+    __syncthreads();  //!
+    y[t] = s[255 - t];
+}
+
+// case: barrier_that_warps_skip_not_one_that_they_exit_before   kind: barrier divergence   grid: 2   block: 64   args: f32[128]
+__global__ void k(float* y) {
+    int i = 64 * blockIdx.x + threadIdx.x;
+    if (i < 96) __syncthreads();  //!  //-
+    //+ if (i >= 96) { y[i] = 2; return; }
+    //+ __syncthreads();
+    y[i] = 1;
+}
+
+// case: barrier_in_a_loop_that_warps_leave   kind: barrier divergence   grid: 1   block: 96   args: f32[96]
+__global__ void k(float* y) {
+    int t = threadIdx.x, n = 2 + t / 32;  //-
+    //+ int t = threadIdx.x, n = 3;
+    //+ if (t >= 40) return;
+    for (int j = 0; j < 2; j++) {
+        for (int i = 0; i < n; i++) {
+            y[t] += i;
+            __syncthreads();  //!
+        }
+        //+ if (t >= 32) return;
+        y[t] *= 2;
+    }
+    y[t] += 1;
+}
+
+// case: two_pairs_at_one_barrier   kind: barrier misuse   grid: 1   block: 128   args: f32[128] f32[128]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[128];
+    int t = threadIdx.x, pair = t / 64;
+    s[t] = x[t];
+    asm volatile("bar.sync %0, 64;" ::"r"(1) : "memory");  //!  //-
+    //+ asm volatile("bar.sync %0, 64;" ::"r"(1 + pair) : "memory");
+    y[t] = s[t ^ 32] + pair;
+}
+
+// case: two_pairs_one_after_the_other   kind: barrier misuse   grid: 1   block: 128   args: f32[128] f32[128]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[128];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (t < 64) {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        y[t] = s[t ^ 32];
+        //+ asm volatile("bar.arrive 2, 128;" ::: "memory");
+    } else {
+        asm volatile("bar.sync 2, 64;" ::: "memory");  //-
+        //+ asm volatile("bar.sync 2, 128;" ::: "memory");
+        asm volatile("bar.sync 1, 64;" ::: "memory");  //!
+        y[t] = s[t ^ 32];
+    }
+}
+
+// case: pair_that_meets_a_third_warp   kind: barrier misuse   grid: 1   block: 96   args: f32[96] f32[96]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[96];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
+    //+ asm volatile("barrier.sync 0;" ::: "memory");
+    if (t >= 32) asm volatile("bar.sync 1, 64;" ::: "memory");  //!
+    y[t] = s[t];
+}
+
+// case: parity_of_the_next_phase   kind: wrong parity   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ float s[64];
+    __shared__ unsigned long long bar;
+    int t = threadIdx.x;
+    unsigned at = __cvta_generic_to_shared(&bar), done, parity = 1;  //-
+    //+ unsigned at = __cvta_generic_to_shared(&bar), done, parity = 0;
+    if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" ::"r"(at));
+    __syncthreads();
+    s[t] = x[t];
+    asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
+    __syncthreads();
+    do asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"  //!
+                    " selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(at), "r"(parity) : "memory");
+    while (!done);
+    y[t] = s[63 - t];
+}
+
+// case: parity_of_the_phase_before   kind: wrong parity   grid: 1   block: 64   args: f32[64] f32[64]
+__global__ void k(const float* x, float* y) {
+    __shared__ unsigned long long bar;
+    int t = threadIdx.x;
+    unsigned at = __cvta_generic_to_shared(&bar), done, parity = 0;
+    if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" ::"r"(at));
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" ::"r"(at) : "memory");
+        do asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"  //!
+                        " selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(at), "r"(parity) : "memory");
+        while (!done);
+        //+ parity ^= 1;
+    }
+    y[t] = x[t];
+}

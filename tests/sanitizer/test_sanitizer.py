@@ -243,6 +243,20 @@ __global__ void k(int* y, int z) {
     assert {a.number for a in found.accesses} == {10, 12}
 
 
+def test_memory_that_the_heap_gives_out_again_does_not_race() -> None:
+    """As the arguments of child grids, which are freed when their grid is launched."""
+    source = """__global__ void k(int* y) {
+        int* p = (int*)malloc(64);
+        p[0] = blockIdx.x;
+        asm volatile("" ::: "memory");
+        y[blockIdx.x] = p[0];
+        free(p);
+    }"""
+    y = np.zeros(4, np.int32)
+    weft.cuda(source).k[4, 1](y, sanitize=True)
+    assert y.tolist() == [0, 1, 2, 3]
+
+
 def test_launch_order_is_an_order() -> None:
     step = weft.cuda(
         "__global__ void k(const float* x, float* y) {"

@@ -1,8 +1,9 @@
 """mbarrier: barriers that live in shared memory as one 64-bit word.
 
 The word is opaque to a kernel; here it holds, from the lowest bit: arrivals still pending (20),
-arrivals that each phase expects (20), bytes still on their way (21, signed), two unused, and the
-parity of the current phase. A phase ends when nothing is pending and no bytes are on their way.
+arrivals that each phase expects (20), bytes still on their way (21, signed), whether a phase has
+ended, an unused bit, and the parity of the current phase. A phase ends when nothing is pending and
+no bytes are on their way.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ WORD = 8
 COUNT = (1 << 20) - 1
 EXPECTED_AT, BYTES_AT, PHASE_AT = 20, 40, 63
 BYTES = ((1 << 21) - 1) << BYTES_AT
+BEGUN = 1 << 61
+"""The bit that a phase has ended."""
 Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
 """(word, operand) -> (new word, what the lane gets)."""
 
@@ -30,7 +33,7 @@ Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
 def _settle(b: Builder, word: Val) -> Val:
     """The next phase, if this one is complete."""
     done = (word & (BYTES | COUNT)).eq(0)
-    begun = (word | ((word >> EXPECTED_AT) & COUNT)) ^ (1 << PHASE_AT)
+    begun = (word | BEGUN | ((word >> EXPECTED_AT) & COUNT)) ^ (1 << PHASE_AT)
     return done.select(begun, word)
 
 

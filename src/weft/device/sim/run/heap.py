@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ class Heap:
         self.nbytes = nbytes
         self.live: dict[int, int] = {}
         self.made: dict[int, Block] = {}
+        self.listeners: list[Callable[[int, int], None]] = []
+        """Called with the address and the size of each new allocation."""
         self._block = np.empty(0, np.uint8)
         self._free: list[tuple[int, int]] = []
 
@@ -60,6 +63,8 @@ class Heap:
                 self.made[start] = Block(start, size, site, place)
                 # What the last owner of these bytes wrote does not count.
                 initialised.emptied(start, size)
+                for listener in self.listeners:
+                    listener(start, size)
                 return start
         return 0
 

@@ -26,6 +26,8 @@ class Checking(Protocol):
     layout: BlockState
     exact: ExactShadow
     one_sided: dict[int, Instruction]
+    going_on: set[int]
+    """Blocks from which a thread does more than to exit."""
 
     @property
     def p(self) -> Val:

@@ -200,7 +200,7 @@ class Clocks:
             at = x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED)
             warps = x.load("i32", 0, at)
             x.store(x.integer("i32", 0), at)
-            x.store(x.integer("i32", 0), x.at(at, BlockState.SITES - BlockState.ARRIVED))
+            x.store(x.integer("i32", 0), x.at(at, BlockState.FIRST - BlockState.ARRIVED))
             clock = word(x, p, BlockState.LATEST) + 1
             if not self.publishes and not self.arrivals:
                 with x.when(warps.eq((1 << self.warps) - 1)):

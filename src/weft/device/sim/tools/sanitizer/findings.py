@@ -11,7 +11,7 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.run import elements
 from weft.device.sim.run.faults import line_of, width_of
 from weft.device.sim.run.heap import Block
-from weft.device.sim.tools.sanitizer import bounds
+from weft.device.sim.tools.sanitizer import bounds, texts
 from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record
 from weft.device.sim.tools.sanitizer.leaks import HEAP
 from weft.device.sim.tools.sanitizer.observer import Raw, Seen
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from weft.device.sim.run.module import SimModule
 
 Dims = tuple[int, int, int]
-_OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)
-"""Findings whose address is a set of lanes."""
+_MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
+"""Findings of which both threads are known, and in one block."""
+_OF_MEMORY = (Kind.UNINITIALISED, Kind.STALE)
+"""Findings beside races whose address is one of memory."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
 
 
@@ -106,60 +108,6 @@ class Finding:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """How a kind of finding is told: its name, what it is, the two verbs, and what would help."""
-
-    name: str
-    what: str
-    verbs: tuple[str, str]
-    next: str
-
-
-_RACE = "data race"
-TEXTS: Mapping[int, Text] = {
-    Kind.READ_AFTER_WRITE: Text(_RACE, "a thread reads what another writes, in no order",
-                                ("read", "write"), ""),
-    Kind.WRITE_AFTER_READ: Text(_RACE, "a thread writes what another reads, in no order",
-                                ("write", "read"), ""),
-    Kind.WRITE_AFTER_WRITE: Text(_RACE, "two threads write the same place, in no order",
-                                 ("write", "write"), ""),
-    Kind.UNINITIALISED: Text("uninitialised", "a read of memory that was never written",
-                             ("read", "used"), "write it first, or check which threads do"),
-    Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
-                             " reach", ("barrier", ""),
-                             "move the barrier out of the branch, so that all threads reach it"),
-    Kind.BARRIER_COUNT: Text("barrier misuse", "threads meet at one barrier but expect different"
-                             " numbers of threads", ("barrier", "barrier"),
-                             "give every bar.sync of a barrier the same count"),
-    Kind.BARRIER_PLACES: Text("barrier divergence", "threads of a block wait at different"
-                              " barriers in the code", ("barrier", "barrier"),
-                              "let all threads of the block pass the same __syncthreads()"),
-    Kind.MISSING_LANES: Text("missing lanes", "lanes are named that do not take part",
-                             ("call", ""), "compute the mask before the branch, or move the call"
-                             " to where all its lanes are"),
-    Kind.NOT_IN_MASK: Text("missing lanes", "a lane calls with a mask that leaves it out",
-                           ("call", ""), "the mask must have the bit of every lane that calls"),
-    Kind.UNDEFINED_LANE: Text("missing lanes", "a shuffle from a lane that does not take part",
-                              ("call", "used"), "name the source lane in the mask and let it take"
-                              " part, or do not use the value"),
-    Kind.OTHER_ARRAY: Text("out of bounds", "an access leaves its own array for another one",
-                           ("access", ""), "compare the index with the array's length"),
-    Kind.OVERFLOW: Text("index overflow", "an index does not fit 32 bits and wraps",
-                        ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
-    Kind.SPIN: Text("spin", "a loop waits for a value that it never reads again",
-                    ("loop", ""), "make the flag volatile, or read it by an atomic"),
-}  # fmt: skip
-_ORDER = {
-    Apart.LANES: "__syncwarp() between the two",
-    Apart.WARPS: "__syncthreads() between the two",
-    Apart.BLOCKS: "__syncthreads() does not order blocks: use atomics, two launches, or a grid-wide"
-    " sync (cooperative launch)",
-}
-_ITSELF = "threads execute this line at the same time: use an atomic, or one place for each thread"
-_COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
-
-
 _TRITONS_SHARED_MEMORY = "global_smem"
 """The array that holds all shared memory of a Triton kernel."""
 
@@ -189,9 +137,10 @@ class Decoder:
             key = (found.kind, frozenset((a.verb, a.line) for a in found.accesses))
             old = merged.get(key)
             merged[key] = found if old is None else replace(old, times=old.times + found.times)
-        spins = any(r.kind == Kind.SPIN for r in raw)  # which has ended the launch, then
+        # Either has ended the launch, then.
+        ended = any(r.kind in (Kind.SPIN, Kind.PARITY_BLOCKS) for r in raw)
         merged |= {block.address: self._leak(block) for block in self.seen.leaks}
-        if isinstance(self.seen.error, DeviceError) and not spins:
+        if isinstance(self.seen.error, DeviceError) and not ended:
             merged["error"] = self._failure(self.seen.error)
         return sorted(merged.values(), key=lambda f: (f.accesses[0].file, f.accesses[0].number))
 
@@ -242,28 +191,28 @@ class Decoder:
     def _finding(self, r: Raw) -> Finding | None:
         if r.kind == Kind.WRITE_AFTER_READ and decode(self.instruction(r.other_index)).row.is_store:
             r = replace(r, kind=Kind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
-        text = TEXTS[r.kind]
+        text = texts.TEXTS[r.kind]
         shared = self._is_shared(r)
         if self._is_tritons_own(r, shared):
             return None
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
-            known = r.kind in RACES
-            block = self._other_block(r, shared) if known else None
+            known = r.kind in (*RACES, *_MEETINGS, Kind.STALE)
+            of_block = shared or r.kind in _MEETINGS
+            block = self._other_block(r, of_block) if known else None
             other = self._access(text.verbs[1], r.other_index, block, r.other)
             if known and (other.block, other.thread) == (mine.block, mine.thread):
                 other = replace(other, block=None, thread=None)  # another lane that is not known
             accesses.append(other)
-        if r.kind == Kind.BARRIER_PLACES and accesses[0].number == accesses[1].number:
-            return None  # one line of the source, compiled to several places
-        what, place = text.what, ""
-        if r.kind in (*RACES, Kind.UNINITIALISED):
+        what, place = text.what, texts.place_of(r)
+        if r.kind in (*RACES, *_OF_MEMORY):
             place = self._place(r, shared)
         if r.kind == Kind.OTHER_ARRAY:
             place = self._other_array(r, shared)
-        if r.kind in _OF_LANES:
-            place = f"lanes {_lanes(r.address)}"
+        if r.kind == Kind.BARRIER_PLACES and accesses[0].line == accesses[1].line:
+            lines = (self.instruction(i).ptx_line for i in (r.index, r.other_index))
+            place = "one line that is compiled twice, to PTX lines {} and {}".format(*lines)
         pending = self._pending(r, shared)
         if pending:
             what = "shared memory is used before the copy to it was waited for"
@@ -275,7 +224,7 @@ class Decoder:
             times=r.times,
             next=self._advice(r, pending) or text.next,
             place=place,
-            address=r.address if r.kind in (*RACES, Kind.UNINITIALISED) else None,
+            address=r.address if r.kind in (*RACES, *_OF_MEMORY) else None,
         )
 
     def _is_tritons_own(self, r: Raw, shared: bool) -> bool:
@@ -295,13 +244,23 @@ class Decoder:
         return shared and r.kind in RACES and r.other >> Record.CLOCK == Record.PENDING
 
     def _advice(self, r: Raw, pending: bool) -> str:
+        if r.kind in texts.PARITIES:
+            return texts.other_parity(r)
         if r.kind not in RACES:
             return ""
         if pending:
-            return _COPY
+            return texts.COPY
+        missed = next((x for x in self.seen.raw if x.kind == Kind.BARRIER_SKIPPED), None)
+        if r.apart == Apart.WARPS and missed is not None:
+            return f"first let all warps reach the barrier at {self._line(missed.index)}"
         if r.index == r.other_index and r.apart != Apart.BLOCKS:
-            return _ITSELF
-        return _ORDER[r.apart]
+            return texts.ITSELF
+        return texts.ORDER[r.apart]
+
+    def _line(self, index: int) -> str:
+        """File and line of an instruction."""
+        access = self._access("", index, None, 0)
+        return f"{access.file}:{access.number}"
 
     def _is_shared(self, r: Raw) -> bool:
         """Is the address in none of the launch's arrays?"""
@@ -359,18 +318,6 @@ _ERRORS = {
     "InvalidFree": "double free", "Deadlock": "barrier divergence",
     "AssertFailed": "assertion", "Trapped": "trap", "TimeLimit": "time limit",
 }  # fmt: skip
-
-
-def _lanes(bits: int) -> str:
-    """Lanes as people write them: 0-3, 16."""
-    lanes = [i for i in range(32) if bits >> i & 1]
-    runs: list[list[int]] = []
-    for lane in lanes:
-        if runs and lane == runs[-1][1] + 1:
-            runs[-1][1] = lane
-        else:
-            runs.append([lane, lane])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def summary(launches: int, accesses: int, barriers: int, syncs: int, arrays: int) -> str:

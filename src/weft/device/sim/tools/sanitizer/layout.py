@@ -66,8 +66,10 @@ class BlockState:
     """Clock at its start, latest clock, its number, its bits in a record, where the readers'
     records of shared memory are, what else is kept of the launch and by the worker, and where it is
     kept which bytes of shared memory are written."""
-    ARRIVED, SITES = 64, 128
-    """Per barrier: warps that have arrived, and at which instruction the first one did."""
+    ARRIVED, FIRST = 64, 128
+    """Per barrier: warps that wait there, and the low bits of a record of who came first."""
+    ARRIVAL = 1 << 30
+    """Beside the bits of FIRST: a warp has arrived that does not wait."""
     NEWEST_READ = 192
     """The newest record of a reader of shared memory."""
     NEWEST, LOGGED, UNMARKED, ANY_MARKED = 200, 208, 216, 224
@@ -77,9 +79,18 @@ class BlockState:
     was written or read since the last barrier of all warps, which is so if ANY_MARKED is not 0."""
     WARPS = 256
     WARP = 64
-    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART = 0, 8, 16, 24, 32, 40
+    SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART, SKIPPED = 0, 8, 16, 24, 32, 40, 48
     """Per warp: what is earlier than the limit is ordered before it; its own record's bits (its
-    clock above them); and whether its lanes know less of each other than its clock says."""
+    clock above them); whether its lanes know less of each other than its clock says; and the
+    barriers that it skips (`skipped.py`)."""
+    GROUP, MEMBERS, MET = 16, 0, 8
+    """Per barrier: the warps that met there last, with the low bits of the first one's record above
+    them, and their clock since then; where barriers are for a number of threads."""
+    MBARRIERS = 16
+    WAIT, ARRIVALS, PASSES = 0, 8, 8 + 8 * MBARRIERS
+    WAITS = PASSES + 8 * MBARRIERS
+    """Per warp, where it waits for mbarriers: the wait that has not passed (`parities.py`), and for
+    some mbarriers the phase of its last arrival, and of its last wait that passed."""
     LANES = 8 * 32 * 32
     """Per warp, for each lane and each other lane: up to which clock it knows of it."""
 
@@ -95,6 +106,8 @@ class BlockState:
         fences  the same at its last fence, and `far` at its last fence beyond the block
         shared  one vector: what was released inside the block by atomics and mbarriers
         early   a vector for each barrier: what those knew that arrived and did not wait
+        groups  the last group of each barrier
+        waits   for each warp what it knows of mbarriers
         lanes   for each warp what its lanes know of each other, where member masks may be partial
         undefined  for each warp which values are undefined, in `undefined` bytes
         log     batches of accesses to shared memory whose records are not made yet
@@ -104,7 +117,9 @@ class BlockState:
         self.fences, self.far = self.clocks + table, self.clocks + 2 * table
         self.shared = self.clocks + 3 * table
         self.early = self.shared + 8 * warps
-        self.lanes = -(-(self.early + 16 * 8 * warps) // 64) * 64
+        self.groups = self.early + 16 * 8 * warps
+        self.waits = self.groups + 16 * self.GROUP
+        self.lanes = -(-(self.waits + warps * self.WAITS) // 64) * 64
         self.undefined = self.lanes + (warps * self.LANES if masks else 0)
         self.local = self.undefined + warps * undefined
         self.log = -(-(self.local + 4 * 32 * warps * (local_bytes // 4)) // 64) * 64
@@ -128,4 +143,5 @@ class Kind:
     READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE, UNINITIALISED = 1, 2, 3, 4
     BARRIER_SPLIT, BARRIER_COUNT, BARRIER_PLACES = 5, 6, 7
     MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN, UNDEFINED_LANE = 8, 9, 10, 11, 12
-    OTHER_ARRAY = 13
+    OTHER_ARRAY, BARRIER_SKIPPED, BARRIER_SHARED, STALE = 13, 14, 15, 16
+    PARITY_PASSES, PARITY_BLOCKS = 17, 18

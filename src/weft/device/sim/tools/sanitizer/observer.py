@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,16 @@ from weft.device.base import Allocation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block
 from weft.device.sim.run.observation import Observation, zeroed
-from weft.device.sim.tools.sanitizer import extents, leaks
-from weft.device.sim.tools.sanitizer.layout import BlockState, LaunchState, Record, WorkerState
+from weft.device.sim.tools.sanitizer import extents, leaks, parities
+from weft.device.sim.tools.sanitizer.layout import (
+    BlockState,
+    Kind,
+    LaunchState,
+    Record,
+    WorkerState,
+)
 from weft.device.sim.tools.sanitizer.watcher import Sanitizing
+from weft.errors import Deadlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class Sanitizer:
         every += [leaks.span(heap)] if heap is not None else []
         seen = self._mine.seen = Seen(memory=every)
         self._mine.before = set(heap.live) if heap is not None else set()
+        self._mine.forget = None
         regions = _merged(every)
         tracked = _tracked(observation, every, notes["written"])
         rows = np.zeros((len(regions) + 1, LaunchState.ROW // 8), np.int64)
@@ -92,6 +101,9 @@ class Sanitizer:
                 planes = [zeroed(2 * (high - low)) for _ in range(2)]
                 keep += planes
                 row[2:4] = [p.ctypes.data for p in planes]
+                if heap is not None and low <= heap.start < high:
+                    self._mine.forget = functools.partial(_forget, planes, low)
+                    heap.listeners.append(self._mine.forget)
             row[4] = initialised.bytes_at(low, high)
         total = int(np.prod(observation.config.grid))
         # Records keep so many bits of a block's number; blocks beyond share a row.
@@ -106,11 +118,8 @@ class Sanitizer:
             WorkerState.CACHE + WorkerState.SITE * (len(notes["sites"]) + 2)
         )
         shared = code.shared_bytes + observation.config.shared_bytes
-        observation.for_slots(
-            BlockState(code.warps, code.local_bytes, notes["masks"], notes["undefined"]).size(
-                shared
-            )
-        )
+        layout = BlockState(code.warps, code.local_bytes, notes["masks"], notes["undefined"])
+        self._mine.slots = observation.for_slots(layout.size(shared)), layout
         seen.counts.arrays = sum(not a.around for a in every) - (heap is not None)
 
     def end(self, observation: Observation) -> None:
@@ -127,11 +136,27 @@ class Sanitizer:
                 WorkerState.ENTRIES, -1
             )
             seen.raw += [_raw(entry, sites) for entry in table[table[:, 0] != 0]]
+        if isinstance(observation.error, Deadlock):
+            slots, layout = self._mine.slots
+            stuck = parities.stuck(slots, layout, observation.code.warps)
+            seen.raw += [_stuck(block, note, sites) for block, note in stuck]
         extents.note(self._mine.keep[1], sites)
+        if self._mine.forget is not None:
+            assert observation.heap is not None
+            observation.heap.listeners.remove(self._mine.forget)
         # A launch that failed may not have come to its `free`.
         if observation.heap is not None and observation.error is None:
             seen.leaks = leaks.leaked(observation.heap, self._mine.before, seen.memory)
-        self._mine.keep = self._mine.workers = None
+        self._mine.keep = self._mine.workers = self._mine.slots = None
+
+
+def _forget(planes: Sequence[NDArray[np.uint8]], low: int, address: int, nbytes: int) -> None:
+    """Clear the records of memory that the heap gives out again.
+
+    `malloc` is ordered after the `free` of the same bytes, so that no access before it races.
+    """
+    for plane in planes:
+        plane[2 * (address - low) : 2 * (-(-(address + nbytes) // 4) * 4 - low)] = 0
 
 
 def _raw(entry: NDArray[np.int64], sites: Sequence[int]) -> Raw:
@@ -146,6 +171,22 @@ def _raw(entry: NDArray[np.int64], sites: Sequence[int]) -> Raw:
         mine=mine & (1 << 64) - 1,
         other_index=sites[there - 1] if there else -1,
         other=other & (1 << 64) - 1,
+        block=block,
+    )
+
+
+def _stuck(block: int, note: int, sites: Sequence[int]) -> Raw:
+    """A wait of a deadlocked launch that looks wrong."""
+    parity = int(note & parities.PARITY != 0)
+    return Raw(
+        kind=Kind.PARITY_BLOCKS,
+        apart=0,
+        times=1,
+        address=parity | (1 - parity) << 1,  # of the phase before
+        index=sites[(note & Record.SITES) - 1],
+        mine=note,
+        other_index=-1,
+        other=0,
         block=block,
     )
 

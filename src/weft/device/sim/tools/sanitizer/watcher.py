@@ -11,20 +11,25 @@ from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import (
+    barriers,
     batches,
     bounds,
     bulk,
+    early_exits,
     endless_loops,
     origins,
+    parities,
     synchronisation,
     undefined,
 )
+from weft.device.sim.tools.sanitizer.barrier_groups import BarrierGroups, has_counts
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
 from weft.device.sim.tools.sanitizer.overflow import Overflow
+from weft.device.sim.tools.sanitizer.parities import Parities
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
@@ -32,6 +37,7 @@ from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pa
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import Way
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
+from weft.device.sim.tools.sanitizer.skipped import Skipped
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg
@@ -86,7 +92,11 @@ class Sanitizing(Watcher):
         self.on_barrier = False
         self.met: list[Operand | None] = []
         """Masks with which lanes have met since the last access; None: all of them."""
-        self.one_sided = synchronisation.one_sided(e)
+        self.going_on = early_exits.going_on(program)
+        self.one_sided = barriers.one_sided(e, self.going_on)
+        self.skipped = Skipped(self)
+        self.groups = BarrierGroups(self, used=has_counts(program))
+        self.parities = Parities(self, used=parities.is_used(program))
 
     # ---- names ------------------------------------------------------------------------------
     @property
@@ -147,8 +157,10 @@ class Sanitizing(Watcher):
         if control_of(ins.parts) is Control.CALL:  # the host may ask where it was called from
             e, b = self.e, self.e.b
             b.store(b.integer("i64", ins.index), b.at(e.worker, Worker.ERROR_SITE))
-        if ins is self.e.block.last and endless_loops.cannot_end(self.e.program, self.e.block):
-            self._spin()
+        if ins is self.e.block.last:
+            self.skipped.branch(self.e.block.index)
+            if endless_loops.cannot_end(self.e.program, self.e.block):
+                self._spin()
 
     def access(self, access: Access) -> None:
         e, b = self.e, self.e.b
@@ -176,6 +188,8 @@ class Sanitizing(Watcher):
     def _of_block(self, access: Access, lanes: Val) -> None:
         """Memory that other threads see, too."""
         self.on_barrier = access.unit is Unit.MBARRIER
+        if self.on_barrier:
+            self.parities.access(access, lanes)
         if access.space in _IN_A_BLOCK:
             self._flush()
         # An arrival that completes later orders nothing when it is issued.
@@ -219,11 +233,12 @@ class Sanitizing(Watcher):
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         if is_arrival(self.e.ins):
             self._flush()
-        synchronisation.arrive(self, number, count, lanes)
+        self.groups.arrive(number, count, lanes)
+        barriers.arrive(self, number, count, lanes)
 
     def leave(self, lanes: Val | None) -> None:
         if lanes is not None:
-            synchronisation.leave(self, lanes)
+            barriers.leave(self, lanes)
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
@@ -231,8 +246,13 @@ class Sanitizing(Watcher):
         self.shared_log.started(b)
         self.copies.started(b, slot)
         self.undefined.started(b, slot)
+        self.skipped.started(b, slot)
+        self.groups.started(b, slot)
+        self.parities.started(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
+        self.skipped.released(b, slot, number)
+        self.groups.released(b, slot, number)
         self.shared_log.met(b, slot, number)
         self.fast.released(b, slot, number)
         self.clocks.meet(b, slot, number)
@@ -258,7 +278,8 @@ class Sanitizing(Watcher):
     # ---- accesses ---------------------------------------------------------------------------
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
         """How the present instruction touches so many bytes."""
-        return Way(writes, self._is_strong(), nbytes, needs)
+        cached = not writes and "nc" in self.e.ins.parts
+        return Way(writes, self._is_strong(), nbytes, needs, cached)
 
     def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
         """How a plain access touches memory."""
@@ -314,7 +335,7 @@ class Sanitizing(Watcher):
     ) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
-        fn = self.fast.row(b, space, way.writes, pattern)
+        fn = self.fast.row(b, space, way.writes, pattern, way.cached)
         first = a.first
         # Lanes are at their constant distances only if no index has wrapped in between.
         steady = (a.last - a.first).eq(max(a.off))
@@ -337,7 +358,7 @@ class Sanitizing(Watcher):
         places = a.wide.vector() if a.wide is not None else a.exact
         assert pattern is not None and places is not None
         first = b.extract(b.splat(places, 32), 0)
-        row = self.fast.row(b, space, way.writes, pattern)
+        row = self.fast.row(b, space, way.writes, pattern, way.cached)
         done = b.either(
             lanes.eq(-1) & b.same(b.splat(places, 32), b.splat(first, 32) + b.lanes("i64", off)),
             lambda: row(e.slot, e.warp, self.site(), first),

@@ -113,6 +113,10 @@ class ExactShadow(Shadow):
                     report(x, p, kind, current, record, address, _apart(x, space, current, record))
 
         compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
+        if way.cached:
+            # In whatever order: even what the thread itself has written may not be seen.
+            with x.when((w & current & Record.ALL_BYTES).ne(0), rare=True):
+                report(x, p, Kind.STALE, current, w, address, _apart(x, space, current, w))
         if writes:
             compare(r, Kind.WRITE_AFTER_READ)
             with x.when(x.load("i1", 0, kept) ^ 1):

@@ -93,16 +93,20 @@ class Touched:
 class FastShadow(Shadow):
     """The code for regular accesses of one kernel."""
 
-    def row(self, b: Builder, space: str, writes: bool, pattern: Pattern) -> Callable[..., Val]:
+    def row(
+        self, b: Builder, space: str, writes: bool, pattern: Pattern, cached: bool = False
+    ) -> Callable[..., Val]:
         """(slot, warp, site, lowest address) -> done?  All lanes run."""
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first = args
             # What leaves its allocation is reported by the access itself.
-            return self._row(x, slot, warp, site, first, space, writes, Touched(x, pattern), _done)
+            touched = Touched(x, pattern)
+            return self._row(x, slot, warp, site, first, space, writes, touched, _done, cached)
 
         digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
-        name = f"sanitizer_row_{space}_{'w' if writes else 'r'}_{digest}"
+        kind = "w" if writes else "c" if cached else "r"
+        name = f"sanitizer_row_{space}_{kind}_{digest}"
         return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)
 
     def some(self, b: Builder, writes: bool) -> Callable[..., Val]:
@@ -119,7 +123,7 @@ class FastShadow(Shadow):
 
     def _row(
         self, x: Builder, slot: Val, warp: Val, site: Val, first: Val, space: str, writes: bool,
-        touched: Touched, leave: Callable[[Builder], None],
+        touched: Touched, leave: Callable[[Builder], None], cached: bool = False,
     ) -> Val:  # fmt: skip
         pattern = touched.pattern
         p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
@@ -139,7 +143,7 @@ class FastShadow(Shadow):
             if not writes:
                 with x.when(words_written(x, p, at, touched.words) ^ 1):
                     _odd(x)
-        self._row_records(x, p, warp, space, writes, touched, planes, current, plain)
+        self._row_records(x, p, warp, space, writes, touched, planes, current, plain, cached)
         if writes:
             self.wrote(x, p, space, current | NEWEST)
             self.mark_written(x, p, slot, space, first, touched.words)
@@ -176,11 +180,11 @@ class FastShadow(Shadow):
 
     def _row_records(
         self, x: Builder, p: Val, warp: Val, space: str, writes: bool, touched: Touched,
-        planes: Planes, tag: Val, plain: Val,
+        planes: Planes, tag: Val, plain: Val, cached: bool,
     ) -> None:  # fmt: skip
         """Records of a pattern are compared, also those between; only those touched change.
 
-        Where it is `plain`, all writes are known to be earlier.
+        Where it is `plain`, all writes are known to be earlier. A `cached` read expects none.
         """
         if space == "global":
             tracked = x.val("i64", 0, f"ptrtoint {planes.writers.typed} to i64").ne(0)
@@ -232,7 +236,7 @@ class FastShadow(Shadow):
             return (r - start).uge(limit - start) if from_records else r.uge(limit)
 
         with x.when(plain ^ 1), x.when(any_of(planes.writers, unexpected)):
-            odd = any_of(planes.writers, others)
+            odd = x.integer("i1", 1) if cached else any_of(planes.writers, others)
             if from_records:
                 odd = odd | any_of(planes.writers, lambda r, i: r.ult(start))
             with x.when(odd):
@@ -289,6 +293,8 @@ class FastShadow(Shadow):
                 for record in (w, r) if writes else (w,):
                     near = (record - base).uge(limit) & (record ^ current).uge(1 << Record.LANE)
                     odd = odd | (near & record.ne(0))
+                if way.cached:
+                    odd = odd | w.ne(0)
                 if writes and way.strong:  # a plain write is not forgotten for an atomic one
                     odd = odd | (w.ne(0) & (w & Record.STRONG).eq(0))
                 if space == "shared" and way.reads and not self.summed:

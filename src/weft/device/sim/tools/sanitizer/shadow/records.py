@@ -31,12 +31,14 @@ class Way:
 
     strong  it is atomic, volatile or ordered
     needs   bytes, as bits, that must have been written before: nothing is read where it is 0
+    cached  it reads through the read-only cache, which does not see what the kernel writes
     """
 
     writes: bool
     strong: bool
     nbytes: int
     needs: int
+    cached: bool = False
 
     @property
     def reads(self) -> bool:
@@ -46,8 +48,8 @@ class Way:
     @property
     def name(self) -> str:
         """Names the code for it."""
-        strong = "s" if self.strong else ""
-        return f"{'w' if self.writes else 'r'}{strong}{self.nbytes}_{self.needs:x}"
+        kind = "w" if self.writes else "c" if self.cached else "r"
+        return f"{kind}{'s' if self.strong else ''}{self.nbytes}_{self.needs:x}"
 
 
 @dataclass(frozen=True)

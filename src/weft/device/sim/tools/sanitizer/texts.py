@@ -1,0 +1,122 @@
+"""Texts of the kinds of findings: what is wrong, who is meant, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record
+from weft.device.sim.tools.sanitizer.observer import Raw
+
+_OF_LANES = (Kind.MISSING_LANES, Kind.NOT_IN_MASK, Kind.BARRIER_SPLIT, Kind.UNDEFINED_LANE)
+"""Findings whose address is a set of lanes."""
+PARITIES = {
+    Kind.PARITY_PASSES: "waits for parity {}; the warp has arrived in the current phase, of parity"
+                        " {}, which is not complete",
+    Kind.PARITY_BLOCKS: "waits for parity {}: the current phase, in which nothing has arrived; the"
+                        " last one that is complete has parity {}",
+}  # fmt: skip
+"""The place of a finding, by the parity of a wait and another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """How a kind of finding is told: its name, what it is, the two verbs, and what would help."""
+
+    name: str
+    what: str
+    verbs: tuple[str, str]
+    next: str
+
+
+_RACE = "data race"
+TEXTS: Mapping[int, Text] = {
+    Kind.READ_AFTER_WRITE: Text(_RACE, "a thread reads what another writes, in no order",
+                                ("read", "write"), ""),
+    Kind.WRITE_AFTER_READ: Text(_RACE, "a thread writes what another reads, in no order",
+                                ("write", "read"), ""),
+    Kind.WRITE_AFTER_WRITE: Text(_RACE, "two threads write the same place, in no order",
+                                 ("write", "write"), ""),
+    Kind.UNINITIALISED: Text("uninitialised", "a read of memory that was never written",
+                             ("read", "used"), "write it first, or check which threads do"),
+    Kind.STALE: Text("stale read", "a read through the read-only cache of what the same kernel has"
+                     " written", ("read", "write"), "read it without __ldg, or take const or"
+                     " __restrict__ from the pointer"),
+    Kind.PARITY_PASSES: Text("wrong parity", "a wait for an mbarrier passes at once: it is for the"
+                             " wrong phase", ("wait", ""), ""),
+    Kind.PARITY_BLOCKS: Text("wrong parity", "a wait for an mbarrier never ends: it is for the"
+                             " wrong phase", ("wait", ""), ""),
+    Kind.BARRIER_SPLIT: Text("barrier divergence", "a barrier that only some threads of a warp"
+                             " reach", ("barrier", ""),
+                             "move the barrier out of the branch, so that all threads reach it"),
+    Kind.BARRIER_COUNT: Text("barrier misuse", "threads meet at one barrier but expect different"
+                             " numbers of threads", ("barrier", "barrier"),
+                             "give every bar.sync of a barrier the same count"),
+    Kind.BARRIER_PLACES: Text("barrier divergence", "threads of a block wait at different"
+                              " barriers in the code", ("barrier", "barrier"),
+                              "let all threads of the block pass the same __syncthreads()"),
+    Kind.BARRIER_SHARED: Text("barrier misuse", "two groups of warps use one named barrier at the"
+                              " same time", ("barrier", "barrier"),
+                              "give each group a barrier of its own: another number"),
+    Kind.BARRIER_SKIPPED: Text("barrier divergence", "a barrier that some warps of the block branch"
+                               " around", ("barrier", ""),
+                               "move the barrier out of the branch, so that all threads reach it"),
+    Kind.MISSING_LANES: Text("missing lanes", "lanes are named that do not take part",
+                             ("call", ""), "compute the mask before the branch, or move the call"
+                             " to where all its lanes are"),
+    Kind.NOT_IN_MASK: Text("missing lanes", "a lane calls with a mask that leaves it out",
+                           ("call", ""), "the mask must have the bit of every lane that calls"),
+    Kind.UNDEFINED_LANE: Text("missing lanes", "a shuffle from a lane that does not take part",
+                              ("call", "used"), "name the source lane in the mask and let it take"
+                              " part, or do not use the value"),
+    Kind.OTHER_ARRAY: Text("out of bounds", "an access leaves its own array for another one",
+                           ("access", ""), "compare the index with the array's length"),
+    Kind.OVERFLOW: Text("index overflow", "an index does not fit 32 bits and wraps",
+                        ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
+    Kind.SPIN: Text("spin", "a loop waits for a value that it never reads again",
+                    ("loop", ""), "make the flag volatile, or read it by an atomic"),
+}  # fmt: skip
+ORDER = {
+    Apart.LANES: "__syncwarp() between the two",
+    Apart.WARPS: "__syncthreads() between the two",
+    Apart.BLOCKS: "__syncthreads() does not order blocks: use atomics, two launches, or a grid-wide"
+    " sync (cooperative launch)",
+}
+ITSELF = "threads execute this line at the same time: use an atomic, or one place for each thread"
+COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
+
+
+def place_of(r: Raw) -> str:
+    """The lanes, warps or phases of a finding about synchronisation; "" for any other."""
+    low, high = r.address & 0xFFFFFFFF, r.address >> 32
+    if r.kind in _OF_LANES:
+        return f"lanes {_numbers(r.address)}"
+    if r.kind == Kind.BARRIER_SKIPPED:
+        return f"reached by {_warps(low)}; not by {_warps(high)}, which went on and exited"
+    if r.kind == Kind.BARRIER_SHARED:
+        warp = r.mine >> Record.WARP & 31
+        return f"barrier {high}: warp {warp} arrives, in no order with {_warps(low)}"
+    if r.kind in PARITIES:
+        return PARITIES[r.kind].format(r.address & 1, r.address >> 1)
+    return ""
+
+
+def other_parity(r: Raw) -> str:
+    """Advice for a wait with the wrong parity."""
+    return f"wait for parity {1 - (r.address & 1)}; change the parity after each wait"
+
+
+def _numbers(bits: int) -> str:
+    """The set bits as people write them: 0-3, 16."""
+    runs: list[list[int]] = []
+    for i in (i for i in range(32) if bits >> i & 1):
+        if runs and i == runs[-1][1] + 1:
+            runs[-1][1] = i
+        else:
+            runs.append([i, i])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _warps(bits: int) -> str:
+    """Warps as people write them."""
+    return f"warp{'s' if bits & (bits - 1) else ''} {_numbers(bits)}"
