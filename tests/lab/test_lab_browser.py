@@ -177,7 +177,8 @@ def test_an_exercise_is_saved_and_counted(page: Page, course: Path) -> None:
 
 
 CUT = """[...document.querySelectorAll('#title, #form td input[data-key], button, select')]
-  .filter((e) => e.offsetParent && e.type !== 'checkbox' && e.scrollWidth > e.clientWidth + 1).map((e) => e.value || e.id)"""
+  .filter((e) => e.offsetParent && e.type !== 'checkbox' && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.value || e.id)"""
 
 
 @pytest.mark.parametrize("width", [1280, 800])

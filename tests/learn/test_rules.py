@@ -142,6 +142,14 @@ def test_a_right_answer_that_avoids_the_task_fails_at_the_rule(name: str, tmp_pa
     assert rule in result.words
 
 
+def test_a_nan_that_is_lost_is_explained(tmp_path: Path) -> None:
+    one = EXERCISES["03 template"]
+    path = tmp_path / one.file
+    path.write_text(one.solution.read_text().replace("a > b ? a : b", "fmaxf(a, b)"))
+    result = grade(one, path)
+    assert result.stage == "right" and "fmaxf return the number, of NaN" in result.words
+
+
 def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -> None:
     one = EXERCISES["18 order"]
     assert isinstance(one, ProgramExercise)

@@ -6,6 +6,7 @@ never shows the solution.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
 from weft.measure.profile.values import Line
+
+_NAN = (
+    "fminf and fmaxf return the number, of NaN and a number. A comparison with NaN is false: "
+    "a < b ? a : b is b where one of them is NaN."
+)
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,16 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
     except CompileError as error:
         return Grade(exercise.title, "compile", str(error))
     except CheckFailed as error:
-        return Grade(exercise.title, stage, str(error))
+        return Grade(exercise.title, stage, f"{error}{_of_nan(error, path)}")
     except Exception as error:  # a learner's code may raise anything
         words = str(error) if isinstance(error, Error) else user_file.words(path, error)
         return Grade(exercise.title, stage, words)
+
+
+def _of_nan(error: CheckFailed, path: Path) -> str:
+    """What fminf and fmaxf do with NaN, where a result lacks one and the file calls them."""
+    called = re.search(r"\bf(min|max)f?\s*\(", path.read_text(encoding="utf-8"))
+    return f"\n{_NAN}" if called and error.allowed.startswith("nan") else ""
 
 
 def _sanitized(exercise: KernelExercise, runner: Runner) -> tuple[str, str]:
