@@ -76,7 +76,7 @@ class Files:
             self.course.note(exercise, passed)
 
     def progress(self) -> dict[str, Any]:
-        """What passes: origins, and counts of chapters' exercises and of puzzles."""
+        """The origins that pass, and counts of chapters' exercises and of puzzles."""
         passed = self.course.progress().passed
         exercises = {
             f"learn:{c.number:02}/{e.name}": e for c in chapter.chapters() for e in c.exercises

@@ -86,7 +86,7 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
 
 
 def _of_nan(error: CheckFailed, path: Path) -> str:
-    """What fminf and fmaxf do with NaN, where a result lacks one and the file calls them."""
+    """A remark on fminf and fmaxf, where a result lacks a NaN and the file calls one of them."""
     called = re.search(r"\bf(min|max)f?\s*\(", path.read_text(encoding="utf-8"))
     return f"\n{_NAN}" if called and error.allowed.startswith("nan") else ""
 

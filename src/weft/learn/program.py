@@ -27,7 +27,7 @@ def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple
     """(stage that the program fails at, what is wrong); the stage is "" if it passes.
 
     Arguments are drawn anew, so that a program cannot know what to print. On a real GPU the
-    sanitizer is left out.
+    sanitizer and the rules are left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
     run = _on_gpu if real else _simulated
@@ -42,7 +42,7 @@ def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple
         case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
         words = " ".join(printed)[:200] or "nothing"
         return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
-    return _ruled(exercise, path, [*map(str, drawn.values())], expected)
+    return ("", "") if real else _ruled(exercise, path, [*map(str, drawn.values())], expected)
 
 
 def _ruled(
@@ -56,10 +56,7 @@ def _ruled(
     with tempfile.TemporaryDirectory() as folder:
         idle = Path(folder, path.name)
         idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
-        with tempfile.TemporaryFile() as output:
-            program.run(str(idle), arguments, stdout=output.fileno())
-            output.seek(0)
-            printed = output.read().decode(errors="replace").split()
+        _, printed = _run(idle, arguments)
     if len(printed) == 1 and _is_close(printed[0], expected):
         words = "The number is right, but the host computes it: it stays right without the kernels."
         return exercise.by, f"{words} The rule: {exercise.by}."
@@ -74,11 +71,17 @@ def uncalled(exercise: ProgramExercise, text: str) -> str:
 
 def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
     """(exit code, words that it prints, first finding of the sanitizer)."""
-    with tempfile.TemporaryFile() as output, weft.sanitizer.sanitize(raises=False) as report:
+    with weft.sanitizer.sanitize(raises=False) as report:
+        code, printed = _run(path, arguments)
+    return code, printed, str(report.findings[0]) if report.findings else ""
+
+
+def _run(path: Path, arguments: list[str]) -> tuple[int, list[str]]:
+    """(exit code, words that it prints)."""
+    with tempfile.TemporaryFile() as output:
         code = program.run(str(path), arguments, stdout=output.fileno())
         output.seek(0)
-        printed = output.read().decode(errors="replace").split()
-    return code, printed, str(report.findings[0]) if report.findings else ""
+        return code, output.read().decode(errors="replace").split()
 
 
 def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:

@@ -31,7 +31,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Share:
-    """How the threads of a run share its work.
+    """The shares of threads in the work of a run.
 
     facts   counts of launches, threads and blocks, by the names that rules use
     host    what the host does in place of a kernel, in words; "" for nothing
@@ -59,7 +59,7 @@ class _Memory:
         self.keep(())
 
     def keep(self, places: Iterable[Place]) -> None:
-        """What is there now is as it should be."""
+        """Remembers what is there now, as the exercise or a kernel left it."""
         for place in {*places, *self.named.values()}:
             self.seen[place] = ctypes.string_at(*place)
 
@@ -69,13 +69,13 @@ class _Memory:
             held = np.frombuffer(ctypes.string_at(*place), np.uint8)
             changed = held != np.frombuffer(self.seen[place], np.uint8)
             if np.any(changed & (held != 0) if name in self.outputs else changed):
-                self.host = self.host or f"the host writes {name}"
+                self.host = self.host or f"the host writes {name}, which kernels are to be given"
         copies = [self.seen[p] for n, p in self.named.items() if n not in self.outputs]
         for place, name in places.items():
             held_bytes = ctypes.string_at(*place)
             own = any(at <= place[0] < at + size for at, size in self.named.values())
             if not own and any(held_bytes) and held_bytes not in (*copies, self.seen.get(place)):
-                self.host = self.host or f"the host fills '{name}', which a kernel is given"
+                self.host = self.host or f"the host fills '{name}', and not with zeros"
 
 
 class _Launches:

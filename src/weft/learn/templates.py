@@ -21,7 +21,7 @@ def lines(text: str) -> frozenset[int]:
 
 
 def _end(code: str, at: int) -> int:
-    """Where the body of a template ends; a declaration without one ends at its semicolon."""
+    """The end of the body of a template; a declaration without one ends at its semicolon."""
     depth = 0
     for place in range(at, len(code)):
         if code[place] == ";" and depth == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import webbrowser
@@ -52,7 +53,7 @@ def run(
     from weft.lab.saving import Files
 
     fragment = f"#{file.partition('#')[2]}" if file and "#" in file else ""
-    own = Path(file).absolute() if file and Path(file).is_file() else None
+    own = Path(file).absolute() if file and os.path.isfile(file) else None
     files = Files(where, own)
     start = None if fragment or not file else _job(files, file)
     listening = bound(port)

@@ -79,7 +79,7 @@ class Writers:
         }
 
     def writing_launches(self) -> int:
-        """How many launches wrote at least one of the arrays."""
+        """The number of launches that wrote at least one of the arrays."""
         return sum(bool(head[_WRITTEN]) for head in self._heads)
 
 
