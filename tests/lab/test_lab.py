@@ -101,6 +101,7 @@ INCLUDES = {
     "upwards inside": '#include "crt/../../passwd"',
     "spliced": '#inc\\\nlude "/etc/passwd"',
     "commented": '# /* x */ include /**/ "/etc/passwd"',
+    "carriage return": '#\rinclude "/etc/passwd"',
     "digraph": '%:include "/etc/passwd"',
     "next": "#include_next <stdio.h>",
     "embed": 'const char x[] = {\n#embed "/etc/passwd"\n};',

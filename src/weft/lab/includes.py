@@ -20,7 +20,7 @@ from weft.source import scan
 _SPLICE = re.compile(r"\\[ \t\r\f\v]*\n")
 _SPELT = (("%:", "#"), ("??=", "#"), ("??/", "\\"))
 """Other spellings of characters that make a directive."""
-_GAP = r"(?:[ \t\f\v]|/\*(?:[^*]|\*(?!/))*\*/)*"
+_GAP = r"(?:[ \t\r\f\v]|/\*(?:[^*]|\*(?!/))*\*/)*"
 _NAME = r"""(?:"(?P<near>[^"\n]*)"|<(?P<far>[^>\n]*)>|(?P<computed>[^\s"<]?))"""
 _INCLUDE = re.compile(rf"#{_GAP}include{_GAP}{_NAME}")
 _ASKS = re.compile(rf"\b__has_include{_GAP}\({_GAP}{_NAME}")
