@@ -308,6 +308,8 @@ def test_tour_shows_the_bug_with_its_line() -> None:
     assert "out_of_bounds.cu:6" in result.stdout and "4 bytes past its end" in result.stdout
     assert "write: race.cu:6" in result.stdout and "read: race.cu:7" in result.stdout
     assert "nothing found in 1 launches" in result.stdout
+    last = [line.split()[:2] for line in result.stdout.splitlines()[-2:]]
+    assert last == [["weft", "learn"], ["weft", "lab"]]
 
 
 def test_tour_fails_when_an_example_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 import weft
-from weft.lab import formula, job, origins, sass
+from weft.lab import formula, includes, job, origins, sass
 
 pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'weft-gpu[lab]'")
 
 from lab_client import JOB, TURN, Lab, running
 from weft.lab.process import Worker
+from weft.lab.saving import Files, version
+from weft.learn import chapter
 
 pytestmark = pytest.mark.sim
 
@@ -89,6 +91,105 @@ def test_python_runs_only_after_it_was_allowed(worker: Worker, tmp_path: Path) -
         gone = do(lab, "run", kind="numba", source="import os\ndef run(x): os.abort()")
         assert "SIGABRT" in gone["error"]["text"]
         assert do(lab, "run")["ok"]
+
+
+# ---- files -----------------------------------------------------------------------------------
+INCLUDES = {
+    "absolute": '#include "/etc/passwd"',
+    "in angle brackets": "#include </etc/passwd>",
+    "upwards": '#include "../../../etc/passwd"',
+    "upwards inside": '#include "crt/../../passwd"',
+    "spliced": '#inc\\\nlude "/etc/passwd"',
+    "commented": '# /* x */ include /**/ "/etc/passwd"',
+    "carriage return": '#\rinclude "/etc/passwd"',
+    "digraph": '%:include "/etc/passwd"',
+    "next": "#include_next <stdio.h>",
+    "embed": 'const char x[] = {\n#embed "/etc/passwd"\n};',
+    "import": '#import "/etc/passwd"',
+    "asks": '#if __has_include("/etc/passwd")\n#endif',
+    "asks by a macro": "#define P </etc/passwd>\n#if __has_include(P)\n#endif",
+    "a macro": '#define P "/etc/passwd"\n#include P',
+    "behind a raw string": 'auto s = R"(" /* )";\n#include "/etc/passwd"\n/* */',
+}
+
+
+@pytest.mark.parametrize("name", INCLUDES)
+def test_a_source_includes_nothing_outside_of_the_folders(name: str, tmp_path: Path) -> None:
+    with pytest.raises(weft.CompileError, match="does not include this"):
+        includes.refuse(f"{INCLUDES[name]}\n{TURN}", "kernel.cu", [str(tmp_path)])
+
+
+def test_a_source_includes_headers(tmp_path: Path) -> None:
+    folder, secret = tmp_path / "folder", tmp_path / "secret.h"
+    folder.mkdir()
+    secret.write_text("int secret;")
+    (folder / "own.h").write_text("int own;")
+    (folder / "out.h").symlink_to(secret)
+    mine = '#include <stdio.h>\n#include "own.h"\n// #include what is needed\n#define A 1\n'
+    includes.refuse(mine, "kernel.cu", [str(folder)])
+    with pytest.raises(weft.CompileError, match="outside of the folders"):
+        includes.refuse('#include "out.h"', "kernel.cu", [str(folder)])
+    said = f"/usr/x.h(3): error: in {folder}/own.h:4"
+    assert includes.outside(said, [str(folder)]) == "/usr/x.h"
+    assert includes.outside(said, [str(folder), "/usr"]) == ""
+
+
+def test_no_action_shows_a_file(lab: Lab, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.cu"
+    secret.write_text("__global__ void secret() { int hidden_word = nothing; }")
+    for source in (f'#include "{secret}"\n{TURN}', str(secret), f'#line 1 "{secret}"\nint x = y;'):
+        for action in ("inspect", "check", "profile"):
+            answer = do(lab, action, source=source)
+            assert not answer["ok"] and "hidden_word" not in json.dumps(answer), (source, action)
+    launch = do(lab, "inspect", launches=[f'turn<\n#include "{secret}"\n><<<1, 1>>>'])
+    assert "a launch is one line" in launch["error"]["text"]
+
+
+def test_exercises_are_saved_in_the_folder_and_counted(worker: Worker, tmp_path: Path) -> None:
+    course = tmp_path / "learn"
+    mine = course / "ch01_gpu" / "exercise_parallel.cu"
+    solution = chapter.find(1).exercises[1].solution.read_text()
+    with running(worker, files=Files(course)) as lab:
+        opened = lab.get("open", origin="learn:01/parallel")["job"]
+        assert not course.exists() and opened["version"] == ""
+        wrong = lab.post("save", opened)
+        assert wrong["ok"] and wrong["file"] == str(mine) and mine.read_text() == opened["source"]
+        right = {**opened, "source": solution, "version": wrong["version"]}
+        assert lab.post("do/check", right)["passed"]
+        assert lab.get("menu")["progress"]["exercises"][0] == 0, "the file does not pass yet"
+        mine.write_text("// from elsewhere")
+        refused = lab.post("save", right)
+        assert refused["conflict"] and mine.read_text() == "// from elsewhere"
+        assert lab.get("open", origin="learn:01/parallel")["job"]["source"] == "// from elsewhere"
+        assert lab.post("save", {**right, "force": True})["ok"] and mine.read_text() == solution
+        progress = lab.get("menu")["progress"]
+        assert progress["exercises"] == [1, 55] and progress["passed"] == ["learn:01/parallel"]
+        assert json.loads((course / "progress.json").read_text())["passed"] == ["01 parallel"]
+        for origin in ("", "file:", "example:transpose", "ladder:transpose/rung_00_naive"):
+            assert "has no file" in lab.post("save", {**right, "origin": origin})["error"]["text"]
+        nowhere = lab.post("save", {**right, "origin": "learn:01/../../parallel"})
+        assert "nothing of this name" in nowhere["error"]["text"]
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    files = Files(tmp_path / "learn")
+    link = tmp_path / "learn" / "ch01_gpu" / "exercise_parallel.cu"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(secret)
+    with pytest.raises(weft.ArgumentError, match="link out of the folder"):
+        files.opened("learn:01/parallel")
+    with pytest.raises(weft.ArgumentError, match="link out of the folder"):
+        files.save("learn:01/parallel", "mine", "", True)
+    assert secret.read_text() == "secret"
+
+
+def test_the_file_of_the_command_line_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.cu"
+    file.write_text("before")
+    saved = Files(tmp_path, file).save("file:", "after", version("before"), False)
+    assert saved["ok"] and file.read_text() == "after"
 
 
 # ---- actions -------------------------------------------------------------------------------------
@@ -213,7 +314,8 @@ def test_exercises_are_graded(lab: Lab) -> None:
     strip = origins.opened("learn:04/strip")
     graded = do(lab, "check", **strip)
     assert not graded["passed"] and "load sectors per request is 32" in graded["text"]
-    assert [mark["line"] for mark in graded["marks"]] == [5]
+    lines = strip["source"].splitlines()
+    assert ["3 * x[i]" in lines[mark["line"] - 1] for mark in graded["marks"]] == [True]
     chapter = lab.get("chapter", number=4)
     assert "<h1>" in chapter["html"] and chapter["exercises"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("uvicorn", reason="the lab is not installed: pip install 'we
 
 from lab_client import JOB, Lab, running
 from weft.lab.process import Worker
+from weft.lab.saving import Files
 
 playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 
@@ -25,9 +27,14 @@ LONG = 60_000  # milliseconds; no assertion on time
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home") / "learn"
+
+
+@pytest.fixture(scope="module")
+def lab(course: Path) -> Iterator[Lab]:
     worker = Worker(limit=30, memory=4 << 30)
-    with running(worker, start={**JOB, "title": "turn"}) as one:
+    with running(worker, start={**JOB, "title": "turn"}, files=Files(course)) as one:
         yield one
     worker.close()
 
@@ -141,6 +148,50 @@ def test_sliders_menu_and_sanitizer(page: Page) -> None:
     page.act("sanitize", "#pane-output .message.bad")
     assert page.of.locator(".cm-lint-marker-error").count() == 2
     assert page.text("#pane-output .message.bad").count("thread (") == 2
+
+
+def test_an_exercise_is_saved_and_counted(page: Page, course: Path) -> None:
+    page.of.click("#open")
+    page.of.fill("#filter", "what a gpu is")
+    page.of.locator("#choices .chip", has_text="places").click()
+    page.of.wait_for_selector("#pane-chapter .task >> text=01 places")
+    page.line("warp[i] = start[i];")
+    for keys in ("Home", "Shift+End", "Delete"):
+        page.of.keyboard.press(keys)
+    page.of.keyboard.type("warp[i] = start[i] + threadIdx.x / 32;")
+    page.line("lane[i]")
+    for keys in ("End", "ArrowLeft"):
+        page.of.keyboard.press(keys)
+    page.of.keyboard.type(" % 32")
+    assert page.text("#title") == "01 places, edited"
+    page.act("check", "#pane-output .message.good")
+    assert "Save counts it" in page.text("#status") and not course.exists()
+    page.of.keyboard.press("Control+s")
+    page.of.wait_for_selector("#status >> text=saved")
+    assert "threadIdx.x % 32;" in (course / "ch01_gpu" / "exercise_places.cu").read_text()
+    assert page.text("#title") == "01 places"
+    page.of.click("#open")
+    page.of.wait_for_selector("#choices .chip.passed >> text=places")
+    assert "1 of 55 pass" in page.text("#choices")
+    page.of.click("#menu >> text=Close")
+
+
+CUT = """[...document.querySelectorAll('#title, #form td input[data-key], button, select')]
+  .filter((e) => e.offsetParent && e.type !== 'checkbox' && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.value || e.id)"""
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_no_name_is_cut(page: Page, width: int) -> None:
+    page.of.set_viewport_size({"width": width, "height": 800})
+    for name in ("Histogram: shared atomics", "Transpose: bank conflicts"):
+        page.of.click("#open")
+        page.of.fill("#filter", name)
+        page.of.locator("#choices .chip", has_text=name).click()
+        page.of.wait_for_selector(f"#title >> text={name}")
+        assert page.of.evaluate(CUT) == []
+        assert page.of.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.of.set_viewport_size({"width": 1280, "height": 800})
 
 
 def test_a_link_holds_the_source_and_python_asks_first(page: Page, context: Any, lab: Lab) -> None:

@@ -23,6 +23,7 @@ from weft.device.sim.run.draft import drafts
 from weft.device.sim.tools.counters.counting import Counting
 from weft.device.sim.tools.sanitizer.observer import Sanitizer
 from weft.device.sim.tools.touches import Touches
+from weft.device.sim.tools.writers import Writers
 from weft.kernels import Kernel
 from weft.kernels.launch import Launch
 from weft.measure.profile import aggregate
@@ -144,6 +145,18 @@ def _checked(launch: Launch, sanitizer: Sanitizer, data: np.ndarray, number: int
     seen = sanitizer.take()
     assert seen is not None
     return seen.counts.accesses
+
+
+def test_threads_that_write_and_read_are_found(kernel: Kernel, data: np.ndarray) -> None:
+    threads = {(0, thread) for thread in range(32)}
+    whole, first = Writers([(data.ctypes.data, data.nbytes)]), Writers([(data.ctypes.data, 4)])
+    kernel[1, 32].observe(whole, data, ALL, ALL, MORE)
+    assert whole.writers() == whole.readers() == threads and whole.writing_launches() == 1
+    kernel[1, 32].observe(first, data, ALL, ALL, MORE)
+    assert len(first.writers()) == 1, "the last one"
+    nothing = Writers([(data.ctypes.data, data.nbytes)])
+    kernel[1, 32].observe(nothing, data, NONE, ALL, MORE)
+    assert nothing.writers() == set() and nothing.writing_launches() == 0
 
 
 def test_all_writers_are_found(kernel: Kernel, data: np.ndarray) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import weft
 import weft.errors
-from weft.source import compile_cuda, headers, nvrtc, read_ptx, remarks
+from weft.source import compile_cuda, diagnose, headers, nvrtc, read_ptx, remarks
 from weft.values import Ptx
 
 SQUARE = """\
@@ -248,6 +248,25 @@ def test_errors_say_where_and_what(
     assert what in caught.value.what
     assert next in caught.value.next
     assert "probe" not in str(caught.value) + caught.value.log
+
+
+@pytest.mark.parametrize(
+    ("source", "undefined", "next"),
+    [
+        ("// the larger one\nint x = Larger;", ["Larger"], ""),
+        ('f("colour"); int x = color;', ["color"], ""),
+        ("int resut; /* result */ resut = 1; rseut = 2;", ["rseut"], "did you mean 'resut'?"),
+        # Either of the two may be the misspelt one.
+        ("void f(int* ouput) { output[0] = output[1]; }", ["output"], "declares 'ouput'"),
+        # Another name that is not there.
+        ("x[threadIdxx.x] = y[thraedIdxx.x];", ["thraedIdxx", "threadIdxx"], "'threadIdx'?"),
+        ("cosnt int x;", ["cosnt"], "did you mean 'const'?"),
+    ],
+)
+def test_near_names_come_from_the_code(source: str, undefined: list[str], next: str) -> None:
+    log = "".join(f'kernel.cu(1): error: identifier "{name}" is undefined\n' for name in undefined)
+    said = diagnose.error(log, "kernel.cu", source).next
+    assert next in said and bool(next) == bool(said)
 
 
 UNUSED = "__global__ void k(float* x) {\n    int unused;\n    x[0] = 1;\n}\n"

@@ -106,9 +106,7 @@ def graded(folder: Folder, exercise: Exercise) -> Grade:
     if not file.is_file():
         return Grade(exercise.title, "compile", f"{file} is missing; weft learn start copies it")
     result = grade(exercise, file)
-    progress = folder.progress()
-    (progress.passed.add if result.passed else progress.passed.discard)(exercise.title)
-    folder.save(progress)
+    folder.note(exercise, result.passed)
     return result
 
 

@@ -223,7 +223,7 @@ def _planner(path: Path) -> Planner | None:
     file = path.with_name("launch.py")
     if not file.is_file():
         return None
-    planner: Planner | None = getattr(_import(file), path.stem, None)
+    planner: Planner | None = getattr(load(file), path.stem, None)
     return planner
 
 
@@ -298,7 +298,7 @@ class Runner:
 
 def _python(rung: Rung) -> Callable[..., Any]:
     try:
-        module = _import(rung.path)
+        module = load(rung.path)
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:  # the rung's own module, or a misspelt one
             raise
@@ -313,7 +313,8 @@ def _python(rung: Rung) -> Callable[..., Any]:
     return lambda **arguments: run(**{n: v for n, v in arguments.items() if n in wanted})
 
 
-def _import(path: Path) -> ModuleType:
+def load(path: Path) -> ModuleType:
+    """Imports a file as a module of its own."""
     name = f"weft_rung_{path.parent.name}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

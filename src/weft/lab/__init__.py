@@ -2,6 +2,7 @@
 
     page (static/)  editor, form and panes; talks JSON to the server
       server.py     Starlette: token, Origin and Host, routes; api.py has the handlers
+        saving.py   the user's files: the course folder, and the file of the command line
         process.py  the worker process: limits, replacement
           worker.py reads jobs, runs an action of actions.py, answers
 

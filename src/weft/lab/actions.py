@@ -17,8 +17,8 @@ import numpy as np
 import weft.sanitizer
 from weft.device.selection import select
 from weft.device.sim.tools.sanitizer.findings import Finding
-from weft.errors import ArgumentError, CompileWarning, DeviceError, Error
-from weft.lab import checks, code, marks, origins, results, setup, suggest, view
+from weft.errors import ArgumentError, CompileError, CompileWarning, DeviceError, Error
+from weft.lab import checks, code, includes, marks, origins, results, setup, suggest, view
 from weft.lab.bind import BoundCuda
 from weft.lab.job import Job, read
 from weft.learn.grade import grade
@@ -26,6 +26,7 @@ from weft.measure.check import buffers
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
 from weft.report.profile import Profile, with_views
+from weft.source import headers
 
 EXECUTIONS = 32
 """Executions of each access that a trace keeps for each warp."""
@@ -97,8 +98,10 @@ def check_(job: Job, limit: float) -> Answer:
         path = Path(job.file)
         path.write_text(job.source, encoding="utf-8")
         graded = grade(exercise, path)
+        if place := includes.outside(graded.words, _readable(job)):
+            raise includes.hidden(place, job.file)
         found = marks.of_error(Error(graded.words))["marks"] if not graded.passed else []
-        return {"passed": graded.passed, "text": graded.words, "marks": found}
+        return {"passed": graded.passed, "text": graded.words, "marks": found, "graded": True}
     report = checks.checked(job)
     trials = [[t.trial, f"{t.worst:.2g}", t.deterministic] for t in report.trials]
     return {"passed": True, "text": str(report), "trials": trials}
@@ -118,7 +121,20 @@ def profile_(job: Job, limit: float) -> Answer:
 
 def perform(do: str, job: Mapping[str, Any], limit: float, include: Sequence[str]) -> Answer:
     """Performs an action on a job as the page sent it."""
-    return ACTIONS[do](setup.prepared(read(job), include), limit)
+    prepared = setup.prepared(read(job), include)
+    if prepared.is_python:
+        return ACTIONS[do](prepared, limit)
+    includes.refuse(prepared.source, prepared.file, prepared.include)
+    try:
+        return ACTIONS[do](prepared, limit)
+    except CompileError as error:
+        place = includes.outside(f"{error.log}\n{error}", _readable(prepared))
+        raise (includes.hidden(place, prepared.file) if place else error) from None
+
+
+def _readable(job: Job) -> list[str]:
+    """The folders of headers that the compiler may quote."""
+    return [*job.include, *headers.folders(), str(Path.cwd())]
 
 
 ACTIONS: Mapping[str, Callable[[Job, float], Answer]] = {

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +19,7 @@ from weft.device.selection import select
 from weft.errors import ArgumentError, Error
 from weft.lab import chapters, job, origins
 from weft.lab.process import Stopped, Worker
+from weft.lab.saving import Files
 from weft.measure.profile import schema, values
 from weft.measure.profile.cliffs import Curve, curves
 from weft.measure.profile.difference import diff
@@ -34,10 +36,19 @@ class Api:
     """The state of one lab: its worker, the last profiles, and whether Python may run."""
 
     def __init__(
-        self, worker: Worker, *, start: Mapping[str, Any] | None = None, python: bool = False
+        self,
+        worker: Worker,
+        *,
+        start: Mapping[str, Any] | None = None,
+        python: bool = False,
+        files: Files | None = None,
     ) -> None:
-        """`start` is the job that the page begins with; `python` allows Python sources at once."""
+        """`start` is the job that the page begins with; `python` allows Python sources at once.
+
+        `files` are those that the page opens and saves; without them, of `./learn`.
+        """
         self.worker, self._start, self._python = worker, start, python
+        self._files = files or Files(Path("learn"))
         self._runs: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     @property
@@ -47,6 +58,7 @@ class Api:
             ("GET", "start", self.start),
             ("GET", "menu", self.menu),
             ("GET", "open", self.open),
+            ("POST", "save", self.save),
             ("GET", "chapter", self.chapter),
             ("GET", "figure", self.figure),
             ("GET", "occupancy", self.occupancy),
@@ -70,6 +82,9 @@ class Api:
         if job.read(data).is_python and not self._python:
             return {"ok": False, "needs": "python"}
         answer: dict[str, Any] = await run_in_threadpool(self.worker.ask, action, data)
+        if action == "check" and "passed" in answer and answer.get("graded"):
+            asked = str(data.get("origin", "")), str(data.get("source", ""))
+            await run_in_threadpool(self._files.graded, *asked, bool(answer["passed"]))
         if "traces" in answer:
             answer["run"] = self._keep(answer.pop("traces"), answer.pop("records"))
         return answer
@@ -139,11 +154,26 @@ class Api:
     async def menu(self, request: Request) -> dict[str, Any]:
         """Examples, ladders and chapters that the page can open."""
         menu: dict[str, Any] = await run_in_threadpool(origins.catalogue)
-        return menu
+        return {**menu, "progress": await run_in_threadpool(self._files.progress)}
 
     async def open(self, request: Request) -> dict[str, Any]:
         """A rung, an exercise or an example as a job."""
-        return {"job": await run_in_threadpool(origins.opened, request.query_params["origin"])}
+        return {"job": await run_in_threadpool(self._files.opened, request.query_params["origin"])}
+
+    async def save(self, request: Request) -> dict[str, Any]:
+        """Writes the source of an exercise, or of the file that the lab was started with."""
+        data = json.loads(await request.body())
+        if not isinstance(data, dict):
+            raise ArgumentError("a job is an object", got=type(data).__name__)
+        one = job.read(data)
+        saved: dict[str, Any] = await run_in_threadpool(
+            self._files.save,
+            one.origin,
+            one.source,
+            str(data.get("version", "")),
+            data.get("force") is True,
+        )
+        return saved
 
     async def chapter(self, request: Request) -> dict[str, Any]:
         """The text of a chapter as HTML."""

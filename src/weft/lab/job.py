@@ -141,6 +141,8 @@ def read(data: Mapping[str, Any]) -> Job:
     launches = data.get("launches", [])
     if not isinstance(launches, list) or len(launches) > ROWS:
         raise ArgumentError("launches are a list of lines", got=type(launches).__name__)
+    if any("\n" in str(line).strip() for line in launches):
+        raise ArgumentError("a launch is one line", got=str(launches)[:80])
     device = _text(data, "device") or "sim"
     if select(device).real:
         raise ArgumentError("the lab runs on the simulated GPU", got=device, allowed="sim:MODEL")

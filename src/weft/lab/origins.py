@@ -130,7 +130,7 @@ def opened(origin: str) -> dict[str, Any]:
         number = origin.removeprefix("learn:").partition("/")[0]
         return {
             **_exercise(e), "origin": origin, "title": e.title, "note": e.goal,
-            "goal": "; ".join(e.rules), "hints": list(e.hints),
+            "goal": "; ".join(filter(None, (*e.rules, e.by))), "hints": list(e.hints),
             "chapter": int(number) if number.isdecimal() else 0,
         }  # fmt: skip
     for row in _examples():

@@ -17,7 +17,9 @@ from weft.measure.op import Case
 def prepared(job: Job, include: Sequence[str]) -> Job:
     """The job with folders of headers: those of the server, and that of its origin."""
     folder = origins.folder(job.origin)
-    return replace(job, include=(*include, *([str(folder)] if folder else [])))
+    # A text of one line may be taken for the name of a file.
+    source = f"{job.source}\n"
+    return replace(job, source=source, include=(*include, *([str(folder)] if folder else [])))
 
 
 def bound(job: Job) -> Bound:

@@ -76,7 +76,7 @@ def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
         "line": line.number,
         "executions": line.executions,
         "lanes": words.lanes(line),
-        "sectors": words.sectors(line),
+        **_sectors(line),
         "wavefronts": words.wavefronts(line),
         "conflicts": sum(a.conflicts for a in line.accesses),
         "branches": line.branches,
@@ -85,6 +85,19 @@ def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
         "deep": deep,
         "heat": heat,
     }
+
+
+def _sectors(line: Line) -> dict[str, str]:
+    """Sectors per request in global memory, and the worst kind of access where there are several.
+
+    The rules of exercises are about loads or stores, so these are not mixed.
+    """
+    kinds = {a.kind: a.sectors / a.requests for a in line.accesses
+             if a.space == "global" and a.requests}  # fmt: skip
+    if len(set(kinds.values())) < 2:
+        return {"sectors": words.sectors(line), "worst": words.sectors(line)}
+    each = ", ".join(f"{kind} {ratio:.3g}" for kind, ratio in kinds.items())
+    return {"sectors": each, "worst": f"{max(kinds.values()):.3g}"}
 
 
 def _source(ins: Instruction) -> int:

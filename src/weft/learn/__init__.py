@@ -6,7 +6,9 @@ folder `puzzles/pNN_name` with a solution for each language.
     exercise.py   one exercise, read from a row of a table
     chapter.py    finds the chapters
     puzzle.py     finds the puzzles
+    header.py     the launch and the rules at the head of a learner's file
     grade.py      judges a file; program.py judges a whole program
+    facts.py      what rules are about; share.py which threads work, and whether the host does
     picture.py    which thread touches what; drawing.py draws it
     export/       a static site and notebooks
     folder.py     a learner's files and progress

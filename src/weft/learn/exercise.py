@@ -7,39 +7,46 @@
     reference = "x.T"                  # of NumPy arrays in float64, or a function of that name
     cases = [{ h = 64, w = 64 }, { h = 33, w = 70 }]
     launch = ["transpose<<<(cdiv(w, 32), cdiv(h, 32)), (32, 32)>>>"]
-    rules = ["store sectors per request <= 4"]
+    rules = ["store sectors per request <= 4", "writing threads >= 2048"]
     fails = "store sectors per request <= 4"
     hints = ["Which thread writes y[0]? Which one writes y[1]?"]
 
 `fails` is what the exercise fails at as given: "compile", "right", "sanitize", or one of the rules.
-A Python exercise has a function `run` with the arrays and sizes as parameters and no `launch`.
+The learner's file begins with the launch and the rules: `header.py`.
+A Python exercise has a function `run` with the arrays and sizes as parameters and no `launch`; its
+`grid` says in the same notation what `run` launches. Where `through` names a function of the file,
+as of a library, the results must come from it and no kernel is launched.
 A reference that is no expression is a function in `references.py`, with the exercise's name.
 A whole program, with `main`, has `arguments` (the range of each number on its command line) in
-place of `signature` and `cases`, and `prints`, the number that the right program prints.
+place of `signature` and `cases`, `prints`, the number that the right program prints, and `calls`,
+the functions that it must call.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weft.climbing import counters
 from weft.climbing.rung import Rung, step
 from weft.errors import ArgumentError
+from weft.learn import facts, header
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
 """What an exercise must pass before its rules are looked at."""
-COMMON = {"name", "goal", "fails", "hints", "gpu"}
+COMMON = {"name", "goal", "fails", "hints"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
+    "grid", "through",
 }  # fmt: skip
-PROGRAM = COMMON | {"arguments", "prints"}
+PROGRAM = COMMON | {"arguments", "prints", "calls"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Exercise:
     fails           what the given file fails at
     hints           from vague to plain; none is the solution
     gpu             whether it launches kernels, so that a GPU can run it
+    rules           facts that must hold beside right results
+    by              the rule on what computes the results, where there is host code; else ""
     """
 
     title: str
@@ -67,14 +76,16 @@ class Exercise:
     fails: str
     hints: tuple[str, ...]
     gpu: bool
+    rules: tuple[str, ...]
+    by: str
 
 
 @dataclass(frozen=True)
 class KernelExercise(Exercise):
     """An exercise that computes an operation.
 
-    op      what it computes, and the sizes that it is checked on
-    rules   what its counters must be
+    op       what it computes, and the sizes that it is checked on
+    through  the function that must compute the results, in place of kernels
     """
 
     op: Op
@@ -82,7 +93,7 @@ class KernelExercise(Exercise):
     scratch: str
     clear: tuple[str, ...]
     arrays: str
-    rules: tuple[str, ...]
+    through: str
 
     def attempt(self, path: Path) -> Rung:
         """A learner's file as something that the machinery of ladders can run."""
@@ -99,10 +110,17 @@ class ProgramExercise(Exercise):
 
     arguments   the least and the largest value of each number on its command line
     prints      the number that the right program prints, for these arguments
+    calls       the functions that it must call
     """
 
     arguments: Mapping[str, tuple[int, int]]
     prints: Callable[..., float]
+    calls: tuple[str, ...]
+
+    @staticmethod
+    def rule(call: str) -> str:
+        """The rule that a function is called."""
+        return f"calls {call}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,9 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
-    rules, fails = tuple(row.get("rules", ())), str(row["fails"])
+    calls = tuple(row.get("calls", ()))
+    rules = (*row.get("rules", ()), *map(ProgramExercise.rule, calls))
+    fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
             "an exercise says what it fails at as given",
@@ -129,12 +149,16 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
             got=fails,
             allowed=", ".join((*STAGES, *rules)),
         )
-    goal, hints, gpu = str(row["goal"]), tuple(row["hints"]), bool(row.get("gpu", True))
+    goal, hints, through = str(row["goal"]), tuple(row["hints"]), str(row.get("through", ""))
+    host_code = "arguments" in row or files.solution.suffix == ".py"
+    by = f"{through or 'a kernel'} computes the results" if host_code else ""
     places = (files.folder, files.file, files.text, files.solution)
-    common = (title, name, goal, *places, fails, hints, gpu)
+    common = (title, name, goal, *places, fails, hints, not through, rules, by)
     if "arguments" in row:
         ranges = {n: (int(least), int(most)) for n, (least, most) in row["arguments"].items()}
-        return ProgramExercise(*common, ranges, _reference(where, name, ranges, row.get("prints")))
+        prints = _reference(where, name, ranges, row.get("prints"))
+        return _with_header(ProgramExercise(*common, ranges, prints, calls), ())
+    _known_facts(place, rules)
     signature = str(row["signature"])
     inputs = [s.name for s in array_specs(signature.split("->")[0], signature)]
     op = Op(
@@ -144,11 +168,32 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
         cases=[Case.of(sizes) for sizes in row["cases"]],
         reduce=str(row.get("reduce", "")),
     )
-    return KernelExercise(
-        *common, op, tuple(row.get("launch", ())), str(row.get("scratch", "")),
-        tuple(row.get("clear", ())),
-        str(row.get("arrays", "torch" if files.solution.suffix == ".py" else "")), rules,
+    launch = tuple(row.get("launch", ()))
+    one = KernelExercise(
+        *common, op, launch, str(row.get("scratch", "")), tuple(row.get("clear", ())),
+        str(row.get("arrays", "torch" if files.solution.suffix == ".py" else "")),
+        through,
     )  # fmt: skip
+    return _with_header(one, launch or tuple(row.get("grid", ())))
+
+
+def _with_header(one: Exercise, launch: Sequence[str]) -> Exercise:
+    """The exercise with a text that begins with the launch and the rules."""
+    case = one.op.cases[0] if isinstance(one, KernelExercise) else None
+    lines = header.lines(one.solution, launch, case, [*one.rules, *([one.by] if one.by else [])])
+    return replace(one, text=header.stated(one.file, one.text, lines))
+
+
+def _known_facts(place: str, rules: Iterable[str]) -> None:
+    for rule in rules:
+        if counters.fact_of(rule) not in facts.NAMES:
+            raise ArgumentError(
+                "a rule is about no known fact",
+                where=place,
+                got=rule,
+                allowed=", ".join(facts.NAMES),
+                next="a fact, a comparison, a number: writing threads >= 256",
+            )
 
 
 def _known_keys(place: str, row: Mapping[str, Any]) -> None:

@@ -60,6 +60,38 @@ class Folder:
         self.save(progress)
         return kept
 
+    def read(self, exercise: Exercise) -> str | None:
+        """The learner's text of an exercise; None if it has not been started."""
+        file = self._inside(exercise)
+        return file.read_text(encoding="utf-8") if file.is_file() else None
+
+    def write(self, exercise: Exercise, text: str) -> Path:
+        """Writes the learner's text of an exercise, all of it or nothing; returns where."""
+        file = self._inside(exercise)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(file.name + ".part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+        return file
+
+    def _inside(self, exercise: Exercise) -> Path:
+        """The file of an exercise, which a link may not lead out of the folder."""
+        file = self.file(exercise)
+        if not file.resolve().is_relative_to(self.path.resolve()):
+            raise ArgumentError(
+                "the file of the exercise is a link out of the folder",
+                where=str(file),
+                got=str(file.resolve()),
+                next="replace the link by a copy",
+            )
+        return file
+
+    def note(self, exercise: Exercise, passed: bool) -> None:
+        """Notes in the progress whether an exercise is passed."""
+        progress = self.progress()
+        (progress.passed.add if passed else progress.passed.discard)(exercise.title)
+        self.save(progress)
+
     def progress(self) -> Progress:
         """Reads the progress; none if there is no file yet."""
         file = self.path / PROGRESS

@@ -6,8 +6,9 @@ never shows the solution.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,17 @@ from weft.device.models import GpuModel
 from weft.device.selection import select
 from weft.device.sim.run.draft import drafts
 from weft.errors import CheckFailed, CompileError, CompileWarning, Error
-from weft.learn import program, trial
+from weft.learn import facts, program, share, trial
 from weft.learn.exercise import Exercise, KernelExercise, ProgramExercise
 from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
 from weft.measure.profile.values import Line
+
+_NAN = (
+    "fminf and fmaxf return the number, of NaN and a number. A comparison with NaN is false: "
+    "a < b ? a : b is b where one of them is NaN."
+)
 
 
 @dataclass(frozen=True)
@@ -73,59 +79,64 @@ def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
     except CompileError as error:
         return Grade(exercise.title, "compile", str(error))
     except CheckFailed as error:
-        return Grade(exercise.title, stage, str(error))
+        return Grade(exercise.title, stage, f"{error}{_of_nan(error, path)}")
     except Exception as error:  # a learner's code may raise anything
         words = str(error) if isinstance(error, Error) else user_file.words(path, error)
         return Grade(exercise.title, stage, words)
+
+
+def _of_nan(error: CheckFailed, path: Path) -> str:
+    """A remark on fminf and fmaxf, where a result lacks a NaN and the file calls one of them."""
+    called = re.search(r"\bf(min|max)f?\s*\(", path.read_text(encoding="utf-8"))
+    return f"\n{_NAN}" if called and error.allowed.startswith("nan") else ""
 
 
 def _sanitized(exercise: KernelExercise, runner: Runner) -> tuple[str, str]:
     """Runs the first case under the sanitizer; returns what fails, and its words."""
     with weft.sanitizer.sanitize(raises=False) as report:
         runner(**trial.arguments(exercise))
-    if report.findings:
-        return "sanitize", str(report.findings[0])
-    if exercise.gpu and not report.launches:
-        return "right", "The results are right, but no kernel is launched: the host computes them."
-    return "", ""
+    return ("sanitize", str(report.findings[0])) if report.findings else ("", "")
 
 
 def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel) -> Grade:
+    """Looks at the rules: who computes the results, then each fact in order."""
+    shared = (
+        share.watch_library(exercise, path) if exercise.through else share.watch(exercise, runner)
+    )
+    if shared.host:
+        words = f"The results are right, but {shared.host}. The rule: {exercise.by}."
+        return Grade(exercise.title, exercise.by, words)
     if not exercise.rules:
         return Grade(exercise.title, "", "right, and free of races and memory errors")
     profiles, results = profiled(exercise.op, runner, model)
-    facts = counters.facts(profiles, results) | {"launches": float(_launches(profiles))}
+    known = {**facts.counted(profiles, results, path), **shared.facts}
     for rule in exercise.rules:
         name = counters.fact_of(rule)
-        if not counters.holds(path.name, rule, facts):
-            words = f"{name} is {_number(facts[name])}; this exercise asks for {rule}."
-            return Grade(exercise.title, rule, words + _where(name, profiles))
-    told = ", ".join(f"{n} {_number(facts[n])}" for n in map(counters.fact_of, exercise.rules))
+        if not counters.holds(path.name, rule, known):
+            words = f"{name} is {_number(known[name])}; this exercise asks for {rule}."
+            return Grade(exercise.title, rule, words + _where(name, profiles, results))
+    told = ", ".join(f"{n} {_number(known[n])}" for n in map(counters.fact_of, exercise.rules))
     return Grade(exercise.title, "", f"right, free of races; {told}")
-
-
-def _launches(profiles: Iterable[Profile]) -> int:
-    return sum(p.launches for p in profiles)
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _where(name: str, profiles: Sequence[Profile]) -> str:
-    """The line that contributes most to a counter."""
+def _where(name: str, profiles: Sequence[Profile], results: int) -> str:
+    """The line that contributes most to a counter, in the unit of the counter."""
     lines = [line for p in profiles for line in p.lines]
-    worst = max(lines, key=lambda line: _share(name, line), default=None)
-    value = 0.0 if worst is None else _share(name, worst)
+    worst = max(lines, key=lambda line: _share(name, line, results), default=None)
+    value = 0.0 if worst is None else _share(name, worst, results)
     if worst is None or not value:
         return ""
-    return f" Line {worst.number} has {_number(value)}: {worst.quote.strip()}"
+    return f" Line {worst.number} has {_number(value)} {name}: {worst.quote.strip()}"
 
 
-def _share(name: str, line: Line) -> float:
+def _share(name: str, line: Line, results: int) -> float:
     """The counter of one line; 0 for a counter that lines do not have."""
     if name in counters.FACTS:
-        return counters.FACTS[name].value(line.accesses)
+        return counters.FACTS[name].value(line.accesses, results)
     if name == "branch divergence":
         return line.diverged / max(1, line.branches)
     return float(line.executions) if name == "instructions" else 0.0

@@ -1,13 +1,15 @@
 """Grades an exercise that is a whole CUDA program: by the sanitizer, and by what it prints.
 
 The sanitizer also orders streams, events and the host: it finds two streams that touch the same
-memory, and host code that reads a result too early.
+memory, and host code that reads a result too early. A program that prints the right number even
+where its kernels return at once has computed it on the host.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,13 +17,17 @@ from pathlib import Path
 import weft.sanitizer
 from weft.frontends import compute_sanitizer, program
 from weft.learn.exercise import ProgramExercise
+from weft.source import scan
+
+_KERNEL = re.compile(r"__global__[^;{}]*\{")
+"""A kernel up to the start of its body."""
 
 
 def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple[str, str]:
     """(stage that the program fails at, what is wrong); the stage is "" if it passes.
 
     Arguments are drawn anew, so that a program cannot know what to print. On a real GPU the
-    sanitizer is left out.
+    sanitizer and the rules are left out.
     """
     drawn = {name: random.randint(*ends) for name, ends in exercise.arguments.items()}
     run = _on_gpu if real else _simulated
@@ -32,20 +38,50 @@ def judge(exercise: ProgramExercise, path: Path, *, real: bool = False) -> tuple
     if code != 0:
         return "right", f"The program ends with exit code {code}, where 0 is expected."
     expected = float(exercise.prints(**drawn))
+    if len(printed) != 1 or not _is_close(printed[0], expected):
+        case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
+        words = " ".join(printed)[:200] or "nothing"
+        return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
+    return ("", "") if real else _ruled(exercise, path, [*map(str, drawn.values())], expected)
+
+
+def _ruled(
+    exercise: ProgramExercise, path: Path, arguments: list[str], expected: float
+) -> tuple[str, str]:
+    """The rule that a right program breaks, and its words."""
+    text = path.read_text(encoding="utf-8")
+    if call := uncalled(exercise, text):
+        rule = exercise.rule(call)
+        return rule, f"The number is right, but nothing calls {call}. The rule: {rule}."
+    with tempfile.TemporaryDirectory() as folder:
+        idle = Path(folder, path.name)
+        idle.write_text(_KERNEL.sub(r"\g<0> return;", text), encoding="utf-8")
+        _, printed = _run(idle, arguments)
     if len(printed) == 1 and _is_close(printed[0], expected):
-        return "", ""
-    case = ", ".join(f"{name} = {value}" for name, value in drawn.items())
-    words = " ".join(printed)[:200] or "nothing"
-    return "right", f"For {case} the program prints {words}, where {expected:g} is expected."
+        words = "The number is right, but the host computes it: it stays right without the kernels."
+        return exercise.by, f"{words} The rule: {exercise.by}."
+    return "", ""
+
+
+def uncalled(exercise: ProgramExercise, text: str) -> str:
+    """The first function that the program must call and does not; "" for none."""
+    code = scan.without_comments(text)
+    return next((c for c in exercise.calls if not re.search(rf"\b{c}\s*\(", code)), "")
 
 
 def _simulated(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:
     """(exit code, words that it prints, first finding of the sanitizer)."""
-    with tempfile.TemporaryFile() as output, weft.sanitizer.sanitize(raises=False) as report:
+    with weft.sanitizer.sanitize(raises=False) as report:
+        code, printed = _run(path, arguments)
+    return code, printed, str(report.findings[0]) if report.findings else ""
+
+
+def _run(path: Path, arguments: list[str]) -> tuple[int, list[str]]:
+    """(exit code, words that it prints)."""
+    with tempfile.TemporaryFile() as output:
         code = program.run(str(path), arguments, stdout=output.fileno())
         output.seek(0)
-        printed = output.read().decode(errors="replace").split()
-    return code, printed, str(report.findings[0]) if report.findings else ""
+        return code, output.read().decode(errors="replace").split()
 
 
 def _on_gpu(path: Path, arguments: list[str]) -> tuple[int, list[str], str]:

@@ -9,7 +9,10 @@ between `begin` and `end`.
     signature = "x:f32[n] -> y:f32[n]"
     reference = "x + 10"
     cases = [{ n = 8 }]                # the first one is the one of the picture
-    launch = "map<<<1, n>>>"           # of the kernel in CUDA C++
+    launch = "map<<<1, n>>>"           # of the kernel in CUDA C++ and in Numba
+    rules = ["writing threads >= 8"]   # in CUDA C++ and in Numba
+    rules_triton = ["writing threads >= 8"]
+    grid_triton = "1"                  # programs, where they are not as many as the blocks
     hints = ["threadIdx.x is the number of the thread in its block."]
 """
 
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weft.climbing.rung import step
 from weft.errors import ArgumentError
 from weft.learn import exercise
 from weft.learn.exercise import Files, KernelExercise
@@ -111,10 +115,14 @@ def _answer(
     solution = folder / f"{name}{language.ending}"
     files = Files(folder, FOLDER, solution.name, given(solution, language), solution)
     whole: dict[str, Any] = {**row, "name": name, "arrays": language.arrays, "fails": "right"}
+    one = step(solution, launch)
+    rules, grid = whole.pop("rules_triton"), whole.pop("grid_triton", one.grid)
+    if language.unit == "program":
+        # A program of a puzzle is one warp.
+        whole["rules"], launch = rules, f"{one.kernel}<<<{grid}, 32>>>"
     if language.arrays:
         whole.pop("clear", None)  # `run` launches and clears
-    else:
-        whole["launch"] = [launch]
+    whole["grid" if language.arrays else "launch"] = [launch]
     answer = exercise.read(f"{name}, {language.name}", whole, files)
     assert isinstance(answer, KernelExercise)
     return answer

@@ -6,7 +6,7 @@ import difflib
 import re
 
 from weft.errors import CompileError
-from weft.source import headers
+from weft.source import headers, scan
 
 _ERROR = re.compile(
     r"^(?P<file>[^\n]+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>[^\n]*)"
@@ -20,6 +20,7 @@ _HOST_FUNCTION = re.compile(r"execution space annotations")
 _UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _CONFUSED = re.compile(r"does not apply here|no storage class or type specifier")
 """NVRTC's messages for a declaration that contains an unknown name."""
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _SPECIFIER = re.compile(r"\b__[a-z_]+__\b")
 _CUDA_NAMES = (
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "__global__", "__device__",
@@ -30,7 +31,8 @@ _CUDA_NAMES = (
     "atomicMax", "atomicExch", "atomicCAS", "atomicAnd", "atomicOr", "atomicXor", "printf",
     "assert", "float2", "float4", "make_float2", "make_float4", "int2", "int4", "size_t",
     "uint8_t", "uint32_t", "uint64_t", "int64_t", "fminf", "fmaxf", "sqrtf", "rsqrtf", "expf",
-    "logf", "__half", "__half2", "__nv_bfloat16",
+    "logf", "__half", "__half2", "__nv_bfloat16", "void", "bool", "char", "int", "unsigned",
+    "float", "double", "const", "struct", "template", "typename", "return",
 )  # fmt: skip
 """Candidates for misspelt names, in addition to names in the source."""
 _HEADERS = (
@@ -69,7 +71,7 @@ def _located(first: re.Match[str], others: int, log: str, source: str) -> Compil
         what = "a function without __global__ or __device__ is for the host"
         next = f"declare a kernel __global__, what kernels call __device__; {headers.HOST_CODE}"
     elif name := _misspelt(what, quote, log):
-        next = _meant(name, source)
+        next = _meant(name, source, log)
     if others:
         quote += f"\n  and {others} more error{'s' * (others > 1)}: see .log"
     return CompileError(what + quote, where=where, next=next)
@@ -87,16 +89,21 @@ def _misspelt(what: str, quote: str, log: str) -> str:
     return undefined[1] if undefined else ""
 
 
-def _meant(name: str, source: str) -> str:
-    """Suggests the header that defines a name, or a similar name."""
+def _meant(name: str, source: str, log: str) -> str:
+    """Suggests the header that defines a name, or a similar name of the code."""
     header = next((h for pattern, h in _HEADERS if pattern.match(name)), "")
     if header and header not in source:
         return f"#include <{header}>"
-    source_words = {word for word in re.findall(r"[A-Za-z_]\w+", source) if word != name}
-    near = difflib.get_close_matches(
-        name, [*_CUDA_NAMES, *sorted(source_words - set(_CUDA_NAMES))], 1, 0.75
-    )
-    return f"did you mean '{near[0]}'?" if near else ""
+    code = _STRING.sub('""', scan.without_comments(source))
+    used = re.findall(r"[A-Za-z_]\w+", code)
+    words = sorted({*used} - {*_UNDEFINED.findall(log), *_CUDA_NAMES, name})
+    near = difflib.get_close_matches(name, [*_CUDA_NAMES, *words], 1, 0.75)
+    if not near:
+        return ""
+    # A name that nothing uses may itself be the misspelt one.
+    if near[0] not in _CUDA_NAMES and used.count(near[0]) == 1:
+        return f"the source declares '{near[0]}': write both names alike"
+    return f"did you mean '{near[0]}'?"
 
 
 def _without_pragma(quote: str) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli import show
 from weft.errors import ArgumentError, Error, MissingDependency, pip_install
+
+if TYPE_CHECKING:
+    from weft.lab.saving import Files
 
 PORT = 8642
 
@@ -28,11 +32,15 @@ def run(
     ] = False,
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds that a launch may take.")] = 60,
     memory: Annotated[float, typer.Option(min=0.5, help="GiB that the worker may use.")] = 4,
+    where: Annotated[
+        Path, typer.Option("--in", help="Your folder with the course, as of weft learn.")
+    ] = Path("learn"),
     json: show.Json = False,
 ) -> None:
     """Edit, run, check and profile kernels in the browser, on the simulated GPU.
 
-    The server listens on this machine only. Ctrl-C ends it.
+    It opens and saves the exercises of your folder with the course, and the given file. The server
+    listens on this machine only. Ctrl-C ends it.
     """
     try:
         from weft.lab.api import Api
@@ -42,12 +50,15 @@ def run(
             raise
         raise MissingDependency("the lab needs a web server", next=pip_install("lab")) from error
     from weft.lab.process import Worker
+    from weft.lab.saving import Files
 
     fragment = f"#{file.partition('#')[2]}" if file and "#" in file else ""
-    start = None if fragment or not file else _job(file)
+    own = Path(file).absolute() if file and os.path.isfile(file) else None
+    files = Files(where, own)
+    start = None if fragment or not file else _job(files, file)
     listening = bound(port)
     token = secrets.token_urlsafe(24)
-    include = [str(Path(file).resolve().parent)] if file and Path(file).is_file() else []
+    include = [str(own.resolve().parent)] if own else []
     worker = Worker(limit=time_limit, memory=int(memory * 2**30), include=include)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}{fragment}"
     if json:
@@ -58,16 +69,16 @@ def run(
     sys.stdout.flush()  # a pipe's reader waits for the address
     if browser:
         webbrowser.open(url)
-    serve(Api(worker, start=start, python=allow_python), listening, token)
+    serve(Api(worker, start=start, python=allow_python, files=files), listening, token)
 
 
-def _job(name: str) -> dict[str, object]:
+def _job(files: Files, name: str) -> dict[str, object]:
     """The job of an origin or of a file, for which the page fills the form from its kernels."""
-    from weft.lab import origins
+    from weft.lab import saving
 
     path = Path(name)
     if name.partition(":")[0] in ("learn", "puzzle", "ladder", "example") and not path.exists():
-        return origins.opened(name)
+        return files.opened(name)
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # names may be no text, or have a null
@@ -75,4 +86,7 @@ def _job(name: str) -> dict[str, object]:
     if path.suffix not in (".cu", ".cuh", ".py"):
         raise ArgumentError("the lab opens kernels", got=path.name, allowed=".cu, .cuh or .py")
     kind = "cuda" if path.suffix != ".py" else "numba" if "numba" in source else "triton"
-    return {"kind": kind, "source": source, "title": path.name}
+    return {
+        "kind": kind, "source": source, "title": path.name, "origin": saving.FILE,
+        "file": name, "version": saving.version(source),
+    }  # fmt: skip

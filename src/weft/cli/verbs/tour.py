@@ -28,7 +28,9 @@ Next steps
   weft ptx FILE.cu       show the PTX of a kernel
   weft devices           list the GPUs that can be simulated
   weft isa               list the PTX instructions that are covered
-  weft doctor            check the installation"""
+  weft doctor            check the installation
+  weft learn             learn to write kernels: chapters, exercises, puzzles
+  weft lab               edit, run, check and profile kernels in the browser"""
 
 
 def run(json: show.Json = False) -> None:

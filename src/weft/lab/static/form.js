@@ -27,7 +27,13 @@ export class Form {
   }
   adder(title, add) { return h("button", { class: "small", title, "aria-label": title, onclick: () => { add().querySelector("input").select(); this.onChange(); } }, "+"); }
   remover(row, name) { return h("td", {}, h("button", { class: "small quiet", title: `Remove ${name}`, "aria-label": `Remove ${name}`, onclick: () => { row.remove(); this.onChange(); } }, "×")); }
-  field(key, value, label, more = {}) { return h("td", {}, h("input", { "data-key": key, value: String(value), "aria-label": label, spellcheck: "false", oninput: this.onChange, ...more })); }
+  /** A field is as wide as its text, so that no name is cut. */
+  field(key, value, label, more = {}) {
+    const fit = () => field.style.setProperty("--letters", field.value.length);
+    const field = h("input", { "data-key": key, value: String(value), "aria-label": label, spellcheck: "false", oninput: () => { fit(); this.onChange(); }, ...more });
+    fit();
+    return h("td", {}, field);
+  }
 
   size({ name, value }) {
     const row = h("tr", {}, this.field("name", name, "Name of a size"), h("td", {}, "="), this.field("value", value, "Value", { inputmode: "decimal" }));

@@ -3,7 +3,7 @@
 import { byId, h, settled, splitters, tabs } from "./dom.js";
 import { createEditor } from "./editor.js";
 import { Form } from "./form.js";
-import { openMenu, showChapter } from "./menu.js";
+import { forgetMenu, openMenu, showChapter } from "./menu.js";
 import { Compare, Occupancy, showRoofline } from "./measures.js";
 import { Facts, gutterFact, Listing, Output } from "./panes.js";
 import { get, post } from "./server.js";
@@ -44,10 +44,11 @@ function job() {
 
 /** Shows a job in the editor and the form. */
 function open(next) {
+  state.edited = false;
   state.job = { origin: "", title: "", ...next };
   byId("kind").value = next.kind ?? "cuda";
-  byId("title").textContent = state.job.title ?? "";
-  byId("title").title = state.job.note ?? "";
+  state.saved = next.version ? next.source : null;
+  named();
   editor.setText(next.source ?? "", next.kind ?? "cuda");
   form.show(next);
   forget();
@@ -68,10 +69,43 @@ async function openOrigin(origin) {
   open(answer.job);
 }
 
+/** The name of what is open, and whether its file holds the text of the editor. */
+function named() {
+  const { title, file, note } = state.job, edited = state.edited && editor.text !== state.saved;
+  byId("title").textContent = title ? `${title}${edited ? ", edited" : ""}` : "";
+  byId("title").title = [title, file, note].filter(Boolean).join("\n");
+}
+
+/** Writes the source to its file; a source without one becomes a download. */
+async function save(force = false) {
+  const { origin = "" } = state.job, sent = job();
+  if (!/^(learn|puzzle|file):/.test(origin)) return download(sent);
+  const answer = await post("save", { ...sent, version: state.job.version ?? "", force });
+  if (answer.conflict) {
+    if (confirm(`${answer.file} was changed outside of this page. Overwrite it?`)) return save(true);
+    return say("not saved");
+  }
+  if (answer.error) { say("not saved"); showResult("output"); return output.error(answer.error); }
+  Object.assign(state.job, { version: answer.version, file: answer.file });
+  state.saved = sent.source;
+  named();
+  keep();
+  forgetMenu(); // it counts what passes
+  say(`saved ${answer.file}`);
+}
+
+function download({ source, kind }) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([source], { type: "text/plain" })), download: kind === "cuda" ? "kernel.cu" : "kernel.py" });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  say(`downloaded ${link.download}: this source has no file of its own`);
+}
+
 /** An edit: what was measured belongs to the text before it. */
 function changed() {
   forget();
-  if (state.job.title) byId("title").textContent = `${state.job.title}, edited`;
+  state.edited = true;
+  named();
   byId("pane-output").classList.add("stale");
   keep();
   inspectSoon();
@@ -158,7 +192,8 @@ async function act(action) {
   if (marks.length) editor.goTo(marks[0].line);
   SHOW[action](answer);
   if (action !== "profile") showResult("output");
-  say(`${action}: done`);
+  if (answer.graded) forgetMenu();
+  say(answer.graded && answer.passed && source !== state.saved ? "check: passed; Save counts it in your folder" : `${action}: done`);
 }
 
 function profiled(answer) {
@@ -205,6 +240,7 @@ const say = (text) => { byId("status").textContent = text; };
 for (const name of Object.keys(SHOW)) byId(name).addEventListener("click", () => act(name));
 byId("stop").addEventListener("click", () => post("stop"));
 byId("open").addEventListener("click", () => openMenu(openOrigin));
+byId("save").addEventListener("click", () => save());
 byId("kind").addEventListener("change", () => { editor.setLanguage(byId("kind").value); form.language(byId("kind").value); changed(); });
 byId("model").addEventListener("change", changed);
 byId("launch").addEventListener("change", () => showLaunch(Number(byId("launch").value)));
@@ -225,6 +261,10 @@ byId("theme").addEventListener("click", () => {
   try { localStorage.setItem("weft-lab-theme", root.dataset.theme); } catch { /* as above */ }
 });
 addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() === "s" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+    event.preventDefault(); // the browser would save the page
+    return save();
+  }
   const held = event.ctrlKey || event.metaKey ? ["run", "profile"] : event.altKey ? ["check", "sanitize"] : null;
   if (event.key !== "Enter" || !held) return;
   const action = held[Number(event.shiftKey)];

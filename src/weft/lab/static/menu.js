@@ -5,6 +5,9 @@ import { get } from "./server.js";
 
 let menu = null;
 
+/** Asks for the menu again: what passes may have changed. */
+export const forgetMenu = () => { menu = null; };
+
 export async function openMenu(onOpen) {
   const dialog = byId("menu");
   dialog.showModal();
@@ -16,10 +19,13 @@ export async function openMenu(onOpen) {
     menu = answer;
   }
   const choose = (origin) => { dialog.close(); onOpen(origin); };
+  const passed = new Set(menu.progress.passed), { exercises, puzzles, folder } = menu.progress;
+  const counted = ([done, all]) => h("small", { class: "soft" }, ` ${done} of ${all} pass in ${folder}`);
+  const task = (item, title, hint) => { const one = chip(item, title, choose, hint); if (passed.has(item.origin)) { one.classList.add("passed"); one.append(" ✓"); } return one; };
   byId("choices").replaceChildren(
     group("Examples", [...menu.examples.map((e) => h("span", { class: "entry only" }, chip(e, e.title, choose)))]),
-    group("Course", menu.chapters.map((c) => h("div", { class: "entry" }, h("b", {}, `${String(c.number).padStart(2, "0")} ${c.title}`), h("div", { class: "chips" }, c.exercises.map((e) => chip(e, e.title, choose, e.goal)))))),
-    group("Puzzles", menu.puzzles.map((p) => h("div", { class: "entry" }, h("b", {}, p.name), ` ${p.goal}`, h("div", { class: "chips" }, p.answers.map((a) => chip(a, a.title, choose, p.goal)))))),
+    group(["Course", counted(exercises)], menu.chapters.map((c) => h("div", { class: "entry" }, h("b", {}, `${String(c.number).padStart(2, "0")} ${c.title}`), h("div", { class: "chips" }, c.exercises.map((e) => task(e, e.title, e.goal)))))),
+    group(["Puzzles", counted(puzzles)], menu.puzzles.map((p) => h("div", { class: "entry" }, h("b", {}, p.name), ` ${p.goal}`, h("div", { class: "chips" }, p.answers.map((a) => task(a, a.title, p.goal)))))),
     group("Ladders", menu.ladders.map((l) => h("div", { class: "entry" }, h("b", {}, l.name), h("div", { class: "chips" }, l.rungs.map((r) => chip(r, r.title, choose, r.language)))))));
   const none = h("p", { class: "empty", hidden: true }, "Nothing has this name.");
   byId("choices").append(none);

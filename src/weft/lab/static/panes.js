@@ -84,7 +84,7 @@ export class Facts {
 /** What the gutter of the editor shows of a line. */
 export function gutterFact(f) {
   const parts = [amount(f.executions)];
-  if (f.wide) parts.unshift(`${f.sectors} s/r`);
+  if (f.wide) parts.unshift(`${f.worst} s/r`);
   if (f.deep) parts.unshift(`${f.wavefronts} w/r`);
   const title = COLUMNS.map(([, what, value]) => [what, value(f)]).filter(([, v]) => v !== "").map(([what, v]) => `${v}  ${what}`).join("\n");
   return { text: parts.join("  "), title, bad: f.wide || f.deep, heat: f.heat.instructions };

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 
 from weft.ptx import isa
-from weft.ptx.isa.columns import Result, Unit
+from weft.ptx.isa.columns import Participants, Result, Unit
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -61,6 +61,11 @@ def is_multiply_add(opcode: str) -> bool:
     """A multiply-add of floating-point numbers."""
     parts = opcode.split(".")
     return result(opcode) is Result.PRODUCT_SUM and work(parts)[0].startswith("fp")
+
+
+def joins_block(opcode: str) -> bool:
+    """An instruction in which the threads of a block take part: a barrier."""
+    return _row(opcode.split(".")).participants is Participants.BLOCK
 
 
 def reads_parameter(opcode: str) -> bool:

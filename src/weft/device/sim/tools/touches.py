@@ -5,7 +5,6 @@ A failed check asks who wrote a wrong element; pictures of the course show all a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,24 +88,22 @@ class Touches:
                 self.seen.append(Touch(does, line, (x, y, z), thread, address, nbytes))
 
 
-class _Watcher(Watcher):
-    """After each access, its address is compared with the place."""
+class TouchWatcher(Watcher):
+    """Before each access to global memory, a helper looks at the address of each lane.
 
-    def __init__(self, e: Watched, reads: bool, remembered: int) -> None:
-        super().__init__(e)
-        self._reads, self._remembered = reads, remembered
-        self._notes: dict[str, tuple[str, str]] = {}
+    name        of the helper
+    reads_too   whether it is called for reads
+    """
 
-    def notes(self) -> Mapping[str, Any]:
-        return {"touches": self._notes}
+    name: str
+    reads_too: bool
 
     def access(self, access: Access) -> None:
-        if not (access.writes or self._reads):
+        if not (access.writes or self.reads_too):
             return
         if access.space not in (Space.GLOBAL, Space.GENERIC):
             return
         e, b = self.e, self.e.b
-        self._notes[str(access.ins.index)] = access.kind.name.lower(), line_of(access.ins)
         if access.rows is not None:
             self._fragment(access, access.rows)  # its lanes share one address
             return
@@ -115,6 +112,14 @@ class _Watcher(Watcher):
         else:
             sizes = access.sizes
         self._note(access, e.memory.addresses(access.address), sizes)
+
+    def number(self, access: Access) -> int:
+        """The number that tells the helper about an access."""
+        raise NotImplementedError
+
+    def body(self, b: Builder, args: list[Val]) -> None:
+        """Emits the helper; `args` are those that `_note` gives it."""
+        raise NotImplementedError
 
     def _fragment(self, access: Access, rows: Rows) -> None:
         """Each register of each lane by itself."""
@@ -130,16 +135,35 @@ class _Watcher(Watcher):
                 self._note(access, e.memory.table(), sizes)
 
     def _note(self, access: Access, addresses: Val, sizes: Val) -> None:
-        """Compares what each lane is about to touch with the place."""
+        """Gives the helper what each lane is about to touch."""
         e, b = self.e, self.e.b
         table = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(sizes, table, 64)
-        kinds = [_P, _P, _P, _P, _P, _I32, _I64, _I32]
-        body = functools.partial(_note_touches, remembered=self._remembered)
-        note = b.helper("note_touches", kinds, None, body)
-        number, first = b.integer("i64", access.ins.index), e.warp << 5
+        note = b.helper(self.name, [_P, _P, _P, _P, _P, _I32, _I64, _I32], None, self.body)
+        number, first = b.integer("i64", self.number(access)), e.warp << 5
         lanes = touching(e, access)
         note(e.context, e.worker, e.slot, addresses, table, lanes, number, first)
+
+
+class _Watcher(TouchWatcher):
+    """Compares the addresses with the place."""
+
+    name = "note_touches"
+
+    def __init__(self, e: Watched, reads: bool, remembered: int) -> None:
+        super().__init__(e)
+        self.reads_too, self._remembered = reads, remembered
+        self._notes: dict[str, tuple[str, str]] = {}
+
+    def notes(self) -> Mapping[str, Any]:
+        return {"touches": self._notes}
+
+    def number(self, access: Access) -> int:
+        self._notes[str(access.ins.index)] = access.kind.name.lower(), line_of(access.ins)
+        return access.ins.index
+
+    def body(self, b: Builder, args: list[Val]) -> None:
+        _note_touches(b, args, remembered=self._remembered)
 
 
 def _note_touches(b: Builder, args: list[Val], *, remembered: int) -> None:

@@ -1,4 +1,6 @@
-// low and high are the smaller and the larger of x and y.
+// low and high are the smaller and the larger of x and y: a < b ? a : b, and a > b ? a : b.
+// A comparison with NaN is false, so where a or b is NaN the result is b. fminf(a, b) and
+// fmaxf(a, b) differ: of NaN and a number they return the number.
 struct Smaller {
     __device__ float operator()(float a, float b) const { return a < b ? a : b; }
 };

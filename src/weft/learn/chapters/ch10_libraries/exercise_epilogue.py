@@ -1,4 +1,8 @@
-"""y = relu(C + bias): first the bias, then the ReLU."""
+"""y = relu(C + bias): first the bias, then the ReLU.
+
+A sum that is NaN stays NaN. fmaxf(v, 0.0f) would make it 0: of NaN and a number it returns the
+number. A comparison with NaN is false, so v < 0 ? 0 : v keeps it.
+"""
 
 import numpy as np
 

@@ -1,0 +1,72 @@
+"""The facts that rules of exercises are about: counters, kinds of instructions, shares of threads.
+
+    load sectors per request <= 4     a counter, as in the `expect` lines of a ladder's rung
+    shuffles >= 5                     instructions of a kind, counted once for each warp
+    writing threads >= 256            threads whose results stay: `share.py`
+    lanes per shared load >= 8        how many threads of a warp work at a time
+    stores outside of templates = 0   executed by warps; `templates.py` reads the source
+
+All of them belong to the first case of the exercise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from weft.climbing import counters
+from weft.learn import templates
+from weft.measure import Profile
+from weft.measure.profile import work
+from weft.measure.profile.values import Instruction
+from weft.ptx.isa.columns import Result
+
+Kind = Callable[[Instruction], bool]
+
+
+def _accesses(space: str, *kinds: str) -> Kind:
+    return lambda i: any(a.space == space and (not kinds or a.kind in kinds) for a in i.accesses)
+
+
+KINDS: Mapping[str, Kind] = {
+    "shared loads": _accesses("shared", "load", "matrix load"),
+    "shared stores": _accesses("shared", "store", "matrix store", "copy"),
+    "shared atomics": _accesses("shared", "atomic", "reduction"),
+    "global atomics": _accesses("global", "atomic", "reduction"),
+    "global stores": _accesses("global", "store"),
+    "tensor core instructions": lambda i: i.work[0].startswith("tensor"),
+    "shuffles": lambda i: work.result(i.opcode) is Result.SHUFFLED,
+    "barriers": lambda i: work.joins_block(i.opcode),
+}
+"""Kinds of instructions that exercises teach."""
+LANES = "lanes per shared load"
+TEMPLATES = "stores outside of templates"
+_SHARES = (
+    "launches", "writing launches", "writing threads", "writing blocks", "reading threads",
+    "reading blocks",
+)  # fmt: skip
+NAMES = (
+    *counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, *_SHARES,
+)  # fmt: skip
+"""Every fact that a rule may name."""
+_LANES = counters.Fact(lambda a: a.space == "shared" and a.kind == "load", "threads", "requests")
+
+
+def counted(profiles: list[Profile], results: int, path: Path) -> dict[str, float]:
+    """The facts that a profile gives; `results` is the number of outputs, or inputs of a fold."""
+    every = [i for p in profiles for i in p.instructions]
+    facts = counters.facts(profiles, results)
+    for name, kind in KINDS.items():
+        facts[name] = float(sum(i.executions for i in every if kind(i)))
+    facts[LANES] = _LANES.value(a for i in every for a in i.accesses)
+    if path.suffix == ".cu":
+        inside = templates.lines(path.read_text(encoding="utf-8"))
+        facts[TEMPLATES] = float(
+            sum(i.executions for i in every if KINDS["global stores"](i) and _line(i) not in inside)
+        )
+    return facts
+
+
+def _line(ins: Instruction) -> int:
+    """The source line of the user that an instruction comes from, before inlining."""
+    return ins.line.own.line if ins.line is not None else 0

@@ -1,0 +1,207 @@
+"""The rules of exercises: answers that are right but avoid what is taught fail, and say at what."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft.learn import chapter, exercise, header, program, puzzle, templates
+from weft.learn.exercise import Exercise, ProgramExercise
+from weft.learn.grade import grade
+from weft.measure.op import Case
+
+pytestmark = pytest.mark.sim
+
+EXERCISES = {e.title: e for c in chapter.chapters() for e in c.exercises}
+PUZZLES = {a.title: a for p in puzzle.puzzles() for a in p.answers.values()}
+ONE = "if (blockIdx.x == 0 && threadIdx.x == 0) for (int i = 0; i < n; i++)"
+INDEX = "int i = blockIdx.x * 256 + threadIdx.x;"
+CHEATS = {
+    "one thread writes": (
+        "02 guard",
+        "__global__ void add(const float* a, const float* b, float* c, int n) {\n"
+        f"  {ONE} c[i] = a[i] + b[i]; }}",
+        "writing threads >= 1000",
+    ),
+    "others write too, and one thread overwrites them": (
+        "puzzle zip, CUDA C++",
+        "__global__ void zip(const float* a, const float* b, float* y) {\n"
+        "  y[threadIdx.x] = 0; __syncthreads();\n"
+        "  if (threadIdx.x == 0) for (int i = 0; i < blockDim.x; i++) y[i] = a[i] + b[i]; }",
+        "writing threads >= 8",
+    ),
+    "no template": (
+        "03 template",
+        "template <typename T> struct Unused {};\n"
+        "__global__ void lows(const float* x, const float* y, float* low, int n) {\n"
+        f"  {INDEX} if (i < n) low[i] = x[i] < y[i] ? x[i] : y[i]; }}\n"
+        "__global__ void highs(const float* x, const float* y, float* high, int n) {\n"
+        f"  {INDEX} if (i < n) high[i] = x[i] > y[i] ? x[i] : y[i]; }}",
+        "stores outside of templates = 0",
+    ),
+    "no shared memory": (
+        "05 reverse",
+        "__global__ void reverse(const float* x, float* y) {\n"
+        "  y[blockIdx.x * 256 + threadIdx.x] = x[blockIdx.x * 256 + 255 - threadIdx.x]; }",
+        "shared stores >= 8",
+    ),
+    "one thread counts": (
+        "06 count",
+        "__global__ void histogram(const unsigned char* x, int* counts, int n) {\n"
+        f"  {ONE} counts[x[i]]++; }}",
+        "global atomics >= 100",
+    ),
+    "one thread counts with atomics": (
+        "06 count",
+        "__global__ void histogram(const unsigned char* x, int* counts, int n) {\n"
+        f"  {ONE} atomicAdd(&counts[x[i]], 1); }}",
+        "reading threads >= 5000",
+    ),
+    "a loop in place of shuffles": (
+        "07 shuffle",
+        "__global__ void sums_of(const float* x, float* sums) {\n"
+        "  float v = 0; for (int k = 0; k < 32; k++) v += x[blockIdx.x * 32 + k];\n"
+        "  if (threadIdx.x == 0) sums[blockIdx.x] = v; }",
+        "shuffles >= 80",
+    ),
+    "one thread of each block scans": (
+        "07 scan",
+        "__global__ void scan(const float* x, float* y) {\n"
+        "  __shared__ float v[256]; int t = threadIdx.x, i = blockIdx.x * 256 + t;\n"
+        "  v[t] = x[i]; __syncthreads();\n"
+        "  if (t == 0) for (int k = 1; k < 256; k++) v[k] += v[k - 1];\n"
+        "  __syncthreads(); y[i] = v[t]; }",
+        "lanes per shared load >= 16",
+    ),
+    "a product without the library": (
+        "10 layout",
+        "def gemm(*arguments):\n    pass\n\n\ndef run(A, B, C, m, n, k):\n    C[...] = A @ B\n",
+        "gemm computes the results",
+    ),
+    "the host computes beside an empty kernel": (
+        "13 guard",
+        "from numba import cuda\n\n\n@cuda.jit\ndef double(x, y):\n    pass\n\n\n"
+        "def run(x, y, n):\n    y[:] = 2 * x\n    double[3, 128](x, y)\n",
+        "a kernel computes the results",
+    ),
+    "the host computes, and a kernel copies": (
+        "13 guard",
+        "from numba import cuda\n\n\n@cuda.jit\ndef copy(t, y):\n    i = cuda.grid(1)\n"
+        "    if i < t.size:\n        y[i] = t[i]\n\n\n"
+        "def run(x, y, n):\n    copy[3, 128](2 * x, y)\n",
+        "a kernel computes the results",
+    ),
+    "one launch does the work of two": (
+        "16 both",
+        "__global__ void square_backward() {}\n"
+        "__global__ void sine_backward(const float* x, const float* dy, const float* dz, float* dx,"
+        f" int n) {{\n  {INDEX}\n"
+        "  if (i < n) dx[i] = dy[i] * 2 * x[i] + dz[i] * cosf(x[i]); }",
+        "writing launches = 2",
+    ),
+    "no tensor cores": (
+        "17 fragments",
+        "#include <cuda_fp16.h>\n"
+        "__global__ void multiply(const half* a, const half* b, float* c, int k) {\n"
+        "  for (int e = threadIdx.x; e < 256; e += 32) {\n    float sum = 0;\n"
+        "    for (int t = 0; t < 16 * k; t++)\n"
+        "      sum += __half2float(a[e / 16 * 16 * k + t]) * __half2float(b[t * 16 + e % 16]);\n"
+        "    c[e] = sum; } }",
+        "tensor core instructions >= 4",
+    ),
+    "a program of Triton stores one by one": (
+        "puzzle map, Triton",
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def one(x, y, N: tl.constexpr):\n    for i in range(N):\n"
+        "        tl.store(y + i, tl.load(x + i) + 10)\n\n\n"
+        "def run(x, y, n):\n    one[(1,)](x, y, n, num_warps=1)\n",
+        "writing threads >= 8",
+    ),
+    "no kernel": (
+        "puzzle map, Numba",
+        "from numba import cuda\n\n\ndef run(x, y, n):\n    y[:] = x + 10\n",
+        "a kernel computes the results",
+    ),
+}
+
+
+def asked(title: str) -> Exercise:
+    return PUZZLES[title.removeprefix("puzzle ")] if "puzzle" in title else EXERCISES[title]
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_right_answer_that_avoids_the_task_fails_at_the_rule(name: str, tmp_path: Path) -> None:
+    title, source, rule = CHEATS[name]
+    path = tmp_path / asked(title).file
+    path.write_text(source)
+    result = grade(asked(title), path)
+    assert result.stage == rule, result.words
+    assert rule in result.words
+
+
+def test_a_nan_that_is_lost_is_explained(tmp_path: Path) -> None:
+    one = EXERCISES["03 template"]
+    path = tmp_path / one.file
+    path.write_text(one.solution.read_text().replace("a > b ? a : b", "fmaxf(a, b)"))
+    result = grade(one, path)
+    assert result.stage == "right" and "fmaxf return the number, of NaN" in result.words
+
+
+def test_a_program_that_computes_on_the_host_fails_at_the_rule(tmp_path: Path) -> None:
+    one = EXERCISES["18 order"]
+    assert isinstance(one, ProgramExercise)
+    path = tmp_path / one.file
+    # The solution, but for what it prints.
+    right = one.solution.read_text()
+    path.write_text(right.replace('"%g\\n", result', '"%g\\n", 1.5 * n'))
+    result = grade(one, path)
+    assert result.stage == "a kernel computes the results", result.words
+    silent = right.replace("cudaStreamWaitEvent", "// cudaStreamWaitEvent")
+    assert program.uncalled(one, silent) == "cudaStreamWaitEvent"
+    assert program.uncalled(one, right) == ""
+
+
+def test_every_exercise_and_puzzle_states_its_launch_and_its_rules() -> None:
+    for one in (*EXERCISES.values(), *PUZZLES.values()):
+        assert one.rules or one.by, one.title
+        lines = [line.lstrip("/# ") for line in one.text.splitlines()]
+        for rule in (*one.rules, one.by):
+            assert not rule or any(line.endswith(rule) for line in lines), (one.title, rule)
+        launched = r"launch .*a grid of [\dx ]+ blocks? with [\dx ]+ threads?( each)?$|<<<.*>>>"
+        assert any(re.search(launched, line) for line in lines) or not one.gpu, one.title
+
+
+def test_the_head_of_a_file() -> None:
+    launch = ["f<<<(cdiv(n, 32), 2), (8, 8)>>>"]
+    head = header.lines(Path("f.cu"), launch, Case(n=64), ["writing threads >= 64"])
+    assert header.stated("f.cu", "// About f.\nint f;\n", head).splitlines() == [
+        "// About f.",
+        "//",
+        "// For n = 64:",
+        f"//   launch  {launch[0]}: a grid of 2 x 2 blocks with 8 x 8 threads each",
+        "//   rule    writing threads >= 64",
+        "int f;",
+    ]
+    assert header.stated("f.cu", "int f;\n", ["x"]) == "// x\n\nint f;\n"
+    assert header.stated("f.py", '"""About f."""\n\nf = 1\n', ["x"]) == (
+        '"""About f."""\n\n# x\n\nf = 1\n'
+    )
+
+
+def test_templates_are_found_outside_of_comments() -> None:
+    text = "// template <int N>\nint a;\ntemplate <int N>\nint f() {\n  if (N) {}\n}\nint b;\n"
+    assert templates.lines(text) == {3, 4, 5, 6}
+    assert templates.lines("template <class T> struct S;\nint a;\n") == {1}
+
+
+def test_a_rule_on_an_unknown_fact_is_refused(tmp_path: Path) -> None:
+    row = {
+        "name": "f", "goal": "", "signature": "x:f32[n] -> y:f32[n]", "reference": "x",
+        "cases": [{"n": 1}], "hints": [], "fails": "right", "rules": ["writing thread >= 8"],
+    }  # fmt: skip
+    files = exercise.Files(tmp_path, "f", "f.cu", "", tmp_path / "f.cu")
+    with pytest.raises(weft.ArgumentError, match="about no known fact"):
+        exercise.read("f", row, files)
