@@ -14,6 +14,7 @@ import pytest
 from folders import TESTS
 from limits import PROCESS_SECONDS
 from weft.errors import MissingDependency
+from weft.frontends.program import compiler
 from weft.source import toolkit
 
 SOURCES = TESTS / "programs" / "built"
@@ -85,3 +86,11 @@ def test_a_library_without_python_says_so(folder: Path) -> None:
 def test_what_makes_no_program_is_nvccs_own(folder: Path) -> None:
     done = _run([sys.executable, "-m", "weft", "nvcc", "--version"], folder)
     assert "Cuda compilation tools" in done.stdout
+
+
+def test_a_fat_binary_holds_ptx_that_is_not_compressed(tmp_path: Path) -> None:
+    source, out = tmp_path / "k.cu", tmp_path / "k.fatbin"
+    source.write_text('extern "C" __global__ void k() {}')
+    only_machine_code = ["-gencode", "arch=compute_80,code=sm_80"]
+    assert compiler.compile(["-fatbin", *only_machine_code, str(source), "-o", str(out)]) == 0
+    assert b".entry k(" in out.read_bytes()

@@ -57,6 +57,7 @@ ROWS = (
     Row("two_gpus.cu", "two GPUs\n", gpus=2),
     Row("lt.cu", "layers and factors agree\n"),
     Row("driver.cpp", "CUDA_ERROR_INVALID_VALUE on sm_86\n", device="sim:rtx3090"),
+    Row("linking.cpp", "linked\n", err=("nvJitLink: LTO-IR cannot be linked",)),
     Row("pitched.cu", "rows and planes are in place\n"),
     Row("cooperative.cu", "499967 of 499967\n", err=("sum: 1585 blocks, room for 1584 at once",)),
     Row("graph.cu", "captured: 6 nodes, 3 runs\nbuilt: 10\n"),

@@ -16,8 +16,9 @@ from weft.errors import CompileError, MissingDependency, pip_install
 
 VARIABLE = "WEFT_NVCC"
 LIBRARIES = Path(__file__).parent / "libraries"
-HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}"]
-"""Headers of libraries that a toolkit may lack; its own come first."""
+HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
+"""Headers of libraries that a toolkit may lack; its own come first. By the macro nvJitLink's call
+functions whose names do not have its version."""
 
 
 @dataclass(frozen=True)

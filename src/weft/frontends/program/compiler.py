@@ -22,11 +22,13 @@ from weft.source import toolkit
 
 _PASSED_ON = (
     "-E", "--preprocess", "-M", "-MM", "--generate-dependencies", "-ptx", "--ptx", "-cubin",
-    "--cubin", "-fatbin", "--fatbin", "-lib", "--lib", "--version", "-V", "--help", "-h",
+    "--cubin", "-lib", "--lib", "--version", "-V", "--help", "-h",
     "--list-gpu-arch", "--list-gpu-code", "--dryrun", "-dryrun", "-cuda", "--cuda",
 )  # fmt: skip
 """With one of these nvcc makes no program: it runs as it is."""
 _COMPILE = ("-c", "--compile", "-dc", "--device-c", "-dw", "--device-w")
+_FATBIN = ("-fatbin", "--fatbin")
+"""A fat binary is compiled as an object is: its device code is PTX that weft can load."""
 _DEVICE_LINK = ("-dlink", "--device-link")
 _VALUED = (
     "-o", "--output-file", "-I", "--include-path", "-D", "--define-macro", "-U", "-L",
@@ -64,10 +66,11 @@ def compile(arguments: Sequence[str]) -> int:
         empty = ["-x", "c++", "-c", "/dev/null", "-o", line.output or "a_dlink.o"]
         tools.run(empty, what="make an empty object")
         return 0
-    if line.mode in _COMPILE:
+    if line.mode in _COMPILE or line.mode in _FATBIN:
         relocatable = ["-rdc=true"] if line.mode in _COMPILE[2:4] else []
         named = ["-o", line.output] if line.output else []
-        command = [tools.nvcc, *options, *LINES, *relocatable, *flags, "-c"]
+        output = "-fatbin" if line.mode in _FATBIN else "-c"
+        command = [tools.nvcc, *options, *LINES, *relocatable, *flags, output]
         return subprocess.run([*command, *line.sources, *named]).returncode
     if not line.sources and not line.objects:
         raise Error(
@@ -104,7 +107,7 @@ def _read(arguments: Sequence[str]) -> _Line:
     for word in words:
         if word in ("-o", "--output-file"):
             line.output = next(words, None)
-        elif word in _COMPILE or word in _DEVICE_LINK:
+        elif word in (*_COMPILE, *_FATBIN, *_DEVICE_LINK):
             line.mode = word
         elif word in ("-shared", "--shared"):
             line.mode = "-shared"

@@ -28,6 +28,7 @@ _PREFIXES = (
     (r"cusolver", "cusolver"),
     (r"cusparse", "cusparse"),
     (r"nccl[A-Z]", "nccl"),
+    (r"nvJitLink", "nvjitlink"),
     (r"cu[A-Z]", DRIVER),
 )
 """The part with functions whose names begin so; the first row that matches counts."""

@@ -26,6 +26,7 @@ _LIBRARIES = (
     (r"nccl[A-Z]", 5),
     (r"npp[A-Z\w]*_", -9999),
     (r"nvml", 3),
+    (r"nvJitLink", 6),
     (r"nvjpeg", 10),
     (r"(__)?cuda[A-Z\w]", 801),
     (r"cu[A-Z]", 801),
