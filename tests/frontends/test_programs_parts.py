@@ -6,6 +6,7 @@ import base64
 import ctypes
 import struct
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 from weft.device import models
 from weft.errors import PtxError
-from weft.frontends.program import device_code, fatbin, linked
+from weft.frontends.program import command_line, device_code, fatbin, linked
 from weft.frontends.program.flags import for_linking, wanted
 from weft.frontends.program.interface import BlasCall
 from weft.frontends.program.libraries import blas
@@ -38,6 +39,24 @@ def test_flags_that_weft_decides_are_left_out(given: str, kept: str) -> None:
 
 def test_the_linker_does_not_see_relocatable_device_code() -> None:
     assert for_linking(["-rdc=true", "-dc", "-lm"]) == ["-lm"]
+
+
+def test_a_command_line_is_read(tmp_path: Path) -> None:
+    (tmp_path / "objects.rsp").write_text('a.o "b c.o"')
+    (tmp_path / "libown.a").touch()
+    line = command_line.read(
+        ["@" + str(tmp_path / "objects.rsp"), "-L", str(tmp_path), "-lown", "-lm", "-shared",
+         "--keep-dir", "tmp", "/cuda/lib64/libcudart.so", "/cuda/libcublas_static.a", "libmy.so"]
+    )  # fmt: skip
+    assert line.objects == ["a.o", "b c.o", str(tmp_path / "libown.a")]
+    flags = f"-L {tmp_path} -lm --keep-dir tmp -Xlinker libmy.so"
+    assert (line.flags, line.mode) == (flags.split(), "-shared")
+
+
+def test_a_line_of_the_host_linker_becomes_one_of_nvcc() -> None:
+    line = "-v -O2 -rdynamic a.o -o prog -Wl,-rpath,/x -L/y -lm -shared libz.a"
+    wanted = "-Xcompiler -O2 -Xcompiler -rdynamic a.o -o prog -Xlinker -rpath,/x -L/y -lm -shared"
+    assert command_line.of_host_linker(line.split()) == [*wanted.split(), "libz.a"]
 
 
 # ---- fat binaries -------------------------------------------------------------------------------

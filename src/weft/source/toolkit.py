@@ -15,6 +15,8 @@ from pathlib import Path
 from weft.errors import CompileError, MissingDependency, pip_install
 
 VARIABLE = "WEFT_NVCC"
+LINKER = "weft-link"
+"""Stands beside the `nvcc` of a toolkit folder that weft has made."""
 LIBRARIES = Path(__file__).parent / "libraries"
 HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
 """Headers of libraries that a toolkit may lack; its own come first. By the macro nvJitLink's call
@@ -93,7 +95,10 @@ def _candidates(name: str, variable: str) -> Iterator[str]:
         return  # an explicit choice that does not exist is an error, not a reason to search on
     for folder in dict.fromkeys(sys.path):
         yield os.path.join(folder, "nvidia", "cu13", "bin", name)
-    if on_path := shutil.which(name):
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    # The nvcc of a folder that weft has made is weft itself.
+    others = [path for path in folders if not os.path.exists(os.path.join(path, LINKER))]
+    if on_path := shutil.which(name, path=os.pathsep.join(others)):
         yield on_path
     yield f"/usr/local/cuda/bin/{name}"
 

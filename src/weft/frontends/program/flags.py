@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -10,13 +11,25 @@ _WITH_VALUE = (
     "-o", "--output-file", "-cudart", "--cudart",
 )  # fmt: skip
 _ALONE = ("-c", "--compile", "-run", "--run", "-lineinfo", "--generate-line-info")
-_SERVED = re.compile(r"-l(cuda\w*|cu(blas|rand|fft|sparse|solver|dnn)\w*|nv\w+|npp\w*)")
+_LIBRARIES = (
+    r"(cuda|cudart|cudadevrt|cublas(Lt)?|cufftw?|curand|cusparse|cusolver(Mg|_metis|_lapack)?"
+    r"|cudnn\w*|culibos|cupti|cuFile\w*|nccl|npp\w+|nvrtc(-builtins)?|nvJitLink|nvToolsExt"
+    r"|nvtx3interop|nvjpeg|nvidia-ml|nvfatbin|nvptxcompiler)(_static(_nocallback)?)?"
+)
+"""Libraries of NVIDIA's, all of which weft serves or replaces by stubs."""
+_SERVED = re.compile(rf"-l{_LIBRARIES}")
+_SERVED_FILE = re.compile(rf"lib{_LIBRARIES}\.(a|so(\.[\d.]+)?)")
 _ONLY_COMPILE = re.compile(r"-(rdc|dc$|-relocatable-device-code|-device-c)|--x$|-x$")
 
 
 def wanted(flags: Sequence[str]) -> list[str]:
     """The flags without architecture, output and the libraries that weft serves."""
     return list(_kept(list(flags)))
+
+
+def is_served(path: str) -> bool:
+    """Whether a file is a library that weft serves."""
+    return _SERVED_FILE.fullmatch(os.path.basename(path)) is not None
 
 
 def for_linking(flags: Sequence[str]) -> list[str]:

@@ -75,6 +75,11 @@ class Called:
         return cls(defined, _symbols(["--undefined-only", *map(str, objects)]) - defined)
 
 
+def calls_cuda(called: Called) -> bool:
+    """Whether objects call a function of CUDA or of one of its libraries."""
+    return any(_definition(name) for name in called.undefined)
+
+
 def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str:
     """C++ for the CUDA functions that objects call and do not define; "" where there are none.
 
