@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from weft.device import models
-from weft.errors import PtxError
+from weft.errors import Error, PtxError
 from weft.frontends.program import command_line, device_code, fatbin, linked
-from weft.frontends.program.flags import for_linking, wanted
+from weft.frontends.program.flags import for_linking, versioned, wanted
 from weft.frontends.program.interface import BlasCall
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.parallel import parallel
@@ -35,6 +35,14 @@ from weft.ptx.parse import parse
 )
 def test_flags_that_weft_decides_are_left_out(given: str, kept: str) -> None:
     assert wanted(given.split()) == kept.split()
+
+
+def test_a_version_of_cuda_is_not_nvccs_own_flag() -> None:
+    assert versioned(["--cuda", "x.cu"]) == ["--cuda", "x.cu"]
+    assert versioned(["--cuda", "13", "-O2"]) == versioned(["--cuda=13.1", "-O2"]) == ["-O2"]
+    assert "weft_cuda12.h" in versioned(["-O2", "--cuda", "12"])
+    with pytest.raises(Error, match="12 or 13"):
+        versioned(["--cuda=11"])
 
 
 def test_the_linker_does_not_see_relocatable_device_code() -> None:

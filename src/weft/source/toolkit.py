@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,18 @@ VARIABLE = "WEFT_NVCC"
 LINKER = "weft-link"
 """Stands beside the `nvcc` of a toolkit folder that weft has made."""
 LIBRARIES = Path(__file__).parent / "libraries"
+CUDA_12 = Path(__file__).parent / "cuda12"
+"""The folder of declarations of CUDA 12 that CUDA 13 lacks."""
 HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
 """Headers of libraries that a toolkit may lack; its own come first. By the macro nvJitLink's call
 functions whose names do not have its version."""
+
+_OF_CUDA_12 = re.compile(
+    r'to "(cudaMemLocation|CUmemLocation)"|identifier "cudaThread\w+" is undefined|nvToolsExt\.h'
+    r'|has no member "(clockRate|memoryClockRate|computeMode|deviceOverlap|maxTexture1DLinear'
+    r'|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio|cooperativeMultiDeviceLaunch)"'
+)
+"""Errors of CUDA 13 in programs that CUDA 12 compiles."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,8 @@ class Toolkit:
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
             return output
-        error = CompileError(f"{os.path.basename(command[0])} could not {what}\n{output}")
+        what = f"{os.path.basename(command[0])} could not {what}\n{output}"
+        error = CompileError(what, next=_advice(output))
         error.log = output
         raise error
 
@@ -101,6 +112,13 @@ def _candidates(name: str, variable: str) -> Iterator[str]:
     if on_path := shutil.which(name, path=os.pathsep.join(others)):
         yield on_path
     yield f"/usr/local/cuda/bin/{name}"
+
+
+def _advice(log: str) -> str:
+    """What helps against errors of a compiler, where that is known."""
+    if _OF_CUDA_12.search(log):
+        return "a program for CUDA 12 is compiled with --cuda 12"
+    return ""
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -62,7 +62,7 @@ class Step:
 
 def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit) -> Program:
     """Compiles and links a program, unless the cache has it."""
-    flags = user_flags.wanted(flags)
+    flags = user_flags.wanted(user_flags.versioned(flags))
     command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
     steps = [Step(os.path.abspath(path), command) for path in sources]
     made = make(steps, user_flags.for_linking(flags), toolkit, main=True)

@@ -39,6 +39,7 @@ def compile(arguments: Sequence[str]) -> int:
     tools = toolkit.find()
     if arguments and arguments[0] == toolkit_folder.HOST_LINKER:
         return _link_as_host(arguments[1:], tools)
+    arguments = user_flags.versioned(arguments)
     if not arguments or any(word in _PASSED_ON for word in arguments):
         return subprocess.run([tools.nvcc, *arguments]).returncode
     if any(word in _VERBOSE for word in arguments):

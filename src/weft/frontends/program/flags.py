@@ -6,6 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from weft.errors import Error
+from weft.source.toolkit import CUDA_12
+
 _WITH_VALUE = (
     "-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code",
     "-o", "--output-file", "-cudart", "--cudart",
@@ -19,7 +22,36 @@ _LIBRARIES = (
 """Libraries of NVIDIA's, all of which weft serves or replaces by stubs."""
 _SERVED = re.compile(rf"-l{_LIBRARIES}")
 _SERVED_FILE = re.compile(rf"lib{_LIBRARIES}\.(a|so(\.[\d.]+)?)")
+_VERSION = re.compile(r"\d+(\.\d+)?")
+CUDA = {"12": ["-I", str(CUDA_12), "-include", "weft_cuda12.h"], "13": []}
+"""Flags for programs of a version of CUDA, by its number."""
 _ONLY_COMPILE = re.compile(r"-(rdc|dc$|-relocatable-device-code|-device-c)|--x$|-x$")
+
+
+def versioned(flags: Sequence[str]) -> list[str]:
+    """The flags with those that `--cuda 12` stands for: declarations of CUDA 12.
+
+    nvcc has a flag of the same name, without a version.
+    """
+    out, words = [], list(flags)
+    for i, word in enumerate(words):
+        flag, _, version = word.partition("=")
+        if flag == "--cuda" and not version and _VERSION.fullmatch("".join(words[i + 1 : i + 2])):
+            version = words[i + 1]
+        elif i and words[i - 1] == "--cuda" and _VERSION.fullmatch(word):
+            continue  # it was read with the word before
+        if flag != "--cuda" or not version:
+            out.append(word)
+            continue
+        out += CUDA[_checked(version)]
+    return out
+
+
+def _checked(version: str) -> str:
+    major = version.partition(".")[0]
+    if major not in CUDA:
+        raise Error("no such version of CUDA", got=version, allowed=" or ".join(CUDA))
+    return major
 
 
 def wanted(flags: Sequence[str]) -> list[str]:
