@@ -57,7 +57,12 @@ ROWS = (
     Row("network.cu", "a layer agrees\n"),
     Row("two_gpus.cu", "two GPUs\n", gpus=2),
     Row("lt.cu", "layers and factors agree\n"),
-    Row("driver.cpp", "CUDA_ERROR_INVALID_VALUE on sm_86\n", device="sim:rtx3090"),
+    Row(
+        "driver.cpp",
+        "CUDA_ERROR_INVALID_VALUE on sm_86\n",
+        device="sim:rtx3090",
+        err=("cuMulticastCreate is not served by weft",),
+    ),
     Row("linking.cpp", "linked\n", err=("nvJitLink: LTO-IR cannot be linked",)),
     Row(
         "cuda12.cu",

@@ -71,8 +71,15 @@ class Called:
 
     @classmethod
     def by(cls, objects: Sequence[Path]) -> Called:
-        defined = _symbols(["--defined-only", *map(str, objects)])
-        return cls(defined, _symbols(["--undefined-only", *map(str, objects)]) - defined)
+        defined = symbols(["--defined-only", *map(str, objects)])
+        return cls(defined, symbols(["--undefined-only", *map(str, objects)]) - defined)
+
+
+def weak(names: Iterable[str]) -> str:
+    """C++ of stubs that other definitions replace."""
+    attributes = '__attribute__((weak, visibility("default")))'
+    texts = filter(None, map(_definition, sorted(names)))
+    return _HEAD + "".join(text.replace("int", f"{attributes} int", 1) for text in texts)
 
 
 def calls_cuda(called: Called) -> bool:
@@ -91,7 +98,7 @@ def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str
             "the program has no main",
             next="name its other files with --with; single kernels are run by weft.cuda in Python",
         )
-    served = _symbols(["--dynamic", "--defined-only", *map(str, library)])
+    served = symbols(["--dynamic", "--defined-only", *map(str, library)])
     missing = sorted(called.undefined - served)
     definitions = "".join(filter(None, map(_definition, missing)))
     text = _HEAD + definitions
@@ -126,7 +133,8 @@ def _definition(name: str) -> str:
     return ""
 
 
-def _symbols(arguments: Iterable[str]) -> set[str]:
+def symbols(arguments: Iterable[str]) -> set[str]:
+    """The symbols that `nm` lists."""
     done = subprocess.run(["nm", *arguments], capture_output=True, text=True)
     if done.returncode:
         raise CompileError("nm could not read what was compiled", got=done.stderr.strip())

@@ -295,6 +295,19 @@ API CUresult cuGetProcAddress(const char *name, void **out, int, cuuint64_t,
     return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+API cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                 unsigned long long flags,
+                                                 cudaDriverEntryPointQueryResult *status) {
+    CUdriverProcAddressQueryResult found;
+    cuGetProcAddress(name, out, int(version), flags, &found);
+    if (status) *status = static_cast<cudaDriverEntryPointQueryResult>(found);
+    return *out || status ? cudaSuccess : failed(cudaErrorSymbolNotFound);
+}
+API cudaError_t cudaGetDriverEntryPoint(const char *name, void **out, unsigned long long flags,
+                                        cudaDriverEntryPointQueryResult *status) {
+    return cudaGetDriverEntryPointByVersion(name, out, CUDA_VERSION, flags, status);
+}
+
 // NVRTC asks for tables of the driver's internals, and does without them.
 API CUresult cuGetExportTable(const void **table, const CUuuid *) {
     *table = nullptr;
