@@ -13,8 +13,9 @@ import pytest
 
 from folders import TESTS
 from limits import PROCESS_SECONDS
-from weft.errors import Error, MissingDependency
-from weft.frontends.program import compiler, toolkit_folder
+from weft.errors import CompileError, Error, MissingDependency
+from weft.frontends.program import compiler, steps, toolkit_folder
+from weft.frontends.program.build import device_options
 from weft.source import toolkit
 
 SOURCES = TESTS / "programs" / "built"
@@ -172,3 +173,44 @@ def test_cmake_builds_a_program(made: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     done = _run(["out/sums", "3", "4"], tmp_path)
     assert (done.stdout, done.returncode) == ("25\n", 0), done.stderr
+
+
+# ---- steps of a compilation ----------------------------------------------------------------------
+STEPS = """
+#ifdef __CUDA_ARCH__
+#include "of_device.h"
+#else
+#include "of_host.h"
+#endif
+extern "C" __global__ void k() {}
+"""
+
+
+def test_host_and_device_are_compiled_side_by_side(tmp_path: Path) -> None:
+    source, out, tools = tmp_path / "k.cu", tmp_path / "k.o", toolkit.find()
+    source.write_text(STEPS)
+    for name in ("of_device.h", "of_host.h"):
+        (tmp_path / name).touch()
+    command = [tools.nvcc, *device_options("compute_80")]
+    printed, listings = steps.compile(command, str(source), out, tools)
+    assert (printed, len(listings)) == ("", 2)
+    listed = "".join(listing.read_text() for listing in listings)
+    assert "of_device.h" in listed and "of_host.h" in listed
+    assert b".entry k(" in out.read_bytes()
+
+
+def test_an_error_is_shown_once(tmp_path: Path) -> None:
+    source, tools = tmp_path / "k.cu", toolkit.find()
+    source.write_text("__global__ void k() { nothing(); }")
+    command = [tools.nvcc, *device_options("compute_80")]
+    with pytest.raises(CompileError) as caught:
+        steps.compile(command, str(source), tmp_path / "k.o", tools)
+    assert str(caught.value).count('identifier "nothing" is undefined') == 1
+
+
+def test_what_nvcc_compiles_in_other_steps_is_left_to_it(tmp_path: Path) -> None:
+    source, tools = tmp_path / "k.cu", toolkit.find()
+    source.write_text("__global__ void k() {}")
+    two = [word for n in (80, 90) for word in ("-gencode", f"arch=compute_{n},code=compute_{n}")]
+    _, listings = steps.compile([tools.nvcc, *two], str(source), tmp_path / "k.o", tools)
+    assert [listing.name for listing in listings] == ["k.d"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import CompileError, MissingDependency, pip_install
+from weft.source import headers
 
 VARIABLE = "WEFT_NVCC"
 LINKER = "weft-link"
@@ -21,9 +22,6 @@ LINKER = "weft-link"
 LIBRARIES = Path(__file__).parent / "libraries"
 CUDA_12 = Path(__file__).parent / "cuda12"
 """The folder of declarations of CUDA 12 that CUDA 13 lacks."""
-HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
-"""Headers of libraries that a toolkit may lack; its own come first. By the macro nvJitLink's call
-functions whose names do not have its version."""
 
 _OF_CUDA_12 = re.compile(
     r'to "(cudaMemLocation|CUmemLocation)"|identifier "cudaThread\w+" is undefined|nvToolsExt\.h'
@@ -31,6 +29,7 @@ _OF_CUDA_12 = re.compile(
     r'|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio|cooperativeMultiDeviceLaunch)"'
 )
 """Errors of CUDA 13 in programs that CUDA 12 compiles."""
+_NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,23 @@ class Toolkit:
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
             return output
-        what = f"{os.path.basename(command[0])} could not {what}\n{output}"
-        error = CompileError(what, next=_advice(output))
-        error.log = output
-        raise error
+        raise failure(os.path.basename(command[0]), what, output)
+
+
+def failure(compiler: str, what: str, output: str) -> CompileError:
+    """The error for a compiler that could not do something, with its output."""
+    error = CompileError(f"{compiler} could not {what}\n{output}", next=_advice(output))
+    error.log = output
+    return error
+
+
+def header_options() -> list[str]:
+    """Options of nvcc for headers of libraries that a toolkit may lack; its own come first.
+
+    By the macro nvJitLink's call functions whose names do not have its version.
+    """
+    options = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
+    return [*options, *(word for folder in headers.cutlass() for word in ("-isystem", folder))]
 
 
 @functools.cache
@@ -118,7 +130,8 @@ def _advice(log: str) -> str:
     """What helps against errors of a compiler, where that is known."""
     if _OF_CUDA_12.search(log):
         return "a program for CUDA 12 is compiled with --cuda 12"
-    return ""
+    missing = _NO_HEADER.search(log)
+    return headers.package(missing[1]) if missing else ""
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
