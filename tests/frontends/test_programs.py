@@ -38,6 +38,7 @@ class Row:
     err: tuple[str, ...] = ()
     device: str = "sim"
     gpus: int = 1
+    flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return " ".join([Path(self.file).stem, *self.args])
@@ -56,7 +57,19 @@ ROWS = (
     Row("network.cu", "a layer agrees\n"),
     Row("two_gpus.cu", "two GPUs\n", gpus=2),
     Row("lt.cu", "layers and factors agree\n"),
-    Row("driver.cpp", "CUDA_ERROR_INVALID_VALUE on sm_86\n", device="sim:rtx3090"),
+    Row(
+        "driver.cpp",
+        "CUDA_ERROR_INVALID_VALUE on sm_86\n",
+        device="sim:rtx3090",
+        err=("cuMulticastCreate is not served by weft",),
+    ),
+    Row("linking.cpp", "linked\n", err=("nvJitLink: LTO-IR cannot be linked",)),
+    Row(
+        "cuda12.cu",
+        "12, 1 edge, 1 parent, 1980000 kHz, mode 0\n",
+        flags=("--cuda", "12", "-w"),
+        device="sim:h100",
+    ),
     Row("pitched.cu", "rows and planes are in place\n"),
     Row("cooperative.cu", "499967 of 499967\n", err=("sum: 1585 blocks, room for 1584 at once",)),
     Row("graph.cu", "captured: 6 nodes, 3 runs\nbuilt: 10\n"),
@@ -165,10 +178,16 @@ SLOW_ROWS = (  # as courses hand them out
     ],
 )
 def test_program(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
-    code = program.run(str(PROGRAMS / row.file), row.args, device=row.device, gpus=row.gpus)
+    how = {"device": row.device, "gpus": row.gpus, "flags": row.flags}
+    code = program.run(str(PROGRAMS / row.file), row.args, **how)
     out, err = capfd.readouterr()
     assert (out, code) == (row.out, row.code), err
     assert [part for part in row.err if part not in err] == [], err
+
+
+def test_a_program_for_cuda_12_is_told_so() -> None:
+    with pytest.raises(CompileError, match="--cuda 12"):
+        program.run(str(PROGRAMS / "cuda12.cu"), ())
 
 
 def weft(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:

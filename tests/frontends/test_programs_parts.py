@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import struct
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from weft.errors import PtxError
-from weft.frontends.program import fatbin, linked
-from weft.frontends.program.flags import for_linking, wanted
+from weft.device import models
+from weft.errors import Error, PtxError
+from weft.frontends.program import command_line, device_code, fatbin, linked
+from weft.frontends.program.flags import for_linking, versioned, wanted
 from weft.frontends.program.interface import BlasCall
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.parallel import parallel
@@ -34,8 +37,34 @@ def test_flags_that_weft_decides_are_left_out(given: str, kept: str) -> None:
     assert wanted(given.split()) == kept.split()
 
 
+def test_a_version_of_cuda_is_not_nvccs_own_flag() -> None:
+    assert versioned(["--cuda", "x.cu"]) == ["--cuda", "x.cu"]
+    assert versioned(["--cuda", "13", "-O2"]) == versioned(["--cuda=13.1", "-O2"]) == ["-O2"]
+    assert "weft_cuda12.h" in versioned(["-O2", "--cuda", "12"])
+    with pytest.raises(Error, match="12 or 13"):
+        versioned(["--cuda=11"])
+
+
 def test_the_linker_does_not_see_relocatable_device_code() -> None:
     assert for_linking(["-rdc=true", "-dc", "-lm"]) == ["-lm"]
+
+
+def test_a_command_line_is_read(tmp_path: Path) -> None:
+    (tmp_path / "objects.rsp").write_text('a.o "b c.o"')
+    (tmp_path / "libown.a").touch()
+    line = command_line.read(
+        ["@" + str(tmp_path / "objects.rsp"), "-L", str(tmp_path), "-lown", "-lm", "-shared",
+         "--keep-dir", "tmp", "/cuda/lib64/libcudart.so", "/cuda/libcublas_static.a", "libmy.so"]
+    )  # fmt: skip
+    assert line.objects == ["a.o", "b c.o", str(tmp_path / "libown.a")]
+    flags = f"-L {tmp_path} -lm --keep-dir tmp -Xlinker libmy.so"
+    assert (line.flags, line.mode) == (flags.split(), "-shared")
+
+
+def test_a_line_of_the_host_linker_becomes_one_of_nvcc() -> None:
+    line = "-v -O2 -rdynamic a.o -o prog -Wl,-rpath,/x -L/y -lm -shared libz.a"
+    wanted = "-Xcompiler -O2 -Xcompiler -rdynamic a.o -o prog -Xlinker -rpath,/x -L/y -lm -shared"
+    assert command_line.of_host_linker(line.split()) == [*wanted.split(), "libz.a"]
 
 
 # ---- fat binaries -------------------------------------------------------------------------------
@@ -49,13 +78,64 @@ def test_ptx_is_found_in_a_fat_binary() -> None:
     assert fatbin.texts(data) == [".version 8.0\n", ".version 8.1\n"]
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [(bytes(32), "no fat binary"), (fat((1, b"\x28\xb5\x2f\xfd packed")), "compressed")],
+ZSTD = base64.b85decode(
+    "0RRC3Pyhe`zyJUM00000y#N3JKmY&$1ON#DPyhe`00000000005r6;y000000000000000{r~^~00000NB{r;000"
+    "000000000000D77#BApWHV0Md#hAYezV129z)TTU}<BnzqL76Jgo-mUR9+Co}6F$g47#DzcMUz7U_F*KTzDZi3Z1"
+    "4(QYp)VuB=0x~xoZDtZ@MUP!KwK9N{$EV8xGq#Fi%Cltni6OA;oc)W;0I#|RZ3zNYTXL<00%YbiQrX+&XZ3m$_Gy"
+    "}DY>0%`$K?1QYSy%=3ec9BI1+H(LN0TP=$CZ5T|v@aOSCoCw)r^wILcn1YFZ3G0dAM)zD;42mk;8"
 )
-def test_what_is_no_ptx_is_refused(data: bytes, message: str) -> None:
-    with pytest.raises(PtxError, match=message):
-        fatbin.texts(data)
+"""An entry of nvcc 13.4: PTX of a kernel `k` that writes 42, compressed with Zstandard."""
+
+
+def packed(plain: bytes, data: bytes, flags: int) -> bytes:
+    """An entry of a fat binary with compressed PTX, and the fat binary around it."""
+    fields = 1, 0, 64, len(data), len(data), 64, flags, len(plain)
+    entry = struct.pack("<HHIQII8x8xQ8xQ", *fields)[:64] + data
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entry)) + entry
+
+
+def test_ptx_that_is_compressed_with_zstandard_is_read() -> None:
+    (text,) = fatbin.texts(struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(ZSTD)) + ZSTD)
+    assert ".entry k(" in text and ", 42;" in text
+    with pytest.raises(PtxError, match="damaged"):
+        fatbin.texts(packed(bytes(99), ZSTD[0x50:0x70], 0x8000))
+
+
+def test_ptx_that_is_compressed_with_lz4_is_read() -> None:
+    plain = b".version 8.0\n" + b"ab" * 150 + b"the end"
+    copied = 300 - 2 - 4  # all but the first "ab", and 4 that are always copied
+    lengths = bytes([255, copied - 15 - 255])
+    data = bytes([0xFF, 0]) + plain[:15] + b"\2\0" + lengths + b"\x70the end"
+    assert fatbin.texts(packed(plain, data, 0x2000)) == [plain.decode()]
+    with pytest.raises(PtxError, match="damaged"):
+        fatbin.texts(packed(plain, data[:19], 0x2000))
+
+
+def test_device_code_is_found_in_an_archive_of_objects() -> None:
+    fat_binary = fat((1, b".version 8.0\n\0\0\0"))
+    names = b"\0.nv_fatbin\0"
+    at = 64 + 3 * 64
+    row = "<II8x8xQQ24x"
+    sections = struct.pack(row, 0, 0, 0, 0) + struct.pack(row, 1, 1, at, len(fat_binary))
+    sections += struct.pack(row, 0, 3, at + len(fat_binary), len(names))
+    elf = b"\x7fELF" + bytes(14) + struct.pack("<H20xQ10xHHH", 62, 64, 64, 3, 2)
+    member = elf + sections + fat_binary + names
+    archive = (
+        b"!<arch>\n" + b"a.o/".ljust(48) + str(len(member)).encode().ljust(10) + b"`\n" + member
+    )
+    assert fatbin.texts(archive) == fatbin.texts(member) == [".version 8.0\n"]
+
+
+def test_what_holds_no_ptx_says_what_it_holds() -> None:
+    assert fatbin.contents(fat((8, b"ir"), (2, b"\x7fELF"))) == ([], "LTO-IR, machine code (SASS)")
+    with pytest.raises(PtxError, match="no fat binary"):
+        fatbin.texts(bytes(32))
+
+
+def test_a_gpu_takes_the_newest_ptx_that_it_can_run() -> None:
+    texts = [f".version 8.0\n.target sm_{n}\n" for n in (75, 80, 90, 100)]
+    chosen = {key: device_code.newest(texts, models.get(key)) for key in ("rtx3070", "h100")}
+    assert chosen == {"rtx3070": texts[1:2], "h100": texts[2:3]}
 
 
 # ---- linking ------------------------------------------------------------------------------------

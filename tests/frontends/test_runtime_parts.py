@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,13 @@ import pytest
 
 import nvcc
 from limits import PROCESS_SECONDS
-from weft.frontends.program import parts
+from weft.frontends.program import parts, stubs
 from weft.frontends.program.library import runtime_library
 from weft.frontends.program.parts import CORE
 from weft.source import toolkit
 
 pytestmark = nvcc.needed
+FOLDERS = ("textures", "driver")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,20 @@ def test_each_part_has_its_functions_and_what_it_needs(tmp_path: Path) -> None:
         timeout=PROCESS_SECONDS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_every_function_of_the_driver_is_served_or_a_stub(tmp_path: Path) -> None:
+    tools = toolkit.find()
+    header = str(Path(tools.include) / "cuda.h")
+    command = [tools.host, "-E", "-P", "-x", "c++", f"-I{tools.include}", header]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    declared = set(re.findall(r"CUresult (cu[A-Z]\w+)\(", text))
+    assert len(declared) > 400
+    exported = set()
+    for part, data in zip(FOLDERS, runtime_library(tools, FOLDERS), strict=True):
+        (tmp_path / part).write_bytes(data)
+        exported |= stubs.symbols(["--dynamic", "--defined-only", str(tmp_path / part)])
+    assert declared - exported == set()
 
 
 TABLES = """

@@ -1,5 +1,6 @@
 // The driver API and nvrtc, in a file of C++: compiles a kernel at run time, loads it, launches it.
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 #include <nvrtc.h>
 
 #include <cstdio>
@@ -92,5 +93,13 @@ int main() {
     const char *word;
     CU(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &word));
     CU(cuMemFree(x));
+    int (*missing)(void *, void *) = nullptr;  // weft does not serve it
+    HOLDS(cudaGetDriverEntryPointByVersion("cuMulticastCreate", (void **)&missing, CUDA_VERSION, 0,
+                                           nullptr) == cudaSuccess);
+    HOLDS(missing(nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
+    CU(cuGetProcAddress("cuInit", (void **)&missing, CUDA_VERSION, 0, nullptr));
+    HOLDS((void *)missing == (void *)cuInit);
+    HOLDS(cuGetProcAddress("cuNothing", (void **)&missing, CUDA_VERSION, 0, nullptr) ==
+          CUDA_ERROR_NOT_FOUND);
     printf("%s on sm_%d%d\n", word, major, minor);
 }

@@ -18,7 +18,7 @@ import pytest
 
 import weft
 import weft.errors
-from weft.source import compile_cuda, diagnose, headers, nvrtc, read_ptx, remarks
+from weft.source import compile_cuda, diagnose, headers, nvrtc, read_ptx, remarks, toolkit
 from weft.values import Ptx
 
 SQUARE = """\
@@ -348,6 +348,27 @@ def test_extras_are_installed_from_where_weft_came(
     (tree / "src" / "weft").mkdir(parents=True)
     (tree / "pyproject.toml").touch()
     assert command(tree / "src" / "weft" / "errors.py") == f"pip install '{tree}[triton]'"
+
+
+@pytest.mark.parametrize("checkout", [False, True])
+def test_cutlass_is_found_in_its_wheel_or_a_checkout(
+    checkout: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path if checkout else tmp_path / "cutlass_library" / "source"
+    folders = [root / "include", root / "tools" / "util" / "include"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    if checkout:
+        monkeypatch.setenv(headers.CUTLASS_VARIABLE, str(tmp_path))
+    else:
+        monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert headers.cutlass.__wrapped__() == tuple(map(str, folders))
+
+
+def test_a_header_that_nvcc_lacks_names_its_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headers, "wheels", dict)
+    log = "a.cu:1:10: fatal error: cutlass/gemm/device/gemm.h: No such file or directory"
+    assert toolkit.failure("nvcc", "compile a.cu", log).next == "pip install nvidia-cutlass"
 
 
 def test_missing_nvrtc_names_the_command() -> None:

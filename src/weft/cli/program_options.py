@@ -53,6 +53,13 @@ Poison = Annotated[
 Gpus = Annotated[
     int, typer.Option("--gpus", help="The number of simulated GPUs.", rich_help_panel=PANEL)
 ]
+Cuda = Annotated[
+    str | None,
+    typer.Option(
+        "--cuda", help="The version of CUDA that the program is for: 12 or 13.",
+        rich_help_panel=PANEL,
+    ),
+]  # fmt: skip
 Args = Annotated[str, typer.Option("--args", help="Arguments of the program, in one string.")]
 
 
@@ -70,6 +77,7 @@ class Build:
     nvcc: Sequence[str] | None = None
     poison: bool = False
     gpus: int = 1
+    cuda: str | None = None
 
     def keywords(self, file: Path, *, module: bool = False) -> dict[str, Any]:
         """Keyword arguments for the `run` of a program, or of a script or Python module."""
@@ -92,6 +100,7 @@ class Build:
             *(f"{letter}{value}" for letter, values in lettered.items() for value in values or ()),
             *([f"-std={self.std}"] if self.std else []),
             *([f"-O{self.optimize}"] if self.optimize else []),
+            *([f"--cuda={self.cuda}"] if self.cuda else []),
             *(self.nvcc or ()),
         ]
 

@@ -50,7 +50,10 @@ def compile(
     """Compiles the device code to `kind`: "ptx" or "cubin"."""
     name = os.path.abspath(main.name)
     near = [f"-I{os.path.dirname(name)}", *(f"-I{folder}" for folder in folders)]
-    quiet = ["-diag-suppress=177", *toolkit.HEADERS]  # unused variables: of the host, and below
+    quiet = [
+        "-diag-suppress=177",
+        *toolkit.header_options(),
+    ]  # unused variables: of the host, and below
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         source, out = Path(folder) / "source.cu", Path(folder) / f"source.{kind}"
         text = f'#line 1 "{name}"\n{main.text}\n{_instances(expressions)}'

@@ -9,6 +9,7 @@ If wheels are missing, the folders of an installed CUDA toolkit are searched las
 | crt/* (included by the above)                     | nvidia-cuda-crt     | weft                |
 | cuda/*, cub/*, thrust/*, nv/*                     | nvidia-cuda-cccl    | weft                |
 | curand_kernel.h, curand*.h                        | nvidia-curand       | weft-gpu[curand]    |
+| cutlass/*, cute/*                                 | nvidia-cutlass      | -                   |
 | stdio.h, stdint.h, cmath, ... (C's own, device)   | -                   | weft, `include/`    |
 """
 
@@ -30,7 +31,11 @@ _OWN = str(Path(__file__).parent / "include")
 CONSTANTS = os.path.join(_OWN, "math.h")
 """INFINITY, NAN, M_PI and the like, which nvcc predefines and NVRTC does not."""
 _MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")
+_CUTLASS = os.path.join("cutlass_library", "source")
+CUTLASS_VARIABLE = "CUTLASS_PATH"
+"""The folder of a checkout of CUTLASS, in place of the wheel."""
 _HOMES = (
+    (r"(cutlass|cute)/", "nvidia-cutlass"),
     (r"curand", "nvidia-curand"),
     (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl"),
     (r"crt/", "nvidia-cuda-crt"),
@@ -73,7 +78,19 @@ def folders() -> tuple[str, ...]:
     existing = _existing(os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
     if not all(any(os.path.isfile(os.path.join(f, h)) for f in existing) for h in _MUST_HAVE):
         existing += _existing(toolkits())
-    return (*existing, _OWN)
+    return (*existing, *cutlass(), _OWN)
+
+
+@functools.cache
+def cutlass() -> tuple[str, ...]:
+    """Include folders of CUTLASS: a checkout that the environment names, or the wheel."""
+    if checkout := os.environ.get(CUTLASS_VARIABLE):
+        roots = [checkout]
+    else:
+        roots = [os.path.join(folder, _CUTLASS) for folder in dict.fromkeys(sys.path)]
+    kinds = ("include", os.path.join("tools", "util", "include"))
+    found = [os.path.join(root, kind) for root in roots for kind in kinds]
+    return tuple(path for path in found if os.path.isdir(path))
 
 
 def toolkits() -> list[str]:
@@ -95,13 +112,20 @@ def wheel(header: str) -> str:
     return next((wheel for pattern, wheel in _HOMES if re.match(pattern, header)), "")
 
 
+def package(header: str) -> str:
+    """The command that installs the wheel of a header that was not found, or ""."""
+    for pattern, wheel in _HOMES:
+        if re.match(pattern, header) and wheel not in wheels():
+            extra = _EXTRAS.get(wheel)
+            return pip_install(extra) if extra else f"pip install {wheel}"
+    return ""
+
+
 def advice(header: str) -> tuple[str, str]:
     """(what, next): why a header was not found, and the remedy."""
     for pattern, wheel in _HOMES:
         if re.match(pattern, header) and wheel not in wheels():
-            extra = _EXTRAS.get(wheel)
-            command = pip_install(extra) if extra else f"pip install {wheel}"
-            return f"{header} comes with the wheel {wheel}, which is not installed", command
+            return f"{header} comes with the wheel {wheel}, which is not installed", package(header)
     if any(os.path.isfile(os.path.join(root, "cuda", "std", header)) for root in folders()):
         return (
             f"{header} is a header of the host's C++ library, which device code does not have",

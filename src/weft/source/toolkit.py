@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import CompileError, MissingDependency, pip_install
+from weft.source import headers
 
 VARIABLE = "WEFT_NVCC"
+LINKER = "weft-link"
+"""Stands beside the `nvcc` of a toolkit folder that weft has made."""
 LIBRARIES = Path(__file__).parent / "libraries"
-HEADERS = ["-Xcompiler", f"-idirafter,{LIBRARIES}"]
-"""Headers of libraries that a toolkit may lack; its own come first."""
+CUDA_12 = Path(__file__).parent / "cuda12"
+"""The folder of declarations of CUDA 12 that CUDA 13 lacks."""
+
+_OF_CUDA_12 = re.compile(
+    r'to "(cudaMemLocation|CUmemLocation)"|identifier "cudaThread\w+" is undefined|nvToolsExt\.h'
+    r'|has no member "(clockRate|memoryClockRate|computeMode|deviceOverlap|maxTexture1DLinear'
+    r'|kernelExecTimeoutEnabled|singleToDoublePrecisionPerfRatio|cooperativeMultiDeviceLaunch)"'
+)
+"""Errors of CUDA 13 in programs that CUDA 12 compiles."""
+_NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 
 
 @dataclass(frozen=True)
@@ -45,9 +57,23 @@ class Toolkit:
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
             return output
-        error = CompileError(f"{os.path.basename(command[0])} could not {what}\n{output}")
-        error.log = output
-        raise error
+        raise failure(os.path.basename(command[0]), what, output)
+
+
+def failure(compiler: str, what: str, output: str) -> CompileError:
+    """The error for a compiler that could not do something, with its output."""
+    error = CompileError(f"{compiler} could not {what}\n{output}", next=_advice(output))
+    error.log = output
+    return error
+
+
+def header_options() -> list[str]:
+    """Options of nvcc for headers of libraries that a toolkit may lack; its own come first.
+
+    By the macro nvJitLink's call functions whose names do not have its version.
+    """
+    options = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
+    return [*options, *(word for folder in headers.cutlass() for word in ("-isystem", folder))]
 
 
 @functools.cache
@@ -92,9 +118,20 @@ def _candidates(name: str, variable: str) -> Iterator[str]:
         return  # an explicit choice that does not exist is an error, not a reason to search on
     for folder in dict.fromkeys(sys.path):
         yield os.path.join(folder, "nvidia", "cu13", "bin", name)
-    if on_path := shutil.which(name):
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    # The nvcc of a folder that weft has made is weft itself.
+    others = [path for path in folders if not os.path.exists(os.path.join(path, LINKER))]
+    if on_path := shutil.which(name, path=os.pathsep.join(others)):
         yield on_path
     yield f"/usr/local/cuda/bin/{name}"
+
+
+def _advice(log: str) -> str:
+    """What helps against errors of a compiler, where that is known."""
+    if _OF_CUDA_12.search(log):
+        return "a program for CUDA 12 is compiled with --cuda 12"
+    missing = _NO_HEADER.search(log)
+    return headers.package(missing[1]) if missing else ""
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -53,6 +53,7 @@ def run(
     library: program_options.Library = None,
     folder: program_options.Folder = None,
     nvcc: program_options.Nvcc = None,
+    cuda: program_options.Cuda = None,
     gpus: program_options.Gpus = 1,
     json: show.Json = False,
 ) -> None:
@@ -68,7 +69,7 @@ def run(
     if sanitize:
         words = program_options.words(args, program_args)
         build = program_options.Build(
-            sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus
+            sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus, cuda=cuda
         )
         code = (
             _on_gpu(file, words, json)

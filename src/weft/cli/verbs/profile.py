@@ -59,6 +59,7 @@ def run(
     library: program_options.Library = None,
     folder: program_options.Folder = None,
     nvcc: program_options.Nvcc = None,
+    cuda: program_options.Cuda = None,
     gpus: program_options.Gpus = 1,
     json: show.Json = False,
 ) -> None:
@@ -90,7 +91,7 @@ def run(
         _compare(file, other, flags, html, json)
         return
     build = program_options.Build(
-        sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus
+        sources, include, define, std, optimize, library, folder, nvcc, gpus=gpus, cuda=cuda
     )
     wanted = Recording(chosen.model.key, kernel, launch)
     models: list[model_of.Found] = []

@@ -61,6 +61,7 @@ def run(
     library: program_options.Library = None,
     folder: program_options.Folder = None,
     nvcc: program_options.Nvcc = None,
+    cuda: program_options.Cuda = None,
     gpus: program_options.Gpus = 1,
     poison: program_options.Poison = False,
 ) -> None:
@@ -75,7 +76,7 @@ def run(
     if not race_hint:
         os.environ["WEFT_RACE_HINT"] = "0"  # for the process of the program
     build = program_options.Build(
-        sources, include, define, std, optimize, library, folder, nvcc, poison, gpus
+        sources, include, define, std, optimize, library, folder, nvcc, poison, gpus, cuda
     )
     arguments = program_options.words(args, program_args)
     specific = build.keywords(file, module=module)

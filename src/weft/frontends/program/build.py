@@ -25,7 +25,8 @@ from weft.frontends.program import parts as library_parts
 from weft.frontends.program import stubs
 from weft.frontends.program.library import FORMAT, file_name, runtime_library
 from weft.frontends.program.parallel import parallel
-from weft.source.toolkit import HEADERS, LIBRARIES, Toolkit, shared_library
+from weft.frontends.program.steps import compile as compile_in_steps
+from weft.source.toolkit import LIBRARIES, Toolkit, header_options, shared_library
 
 _HERE = Path(__file__).parent
 _START = _HERE / "start" / "start.cpp"
@@ -62,7 +63,7 @@ class Step:
 
 def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit) -> Program:
     """Compiles and links a program, unless the cache has it."""
-    flags = user_flags.wanted(flags)
+    flags = user_flags.wanted(user_flags.versioned(flags))
     command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
     steps = [Step(os.path.abspath(path), command) for path in sources]
     made = make(steps, user_flags.for_linking(flags), toolkit, main=True)
@@ -72,7 +73,7 @@ def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Tool
 def device_options(arch: str) -> list[str]:
     """Options of nvcc for device code that weft can load: uncompressed PTX."""
     code = ["-gencode", f"arch={arch},code={arch}", "--no-compress", "-lineinfo"]
-    return [*code, "-Xcompiler", "-fPIC", *HEADERS]
+    return [*code, "-Xcompiler", "-fPIC", *header_options()]
 
 
 def make(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: bool) -> Made:
@@ -115,10 +116,11 @@ def _made(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bo
         folder = Path(name)
         objects = [folder / f"{i}.o" for i in range(len(steps))]
 
+        listings: list[Path] = []
+
         def compile(step: Step, out: Path) -> None:
-            listing = ["-MMD", "-MF", str(out.with_suffix(".d"))]
-            command = [*step.command, *listing, "-c", step.path, "-o", str(out)]
-            output = toolkit.call(command, what=f"compile {step.path}")
+            output, listed = compile_in_steps(step.command, step.path, out, toolkit)
+            listings.extend(listed)
             if output:
                 print(output, file=sys.stderr)
 
@@ -126,7 +128,7 @@ def _made(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bo
         # Every program needs the core: in the first run it is compiled at the same time.
         parallel([*work, functools.partial(runtime_library, toolkit, [library_parts.CORE])])
         code, parts = linked(objects, link, toolkit, main=main)
-        files = {file for each in objects for file in _listed(each.with_suffix(".d"), toolkit)}
+        files = {file for listing in listings for file in _listed(listing, toolkit)}
         return Made(code, parts, tuple(sorted(files | {step.path for step in steps})))
 
 

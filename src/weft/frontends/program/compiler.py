@@ -10,64 +10,54 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.device.selection import select
 from weft.errors import Error
-from weft.frontends.program import executable
+from weft.frontends.program import command_line, executable, stubs, toolkit_folder
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program.build import LINES, device_options, linked
+from weft.frontends.program.command_line import COMPILE, DEVICE_LINK, FATBIN, SHARED, Line
 from weft.source import toolkit
 
 _PASSED_ON = (
     "-E", "--preprocess", "-M", "-MM", "--generate-dependencies", "-ptx", "--ptx", "-cubin",
-    "--cubin", "-fatbin", "--fatbin", "-lib", "--lib", "--version", "-V", "--help", "-h",
+    "--cubin", "-lib", "--lib", "--version", "-V", "--help", "-h",
     "--list-gpu-arch", "--list-gpu-code", "--dryrun", "-dryrun", "-cuda", "--cuda",
 )  # fmt: skip
 """With one of these nvcc makes no program: it runs as it is."""
-_COMPILE = ("-c", "--compile", "-dc", "--device-c", "-dw", "--device-w")
-_DEVICE_LINK = ("-dlink", "--device-link")
-_VALUED = (
-    "-o", "--output-file", "-I", "--include-path", "-D", "--define-macro", "-U", "-L",
-    "--library-path", "-l", "--library", "-arch", "--gpu-architecture", "-gencode",
-    "--generate-code", "-code", "--gpu-code", "-Xcompiler", "--compiler-options", "-Xlinker",
-    "--linker-options", "-Xptxas", "--ptxas-options", "-Xnvlink", "-Xcudafe", "-Xarchive",
-    "-ccbin", "--compiler-bindir", "-include", "-isystem", "--system-include", "-MF", "-MT", "-MQ",
-    "-maxrregcount", "--maxrregcount", "-std", "--std", "-x", "--x", "-cudart", "--cudart", "-O",
-    "-odir", "--output-directory", "-t", "--threads", "-diag-suppress", "--diag-suppress", "-m",
-)  # fmt: skip
-"""Flags whose value may be the next word."""
-_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".c++")
-
-
-@dataclass
-class _Line:
-    """A command line of nvcc: its files, its output, its other words."""
-
-    sources: list[str] = field(default_factory=list)
-    objects: list[str] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)
-    output: str | None = None
-    mode: str = ""
+_VERBOSE = ("-v", "--verbose")
+TOOLKIT = "--toolkit"
+"""Weft's own flag: makes a folder like that of a CUDA toolkit."""
 
 
 def compile(arguments: Sequence[str]) -> int:
     """Runs nvcc's command line; returns an exit code."""
+    if len(arguments) == 2 and arguments[0] == TOOLKIT:
+        print(toolkit_folder.make(Path(arguments[1])))
+        return 0
     tools = toolkit.find()
+    if arguments and arguments[0] == toolkit_folder.HOST_LINKER:
+        return _link_as_host(arguments[1:], tools)
+    arguments = user_flags.versioned(arguments)
     if not arguments or any(word in _PASSED_ON for word in arguments):
         return subprocess.run([tools.nvcc, *arguments]).returncode
-    line = _read(arguments)
+    if any(word in _VERBOSE for word in arguments):
+        arguments = [word for word in arguments if word not in _VERBOSE]
+        if refused := toolkit_folder.print_steps(arguments, tools):
+            return refused
+    line = command_line.read(arguments)
     options = device_options(select("sim").simulated.compile_for)
     flags = user_flags.wanted(line.flags)
-    if line.mode in _DEVICE_LINK:  # weft links device code when it is loaded: nothing to do now
+    if line.mode in DEVICE_LINK:  # weft links device code when it is loaded: nothing to do now
         empty = ["-x", "c++", "-c", "/dev/null", "-o", line.output or "a_dlink.o"]
         tools.run(empty, what="make an empty object")
         return 0
-    if line.mode in _COMPILE:
-        relocatable = ["-rdc=true"] if line.mode in _COMPILE[2:4] else []
+    if line.mode in COMPILE or line.mode in FATBIN:
+        relocatable = ["-rdc=true"] if line.mode in COMPILE[2:4] else []
         named = ["-o", line.output] if line.output else []
-        command = [tools.nvcc, *options, *LINES, *relocatable, *flags, "-c"]
+        output = "-fatbin" if line.mode in FATBIN else "-c"
+        command = [tools.nvcc, *options, *LINES, *relocatable, *flags, output]
         return subprocess.run([*command, *line.sources, *named]).returncode
     if not line.sources and not line.objects:
         raise Error(
@@ -77,9 +67,23 @@ def compile(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _link(
-    line: _Line, command: Sequence[str], flags: Sequence[str], tools: toolkit.Toolkit
-) -> None:
+def _link_as_host(arguments: Sequence[str], tools: toolkit.Toolkit) -> int:
+    """Runs a command line of g++ that links. The first word may be the compiler to link with.
+
+    What calls no function of CUDA is linked by that compiler: it needs neither weft nor Python.
+    """
+    compiler = arguments[0] if arguments and os.access(arguments[0], os.X_OK) else None
+    words = command_line.of_host_linker(arguments[1:] if compiler else arguments)
+    if compiler is not None:
+        objects = [Path(path) for path in command_line.read(words).objects]
+        if not stubs.calls_cuda(stubs.Called.by(objects)):
+            return subprocess.run(arguments).returncode
+    if "-v" in arguments:
+        toolkit_folder.print_linker(arguments)
+    return compile(words)
+
+
+def _link(line: Line, command: Sequence[str], flags: Sequence[str], tools: toolkit.Toolkit) -> None:
     """Compiles the sources and links them with the objects; writes the output."""
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         objects = [Path(path) for path in line.objects]
@@ -89,7 +93,7 @@ def _link(
             if output:
                 print(output)
             objects.append(out)
-        main = line.mode != "-shared"
+        main = line.mode != SHARED
         data, parts = linked(objects, user_flags.for_linking(flags), tools, main=main)
     path = Path(line.output or "a.out")
     if main:
@@ -97,25 +101,3 @@ def _link(
         data = executable.wrapped(executable.Executable(data, parts, sources))
     path.write_bytes(data)
     path.chmod(0o755)
-
-
-def _read(arguments: Sequence[str]) -> _Line:
-    line, words = _Line(), iter(arguments)
-    for word in words:
-        if word in ("-o", "--output-file"):
-            line.output = next(words, None)
-        elif word in _COMPILE or word in _DEVICE_LINK:
-            line.mode = word
-        elif word in ("-shared", "--shared"):
-            line.mode = "-shared"
-        elif word in _VALUED:
-            line.flags += [word, next(words, "")]
-        elif word.startswith("-"):
-            line.flags.append(word)
-        elif word.endswith(_SOURCES):
-            line.sources.append(word)
-        elif word.endswith((".a", ".so")) or ".so." in word:
-            line.flags += ["-Xlinker", word]
-        else:
-            line.objects.append(word)
-    return line

@@ -36,11 +36,29 @@ class BlasCall(ctypes.Structure):
     )
 
 
+Receive = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_uint64)
+"""Takes a text of `Ops.load` or `Ops.link`: its reader, RESULT or ERROR or INFO, the text."""
+RESULT, ERROR, INFO = range(3)
+
+
 class Ops(ctypes.Structure):
     """The requests of the library; their names are methods of `Runtime`."""
 
     _fields_ = (
         ("fat_binary", CFUNCTYPE(None, c_uint64, c_void_p, c_uint64, c_int)),
+        ("load", CFUNCTYPE(c_int, c_uint64, c_void_p, c_uint64, c_void_p, Receive)),
+        (
+            "link",
+            CFUNCTYPE(
+                c_int,
+                POINTER(c_void_p),
+                POINTER(c_uint64),
+                POINTER(c_char_p),
+                c_int,
+                c_void_p,
+                Receive,
+            ),
+        ),
         ("function", CFUNCTYPE(None, c_uint64, c_void_p, c_char_p)),
         ("variable", CFUNCTYPE(None, c_uint64, c_void_p, c_char_p)),
         ("parameters", CFUNCTYPE(c_int, c_void_p, POINTER(c_uint), c_int)),

@@ -16,14 +16,16 @@ from pathlib import Path
 
 from weft import cache, progress
 from weft.frontends.program import parts as library_parts
+from weft.frontends.program import stubs
 from weft.frontends.program.parallel import parallel
-from weft.frontends.program.parts import CORE
+from weft.frontends.program.parts import CORE, DRIVER
 from weft.source.toolkit import LIBRARIES, Toolkit
 
-FORMAT = 5
+FORMAT = 7
 """Increment this when the build changes: it is part of the cache keys."""
 
 _ERROR_NAMES = re.compile(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)")
+_DRIVER_FUNCTIONS = re.compile(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(")
 _CORE_FLAGS = ("-O0", "-fno-rtti", "-fno-exceptions")
 """The core is compiled in the first run of a program, and spends its time in Python and in libc."""
 _FLAGS = ("-O1", "-ffp-contract=off")
@@ -77,19 +79,34 @@ def _alone(part: str) -> Iterator[None]:
 def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
     """One unit of all files: the headers take as long as weft's own lines."""
     unit, out = folder / "unit.cpp", folder / file_name(part)
-    unit.write_text(
-        "".join(f'#include "{path}"\n' for path in library_parts.sources(part)), encoding="utf-8"
-    )
+    included = "".join(f'#include "{path}"\n' for path in library_parts.sources(part))
+    unit.write_text(included, encoding="utf-8")
+    units = [unit]
     if part == CORE:
         (folder / "names.inc").write_text(_error_names(toolkit), encoding="utf-8")
+    if part == DRIVER:
+        units.append(folder / "unserved.cpp")
+        units[-1].write_text(_unserved(toolkit), encoding="utf-8")
     options = ["-std=c++17", *(_CORE_FLAGS if part == CORE else _FLAGS), "-fvisibility=hidden"]
     options += ["-I", str(folder), "-I", toolkit.include, "-idirafter", str(LIBRARIES)]
     # A Python process may have loaded NVIDIA's libcudart, whose functions have the same names.
     link = [f"-Wl,-soname,{out.name},-Bsymbolic-functions,--no-as-needed"]
     link += [_empty(toolkit, folder / file_name(need)) for need in library_parts.needs(part)]
-    command = [toolkit.host, *options, "-fPIC", "-shared", str(unit), "-o", str(out), *link]
+    command = [toolkit.host, *options, "-fPIC", "-shared", *map(str, units), "-o", str(out), *link]
     toolkit.call(command, what=f"compile weft's runtime library ({part})")
     return out.read_bytes()
+
+
+def _unserved(toolkit: Toolkit) -> str:
+    """Stubs of all functions of the driver's header. Those of the part itself replace them.
+
+    A program may ask for any of them by name (`cuGetProcAddress`).
+    """
+    header = os.path.join(toolkit.include, "cuda.h")
+    command = [toolkit.host, "-E", "-P", "-x", "c++", "-I", toolkit.include, header]
+    text = toolkit.call(command, what="read cuda.h")
+    names = set(_DRIVER_FUNCTIONS.findall(text))
+    return stubs.weak(name for name in names if library_parts.part_of(name) == DRIVER)
 
 
 def _empty(toolkit: Toolkit, path: Path) -> str:

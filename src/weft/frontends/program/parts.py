@@ -28,6 +28,7 @@ _PREFIXES = (
     (r"cusolver", "cusolver"),
     (r"cusparse", "cusparse"),
     (r"nccl[A-Z]", "nccl"),
+    (r"nvJitLink", "nvjitlink"),
     (r"cu[A-Z]", DRIVER),
 )
 """The part with functions whose names begin so; the first row that matches counts."""
@@ -53,7 +54,7 @@ def sources(part: str) -> list[Path]:
 
 def needed(symbols: Iterable[str]) -> tuple[str, ...]:
     """The parts that serve these functions, the core first."""
-    direct = {part for symbol in symbols if (part := _part(symbol))}
+    direct = {part for symbol in symbols if (part := part_of(symbol))}
     every = {CORE, *direct, *(other for part in direct for other in _NEEDS.get(part, ()))}
     return tuple(part for part in names() if part in every)
 
@@ -63,7 +64,7 @@ def needs(part: str) -> tuple[str, ...]:
     return () if part == CORE else (CORE, *_NEEDS.get(part, ()))
 
 
-def _part(symbol: str) -> str | None:
+def part_of(symbol: str) -> str | None:
     """The part that has a function, or would have it: what it lacks becomes a stub."""
     if part := _functions().get(_VERSION.sub("", symbol)):
         return part

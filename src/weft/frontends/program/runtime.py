@@ -28,9 +28,9 @@ from weft.errors import (
     SanitizerError,
     TimeLimit,
 )
-from weft.frontends.program import fatbin, libraries, linked
+from weft.frontends.program import device_code, fatbin, libraries, linked
 from weft.frontends.program.answers import UNSIMULATED, answers
-from weft.frontends.program.interface import DIED, Ops
+from weft.frontends.program.interface import DIED, ERROR, INFO, RESULT, Ops
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh
 from weft.frontends.program.textures import with_textures
@@ -95,6 +95,37 @@ class Runtime:
             self._linked[handle] = "".join(texts)
         else:
             self._units[handle] = [self._make_unit(text) for text in texts]
+
+    @answers(UNKNOWN)
+    def load(self, handle: int, data: int, size: int, to: int, receive: Any) -> int:
+        """Loads a module of the driver API, whose faults are the answer to the call."""
+        target = self._make_unit("")  # a unit knows the GPU and the compilers
+
+        def act() -> None:
+            image = device_code.Image(ctypes.string_at(data, size), "ptx")
+            texts = device_code.chosen(image, target.model)
+            for text in texts:
+                device_code.check(text, image.name, target.model, target.toolkit)
+            self._units[handle] = [self._make_unit(text) for text in texts]
+
+        return _reported(act, to, receive)
+
+    @answers(UNKNOWN)
+    def link(self, images: Any, sizes: Any, names: Any, count: int, to: int, receive: Any) -> int:
+        """Links device code; `receive` takes the PTX, or what is wrong."""
+        target = self._make_unit("")  # a unit knows the GPU and the compilers
+
+        def act() -> None:
+            pieces = [
+                device_code.Image(ctypes.string_at(images[i], sizes[i]), names[i].decode())
+                for i in range(count)
+            ]
+            ptx = device_code.link(pieces, target.model, target.toolkit)
+            _send(receive, to, RESULT, ptx)
+            names_of = ", ".join(piece.name for piece in pieces)
+            _send(receive, to, INFO, f"info: linked {names_of} for {target.model.machine}")
+
+        return _reported(act, to, receive)
 
     @answers(0)
     def function(self, handle: int, host: int, name: bytes) -> None:
@@ -376,6 +407,21 @@ class Runtime:
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_HAS_FINDINGS)
+
+
+def _reported(act: Callable[[], None], to: int, receive: Any) -> int:
+    """0, or the driver's error for device code; its text goes to the log of the caller."""
+    try:
+        act()
+    except device_code.Refused as refused:
+        _send(receive, to, ERROR, f"error: {refused}")
+        return refused.code
+    return 0
+
+
+def _send(receive: Any, to: int, what: int, text: str) -> None:
+    data = text.encode()
+    receive(to, what, data, len(data))
 
 
 def _died(error: BaseException | None) -> int:

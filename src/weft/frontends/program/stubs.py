@@ -26,6 +26,7 @@ _LIBRARIES = (
     (r"nccl[A-Z]", 5),
     (r"npp[A-Z\w]*_", -9999),
     (r"nvml", 3),
+    (r"nvJitLink", 6),
     (r"nvjpeg", 10),
     (r"(__)?cuda[A-Z\w]", 801),
     (r"cu[A-Z]", 801),
@@ -70,8 +71,20 @@ class Called:
 
     @classmethod
     def by(cls, objects: Sequence[Path]) -> Called:
-        defined = _symbols(["--defined-only", *map(str, objects)])
-        return cls(defined, _symbols(["--undefined-only", *map(str, objects)]) - defined)
+        defined = symbols(["--defined-only", *map(str, objects)])
+        return cls(defined, symbols(["--undefined-only", *map(str, objects)]) - defined)
+
+
+def weak(names: Iterable[str]) -> str:
+    """C++ of stubs that other definitions replace."""
+    attributes = '__attribute__((weak, visibility("default")))'
+    texts = filter(None, map(_definition, sorted(names)))
+    return _HEAD + "".join(text.replace("int", f"{attributes} int", 1) for text in texts)
+
+
+def calls_cuda(called: Called) -> bool:
+    """Whether objects call a function of CUDA or of one of its libraries."""
+    return any(_definition(name) for name in called.undefined)
 
 
 def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str:
@@ -85,7 +98,7 @@ def source(called: Called, library: Sequence[Path], parts: Sequence[str]) -> str
             "the program has no main",
             next="name its other files with --with; single kernels are run by weft.cuda in Python",
         )
-    served = _symbols(["--dynamic", "--defined-only", *map(str, library)])
+    served = symbols(["--dynamic", "--defined-only", *map(str, library)])
     missing = sorted(called.undefined - served)
     definitions = "".join(filter(None, map(_definition, missing)))
     text = _HEAD + definitions
@@ -120,8 +133,9 @@ def _definition(name: str) -> str:
     return ""
 
 
-def _symbols(arguments: Iterable[str]) -> set[str]:
-    done = subprocess.run(["nm", *arguments], capture_output=True, text=True, encoding="utf-8")
+def symbols(arguments: Iterable[str]) -> set[str]:
+    """The symbols that `nm` lists."""
+    done = subprocess.run(["nm", *arguments], capture_output=True, encoding="utf-8")
     if done.returncode:
         raise CompileError("nm could not read what was compiled", got=done.stderr.strip())
     rows = (line.split() for line in done.stdout.splitlines())

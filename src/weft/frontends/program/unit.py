@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -19,11 +18,10 @@ from weft.device.sim.device import SimDevice
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.module import SimModule, TextureUnit
 from weft.device.summary import Entry
+from weft.frontends.program import fatbin
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
 from weft.source.toolkit import Toolkit
-
-_VERSION = re.compile(r"^\s*\.target\s+(?:sm|compute)_(\d+)", re.MULTILINE)
 
 
 class SourceFiles(Mapping[str, str]):
@@ -53,7 +51,7 @@ class Unit:
         self, text: str, origin: str, files: Mapping[str, str], model: GpuModel, toolkit: Toolkit
     ) -> None:
         self.text, self._origin, self._files = text, origin, files
-        self.model, self._toolkit = model, toolkit
+        self.model, self.toolkit = model, toolkit
         self._resources: dict[str, Resources] = {}
         self._heap_bytes: int | None = None
         self.textures: TextureUnit | None = None
@@ -109,8 +107,7 @@ class Unit:
     @property
     def version(self) -> int:
         """The compute capability that its PTX is for, as 80."""
-        match = _VERSION.search(self.text)
-        return int(match[1]) if match else 0
+        return fatbin.architecture(self.text)
 
     def resources(self, name: str) -> Resources:
         """The assembler's report of a kernel for the simulated GPU."""
@@ -120,7 +117,7 @@ class Unit:
 
     def _assembled(self, name: str) -> Resources:
         arch = self.model.machine
-        key = cache.key("resources", self._toolkit.identity, arch, name, self.text)
+        key = cache.key("resources", self.toolkit.identity, arch, name, self.text)
         report = cache.get("resources", key)
         if report is None:
             report = json.dumps(self._report(name, arch)).encode()
@@ -133,7 +130,7 @@ class Unit:
             ptx.write_text(self.text, encoding="utf-8")
             only = f"-v,--entry,{name}"
             arguments = ["-cubin", f"-arch={arch}", "-Xptxas", only, str(ptx)]
-            return self._toolkit.run(
+            return self.toolkit.run(
                 [*arguments, "-o", str(ptx.with_suffix(".cubin"))], what=f"assemble {name}"
             )
 

@@ -240,6 +240,15 @@ API cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *config) {
     *config = cudaFuncCachePreferNone;
     return cudaSuccess;
 }
+#if CUDART_VERSION < 14000
+// Banks of shared memory have four bytes on every GPU that is simulated.
+API cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
+API cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
+    *config = cudaSharedMemBankSizeFourByte;
+    return cudaSuccess;
+}
+API cudaError_t cudaFuncSetSharedMemConfig(const void *, cudaSharedMemConfig) { return cudaSuccess; }
+#endif
 // Caches are not simulated: how they should be used changes nothing.
 API cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
 API cudaError_t cudaProfilerStart() { return cudaSuccess; }

@@ -34,23 +34,24 @@ constexpr uint32_t WRAPPER = 0x466243b1, FAT_BINARY = 0xba55ed50;
 uint64_t number(void **handle) { return *reinterpret_cast<uint64_t *>(handle); }
 }  // namespace
 
-uint64_t weft::load_device_code(const void *image) {
+int weft::load_device_code(const void *image, uint64_t *unit, void *to, Receive receive) {
+    constexpr int INVALID_IMAGE = 200;
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
     if (magic == WRAPPER) image = static_cast<const Wrapper *>(image)->data;
+    *unit = ++units;
     if (magic == WRAPPER || magic == FAT_BINARY) {
         Header header;
         memcpy(&header, image, sizeof header);
-        ops.fat_binary(++units, image, header.header_bytes + header.bytes, 0);
-        return units;
+        return ops.load(*unit, image, header.header_bytes + header.bytes, to, receive);
     }
     auto *text = static_cast<const char *>(image);
     if (!strncmp(text, "\177ELF", 4)) {
-        say("machine code of a GPU cannot be simulated: load PTX instead of a cubin");
-        return 0;
+        const char *why = "machine code of a GPU cannot be simulated: load PTX instead of a cubin";
+        receive(to, Sent::error, why, strlen(why));
+        return INVALID_IMAGE;
     }
-    ops.fat_binary(++units, text, strlen(text), 0);
-    return units;
+    return ops.load(*unit, text, strlen(text), to, receive);
 }
 
 API void **__cudaRegisterFatBinary(void *wrapper) { return register_unit(wrapper, 0); }

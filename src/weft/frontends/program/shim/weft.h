@@ -40,8 +40,16 @@ struct BlasCall {
     int64_t lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
 };
 
+// Takes a text of `Ops::load` or `Ops::link` for `to`.
+enum class Sent { result, error, info };
+using Receive = void (*)(void *to, Sent what, const char *text, uint64_t bytes);
+
 struct Ops {
     void (*fat_binary)(uint64_t handle, const void *data, uint64_t size, int linked);
+    // Loads and links device code that the program brings at run time; a CUresult.
+    int (*load)(uint64_t handle, const void *data, uint64_t size, void *to, Receive receive);
+    int (*link)(const void *const *images, const uint64_t *sizes, const char *const *names,
+                int count, void *to, Receive receive);
     void (*function)(uint64_t handle, const void *host, const char *name);
     void (*variable)(uint64_t handle, const void *host, const char *name);
     // Offset and size of each parameter; their number, or -1 for no such kernel.
@@ -122,8 +130,8 @@ char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *er
 
 // ---- device code ---------------------------------------------------------------------------------
 
-// Loads PTX or a fat binary; the number of the unit, 0 for what cannot be loaded.
-uint64_t load_device_code(const void *image);
+// Loads PTX or a fat binary as a unit of this number; a CUresult. `to` gets what is wrong with it.
+int load_device_code(const void *image, uint64_t *unit, void *to, Receive receive);
 
 // ---- streams and graphs -------------------------------------------------------------------------
 

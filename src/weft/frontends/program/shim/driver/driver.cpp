@@ -5,8 +5,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include <fstream>
-#include <iterator>
+#include "link.h"
 
 using namespace weft;
 
@@ -36,11 +35,12 @@ int driver_context;  // there is one, and its address is its handle
 thread_local std::vector<CUcontext> driver_contexts;
 CUcontext the_context() { return reinterpret_cast<CUcontext>(&driver_context); }
 
-CUresult load_module(DriverModule **out, const void *image) {
-    uint64_t handle = load_device_code(image);
-    if (!handle) return CUDA_ERROR_INVALID_IMAGE;
-    *out = new DriverModule{handle, {}};
-    return CUDA_SUCCESS;
+CUresult load_module(DriverModule **out, const void *image, JitLogs logs = {}) {
+    uint64_t handle;
+    int error = load_device_code(image, &handle, &logs, JitLogs::receive);
+    logs.write();
+    if (!error) *out = new DriverModule{handle, {}};
+    return static_cast<CUresult>(error);
 }
 CUresult find_function(const void **out, DriverModule *module, const char *name) {
     auto *key = module->key(name);
@@ -176,16 +176,17 @@ API CUresult cuGetErrorString(CUresult error, const char **out) {
 API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     return load_module(reinterpret_cast<DriverModule **>(out), image);
 }
-API CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned, CUjit_option *, void **) {
-    return cuModuleLoadData(out, image);
+API CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
+                                CUjit_option *options, void **values) {
+    JitLogs logs(count, options, values);
+    return load_module(reinterpret_cast<DriverModule **>(out), image, logs);
 }
 API CUresult cuModuleLoadFatBinary(CUmodule *out, const void *image) {
     return cuModuleLoadData(out, image);
 }
 API CUresult cuModuleLoad(CUmodule *out, const char *path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-    std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    if (!read_file(path, &text)) return CUDA_ERROR_FILE_NOT_FOUND;
     return cuModuleLoadData(out, text.c_str());
 }
 API CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }  // streams may still use it
@@ -195,9 +196,18 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *n
 API CUresult cuModuleGetGlobal(CUdeviceptr *out, size_t *bytes, CUmodule module, const char *name) {
     return find_variable(out, bytes, module_of(module), name);
 }
-API CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *, void **, unsigned,
-                               CUlibraryOption *, void **, unsigned) {
-    return load_module(reinterpret_cast<DriverModule **>(out), image);
+API CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *options,
+                               void **values, unsigned count, CUlibraryOption *, void **, unsigned) {
+    JitLogs logs(count, options, values);
+    return load_module(reinterpret_cast<DriverModule **>(out), image, logs);
+}
+API CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *options,
+                                   void **values, unsigned count, CUlibraryOption *more,
+                                   void **more_values, unsigned more_count) {
+    std::string text;
+    if (!read_file(path, &text)) return CUDA_ERROR_FILE_NOT_FOUND;
+    return cuLibraryLoadData(out, text.c_str(), options, values, count, more, more_values,
+                             more_count);
 }
 API CUresult cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
 API CUresult cuLibraryGetModule(CUmodule *out, CUlibrary library) {
@@ -213,40 +223,6 @@ API CUresult cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary libra
 }
 API CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel) {
     *out = reinterpret_cast<CUfunction>(kernel);
-    return CUDA_SUCCESS;
-}
-
-// ---- the linker: of one piece of PTX, whose result is the PTX -----------------------------------
-
-API CUresult cuLinkCreate(unsigned, CUjit_option *, void **, CUlinkState *out) {
-    *out = reinterpret_cast<CUlinkState>(new std::string);
-    return CUDA_SUCCESS;
-}
-API CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
-                           const char *, unsigned, CUjit_option *, void **) {
-    auto &text = *reinterpret_cast<std::string *>(state);
-    if (type != CU_JIT_INPUT_PTX || !text.empty()) {
-        say("cuLinkAddData: one piece of PTX is linked, and nothing else");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    text.assign(static_cast<char *>(data), bytes);
-    return CUDA_SUCCESS;
-}
-API CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned count,
-                           CUjit_option *options, void **values) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    return cuLinkAddData(state, type, text.data(), text.size(), path, count, options, values);
-}
-API CUresult cuLinkComplete(CUlinkState state, void **out, size_t *bytes) {
-    auto &text = *reinterpret_cast<std::string *>(state);
-    *out = text.data();
-    if (bytes) *bytes = text.size();
-    return CUDA_SUCCESS;
-}
-API CUresult cuLinkDestroy(CUlinkState state) {
-    delete reinterpret_cast<std::string *>(state);
     return CUDA_SUCCESS;
 }
 
@@ -317,6 +293,19 @@ API CUresult cuGetProcAddress(const char *name, void **out, int, cuuint64_t,
     if (status)
         *status = *out ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+API cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                 unsigned long long flags,
+                                                 cudaDriverEntryPointQueryResult *status) {
+    CUdriverProcAddressQueryResult found;
+    cuGetProcAddress(name, out, int(version), flags, &found);
+    if (status) *status = static_cast<cudaDriverEntryPointQueryResult>(found);
+    return *out || status ? cudaSuccess : failed(cudaErrorSymbolNotFound);
+}
+API cudaError_t cudaGetDriverEntryPoint(const char *name, void **out, unsigned long long flags,
+                                        cudaDriverEntryPointQueryResult *status) {
+    return cudaGetDriverEntryPointByVersion(name, out, CUDA_VERSION, flags, status);
 }
 
 // NVRTC asks for tables of the driver's internals, and does without them.
