@@ -1,4 +1,4 @@
-"""`import weft.cupy as cp`: CuPy's kernel classes on the simulated GPU, and NumPy as its arrays.
+"""`import weft.cupy as cp`: CuPy on the simulated GPU. NumPy computes its functions of arrays.
 
 >>> import weft.cupy as cp
 >>> add = cp.RawKernel(r'''
@@ -15,19 +15,44 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from weft.frontends.cupy import device as cuda
-from weft.frontends.cupy.arrays import asnumpy, ndarray, of_numpy
+import numpy as np
+
+from weft.frontends.cupy import cuda, random
+from weft.frontends.cupy.arrays import asnumpy, flatiter, ndarray, ufunc
+from weft.frontends.cupy.cuda import is_available
 from weft.frontends.cupy.elementwise import ElementwiseKernel
+from weft.frontends.cupy.extras import clear_memo, from_dlpack, fuse, memoize, show_config
+from weft.frontends.cupy.held import Held
+from weft.frontends.cupy.memory import get_default_memory_pool
+from weft.frontends.cupy.modules import HostModule, lookup
+from weft.frontends.cupy.names import ALIASES, NUMPY_ONLY, fft, testing
+from weft.frontends.cupy.pinned import get_default_pinned_memory_pool
 from weft.frontends.cupy.raw import RawKernel, RawModule
 from weft.frontends.cupy.reduction import ReductionKernel
 
 __all__ = [
-    "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "asnumpy", "cuda", "ndarray",
+    "ElementwiseKernel", "RawKernel", "RawModule", "ReductionKernel", "asnumpy", "clear_memo",
+    "cuda", "fft", "flatiter", "from_dlpack", "fuse", "get_array_module",
+    "get_default_memory_pool", "get_default_pinned_memory_pool", "is_available", "linalg",
+    "memoize", "ndarray", "random", "show_config", "testing", "ufunc",
 ]  # fmt: skip
+
+__version__ = "14.0.0"
+__path__: list[str] = []  # its modules can be imported
+linalg = HostModule("cupy.linalg", "numpy.linalg")
+fromDlpack = from_dlpack
+
+
+def get_array_module(*args: Any) -> Any:
+    """Return this module if an argument is an array of the device, else NumPy."""
+    return sys.modules[__name__] if any(isinstance(a, Held) for a in args) else np
 
 
 def __getattr__(name: str) -> Any:
-    """All other names are NumPy's."""
-    return of_numpy(name)
+    """Return what NumPy has under a name, for arrays of the device."""
+    found = lookup(np, ALIASES.get(name, name), "cupy", NUMPY_ONLY)
+    globals()[name] = found
+    return found

@@ -123,6 +123,8 @@ def view(value: Any) -> Memory:
         return _numpy(value)
     if library(value) == "torch":
         return _torch(value)
+    if hasattr(value, "__weft_array__"):  # weft.cupy: host memory that stands for a GPU's
+        return _numpy(value.__weft_array__())
     if hasattr(value, "__cuda_array_interface__"):
         return _cuda(value)
     if hasattr(value, "__dlpack__"):

@@ -10,8 +10,8 @@ not import the third-party package, and defines
     install  install(device): from now on that package's own launches run on the simulated GPU
 
 A package with `AFTER` and `install` alone serves scripts: `extension`, `bindings`. `ALSO_AFTER` has
-further modules, each with a function that is called like `install`. With `SUPPLIES`,
-a module `weft.NAME` stands in for a package of that name which is not installed: `cupy`.
+further modules, each with a function that is called like `install`. For each name in `SUPPLIES`,
+a module `weft.NAME` stands in for the package of that name if it is not installed.
 
 What `weft run` takes is a module with `run(path, args, *, device) -> exit code`; the verb has
 a table of them by suffix.
@@ -89,8 +89,8 @@ def for_scripts() -> dict[str, Callable[[str], None]]:
 
 def supplied() -> dict[str, str]:
     """Package -> weft's module that stands in for it where it is not installed."""
-    names = {name: getattr(package, "SUPPLIES", "") for name, package in _packages().items()}
-    return {given: f"weft.{name}" for name, given in names.items() if given}
+    names = (name for end in _packages().values() for name in getattr(end, "SUPPLIES", ()))
+    return {name: f"weft.{name}" for name in names}
 
 
 @functools.cache

@@ -17,6 +17,11 @@ def use(device: str) -> None:
     _gpu = device
 
 
+def device() -> str:
+    """Return the GPU that this process simulates, e.g. "sim:h200"."""
+    return _gpu
+
+
 def start(parts: str) -> None:
     """Loads parts of the runtime library; kernels may access tensors, if torch is there."""
     from weft.frontends.program import process  # compilers and the simulator: only when needed

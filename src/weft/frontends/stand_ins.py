@@ -24,9 +24,21 @@ class _StandIns(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in self._modules else None
+        known = name in self._modules or self._part(name) is not None
+        return ModuleSpec(name, self, is_package=True) if known else None
+
+    def _part(self, name: str) -> types.ModuleType | None:
+        """Return a module inside a stand-in: the attribute of that name."""
+        parent, _, last = name.rpartition(".")
+        if parent.partition(".")[0] not in self._modules:
+            return None
+        found = getattr(sys.modules.get(parent), last, None)
+        return found if isinstance(found, types.ModuleType) else None
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        part = self._part(spec.name)
+        if part is not None:
+            return part
         module = self._modules[spec.name]
         print(f"weft: {spec.name} is not installed; {module} stands in", file=sys.stderr)
         return importlib.import_module(module)

@@ -1,15 +1,19 @@
-"""CuPy's kernels without CuPy: RawKernel, RawModule, ElementwiseKernel, ReductionKernel.
+"""CuPy without CuPy: `weft.cupy` and `weft.cupyx`, which a script imports as `cupy`, `cupyx`.
 
-`import weft.cupy as cp` gives these classes, and NumPy under CuPy's names: arrays are NumPy arrays,
-which the simulated GPU uses directly. A script under `weft run` imports it as `cupy` where CuPy is
-not installed.
+Kernels run on the simulated GPU. NumPy computes functions of arrays, SciPy those of `cupyx.scipy`.
 
+    held.py          objects of the device that the host keeps, and functions of them
+    arrays.py        the array; indices.py reads its indices
+    modules.py       modules with the names of NumPy or SciPy; names.py has the exceptions
+    random.py extras.py  functions that differ from NumPy's
+    memory.py pinned.py  memory, pools and allocators
+    cuda.py          the names of `cupy.cuda`: device.py stream.py runtime.py
     raw.py           CUDA C++ as a kernel or a module
     elementwise.py   ElementwiseKernel
     reduction.py     ReductionKernel
     parameters.py    their declarations: `T x, raw float32 y`
-    arrays.py        arrays and NumPy's functions
+    jit/             `cupyx.jit`: kernels in Python
 """
 
-SUPPLIES = "cupy"
-"""The package that a script finds here if it is not installed."""
+SUPPLIES = ("cupy", "cupyx")
+"""The packages that a script finds here if they are not installed."""

@@ -1,95 +1,96 @@
-"""The part of `cupy.cuda` that scripts use around kernels: one device, whose work is complete."""
+"""`cupy.cuda.Device`: the one simulated GPU."""
 
 from __future__ import annotations
 
-import time
+from typing import Any
 
-from weft.device.models import DEFAULT, get
-
-
-class Stream:
-    """A stream whose work is always complete."""
-
-    null: Stream
-    ptr = 0
-
-    def __init__(self, *_: object, **__: object) -> None:
-        """All streams are the same."""
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def use(self) -> Stream:
-        return self
-
-    def synchronize(self) -> None:
-        """Returns at once: launches are synchronous."""
-
-    def record(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.record()
-        return event
-
-    def wait_event(self, event: object) -> None:
-        """Returns at once: launches are synchronous."""
+from weft.frontends.cupy import memory
+from weft.frontends.cupy.current import model
 
 
-Stream.null = Stream()
+class CUDARuntimeError(RuntimeError):
+    """An error of CUDA's runtime, by its number and name."""
 
-
-class Event:
-    """A point in time of the host."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        self.seconds = 0.0
-
-    def record(self, stream: object = None) -> None:
-        self.seconds = time.perf_counter()
-
-    def synchronize(self) -> None:
-        """Returns at once: launches are synchronous."""
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Device:
     """The simulated GPU."""
 
-    def __init__(self, device: int = 0) -> None:
-        self.id = device
+    def __init__(self, device: Any = None) -> None:
+        self.id = 0 if device is None else int(getattr(device, "id", device))
+
+    def __int__(self) -> int:
+        return self.id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<CUDA Device {self.id}>"
 
     def __enter__(self) -> Device:
+        self.use()
         return self
 
     def __exit__(self, *_: object) -> None:
         return None
 
-    def use(self) -> None:
-        """There is one device."""
+    def use(self) -> Device:
+        """Make it the current device."""
+        if self.id != 0:
+            raise CUDARuntimeError(
+                101,
+                f"cudaErrorInvalidDevice: invalid device ordinal {self.id}; "
+                "cupy has one simulated GPU, device 0",
+            )
+        return self
 
     def synchronize(self) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
 
     @property
     def compute_capability(self) -> str:
-        major, minor = get(DEFAULT).compute_capability
+        major, minor = model().compute_capability
         return f"{major}{minor}"
 
     @property
-    def attributes(self) -> dict[str, int]:
-        model = get(DEFAULT)
-        return {"MultiProcessorCount": model.sms, "MaxThreadsPerBlock": model.max_threads_per_block}
+    def attributes(self) -> dict[str, Any]:
+        gpu = model()
+        block, grid = gpu.max_block, gpu.max_grid
+        return {
+            "ComputeCapabilityMajor": gpu.compute_capability[0],
+            "ComputeCapabilityMinor": gpu.compute_capability[1],
+            "MaxBlockDimX": block[0], "MaxBlockDimY": block[1], "MaxBlockDimZ": block[2],
+            "MaxGridDimX": grid[0], "MaxGridDimY": grid[1], "MaxGridDimZ": grid[2],
+            "MaxRegistersPerBlock": gpu.registers_per_block,
+            "MaxSharedMemoryPerBlock": gpu.static_shared_per_block,
+            "MaxSharedMemoryPerBlockOptin": gpu.shared_per_block,
+            "MaxSharedMemoryPerMultiprocessor": gpu.shared_per_sm,
+            "MaxThreadsPerBlock": gpu.max_threads_per_block,
+            "MaxThreadsPerMultiProcessor": gpu.max_warps_per_sm * gpu.warp_size,
+            "MultiProcessorCount": gpu.sms, "WarpSize": gpu.warp_size, "L2CacheSize": gpu.l2,
+            "ClockRate": gpu.boost_mhz * 1000, "GlobalMemoryBusWidth": gpu.memory_bus_bits,
+        }  # fmt: skip
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        """The free and the total bytes of its memory."""
+        return memory.memory_info(model())
+
+    @property
+    def pci_bus_id(self) -> str:
+        return "0000:00:00.0"
 
 
-def get_elapsed_time(start: Event, end: Event) -> float:
-    """Milliseconds of the host, not of a GPU."""
-    return 1000 * (end.seconds - start.seconds)
+def get_device_id() -> int:
+    return 0
 
 
-def get_current_stream() -> Stream:
-    return Stream.null
-
-
-def is_available() -> bool:
-    return True
+def get_compute_capability() -> str:
+    return Device().compute_capability

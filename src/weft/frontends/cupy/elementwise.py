@@ -7,27 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import ArgumentError
-from weft.frontends.cupy.arrays import wrapped
-from weft.frontends.cupy.parameters import HEAD, Declared, c_name, read, types
-from weft.kernels import cdiv, cuda
+from weft.frontends.cupy.arrays import ndarray
+from weft.frontends.cupy.compiled import compiled
+from weft.frontends.cupy.held import to_device
+from weft.frontends.cupy.parameters import Declared, Types, c_name, lengths, read, types, with_types
+from weft.kernels import cdiv
 
 _BLOCK = 128
-_SOURCE = """{head}{preamble}
-struct _Indexer {{
-    long long n;
-    __device__ long long size() const {{ return n; }}
-}};
-{using}
+_SOURCE = """{preamble}
 namespace weft_cupy {{  // the name may be that of a mathematical function
 __global__ void {name}({parameters}) {{
-    [[maybe_unused]] _Indexer _ind{{_n}};
+    [[maybe_unused]] CIndexer<{axes}> _ind(_shape);
+    {arrays}
     {before};
-    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < _n;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < _ind.size();
          i += (long long)blockDim.x * gridDim.x) {{
         {loads}
-        {{ {operation}; }}
-        {stores}
+        {{
+            {operation};
+        }}
     }}
     {after};
 }}
@@ -45,92 +43,130 @@ class ElementwiseKernel:
     """
 
     def __init__(
-        self, in_params: str, out_params: str, operation: str, name: str = "kernel", *,
-        preamble: str = "", loop_prep: str = "", after_loop: str = "", options: Sequence[str] = (),
-        **_: Any,
+        self, in_params: str, out_params: str, operation: str, name: str = "kernel",
+        reduce_dims: bool = True, preamble: str = "", no_return: bool = False,
+        return_tuple: bool = False, *, loop_prep: str = "", after_loop: str = "",
+        options: Sequence[str] = (), **_: Any,
     ) -> None:  # fmt: skip
-        self._inputs, self._outputs = read(in_params), read(out_params)
-        self._operation, self.name, self._preamble = operation, name, preamble
+        self.in_params, self.out_params = read(in_params), read(out_params)
+        self.operation, self.name, self.preamble = operation, name, preamble
+        self.no_return, self.return_tuple = no_return, return_tuple
         self._before, self._after, self._options = loop_prep, after_loop, list(options)
         self._kernels: dict[tuple[object, ...], Any] = {}
 
+    @property
+    def params(self) -> tuple[Declared, ...]:
+        return (*self.in_params, *self.out_params)
+
     def __call__(
-        self, *args: Any, size: int | None = None, block_size: int = _BLOCK, **_: Any
+        self, *args: Any, size: int | None = None, block_size: int = _BLOCK, stream: object = None
     ) -> Any:
-        inputs, outputs = list(args[: len(self._inputs)]), list(args[len(self._inputs) :])
-        if len(inputs) < len(self._inputs) or len(outputs) not in (0, len(self._outputs)):
-            raise ArgumentError(
-                f"{self.name} was given a wrong number of arguments",
-                got=str(len(args)),
-                allowed=f"{len(self._inputs)}, or {len(self._inputs) + len(self._outputs)}",
+        inputs, outputs = list(args[: len(self.in_params)]), list(args[len(self.in_params) :])
+        if len(inputs) < len(self.in_params) or len(outputs) not in (0, len(self.out_params)):
+            raise TypeError(
+                f"Wrong number of arguments for cupy kernel {self.name!r}: got {len(args)}, "
+                f"expected {len(self.in_params)}, or {len(self.params)} with its results"
             )
-        outputs = outputs or [None] * len(self._outputs)
-        known = types([*self._inputs, *self._outputs], [*inputs, *outputs])
+        outputs = outputs or [None] * len(self.out_params)
+        known = types(self.params, [*inputs, *outputs])
         shape = self._shape([*inputs, *outputs], size)
         results = [
-            np.zeros(shape, known.get(d.type, d.type)) if out is None else out
-            for d, out in zip(self._outputs, outputs, strict=True)
+            _result(d, v, shape, known) for d, v in zip(self.out_params, outputs, strict=True)
         ]
-        dense = [self._dense(d, v, shape, known) for d, v in zip(self._inputs, inputs, strict=True)]
-        places = [np.ascontiguousarray(out) for out in results]
-        count = int(np.prod(shape))
-        if count:
-            kernel = self._kernel(known, [isinstance(v, np.ndarray) for v in dense])
-            kernel[cdiv(count, block_size), block_size](*dense, *places, count)
+        self._run(known, shape, inputs, [r._host for r in results], block_size)
+        if self.no_return:
+            return None
+        single = len(results) == 1 and not self.return_tuple
+        return results[0] if single else tuple(results)
+
+    def _run(
+        self, known: Types, shape: tuple[int, ...], inputs: Sequence[Any],
+        results: Sequence[np.ndarray[Any, Any]], block: int,
+    ) -> None:  # fmt: skip
+        dense = [
+            _dense(d, v, shape, known) for d, v in zip(self.in_params, inputs, strict=True)
+        ]
+        places = [np.ascontiguousarray(out).reshape(out.shape) for out in results]
+        values, total = [*dense, *places], lengths(shape)
+        if total[-1]:
+            ndims = tuple(v.ndim if isinstance(v, np.ndarray) else None for v in values)
+            kernel = self._kernel(known, ndims, len(shape))
+            raw = [lengths(v.shape) for d, v in zip(self.params, values, strict=True)
+                   if d.raw and isinstance(v, np.ndarray)]  # fmt: skip
+            kernel[cdiv(int(total[-1]), block), block](*values, *raw, total)
         for out, place in zip(results, places, strict=True):
-            if place is not out:
+            if not np.may_share_memory(out, place):
                 out[...] = place  # a strided result
-        made = [wrapped(out) for out in results]
-        return made[0] if len(made) == 1 else tuple(made)
 
     def _shape(self, values: Sequence[Any], size: int | None) -> tuple[int, ...]:
+        whole = [v.shape for d, v in zip(self.params, values, strict=True)
+                 if isinstance(v, ndarray) and not d.raw]  # fmt: skip
         if size is not None:
+            if whole:
+                raise ValueError("Specified 'size' can be used only if all of the ndarray are 'raw'.")
             return (size,)
-        declared = [*self._inputs, *self._outputs]
-        arrays = [
-            v
-            for d, v in zip(declared, values, strict=True)
-            if isinstance(v, np.ndarray) and not d.raw
-        ]
-        if not arrays:
-            raise ArgumentError(
-                f"{self.name} does not know how many elements to compute", next="pass size="
+        if whole:
+            return np.broadcast_shapes(*whole)
+        if any(isinstance(v, ndarray) for v in values):
+            raise ValueError(
+                f"Loop size is undecided: cupy kernel {self.name!r} has only raw arrays; pass size="
             )
-        return np.broadcast_shapes(*(a.shape for a in arrays))
+        return ()
 
-    def _dense(self, declared: Declared, value: Any, shape: tuple[int, ...], known: Any) -> Any:
-        dtype = known.get(declared.type, declared.type)
-        if not isinstance(value, np.ndarray):
-            return np.dtype(dtype).type(value)
-        whole = value if declared.raw else np.broadcast_to(value, shape)
-        return np.ascontiguousarray(whole, dtype)
-
-    def _kernel(self, known: dict[str, np.dtype[Any]], arrays: Sequence[bool]) -> Any:
-        key = (*sorted((t, d.name) for t, d in known.items()), *arrays)
+    def _kernel(self, known: Types, ndims: Sequence[int | None], axes: int) -> Any:
+        raw = tuple(n if d.raw else n is None for d, n in zip(self.params, ndims, strict=True))
+        key = (*sorted((t, d.name) for t, d in known.items()), raw, axes)
         if key not in self._kernels:
-            module = cuda(self._source(known, arrays), options=self._options)
+            module = compiled(self._source(known, ndims, axes), self._options)
             self._kernels[key] = module.kernel(f"weft_cupy::{self.name}")
         return self._kernels[key]
 
-    def _source(self, known: dict[str, np.dtype[Any]], arrays: Sequence[bool]) -> str:
-        parameters, loads, stores = [], [], []
-        for declared, array in zip(self._inputs, arrays, strict=True):
-            ctype = c_name(known.get(declared.type, declared.type))
-            if declared.raw or not array:
-                star = "const {}* {}" if array else "{} {}"
-                parameters.append(star.format(ctype, declared.name))
-            else:
-                parameters.append(f"const {ctype}* _{declared.name}")
-                loads.append(f"const {ctype} {declared.name} = _{declared.name}[i];")
-        for declared in self._outputs:
-            ctype = c_name(known.get(declared.type, declared.type))
-            parameters.append(f"{ctype}* {'' if declared.raw else '_'}{declared.name}")
-            if not declared.raw:
-                loads.append(f"{ctype} {declared.name} = _{declared.name}[i];")
-                stores.append(f"_{declared.name}[i] = {declared.name};")
-        return _SOURCE.format(
-            head=HEAD, preamble=self._preamble, name=self.name, operation=self._operation,
-            using="".join(f"typedef {c_name(d)} {t};\n" for t, d in known.items()),
-            parameters=", ".join([*parameters, "long long _n"]), loads="\n        ".join(loads),
-            stores=" ".join(stores), before=self._before, after=self._after,
+    def _source(self, known: Types, ndims: Sequence[int | None], axes: int) -> str:
+        parameters, shapes, arrays, loads = [], [], [], []
+        for at, (d, ndim) in enumerate(zip(self.params, ndims, strict=True)):
+            ctype, output = c_name(d.dtype(known)), at >= len(self.in_params)
+            const = "" if output else "const "
+            if ndim is None:
+                parameters.append(f"const {ctype} {d.name}")
+                continue
+            parameters.append(f"{const}{ctype}* _{d.name}")
+            if d.raw:
+                shapes.append(f"const long long* _shape_{d.name}")
+                kind = f"CArray<{const}{ctype}, {ndim}>"
+                arrays.append(f"const {kind} {d.name}{{_{d.name}, _shape_{d.name}}};")
+                continue
+            loads.append(f"{const}{ctype} {'&' if output else ''}{d.name} = _{d.name}[i];")
+        if "_ind.get" in self.operation:
+            loads.append("_ind.set(i);")
+        source = _SOURCE.format(
+            preamble=self.preamble, name=self.name, operation=self.operation,
+            parameters=", ".join([*parameters, *shapes, "const long long* _shape"]),
+            arrays="\n    ".join(arrays), loads="\n        ".join(loads), axes=axes,
+            before=self._before, after=self._after,
         )  # fmt: skip
+        return with_types(source, known)
+
+
+def _result(declared: Declared, out: Any, shape: tuple[int, ...], known: Types) -> ndarray:
+    """Return the array of a result, new where none is given."""
+    if out is None:
+        if declared.raw:
+            raise ValueError("Output array size is Undecided: a raw result of a cupy kernel is given")
+        made: ndarray = to_device(np.empty(shape, declared.dtype(known)))
+        return made
+    if not isinstance(out, ndarray):
+        raise TypeError(f"Output arguments type must be cupy.ndarray, got {type(out)}")
+    if not declared.raw and out.shape != shape:
+        raise ValueError(f"Out shape is mismatched: {out.shape} is not {shape}")
+    return out
+
+
+def _dense(declared: Declared, value: Any, shape: tuple[int, ...], known: Types) -> Any:
+    """Return an argument as the kernel takes it: a scalar, or a dense array."""
+    dtype = declared.dtype(known)
+    if not isinstance(value, ndarray):
+        if isinstance(value, list | tuple | str | type(None)):
+            raise TypeError(f"Unsupported type {type(value)}")
+        return np.asarray(value).astype(dtype)[()]
+    whole = value._host if declared.raw else np.broadcast_to(value._host, shape)
+    return np.ascontiguousarray(whole).reshape(whole.shape)

@@ -1,24 +1,29 @@
-"""Declarations of parameters in CuPy's notation: `T x, raw float32 y`."""
+"""Declarations of parameters in CuPy's notation, `T x, raw float32 y`, and their C++."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from weft.errors import ArgumentError
+from weft.frontends.cupy.arrays import ndarray
+from weft.frontends.cupy.held import refuse_numpy
 
-_DECLARATION = re.compile(r"(?:(raw)\s+)?(\w+)\s+(\w+)")
+_DECLARATION = re.compile(r"(?:const\s+)?(?:(raw)\s+)?(?:const\s+)?(\w+)\s+(\w+)")
 _C_NAMES = {
     "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
     "uint64": "unsigned long long", "float16": "__half", "float32": "float", "float64": "double",
-    "complex64": "float2", "complex128": "double2",
+    "complex64": "complex<float>", "complex128": "complex<double>",
 }  # fmt: skip
-HEAD = "#include <cuda_fp16.h>\n"
+_HEADERS = {"__half": "cuda_fp16.h", "float16": "cuda_fp16.h", "complex<": "cupy/complex.cuh"}
+"""Words of a source -> the header that they need; others take time to compile."""
+
+Types = Mapping[str, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -33,16 +38,25 @@ class Declared:
     def generic(self) -> bool:
         return self.type not in _C_NAMES
 
+    def dtype(self, known: Types) -> np.dtype[Any]:
+        """Return its dtype where the placeholders are known."""
+        if self.generic and self.type not in known:
+            raise ArgumentError(
+                f"the type {self.type} of cupy parameter {self.name} is not known",
+                next="pass an output array, or use a dtype such as float32 in the declaration",
+            )
+        return known.get(self.type) or np.dtype(self.type)
+
 
 def read(text: str) -> tuple[Declared, ...]:
-    """The parameters of a declaration."""
+    """Return the parameters of a declaration."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     out = []
     for part in parts:
         match = _DECLARATION.fullmatch(part)
         if match is None:
             raise ArgumentError(
-                "a parameter of a kernel cannot be read",
+                "a parameter of a cupy kernel cannot be read",
                 got=part,
                 allowed="a dtype or a placeholder, and a name: 'float32 x', 'T y', 'raw T z'",
             )
@@ -51,19 +65,51 @@ def read(text: str) -> tuple[Declared, ...]:
 
 
 def types(declared: Sequence[Declared], values: Sequence[Any]) -> dict[str, np.dtype[Any]]:
-    """Placeholder -> dtype, from the arrays; scalars decide only if no array does."""
+    """Return placeholder -> dtype, from the arrays; scalars decide only if no array does."""
+    refuse_numpy(values)
     known: dict[str, np.dtype[Any]] = {}
-    pairs = [(d, v) for d, v in zip(declared, values, strict=True) if v is not None and d.generic]
-    for array in (True, False):
-        for parameter, value in pairs:
-            if isinstance(value, np.ndarray) is array:
-                known.setdefault(parameter.type, np.asarray(value).dtype)
-    return known
+    pairs = [(d, v) for d, v in zip(declared, values, strict=True) if v is not None]
+    for parameter, value in pairs:
+        if isinstance(value, ndarray):
+            found: np.dtype[Any] = value.dtype
+            wanted = known.setdefault(parameter.type, found if parameter.generic else
+                                      np.dtype(parameter.type))  # fmt: skip
+            if wanted != found:
+                raise TypeError(
+                    f"Type is mismatched. {parameter.name} {found.name} {wanted.name}: "
+                    f"a cupy kernel has declared it {parameter.type}"
+                )
+    for parameter, value in pairs:
+        if parameter.generic and not isinstance(value, ndarray):
+            known.setdefault(parameter.type, np.asarray(value).dtype)
+    return {name: dtype for name, dtype in known.items() if name not in _C_NAMES}
 
 
 def c_name(type: str | np.dtype[Any]) -> str:
-    """The C++ type of a dtype."""
+    """Return the C++ type of a dtype."""
     name = type if isinstance(type, str) else type.name
     if name not in _C_NAMES:
-        raise ArgumentError("no type of C++ for this dtype", got=name, allowed=", ".join(_C_NAMES))
+        allowed = ", ".join(_C_NAMES)
+        raise ArgumentError("a cupy kernel has no C++ type for a dtype", got=name, allowed=allowed)
     return _C_NAMES[name]
+
+
+def with_types(source: str, known: Types) -> str:
+    """Begin a source with the headers it needs, and with the placeholders as types."""
+    typedefs = "".join(f"typedef {c_name(d)} {t};\n" for t, d in known.items())
+    dtypes = "".join(
+        f"typedef {c} {n};\n" for n, c in _C_NAMES.items() if n != c and _mentions(source, n)
+    )
+    headers = {h for word, h in _HEADERS.items() if word in source + typedefs + dtypes}
+    lines = "".join(f"#include <{h}>\n" for h in ("cupy/carray.cuh", *sorted(headers)))
+    return f"{lines}{dtypes}{typedefs}{source}"
+
+
+def _mentions(source: str, word: str) -> bool:
+    return re.search(rf"\b{word}\b", source) is not None
+
+
+def lengths(shape: Iterable[int]) -> np.ndarray[Any, Any]:
+    """Return the axes of an array and its number of elements, as kernels take them."""
+    axes = list(shape)
+    return np.array([*axes, np.prod(axes, dtype=np.int64)], np.int64)

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
-from weft.kernels import cuda, load_ptx
+from weft.frontends.cupy import memory
+from weft.frontends.cupy.arrays import ndarray
+from weft.frontends.cupy.compiled import compiled
+from weft.kernels import load_ptx
 
 _STANDARD = re.compile(r"-{1,2}std=(.+)")
 
@@ -28,58 +31,141 @@ class RawModule:
         backend: str = "nvrtc", name_expressions: Sequence[str] | None = None, **_: Any,
     ) -> None:  # fmt: skip
         if (code is None) == (path is None):
-            raise ArgumentError(
-                "a module has a source or a path", got=f"code={code!r}, path={path!r}"
-            )
+            raise TypeError("Exactly one of `code` and `path` keyword arguments must be given")
+        if not isinstance(options, tuple | list):
+            raise TypeError(f"options must be a tuple of strings, got {options!r}")
+        if backend not in ("nvrtc", "nvcc"):
+            raise ValueError(f"backend must be 'nvrtc' or 'nvcc', got {backend!r}")
+        self.code, self.file_path, self.options = code, path, tuple(options)
+        self.backend, self.name_expressions = backend, tuple(name_expressions or ())
+        self._loaded: Any = None
+
+    @property
+    def module(self) -> Any:
+        """The compiled module."""
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> Any:
+        path = self.file_path
         if path is not None and path.endswith(".ptx"):
-            self._module: Any = load_ptx(Path(path).read_text(encoding="utf-8"))
-        else:
-            standard = next((m[1] for o in options if (m := _STANDARD.fullmatch(o))), "c++17")
-            rest = [o for o in options if not _STANDARD.fullmatch(o)]
-            source: Any = code if path is None else Path(path)
-            self._module = cuda(source, std=standard, options=rest)
-        self.name_expressions = tuple(name_expressions or ())
+            return load_ptx(Path(path).read_text("utf-8"))
+        standard = next((m[1] for o in self.options if (m := _STANDARD.fullmatch(o))), "c++17")
+        rest = [o for o in self.options if not _STANDARD.fullmatch(o)]
+        source: Any = self.code if path is None else Path(path)
+        return compiled(source, rest, standard)
+
+    def compile(self, log_stream: object = None) -> None:
+        """Compile it now instead of at its first use."""
+        _ = self.module
 
     def get_function(self, name: str) -> RawKernel:
-        """A kernel by its C++ name; an instance of a template is compiled when it is asked for."""
-        return RawKernel._of(self._module.kernel(name), name)
+        """Return a kernel by its C++ name; an instance of a template is compiled when asked for."""
+        return RawKernel._of(self, name)
 
-    def get_global(self, name: str) -> Any:
-        """A `__device__` or `__constant__` variable: an object with its address, as `.ptr`."""
-        return Memory(self._module.variable(name, np.uint8))
-
-
-class Memory:
-    """The memory of a variable."""
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array, self.ptr, self.size = array, array.ctypes.data, array.nbytes
-
-    def copy_from_host(self, values: Any, size: int | None = None) -> None:
-        """Writes the variable."""
-        data = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
-        self.array[: len(data)] = data
+    def get_global(self, name: str) -> memory.MemoryPointer:
+        """Return the address of a `__device__` or `__constant__` variable."""
+        variable = self.module.variable(name, np.uint8)
+        mem = memory.Memory(variable.nbytes)
+        mem.adopt(variable)
+        return memory.MemoryPointer(mem, 0)
 
 
 class RawKernel:
     """A kernel of CUDA C++: kernel((blocks,), (threads,), (x, y, n), shared_mem=0)."""
 
     def __init__(self, code: str, name: str, options: Sequence[str] = (), **more: Any) -> None:
-        self.kernel: Any = RawModule(code, options=options, **more)._module.kernel(name)
-        self.name = name
+        self._module, self.name = RawModule(code, options=options, **more), name
+        self._kernel: Any = None
         self.max_dynamic_shared_size_bytes = 0
+        self.preferred_shared_memory_carveout = -1
 
     @classmethod
-    def _of(cls, kernel: Any, name: str) -> RawKernel:
+    def _of(cls, module: RawModule, name: str) -> RawKernel:
         made = cls.__new__(cls)
-        made.kernel, made.name, made.max_dynamic_shared_size_bytes = kernel, name, 0
+        made._module, made.name, made._kernel = module, name, module.module.kernel(name)
+        made.max_dynamic_shared_size_bytes, made.preferred_shared_memory_carveout = 0, -1
         return made
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled kernel."""
+        if self._kernel is None:
+            self._kernel = self._module.module.kernel(self.name)
+        return self._kernel
+
+    @property
+    def code(self) -> str | None:
+        return self._module.code
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return self._module.options
+
+    @property
+    def backend(self) -> str:
+        return self._module.backend
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """Registers and memory that it needs."""
+        found = self.kernel.resources
+        return {
+            "max_threads_per_block": 1024, "shared_size_bytes": self.kernel.static_shared,
+            "const_size_bytes": found.constant_bytes, "num_regs": found.registers,
+            "local_size_bytes": found.stack_bytes,
+            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_size_bytes,
+        }  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        known = () if name.startswith("_") else self.attributes
+        if name in known:
+            return self.attributes[name]
+        raise AttributeError(f"'cupy.RawKernel' object has no attribute {name!r}", name=name)
+
+    def compile(self, log_stream: object = None) -> None:
+        """Compile it now instead of at its first launch."""
+        _ = self.kernel
 
     def __call__(
         self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *,
-        shared_mem: int = 0, stream: object = None,
+        shared_mem: int = 0, stream: object = None, enable_cooperative_groups: bool = False,
     ) -> None:  # fmt: skip
-        self.kernel[tuple(grid), tuple(block), shared_mem](*args)
+        types = self.kernel.packer.types
+        wanted = [*types, *[None] * (len(args) - len(types))]
+        given = [_argument(v, want) for v, want in zip(args, wanted, strict=False)]
+        launch = self.kernel[tuple(grid), tuple(block), shared_mem]
+        known = memory.known_by_address()
+        if known:
+            launch.reaching(known, *given)
+        else:
+            launch(*given)
 
-    def compile(self, log_stream: object = None) -> None:
-        """Does nothing: the kernel is compiled already."""
+
+def _argument(value: Any, want: Any) -> Any:
+    """Return an argument as weft's kernels take it."""
+    if isinstance(value, ndarray):
+        return memory.behind(value._host, value._memory)
+    if isinstance(value, memory.MemoryPointer):
+        value = value.ptr
+    if isinstance(value, np.ndarray):
+        if value.size != 1:
+            raise TypeError(
+                f"You are trying to pass a numpy.ndarray of shape {value.shape} as a kernel "
+                "parameter. Only numpy.ndarrays of size one can be passed by value. Pass "
+                "cupy.asarray(x) for a pointer to global memory."
+            )
+        return value.tobytes() if value.dtype.names else value.reshape(())[()]
+    if want is not None and want.pointer and isinstance(value, int | np.integer):
+        if not value:
+            return None
+        dtype = next((d for d in want.dtypes if d != "bfloat16"), "uint8")
+        found = memory.at_address(int(value), dtype)
+        if found is None:
+            raise ArgumentError(
+                "an address is not in memory that cupy allocated", got=f"{int(value):#x}",
+                next="pass the cupy array itself, or x.data.ptr while x is alive",
+            )  # fmt: skip
+        return found
+    return value

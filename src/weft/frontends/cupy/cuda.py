@@ -1,0 +1,66 @@
+"""The names of `cupy.cuda`."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from weft.errors import CompileError
+from weft.frontends.cupy import device, memory, pinned, raw, runtime, stream
+from weft.frontends.cupy.device import Device, get_device_id
+from weft.frontends.cupy.memory import (
+    Memory, MemoryAsyncPool, MemoryPointer, MemoryPool, OutOfMemoryError, PythonFunctionAllocator,
+    UnownedMemory, alloc, get_allocator, malloc_async, malloc_managed, set_allocator,
+    using_allocator,
+)  # fmt: skip
+from weft.frontends.cupy.pinned import (
+    PinnedMemory, PinnedMemoryPointer, PinnedMemoryPool, alloc_pinned_memory,
+    set_pinned_memory_allocator,
+)  # fmt: skip
+from weft.frontends.cupy.raw import RawKernel as Function
+from weft.frontends.cupy.raw import RawModule as Module
+from weft.frontends.cupy.stream import (
+    Event, ExternalStream, Stream, get_current_stream, get_elapsed_time,
+)  # fmt: skip
+
+__all__ = [
+    "Device", "Event", "ExternalStream", "Function", "Memory", "MemoryAsyncPool", "MemoryPointer",
+    "MemoryPool", "Module", "OutOfMemoryError", "PinnedMemory", "PinnedMemoryPointer",
+    "PinnedMemoryPool", "PythonFunctionAllocator", "Stream", "UnownedMemory", "alloc",
+    "alloc_pinned_memory", "device", "get_allocator", "get_current_stream", "get_device_id",
+    "get_elapsed_time", "malloc_async", "malloc_managed", "memory", "raw", "runtime",
+    "set_allocator", "set_pinned_memory_allocator", "stream", "using_allocator",
+]  # fmt: skip
+
+__path__: list[str] = []
+pinned_memory = pinned
+compiler = types.ModuleType("cupy.cuda.compiler")
+vars(compiler)["CompileException"] = CompileError
+
+
+@contextlib.contextmanager
+def profile() -> Iterator[None]:
+    """Do nothing more: `weft profile` profiles scripts."""
+    yield
+
+
+profiler = types.ModuleType("cupy.cuda.profiler")
+vars(profiler).update(start=runtime.profilerStart, stop=runtime.profilerStop)
+nvtx = types.ModuleType("cupy.cuda.nvtx")
+
+
+def _mark(*_: Any, **__: Any) -> None:
+    """Do nothing: ranges have no effect on results."""
+
+
+vars(nvtx).update(RangePush=_mark, RangePop=_mark, Mark=_mark, MarkC=_mark, RangePushC=_mark)
+
+
+def is_available() -> bool:
+    return True
+
+
+def synchronize() -> None:
+    """Return at once: launches are synchronous."""

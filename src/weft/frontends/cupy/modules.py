@@ -1,0 +1,121 @@
+"""Modules of the device whose names are those of a module of NumPy or SciPy."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.errors import MissingDependency
+from weft.frontends.cupy.held import Held, forwarded, held_class, to_device
+
+_CREATORS = frozenset(
+    "array asarray asanyarray ascontiguousarray asfortranarray full full_like require "
+    "result_type can_cast isscalar shape ndim size min_scalar_type promote_types "
+    "iscomplexobj isrealobj common_type".split()
+)
+"""Functions that take arrays of NumPy, and copy them."""
+_INDEX = frozenset("s_ index_exp newaxis".split())
+"""Objects of NumPy that are the same on the device."""
+
+
+class HostModule(types.ModuleType):
+    """A module that looks names up in one of the host when they are used.
+
+    own      names that it defines itself
+    without  names that only the host has
+    """
+
+    def __init__(
+        self, name: str, host: str, own: Mapping[str, Any] | None = None,
+        without: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        super().__init__(name, f"`{host}` for arrays of the device.")
+        self.__path__: list[str] = []  # it can be imported, and has submodules
+        self._host_name, self._without = host, without
+        vars(self).update(own or {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = lookup(_imported(self._host_name, self.__name__), name, self.__name__, self._without)
+        setattr(self, name, found)
+        return found
+
+
+def lookup(module: Any, name: str, to: str, without: frozenset[str]) -> Any:
+    """Return what a module of the host has under a name, for the device."""
+    found = None if name in without or name.startswith("_") else getattr(module, name, None)
+    if found is None and name not in vars(module):
+        found = _submodule(module, name)
+    if found is None:
+        raise AttributeError(f"module {to!r} has no attribute {name!r}", name=name)
+    return of_host(found, name, to)
+
+
+def of_host(found: Any, name: str, to: str) -> Any:
+    """Return a name of NumPy or SciPy for the device."""
+    if isinstance(found, types.ModuleType):
+        return HostModule(f"{to}.{name}", found.__name__)
+    if isinstance(found, type):
+        plain = (np.generic, np.dtype, BaseException, Warning, enum.Enum, np.finfo, np.iinfo)
+        return found if issubclass(found, (*plain, np.ndindex, tuple)) else held_class(found)
+    if isinstance(found, np.ufunc):
+        return to_device(found)
+    if not callable(found):
+        special = hasattr(found, "__getitem__") and name not in _INDEX
+        indexed = special and not isinstance(found, str | list | tuple | dict)
+        return held_class(type(found)).of(found) if indexed else found
+    if name in _CREATORS:
+        return creator(found)
+    return _method(found) if name in vars(np.ndarray) else forwarded(found)
+
+
+def creator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of the device that takes arrays of NumPy; the result is a copy."""
+    call = forwarded(function, check=False)
+
+    def create(*args: Any, **options: Any) -> Any:
+        result = call(*args, **options)
+        given = [v for v in (*args, *options.values()) if isinstance(v, np.ndarray)]
+        if isinstance(result, Held) and any(np.may_share_memory(result._host, v) for v in given):
+            return to_device(result._host.copy(order="K"))
+        return result
+
+    return create
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that CuPy defines as a method of its argument, which may be of NumPy."""
+    call = forwarded(function)
+
+    def delegate(a: Any, *args: Any, **options: Any) -> Any:
+        return (function if isinstance(a, np.ndarray) else call)(a, *args, **options)
+
+    return delegate
+
+
+def _submodule(module: Any, name: str) -> Any:
+    try:
+        return importlib.import_module(f"{module.__name__}.{name}")
+    except ModuleNotFoundError:
+        return None
+
+
+def _imported(host: str, name: str) -> Any:
+    """Import a module of the host; an error names the package that has it."""
+    package = host.partition(".")[0]
+    try:
+        importlib.import_module(package)
+    except ModuleNotFoundError:
+        raise MissingDependency(
+            f"{name} needs {package}, which is not installed", next=f"pip install {package}"
+        ) from None
+    try:
+        return importlib.import_module(host)
+    except ModuleNotFoundError:
+        raise AttributeError(f"there is no module {name!r}") from None

@@ -1,0 +1,138 @@
+"""`cupy.cuda.stream`: streams and events of a GPU whose work is always complete."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import Error
+from weft.frontends import clock
+from weft.frontends.cupy.device import CUDARuntimeError
+
+_handles = itertools.count(0x1000, 0x100)
+_state = threading.local()
+
+
+class Event:
+    """A point in time of the host."""
+
+    def __init__(
+        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
+    ) -> None:
+        self._clock = None if disable_timing else clock.Event()
+        self.ptr, self.done = next(_handles), True
+
+    def record(self, stream: object = None) -> None:
+        if self._clock is not None:
+            self._clock.record()
+
+    def synchronize(self) -> None:
+        """Return at once: launches are synchronous."""
+
+
+def get_elapsed_time(start: Event, end: Event) -> float:
+    """Return milliseconds of the simulation, not of a GPU."""
+    if start._clock is None or end._clock is None:
+        raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle: an event without timing")
+    try:
+        return start._clock.elapsed_time(end._clock)
+    except RuntimeError as error:
+        raise CUDARuntimeError(400, f"cudaErrorInvalidResourceHandle: {error}") from None
+
+
+class _Stream:
+    """A stream; `ptr` is its handle."""
+
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        self.ptr, self.device_id = ptr, device_id
+        self._before: list[Any] = []
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stream) and self.ptr == other.ptr
+
+    def __hash__(self) -> int:
+        return hash(self.ptr)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.ptr} (device {self.device_id})>"
+
+    def __enter__(self) -> Any:
+        self._before.append(get_current_stream())
+        return self.use()
+
+    def __exit__(self, *_: object) -> None:
+        self._before.pop().use()
+
+    def use(self) -> Any:
+        """Make it the current stream of this thread."""
+        _state.stream = self
+        return self
+
+    @property
+    def done(self) -> bool:
+        return True
+
+    @property
+    def is_non_blocking(self) -> bool:
+        return False
+
+    def synchronize(self) -> None:
+        """Return at once: launches are synchronous."""
+
+    def wait_event(self, event: object) -> None:
+        """Return at once: launches are synchronous."""
+
+    def record(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def add_callback(self, callback: Callable[[Any, int, Any], None], arg: Any) -> None:
+        """Call callback(stream, error, arg): the work before it is complete."""
+        callback(self, 0, arg)
+
+    def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
+        """Call callback(arg): the work before it is complete."""
+        callback(arg)
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def begin_capture(self, mode: object = None) -> None:
+        raise Error(
+            "cupy streams cannot be captured into a graph here",
+            got="Stream.begin_capture",
+            next="launch the work directly",
+        )
+
+
+class Stream(_Stream):
+    """A new stream, or the default one with null=True."""
+
+    null: Stream
+    ptds: Stream
+
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, ptds: bool = False,
+        priority: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(0 if null else 2 if ptds else next(_handles), 0)
+        self.non_blocking, self.priority = non_blocking, priority or 0
+
+    @property
+    def is_non_blocking(self) -> bool:
+        return self.non_blocking
+
+
+class ExternalStream(_Stream):
+    """A stream of another library, by its handle."""
+
+
+Stream.null, Stream.ptds = Stream(null=True), Stream(ptds=True)
+
+
+def get_current_stream(device_id: int = -1) -> Any:
+    """Return the current stream of this thread."""
+    return getattr(_state, "stream", Stream.null)
