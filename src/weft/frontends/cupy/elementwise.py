@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.frontends.cupy.arrays import ndarray
-from weft.frontends.cupy.compiled import compiled
+from weft.frontends.cupy.compiled import generated
 from weft.frontends.cupy.held import to_device
 from weft.frontends.cupy.parameters import Declared, Types, c_name, lengths, read, types, with_types
 from weft.kernels import cdiv
@@ -117,7 +117,7 @@ class ElementwiseKernel:
         raw = tuple(n if d.raw else n is None for d, n in zip(self.params, ndims, strict=True))
         key = (*sorted((t, d.name) for t, d in known.items()), raw, axes)
         if key not in self._kernels:
-            module = compiled(self._source(known, ndims, axes), self._options)
+            module = generated(self._source(known, ndims, axes), self._options)
             self._kernels[key] = module.kernel(f"weft_cupy::{self.name}")
         return self._kernels[key]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.errors import ArgumentError
 from weft.frontends.cupy.arrays import ndarray
-from weft.frontends.cupy.compiled import compiled
+from weft.frontends.cupy.compiled import generated
 from weft.frontends.cupy.held import to_device
 from weft.frontends.cupy.parameters import Types, c_name, lengths, read, types, with_types
 
@@ -135,7 +135,7 @@ class ReductionKernel:
         raw = tuple(n for d, n in zip(self._inputs, ndims, strict=True) if d.raw)
         key = (*sorted((t, d.name) for t, d in known.items()), raw)
         if key not in self._kernels:
-            module = compiled(self._source(known, ndims), self._options)
+            module = generated(self._source(known, ndims), self._options)
             self._kernels[key] = module.kernel(f"weft_cupy::{self.name}")
         return self._kernels[key]
 
