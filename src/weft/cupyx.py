@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from weft.frontends.cupy import cusparse, cutensor, jit, profiler
 from weft.frontends.cupy.extras import (
-    allow_synchronize, errstate, geterr, get_runtime_info, rsqrt, scatter_add, scatter_max,
-    scatter_min, seterr,
+    allow_synchronize,
+    errstate,
+    get_runtime_info,
+    geterr,
+    rsqrt,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    seterr,
 )  # fmt: skip
 from weft.frontends.cupy.names import optimizing, scipy
 from weft.frontends.cupy.pinned import (
-    empty_like_pinned, empty_pinned, zeros_like_pinned, zeros_pinned,
+    empty_like_pinned,
+    empty_pinned,
+    zeros_like_pinned,
+    zeros_pinned,
 )  # fmt: skip
 
 __all__ = [

@@ -13,9 +13,10 @@ from weft.frontends.cupy.device import Device
 from weft.frontends.cupy.held import Held, forward, forwarded, held_class, to_device, to_host
 from weft.frontends.cupy.indices import within
 
-_HOST_ONLY = frozenset(
-    "ctypes data dump dumps getfield resize searchsorted setfield setflags to_device".split()
-)
+_HOST_ONLY = frozenset({
+    "ctypes", "data", "dump", "dumps", "getfield", "resize", "searchsorted", "setfield", "setflags",
+    "to_device",
+})  # fmt: skip
 """Attributes that CuPy's arrays lack or define otherwise."""
 
 
@@ -31,10 +32,15 @@ class ndarray(Held, holds=np.ndarray):
         order: str = "C",
     ) -> None:  # fmt: skip
         if memptr is None:
-            self._host = np.ndarray(shape, dtype, strides=strides, order=order)  # type: ignore[call-overload]
+            self._host = np.ndarray(shape, dtype, strides=strides, order=order)  # type: ignore[arg-type]
         else:
             self._host = np.ndarray(
-                shape, dtype, memptr.mem.bytes, memptr.offset, strides, order  # type: ignore[arg-type]
+                shape,
+                dtype,
+                memptr.mem.bytes,
+                memptr.offset,
+                strides,
+                order,  # type: ignore[arg-type]
             )
             memory.register(memptr.mem)
         self._memory = memory.memory_of(self._host)
@@ -58,7 +64,9 @@ class ndarray(Held, holds=np.ndarray):
         if out.dtype != self._host.dtype:
             raise TypeError(f"{out.dtype} array cannot be obtained from {self._host.dtype} array")
         if out.shape != self._host.shape:
-            raise ValueError(f"Shape mismatch. Expected shape: {self._host.shape}, got: {out.shape}")
+            raise ValueError(
+                f"Shape mismatch. Expected shape: {self._host.shape}, got: {out.shape}"
+            )
         out[...] = self._host
         return out
 
@@ -106,7 +114,8 @@ class ndarray(Held, holds=np.ndarray):
 
     def __weft_array__(self) -> np.ndarray[Any, Any]:
         """Give weft's own kernels the memory."""
-        return self._host
+        host: np.ndarray[Any, Any] = self._host
+        return host
 
     def __reduce__(self) -> Any:
         return _restored, (self._host,)
@@ -212,7 +221,9 @@ class ufunc(Held, holds=np.ufunc):
     def __call__(self, *args: Any, **options: Any) -> Any:
         for value in args:
             if isinstance(value, list):
-                raise TypeError(f"Unsupported type {type(value)}: cupy.{self.__name__} takes arrays")
+                raise TypeError(
+                    f"Unsupported type {type(value)}: cupy.{self.__name__} takes arrays"
+                )
         return forwarded(self._host)(*args, **options)
 
     @property

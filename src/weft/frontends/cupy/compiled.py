@@ -20,6 +20,4 @@ def generated(source: str, options: Sequence[str] = ()) -> Any:
 
 def compiled(source: str | Path, options: Sequence[str], std: str = "c++17") -> Any:
     """Compile a module for the GPU that this process simulates."""
-    return cuda(
-        source, std=std, options=list(options), include=[_HEADERS], device=current.device()
-    )
+    return cuda(source, std=std, options=list(options), include=[_HEADERS], device=current.device())

@@ -11,18 +11,35 @@ from weft.errors import CompileError
 from weft.frontends.cupy import device, memory, pinned, raw, runtime, stream
 from weft.frontends.cupy.device import Device, get_device_id
 from weft.frontends.cupy.memory import (
-    Memory, MemoryAsyncPool, MemoryPointer, MemoryPool, OutOfMemoryError, PythonFunctionAllocator,
-    UnownedMemory, alloc, get_allocator, malloc_async, malloc_managed, set_allocator,
+    Memory,
+    MemoryAsyncPool,
+    MemoryPointer,
+    MemoryPool,
+    OutOfMemoryError,
+    PythonFunctionAllocator,
+    UnownedMemory,
+    alloc,
+    get_allocator,
+    malloc_async,
+    malloc_managed,
+    set_allocator,
     using_allocator,
 )  # fmt: skip
 from weft.frontends.cupy.pinned import (
-    PinnedMemory, PinnedMemoryPointer, PinnedMemoryPool, alloc_pinned_memory,
+    PinnedMemory,
+    PinnedMemoryPointer,
+    PinnedMemoryPool,
+    alloc_pinned_memory,
     set_pinned_memory_allocator,
 )  # fmt: skip
 from weft.frontends.cupy.raw import RawKernel as Function
 from weft.frontends.cupy.raw import RawModule as Module
 from weft.frontends.cupy.stream import (
-    Event, ExternalStream, Stream, get_current_stream, get_elapsed_time,
+    Event,
+    ExternalStream,
+    Stream,
+    get_current_stream,
+    get_elapsed_time,
 )  # fmt: skip
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from weft.frontends.cupy import memory
@@ -16,6 +17,7 @@ class CUDARuntimeError(RuntimeError):
         self.status = status
 
 
+@functools.total_ordering
 class Device:
     """The simulated GPU."""
 
@@ -27,6 +29,9 @@ class Device:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.id == other.id
+
+    def __lt__(self, other: Any) -> bool:
+        return self.id < int(other) if isinstance(other, Device) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -61,6 +66,7 @@ class Device:
 
     @property
     def attributes(self) -> dict[str, Any]:
+        self.use()
         gpu = model()
         block, grid = gpu.max_block, gpu.max_grid
         return {
@@ -86,6 +92,12 @@ class Device:
     @property
     def pci_bus_id(self) -> str:
         return "0000:00:00.0"
+
+    @staticmethod
+    def from_pci_bus_id(text: str) -> Device:
+        if text != Device().pci_bus_id:
+            raise CUDARuntimeError(101, f"cudaErrorInvalidDevice: no device has the id {text!r}")
+        return Device(0)
 
 
 def get_device_id() -> int:

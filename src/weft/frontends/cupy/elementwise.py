@@ -61,6 +61,8 @@ class ElementwiseKernel:
     def __call__(
         self, *args: Any, size: int | None = None, block_size: int = _BLOCK, stream: object = None
     ) -> Any:
+        if block_size <= 0:
+            raise ValueError(f"block_size must be greater than zero, got {block_size}")
         inputs, outputs = list(args[: len(self.in_params)]), list(args[len(self.in_params) :])
         if len(inputs) < len(self.in_params) or len(outputs) not in (0, len(self.out_params)):
             raise TypeError(
@@ -83,9 +85,7 @@ class ElementwiseKernel:
         self, known: Types, shape: tuple[int, ...], inputs: Sequence[Any],
         results: Sequence[np.ndarray[Any, Any]], block: int,
     ) -> None:  # fmt: skip
-        dense = [
-            _dense(d, v, shape, known) for d, v in zip(self.in_params, inputs, strict=True)
-        ]
+        dense = [_dense(d, v, shape, known) for d, v in zip(self.in_params, inputs, strict=True)]
         places = [np.ascontiguousarray(out).reshape(out.shape) for out in results]
         values, total = [*dense, *places], lengths(shape)
         if total[-1]:
@@ -103,13 +103,15 @@ class ElementwiseKernel:
                  if isinstance(v, ndarray) and not d.raw]  # fmt: skip
         if size is not None:
             if whole:
-                raise ValueError("Specified 'size' can be used only if all of the ndarray are 'raw'.")
+                raise ValueError(
+                    "Specified 'size' can be used only if all of the ndarray are 'raw'."
+                )
             return (size,)
         if whole:
             return np.broadcast_shapes(*whole)
         if any(isinstance(v, ndarray) for v in values):
             raise ValueError(
-                f"Loop size is undecided: cupy kernel {self.name!r} has only raw arrays; pass size="
+                f"Loop size is undecided. cupy kernel {self.name!r} has only raw arrays: pass size="
             )
         return ()
 
@@ -150,8 +152,6 @@ class ElementwiseKernel:
 def _result(declared: Declared, out: Any, shape: tuple[int, ...], known: Types) -> ndarray:
     """Return the array of a result, new where none is given."""
     if out is None:
-        if declared.raw:
-            raise ValueError("Output array size is Undecided: a raw result of a cupy kernel is given")
         made: ndarray = to_device(np.empty(shape, declared.dtype(known)))
         return made
     if not isinstance(out, ndarray):

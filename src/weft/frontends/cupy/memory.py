@@ -31,7 +31,8 @@ class Memory:
     """Memory of the device. Its pages are not used before they are written."""
 
     def __init__(self, size: int, pool: MemoryPool | None = None) -> None:
-        self.size, self._pool, self._bytes = size, pool, None
+        self.size, self._pool = size, pool
+        self._bytes: np.ndarray[Any, Any] | None = None
         self.device_id = 0
 
     def adopt(self, array: np.ndarray[Any, Any]) -> None:
@@ -64,7 +65,7 @@ class UnownedMemory(Memory):
     def __init__(self, ptr: int, size: int, owner: object, device_id: int = -1) -> None:
         super().__init__(size)
         self._owner = owner
-        self._bytes = np.frombuffer((ctypes.c_char * size).from_address(ptr), np.uint8)
+        self._bytes = _at(ptr, size)
 
 
 _exposed: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
@@ -269,7 +270,13 @@ def _flat_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if flags.c_contiguous or flags.f_contiguous:
         return np.ndarray(array.nbytes, np.uint8, array if flags.c_contiguous else array.T)
     low, high = np.lib.array_utils.byte_bounds(array)
-    return np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8)
+    return _at(low, high - low)
+
+
+def _at(address: int, size: int) -> np.ndarray[Any, Any]:
+    """View memory as bytes; its owner must be kept alive."""
+    memory: Any = (ctypes.c_char * size).from_address(address)
+    return np.ndarray(size, np.uint8, memory)
 
 
 def memory_of(array: np.ndarray[Any, Any]) -> Memory:

@@ -13,13 +13,13 @@ import numpy as np
 from weft.errors import MissingDependency
 from weft.frontends.cupy.held import Held, forwarded, held_class, to_device
 
-_CREATORS = frozenset(
-    "array asarray asanyarray ascontiguousarray asfortranarray full full_like require "
-    "result_type can_cast isscalar shape ndim size min_scalar_type promote_types "
-    "iscomplexobj isrealobj common_type".split()
-)
+_CREATORS = frozenset({
+    "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "full", "full_like",
+    "require", "result_type", "can_cast", "isscalar", "shape", "ndim", "size", "min_scalar_type",
+    "promote_types", "iscomplexobj", "isrealobj", "common_type",
+})  # fmt: skip
 """Functions that take arrays of NumPy, and copy them."""
-_INDEX = frozenset("s_ index_exp newaxis".split())
+_INDEX = frozenset({"s_", "index_exp", "newaxis"})
 """Objects of NumPy that are the same on the device."""
 
 
@@ -42,7 +42,9 @@ class HostModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = lookup(_imported(self._host_name, self.__name__), name, self.__name__, self._without)
+        found = lookup(
+            _imported(self._host_name, self.__name__), name, self.__name__, self._without
+        )
         setattr(self, name, found)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,15 +14,15 @@ from weft.frontends.cupy.arrays import asnumpy
 from weft.frontends.cupy.held import Held
 from weft.frontends.cupy.modules import HostModule
 
-NUMPY_ONLY = frozenset(
-    """
-    asmatrix bmat busday_count busday_offset busdaycalendar bytes_ char character clongdouble
-    complex256 core ctypeslib datetime64 datetime_as_string datetime_data emath f2py flexible
-    float128 frompyfunc fromregex get_include getbufsize geterrcall info is_busday isnat lib
-    longdouble ma matrix memmap nditer nested_iters object_ random rec recarray record sctypeDict
-    setbufsize seterrcall show_runtime str_ strings test timedelta64 typing void
-    """.split()
-)
+NUMPY_ONLY = frozenset({
+    "asmatrix", "bmat", "busday_count", "busday_offset", "busdaycalendar", "bytes_", "char",
+    "character", "clongdouble", "complex256", "core", "ctypeslib", "datetime64",
+    "datetime_as_string", "datetime_data", "emath", "f2py", "flexible", "float128", "frompyfunc",
+    "fromregex", "get_include", "getbufsize", "geterrcall", "info", "is_busday", "isnat", "lib",
+    "longdouble", "ma", "matrix", "memmap", "nditer", "nested_iters", "object_", "random", "rec",
+    "recarray", "record", "sctypeDict", "setbufsize", "seterrcall", "show_runtime", "str_",
+    "strings", "test", "timedelta64", "typing", "void",
+})  # fmt: skip
 """Names of NumPy that CuPy does not have."""
 
 ALIASES = {"in1d": "isin", "trapz": "trapezoid", "product": "prod", "cumproduct": "cumprod",
@@ -58,14 +58,12 @@ testing = _Testing("cupy.testing", "numpy.testing")
 
 
 # ---- cupy.fft ----------------------------------------------------------------------------------
-@contextlib.contextmanager
-def _callbacks(*_: Any, **__: Any) -> Iterator[None]:
+def _callbacks(*_: Any, **__: Any) -> NoReturn:
     raise Error(
         "cupy.fft cannot call functions of CUDA C++ while it transforms",
         got="cupy.fft.config.set_cufft_callbacks",
         next="apply the function before or after the transform, e.g. as an ElementwiseKernel",
     )
-    yield
 
 
 _config = types.ModuleType("cupy.fft.config")

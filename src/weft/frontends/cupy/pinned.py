@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 
-class PinnedMemoryPointer(bytearray):
+class PinnedMemoryPointer(mmap.mmap):
     """Pinned memory. It is a buffer, so `numpy.frombuffer` makes arrays of it."""
+
+    def __new__(cls, size: int) -> PinnedMemoryPointer:
+        return super().__new__(cls, -1, max(size, 1))
 
     @property
     def ptr(self) -> int:
@@ -20,6 +24,9 @@ class PinnedMemoryPointer(bytearray):
     def mem(self) -> PinnedMemoryPointer:
         return self
 
+    def __int__(self) -> int:
+        return self.ptr
+
     def size(self) -> int:
         return len(self)
 
@@ -28,10 +35,13 @@ PinnedMemory = PinnedMemoryPointer
 
 
 class PinnedMemoryPool:
-    """A pool of pinned memory, which keeps nothing: Python's own allocator does."""
+    """A pool of pinned memory that keeps nothing: free memory is the system's."""
 
-    def malloc(self, size: int) -> PinnedMemoryPointer:
-        return PinnedMemoryPointer(size)
+    def __init__(self, allocator: Callable[[int], Any] = PinnedMemoryPointer) -> None:
+        self._allocate = allocator
+
+    def malloc(self, size: int) -> Any:
+        return self._allocate(size)
 
     def free_all_blocks(self) -> None:
         """Return at once: there are no free blocks."""
@@ -49,7 +59,7 @@ def get_default_pinned_memory_pool() -> PinnedMemoryPool:
 
 
 def set_pinned_memory_allocator(allocator: Callable[[int], Any] | None = None) -> None:
-    """Choose the allocator of pinned memory; None: the default one."""
+    """Choose the allocator of pinned memory; None: without a pool."""
     global _allocator
     _allocator = allocator or PinnedMemoryPointer
 
@@ -59,11 +69,15 @@ def alloc_pinned_memory(size: int) -> Any:
     return _allocator(size)
 
 
+def _pinned(like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array with the layout of another; the memory of that one is never touched."""
+    mem = alloc_pinned_memory(like.nbytes)
+    return np.ndarray(like.shape, like.dtype, mem, strides=like.strides)
+
+
 def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray[Any, Any]:
     """Return an array of NumPy in pinned memory."""
-    kind, count = np.dtype(dtype), int(np.prod(shape, dtype=np.int64))
-    flat = np.frombuffer(alloc_pinned_memory(max(count * kind.itemsize, 1)), kind, count)
-    return flat.reshape(shape, order=order)  # type: ignore[call-overload,no-any-return]
+    return _pinned(np.empty(shape, dtype, order))  # type: ignore[call-overload]
 
 
 def zeros_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray[Any, Any]:
@@ -76,14 +90,15 @@ def zeros_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray
 def empty_like_pinned(
     a: Any, dtype: Any = None, order: str = "K", subok: object = None, shape: Any = None
 ) -> np.ndarray[Any, Any]:
-    """Return an array in pinned memory, of the shape and dtype of another."""
-    fortran = order == "F" or (order in "AK" and a.flags.f_contiguous and not a.flags.c_contiguous)
-    dims = a.shape if shape is None else shape
-    return empty_pinned(dims, dtype or a.dtype, "F" if fortran else "C")
+    """Return an array in pinned memory, of the layout and dtype of another."""
+    if subok is not None:
+        raise TypeError("subok is not supported yet")
+    host = getattr(a, "_host", a)
+    return _pinned(np.empty_like(host, dtype, order, False, shape))  # type: ignore[call-overload]
 
 
 def zeros_like_pinned(a: Any, *args: Any, **options: Any) -> np.ndarray[Any, Any]:
-    """Return an array of zeros in pinned memory, of the shape and dtype of another."""
+    """Return an array of zeros in pinned memory, of the layout and dtype of another."""
     made = empty_like_pinned(a, *args, **options)
     made.fill(0)
     return made

@@ -43,7 +43,7 @@ def benchmark(
         start = time.perf_counter()
         func(*args, **(kwargs or {}))
         seconds.append(time.perf_counter() - start)
-    return _Times(name or getattr(func, "__name__", "function"), seconds)
+    return _Times(name or str(getattr(func, "__name__", "function")), seconds)
 
 
 repeat = benchmark

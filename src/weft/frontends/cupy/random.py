@@ -8,8 +8,8 @@ import numpy as np
 
 from weft.frontends.cupy.held import Held, forwarded, to_device, to_host
 
-_UNIT_INTERVAL = frozenset("rand random random_sample ranf sample uniform".split())
-_NATIVE_DTYPE = frozenset("randint integers".split())
+_UNIT_INTERVAL = frozenset({"rand", "random", "random_sample", "ranf", "sample", "uniform"})
+_NATIVE_DTYPE = frozenset({"randint", "integers"})
 """Methods of NumPy that make integers of a dtype themselves."""
 
 
@@ -124,4 +124,3 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_") or not hasattr(np.random.RandomState, name):
         raise AttributeError(f"module 'cupy.random' has no attribute {name!r}", name=name)
     return _function(name)
-

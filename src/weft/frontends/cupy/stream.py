@@ -47,7 +47,6 @@ class _Stream:
 
     def __init__(self, ptr: int, device_id: int = -1) -> None:
         self.ptr, self.device_id = ptr, device_id
-        self._before: list[Any] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Stream) and self.ptr == other.ptr
@@ -59,16 +58,22 @@ class _Stream:
         return f"<{type(self).__name__} {self.ptr} (device {self.device_id})>"
 
     def __enter__(self) -> Any:
-        self._before.append(get_current_stream())
+        _entered().append(self)
         return self.use()
 
     def __exit__(self, *_: object) -> None:
-        self._before.pop().use()
+        """Return to the stream of the `with` around this one; `use` in between is forgotten."""
+        entered = _entered()
+        entered.pop()
+        (entered[-1] if entered else Stream.null).use()
 
     def use(self) -> Any:
         """Make it the current stream of this thread."""
         _state.stream = self
         return self
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.ptr
 
     @property
     def done(self) -> bool:
@@ -125,12 +130,40 @@ class Stream(_Stream):
     def is_non_blocking(self) -> bool:
         return self.non_blocking
 
+    @staticmethod
+    def from_external(stream: Any) -> ExternalStream:
+        """Return the stream of an object with `__cuda_stream__`, which is kept alive."""
+        method = getattr(stream, "__cuda_stream__", None)
+        if method is None:
+            raise TypeError(f"{type(stream)} does not support the __cuda_stream__ protocol")
+        given = method()
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise TypeError(f"__cuda_stream__ must return a 2-tuple, got {given!r}")
+        version, handle = given
+        if not isinstance(version, int) or not isinstance(handle, int):
+            raise TypeError(f"__cuda_stream__ must return (int, int), got {given!r}")
+        if version != 0:
+            raise TypeError(f"unsupported version {version} of __cuda_stream__, expected 0")
+        made = ExternalStream(handle)
+        made.owner = stream
+        return made
+
 
 class ExternalStream(_Stream):
     """A stream of another library, by its handle."""
 
+    owner: object = None
+
 
 Stream.null, Stream.ptds = Stream(null=True), Stream(ptds=True)
+
+
+def _entered() -> list[Any]:
+    """Return the streams of the `with` blocks that this thread is in."""
+    if not hasattr(_state, "entered"):
+        _state.entered = []
+    found: list[Any] = _state.entered
+    return found
 
 
 def get_current_stream(device_id: int = -1) -> Any:

@@ -1,8 +1,8 @@
 """`cupyx.jit`: kernels in Python, translated to CUDA C++.
 
-    kernel.py      `rawkernel`: compiles for the types of its arguments, and launches
-    translate.py   a function to CUDA C++: statements; expressions.py: expressions
-    builtins.py    names that kernels use: threadIdx, syncthreads, atomic_add, ...
+kernel.py      `rawkernel`: compiles for the types of its arguments, and launches
+translate.py   a function to CUDA C++: statements; expressions.py: expressions
+builtins.py    names that kernels use: threadIdx, syncthreads, atomic_add, ...
 """
 
 from __future__ import annotations

@@ -43,15 +43,18 @@ _UFUNCS = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh",
 }  # fmt: skip
-_SAME_NAME = frozenset(
-    "sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p sqrt cbrt floor ceil trunc "
-    "rint fmod fmax fmin hypot copysign isnan isinf isfinite nextafter ldexp".split()
-)
+_SAME_NAME = frozenset({
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log", "log2", "log10",
+    "log1p", "sqrt", "cbrt", "floor", "ceil", "trunc", "rint", "fmod", "fmax", "fmin", "hypot",
+    "copysign", "isnan", "isinf", "isfinite", "nextafter", "ldexp",
+})  # fmt: skip
 _OPERATOR_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*"}
 _PYTHON_FUNCTIONS = {len: "weft_jit::len", min: "weft_jit::smallest", max: "weft_jit::largest",
                      abs: "weft_jit::absolute"}  # fmt: skip
 _CASTS: dict[Any, np.dtype[Any]] = {
-    bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
+    bool: np.dtype(bool),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
 }
 
 
@@ -71,7 +74,9 @@ class Expressions:
 
     def fail(self, node: ast.AST, what: str) -> NotImplementedError:
         line = getattr(node, "lineno", 1)
-        return NotImplementedError(f"cupyx.jit does not translate {what} ({self._where}, line {line})")
+        return NotImplementedError(
+            f"cupyx.jit does not translate {what} ({self._where}, line {line})"
+        )
 
     def code(self, value: Any) -> str:
         """Return a value as C++."""
@@ -83,7 +88,8 @@ class Expressions:
             small = self._mode == "cuda" and -(2**31) < value < 2**31
             return f"({value}{'' if small else 'LL'})"
         if isinstance(value, np.generic):
-            return f"{_cast(value.dtype)}({_float(float(value)) if value.dtype.kind == 'f' else int(value)})"
+            text = _float(float(value)) if value.dtype.kind == "f" else str(int(value))
+            return f"{_cast(value.dtype)}({text})"
         if isinstance(value, float):
             text = _float(value)
             return f"float({text})" if self._mode == "cuda" else text
@@ -221,7 +227,7 @@ def _cast(dtype: np.dtype[Any]) -> str:
 
 def _float(value: float) -> str:
     if value != value:
-        return '__longlong_as_double(0x7ff8000000000000LL)'
+        return "__longlong_as_double(0x7ff8000000000000LL)"
     if value in (float("inf"), float("-inf")):
         return f"{'-' if value < 0 else ''}__longlong_as_double(0x7ff0000000000000LL)"
     return repr(value) if any(c in repr(value) for c in ".e") else f"{value!r}.0"

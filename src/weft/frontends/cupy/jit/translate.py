@@ -54,7 +54,8 @@ class _Body:
 
     def __init__(self, function: Any, mode: str, device: Any) -> None:
         source = textwrap.dedent(inspect.getsource(function))
-        self._tree: Any = ast.parse(source).body[0]
+        tree: Any = ast.parse(source)
+        self._tree = tree.body[0]
         file = inspect.getsourcefile(function) or "?"
         ast.increment_lineno(self._tree, function.__code__.co_firstlineno - 1)
         self.parameters: list[str] = [a.arg for a in self._tree.args.args]
