@@ -151,9 +151,6 @@ class ndarray(Held, holds=np.ndarray):
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self._host)))
 
-    def scatter_add(self, key: Any, value: Any) -> None:
-        np.add.at(self._host, within(to_host(key), self._host), to_host(value))
-
     # ---- as Python's own values ----------------------------------------------------------------
     def __bool__(self) -> bool:
         return bool(self._host)
@@ -169,6 +166,9 @@ class ndarray(Held, holds=np.ndarray):
 
     def __index__(self) -> int:
         return operator.index(self._host)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._host)
 
     def __str__(self) -> str:
         return str(self._host)
@@ -225,6 +225,11 @@ class ufunc(Held, holds=np.ufunc):
                     f"Unsupported type {type(value)}: cupy.{self.__name__} takes arrays"
                 )
         return forwarded(self._host)(*args, **options)
+
+    def at(self, a: ndarray, indices: Any, b: Any = None) -> None:
+        """Update items one after the other, so that each index counts that occurs again."""
+        values = () if b is None else (to_host(b),)
+        self._host.at(a._host, within(to_host(indices), a._host), *values)
 
     @property
     def __name__(self) -> str:

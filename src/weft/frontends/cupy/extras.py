@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.frontends.cupy.arrays import ndarray
+from weft.frontends.cupy.arrays import ufunc
 from weft.frontends.cupy.current import model
-from weft.frontends.cupy.held import to_device, to_host
-from weft.frontends.cupy.indices import within
+from weft.frontends.cupy.held import to_device
 
 _memos: list[Callable[[], None]] = []
 
@@ -68,15 +67,9 @@ def rsqrt(x: Any) -> Any:
     return 1 / np.sqrt(x)
 
 
-def _scattered(update: np.ufunc) -> Callable[[ndarray, Any, Any], None]:
-    def scatter(a: ndarray, slices: Any, value: Any) -> None:
-        """Update items one after the other, so that each index counts that occurs again."""
-        update.at(a._host, within(to_host(slices), a._host), to_host(value))
-
-    return scatter
-
-
-scatter_add, scatter_max, scatter_min = map(_scattered, (np.add, np.maximum, np.minimum))
+scatter_add, scatter_max, scatter_min = (
+    ufunc.of(each).at for each in (np.add, np.maximum, np.minimum)
+)
 
 
 @contextlib.contextmanager

@@ -134,14 +134,22 @@ def forwarded(function: Callable[..., Any], check: bool = True) -> Callable[...,
         if check:
             refuse_numpy(given)
         result = function(*to_host(args), **to_host(options))
-        if isinstance(result, np.ndarray):  # `out=`, and methods that return their own array
-            same = [v for v in given if isinstance(v, Held) and v._host is result]
-            if same:
-                return same[0]
-        return to_device(result)
+        return _given_back(result, given)
 
     # A method descriptor of C has no dictionary that `functools.wraps` could copy.
     return functools.update_wrapper(call, function, updated=())
+
+
+def _given_back(result: Any, given: Iterable[Any]) -> Any:
+    """Convert a result to the device; an array that was given, such as `out`, is the same one."""
+    if isinstance(result, np.ndarray):
+        for value in given:
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, Held) and each._host is result:
+                    return each
+    elif isinstance(result, tuple):
+        return _like(result, (_given_back(each, given) for each in result))
+    return to_device(result)
 
 
 def refuse_numpy(values: Iterable[Any]) -> None:

@@ -12,7 +12,7 @@ def within(key: Any, array: np.ndarray[Any, Any]) -> Any:
     if isinstance(key, str) or (isinstance(key, list) and key and isinstance(key[0], str)):
         return key  # fields of a structure
     parts = list(key) if isinstance(key, tuple) else [key]
-    parts = [np.asarray(p, None if p else np.int64) if isinstance(p, list) else p for p in parts]
+    parts = [_array(part) if isinstance(part, list | tuple) else part for part in parts]
     used = sum(map(_axes, parts))
     axis, out = 0, []
     for part in parts:
@@ -20,12 +20,18 @@ def within(key: Any, array: np.ndarray[Any, Any]) -> Any:
             axis += array.ndim - used
         elif _is_integers(part) and axis < array.ndim and array.shape[axis]:
             # CuPy does not check such indices: they are taken modulo the length of the axis.
-            part = part % array.shape[axis]
+            part = part.astype(np.int64) % array.shape[axis]
         axis += _axes(part)
         out.append(part)
     if not any(part is Ellipsis for part in out):
         out.append(Ellipsis)  # a single item is a view then, not a copy
     return tuple(out)
+
+
+def _array(part: Any) -> Any:
+    """Return a list of indices as an array; an empty one has indices, not a mask."""
+    made = np.asarray(part)
+    return made if made.size else made.astype(np.int64)
 
 
 def _is_integers(part: Any) -> bool:

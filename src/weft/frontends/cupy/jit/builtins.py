@@ -61,6 +61,8 @@ class _Grid(Builtin):
 
     def call(self, args: Sequence[Any], options: dict[str, Any], code: Any) -> Any:
         (ndim,) = args
+        if not isinstance(ndim, int):
+            raise TypeError(f"cupyx.jit.{self.name} takes an integer, got {ndim!r}")
         if ndim not in (1, 2, 3):
             raise ValueError(f"cupyx.jit.{self.name} takes 1, 2 or 3, got {ndim!r}")
         axes = tuple(Code(self._cpp.format(a=a)) for a in "xyz"[:ndim])

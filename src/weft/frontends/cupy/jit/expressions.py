@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.frontends.cupy.arrays import ufunc
+from weft.frontends.cupy.arrays import ndarray, ufunc
+from weft.frontends.cupy.held import to_host
 from weft.frontends.cupy.jit.builtins import Builtin, Code, SharedMemory
 from weft.frontends.cupy.parameters import c_name
 
@@ -71,6 +72,7 @@ class Expressions:
     ) -> None:
         self._names, self._mode, self._device, self._where = names, mode, device, where
         self.variables: set[str] = set()
+        self.tuples: dict[str, tuple[Code, ...]] = {}
 
     def fail(self, node: ast.AST, what: str) -> NotImplementedError:
         line = getattr(node, "lineno", 1)
@@ -87,6 +89,10 @@ class Expressions:
         if isinstance(value, int):
             small = self._mode == "cuda" and -(2**31) < value < 2**31
             return f"({value}{'' if small else 'LL'})"
+        if isinstance(value, complex | np.complexfloating):
+            wide = value.dtype if isinstance(value, np.generic) else None
+            kind = c_name(wide or np.dtype("F" if self._mode == "cuda" else "D"))
+            return f"{kind}({_float(float(value.real))}, {_float(float(value.imag))})"
         if isinstance(value, np.generic):
             text = _float(float(value)) if value.dtype.kind == "f" else str(int(value))
             return f"{_cast(value.dtype)}({text})"
@@ -113,13 +119,15 @@ class Expressions:
         return node.value
 
     def _Name(self, node: ast.Name) -> Any:
+        if node.id in self.tuples:
+            return self.tuples[node.id]
         if node.id in self.variables:
             return Code(f"v_{node.id}")
         if node.id in self._names:
             return self._names[node.id]
         if hasattr(builtins, node.id):
             return getattr(builtins, node.id)
-        raise NameError(f"name {node.id!r} is not defined ({self._where}, line {node.lineno})")
+        raise NameError(f"Unbound name: {node.id} ({self._where}, line {node.lineno})")
 
     def _Attribute(self, node: ast.Attribute) -> Any:
         base = self.value(node.value)
@@ -191,10 +199,13 @@ class Expressions:
             raise self.fail(node, "jit.shared_memory outside `name = jit.shared_memory(...)`")
         if isinstance(function, Builtin):
             return function.call(args, options, self.code)
-        if options:
-            raise self.fail(node, f"named arguments in `{ast.unparse(node)}`")
         if getattr(function, "__cupyx_jit__", False):
             return Code(f"{self._device(function)}({', '.join(map(self.code, args))})")
+        if not any(isinstance(a, Code) for a in (*args, *options.values())):
+            known = function(*args, **options)  # a type, a device function, a number
+            return to_host(known)[()] if isinstance(known, ndarray) else known
+        if options:
+            raise self.fail(node, f"named arguments in `{ast.unparse(node)}`")
         return self._called(node, function, args)
 
     def _called(self, node: ast.Call, function: Any, args: list[Any]) -> Any:

@@ -78,6 +78,8 @@ class RawKernel:
             return (np.int32 if not wide and -(2**31) <= value < 2**31 else np.int64)(value)
         if isinstance(value, float):
             return (np.float64 if wide else np.float32)(value)
+        if isinstance(value, complex):
+            return (np.complex128 if wide else np.complex64)(value)
         raise TypeError(f"{type(value)} is not supported as an argument of a cupyx.jit kernel")
 
     def _compile(self, values: Sequence[Any]) -> tuple[str, Any]:
@@ -112,7 +114,6 @@ def _type(value: Any) -> str:
 def _parts(value: Any) -> list[Any]:
     """Return the arguments for one value: an array is its memory, size, shape and strides."""
     if not isinstance(value, ndarray):
-        return [value]
+        return [value.tobytes() if value.dtype.kind == "c" else value]
     host = value._host
-    strides = [s // host.itemsize for s in host.strides]
-    return [memory.behind(host, value._memory), host.size, *host.shape, *strides]
+    return [memory.behind(host, value._memory), host.size, *host.shape, *host.strides]

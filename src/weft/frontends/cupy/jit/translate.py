@@ -37,12 +37,15 @@ class Program:
         function = kernel.function
         if function not in self._functions:
             name = f"f{len(self._functions)}_{function.__name__}"
-            self._functions[function] = name
+            self._functions[function] = ""
             body = _Body(function, self._mode, self.device)
             types = ", ".join(f"typename T{i}" for i in range(len(body.parameters)))
             given = ", ".join(f"T{i} v_{p}" for i, p in enumerate(body.parameters))
             head = f"template <{types}>\n" if types else "inline "
             self._texts.append(f"{head}__device__ auto {name}({given}) {{\n{body.translate()}}}\n")
+            self._functions[function] = name
+        if not self._functions[function]:
+            raise ValueError(f"cupyx.jit: the device function {function.__name__} calls itself")
         return self._functions[function]
 
 
@@ -109,8 +112,13 @@ class _Body:
     def _assigned(self, target: ast.expr, value: Any) -> list[str]:
         if isinstance(target, ast.Tuple):
             return self._unpacked(target, value)
-        if isinstance(value, tuple):
-            raise self._expressions.fail(target, "a variable that is a tuple")
+        if isinstance(value, tuple) and isinstance(target, ast.Name):
+            names = [ast.Name(f"{target.id}_{i}") for i in range(len(value))]
+            lines = [
+                line for n, v in zip(names, value, strict=True) for line in self._assigned(n, v)
+            ]
+            self._expressions.tuples[target.id] = tuple(Code(f"v_{n.id}") for n in names)
+            return lines
         text = self._expressions.code(value)
         if isinstance(target, ast.Name):
             self._declare(target.id, text)
@@ -124,12 +132,10 @@ class _Body:
             variables.add(name)
 
     def _unpacked(self, target: ast.Tuple, value: Any) -> list[str]:
-        if isinstance(value, Code):  # x.shape
+        if isinstance(value, Code) and value.endswith((".shape", ".strides")):
             value = tuple(Code(f"{value}[{i}]") for i in range(len(target.elts)))
-        if len(value) != len(target.elts):
-            raise ValueError(
-                f"cupyx.jit cannot unpack {len(value)} values to {len(target.elts)} names"
-            )
+        if not isinstance(value, tuple) or len(value) != len(target.elts):
+            raise ValueError(f"cupyx.jit cannot unpack {value} to {len(target.elts)} names")
         # All values are computed before the first is assigned: `a, b = b, a`.
         temporaries = [self._fresh() for _ in value]
         lines = [
@@ -146,7 +152,11 @@ class _Body:
         target, value = self._expressions.value(node.target), self._expressions.value(node.value)
         if not isinstance(target, Code):
             raise self._expressions.fail(node, "an assignment to a name outside the kernel")
-        return [f"{target} = {self._expressions.binary(node, node.op, target, value)};"]
+        if isinstance(node.target, ast.Name):
+            return [f"{target} = {self._expressions.binary(node, node.op, target, value)};"]
+        place = Code(self._fresh())  # its index is computed once
+        text = self._expressions.binary(node, node.op, place, value)
+        return [f"{{ auto &{place} = {target}; {place} = {text}; }}"]
 
     def _AnnAssign(self, node: ast.AnnAssign) -> list[str]:
         if node.value is None:
@@ -169,7 +179,7 @@ class _Body:
         at, end, by = self._fresh(), self._fresh(), self._fresh()
         lines = [f"const weft_jit::Length {end} = {texts[1]}, {by} = {texts[2]};"]
         if unroll is not None:
-            lines.append("#pragma unroll" if unroll is True else f"#pragma unroll {int(unroll)}")
+            lines.append("#pragma unroll" if unroll is True else f"#pragma unroll({unroll or 1})")
         going = f"{by} > 0 ? {at} < {end} : {at} > {end}"
         loop = self._nested(
             f"for (weft_jit::Length {at} = {texts[0]}; {going}; {at} += {by})", node.body
@@ -197,7 +207,8 @@ class _Body:
         return []
 
     def _Return(self, node: ast.Return) -> list[str]:
-        return [f"return {self._expressions.text(node.value) if node.value else ''};"]
+        value = self._expressions.value(node.value) if node.value else None
+        return ["return;" if value is None else f"return {self._expressions.code(value)};"]
 
     def _Assert(self, node: ast.Assert) -> list[str]:
         return []  # as in CuPy: assertions are for the reader

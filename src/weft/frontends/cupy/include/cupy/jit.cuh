@@ -9,14 +9,27 @@ template <typename T> struct Decay { typedef T type; };
 template <typename T> struct Decay<T &> { typedef T type; };
 template <typename T> struct Decay<const T> { typedef T type; };
 template <typename T> struct Decay<const T &> { typedef T type; };
+template <typename T, int N> struct Decay<T[N]> { typedef const T *type; };
+template <typename T, int N> struct Decay<const T[N]> { typedef const T *type; };
 
 template <bool yes, typename A, typename B> struct Choose { typedef A type; };
 template <typename A, typename B> struct Choose<false, A, B> { typedef B type; };
-template <typename T> struct IsInteger {
-    static constexpr bool value = T(0.5f) == T(0);
-};
+template <typename T> struct IsInteger { static constexpr bool value = false; };
+#define WEFT_INTEGER(type) \
+    template <> struct IsInteger<type> { static constexpr bool value = true; };
+WEFT_INTEGER(bool)
+WEFT_INTEGER(int)
+WEFT_INTEGER(unsigned)
+WEFT_INTEGER(long)
+WEFT_INTEGER(unsigned long)
+WEFT_INTEGER(long long)
+WEFT_INTEGER(unsigned long long)
 
-// An array with N axes; strides count elements. Fewer than N indices select an array.
+template <typename T, typename I> __device__ T *moved(T *data, I index, Length stride) {
+    return reinterpret_cast<T *>(reinterpret_cast<char *>(data) + index * stride);
+}
+
+// An array with N axes; strides count bytes. Fewer than N indices select an array.
 template <typename T, int N> struct Array {
     T *data;
     Length size, shape[N], strides[N];
@@ -24,7 +37,7 @@ template <typename T, int N> struct Array {
 
     template <typename I> __device__ auto operator[](I index) const -> Array<T, N - 1> {
         Array<T, N - 1> part;
-        part.data = data + index * strides[0];
+        part.data = moved(data, index, strides[0]);
         part.size = shape[0] ? size / shape[0] : 0;
         for (int i = 1; i < N; i++) {
             part.shape[i - 1] = shape[i];
@@ -39,7 +52,7 @@ template <typename T> struct Array<T, 1> {
     Length size, shape[1], strides[1];
     static constexpr int ndim = 1;
     template <typename I> __device__ T &operator[](I index) const {
-        return data[index * strides[0]];
+        return *moved(data, index, strides[0]);
     }
 };
 
