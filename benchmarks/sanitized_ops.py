@@ -166,7 +166,9 @@ def record(rows: Sequence[dict[str, Any]]) -> None:
     """Appends the rows, with the machine that they are of."""
     from weft.ops.sweep import gpu
 
-    said = subprocess.run([find(), "--version"], capture_output=True, text=True, check=False).stdout
+    said = subprocess.run(
+        [find(), "--version"], capture_output=True, text=True, check=False, encoding="utf-8"
+    ).stdout
     version = re.search(r"[Vv]ersion (\S+)", said)
     machine = {**gpu.about(), "compute_sanitizer": version[1] if version else ""}
     with RECORDS.open("a", encoding="utf-8") as file:

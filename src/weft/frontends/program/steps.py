@@ -45,7 +45,9 @@ def compile(
         dry = ["--dryrun", "--keep", "--keep-dir", folder]
         plan = None
         if command[0] == toolkit.nvcc and source.endswith(".cu") and (os.cpu_count() or 1) > 1:
-            done = subprocess.run([*command, *dry, *files], capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, *dry, *files], capture_output=True, text=True, encoding="utf-8"
+            )
             plan = _plan(done.stderr) if done.returncode == 0 else None
         if plan is None:
             listing = out.with_suffix(".d")
@@ -72,7 +74,13 @@ def _run(plan: _Plan, source: str, out: Path, what: str) -> tuple[str, list[Path
 
 def _step(step: str, environment: dict[str, str], what: str) -> str:
     done = subprocess.run(
-        step, shell=True, env=environment, capture_output=True, text=True, errors="replace"
+        step,
+        shell=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        encoding="utf-8",
     )
     output = done.stderr + done.stdout
     if done.returncode:
@@ -87,7 +95,7 @@ def _name_module(plan: _Plan, source: str) -> None:
     assert match  # `_plan` has looked
     name = re.sub(r"\W", "_", os.path.basename(source))
     digest = hashlib.sha256(os.path.abspath(source).encode()).hexdigest()[:8]
-    Path(match[1]).write_text(f"_{digest}_{len(name)}_{name}")
+    Path(match[1]).write_text(f"_{digest}_{len(name)}_{name}", encoding="utf-8")
 
 
 def _plan(text: str) -> _Plan | None:

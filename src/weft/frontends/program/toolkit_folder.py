@@ -72,8 +72,8 @@ def make(folder: Path) -> Path:
             _link(folder / "include" / path.name, path)
     for file in [*(f"lib{x}.so" for x in _SHARED), *(f"lib{x}.a" for x in _STATIC)]:
         text = _STUB.format(name=file, folder=folder, toolchain=_TOOLCHAIN)
-        (folder / "lib64" / file).write_text(text)
-    (folder / _TOOLCHAIN).write_text(_CMAKE.format(folder=folder, linker=LINKER))
+        (folder / "lib64" / file).write_text(text, encoding="utf-8")
+    (folder / _TOOLCHAIN).write_text(_CMAKE.format(folder=folder, linker=LINKER), encoding="utf-8")
     return folder / "bin" / "nvcc"
 
 
@@ -84,7 +84,7 @@ def _script(folder: Path, name: str, module: Sequence[str], tools: Toolkit) -> N
         f'export {_FOLDER}={shlex.quote(str(folder))} {VARIABLE}="${{{VARIABLE}:-{tools.nvcc}}}"'
     )
     path = folder / "bin" / name
-    path.write_text(f'#!/bin/sh\n{named}\nexec {command} "$@"\n')
+    path.write_text(f'#!/bin/sh\n{named}\nexec {command} "$@"\n', encoding="utf-8")
     path.chmod(0o755)
 
 
@@ -101,7 +101,9 @@ def print_steps(arguments: Sequence[str], tools: Toolkit) -> int:
     In a toolkit folder, the folder stands for nvcc's own, and weft links.
     """
     command = [tools.nvcc, "--dryrun", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", encoding="utf-8"
+    )
     folder, text = os.environ.get(_FOLDER), done.stderr
     if folder:
         for nvcc in (tools.nvcc, os.path.realpath(tools.nvcc)):
