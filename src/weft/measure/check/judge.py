@@ -86,9 +86,7 @@ def _compared(
             most = limit(harness, e, s, dtype)
             outcome = comparison.compare(name, run[name], e, most, dtype)
             if isinstance(outcome, Difference):
-                symptoms = explain.gather(
-                    harness, inputs, outcome, run[name], runs[-1][name], e, s, rng
-                )
+                symptoms = explain.gather(harness, inputs, outcome, run[name], e, s, rng)
                 raise explain.failure(subject, trial, outcome, symptoms, dtype, rerun=number == 1)
         assert isinstance(outcome, Agreement)
         worst, blind = max(worst, outcome.ratio), blind and outcome.blind

@@ -224,7 +224,7 @@ def call_trials(
         launch.threads if launch is not None else None,
         tracing.threads(launch, positional, arguments) if launch is not None else None,
         tracing.writer(launch, positional, arguments) if launch is not None else None,
-        tracing.races(launch, positional, arguments, [n for n in filled if n not in data_of])
+        tracing.finding(launch, positional, arguments, [n for n in filled if n not in data_of])
         if launch is not None
         else None,
     )

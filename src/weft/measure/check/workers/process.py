@@ -205,10 +205,10 @@ def _environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": modules, "PYTHONUNBUFFERED": "1"}
 
 
-def plain(line: str) -> str:
+def plain(line: str, columns: int = _COLUMNS) -> str:
     """Removes control characters, which could overwrite output of the judge."""
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
-    return shown if len(shown) <= _COLUMNS else shown[:_COLUMNS] + "…"
+    return shown if len(shown) <= columns else shown[:columns] + "…"
 
 
 def _indented(text: str) -> str:

@@ -15,11 +15,15 @@ import numpy as np
 
 from weft.errors import ArgumentError, CheckFailed
 from weft.measure.check import buffers
+from weft.measure.check.diagnosis import Cause
 from weft.measure.check.harness import Reference
 from weft.measure.check.runner import RunResult, Stored, SubjectArray
 from weft.measure.check.workers.process import NoAnswer, Raised, Worker, plain
 from weft.measure.dtypes import Array, Filling
 from weft.measure.op import ArraySpec, Case, Op
+
+_EVIDENCE = 2000
+"""The most characters of a finding: it quotes two source lines."""
 
 
 class RemoteFile:
@@ -231,6 +235,16 @@ class RemoteArrays:
             {n: arrays[f"input/{n}"] for n in self._inputs},
             {n: arrays[f"guard/{n}"] for n in self.guards},
         )
+
+    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
+        try:
+            answer, _ = self._solution.ask("diagnose", "", contents)
+        except CheckFailed:  # the solution is wrong already; that failure is the one to report
+            return None
+        match answer.get("cause"):
+            case [str(name), str(evidence)]:
+                return Cause(plain(name), plain(evidence, _EVIDENCE))
+        return None
 
     def outputs(self) -> Mapping[str, Array]:
         _, arrays = self._solution.ask("outputs", "")

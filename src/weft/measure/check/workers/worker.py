@@ -94,6 +94,11 @@ class Served:
             **{f"guard/{n}": bits for n, bits in ran.guards.items()},
         }
 
+    def diagnose(self, arrays: Mapping[str, Array]) -> Answer:
+        assert self._local is not None
+        cause = self._local.diagnose(arrays)
+        return {"cause": [cause.name, cause.evidence] if cause else []}, {}
+
     def outputs(self, arrays: Mapping[str, Array]) -> Answer:
         assert self._local is not None
         return {}, dict(self._local.outputs())
@@ -144,6 +149,7 @@ def serve(connection: socket.socket) -> None:
         "reference": served.reference,
         "prepare": served.prepare,
         "call": served.call,
+        "diagnose": served.diagnose,
         "outputs": served.outputs,
     }
     while (asked := wire.receive(connection, files=1)) is not None:
