@@ -7,8 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.device.sim.run import settings
+from weft.device.sim.run.settings import Request
+
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
+    from weft.device.sim.tools.sanitizer.session import Report
 
 _UNORDERED = ("data race", "missing wait")
 _FIRST = ("barrier divergence", "barrier misuse", "missing lanes", *_UNORDERED)
@@ -25,14 +29,33 @@ class Cause:
     evidence: str
 
 
+class _Sanitized:
+    """A session that gives launches to the sanitizer, which is imported at the first one."""
+
+    def __init__(self) -> None:
+        self._report: Report | None = None
+
+    def run(self, asked: Request) -> None:
+        from weft.device.sim.tools.sanitizer.session import Report
+
+        self._report = self._report or Report()
+        self._report.run(asked)
+
+    def findings(self) -> list[Finding]:
+        return self._report.findings if self._report is not None else []
+
+
 def diagnose(call: Callable[[], object]) -> Cause | None:
     """Runs a call; returns the cause that the sanitizer finds in its launches on simulated GPUs."""
-    from weft.device.sim.tools.sanitizer.session import sanitize  # imported only after a failure
-
-    # User code may raise anything; the check reports the failure that came first.
-    with sanitize(raises=False) as report, contextlib.suppress(Exception, SystemExit):
-        call()
-    telling = [f for f in report.findings if f.kind not in _HARMLESS and not _overlaps(f)]
+    before, session = settings.current, _Sanitized()
+    settings.current = session
+    try:
+        # User code may raise anything; the check reports the failure that came first.
+        with contextlib.suppress(Exception, SystemExit):
+            call()
+    finally:
+        settings.current = before
+    telling = [f for f in session.findings() if f.kind not in _HARMLESS and not _overlaps(f)]
     if not telling:
         return None
     first = min(telling, key=_rank)

@@ -7,6 +7,7 @@ outputs unchanged afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +66,11 @@ class Subject:
     grid: Callable[[Mapping[str, Any]], int | None] | None = None
     writer: Callable[[Mapping[str, Any], str, int], Writer] | None = None
     diagnose: Diagnose | None = None
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of all arrays."""
+        return sum(math.prod(p.shape) for p in (*self.inputs, *self.outputs))
 
 
 class Harness:
