@@ -307,13 +307,13 @@ def test_the_verb_compares_records(saxpy: weft.Profile, tmp_path: Path) -> None:
     saxpy.save(tmp_path / "a.json")
     slower.save(tmp_path / "b.json")
     code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
-    assert code == 0 and "Time of the busiest unit" in out
+    assert code == 0 and "Least time of the launch" in out
     code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json")
     assert code == 0 and json.loads(out)[0]["sections"]
     target = tmp_path / "changes.html"
     code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--html", str(target))
     assert code == 0 and f"wrote {target}" in out
-    assert "<td>Time of the busiest unit</td>" in target.read_text()
+    assert "<td>Least time of the launch</td>" in target.read_text()
 
 
 def test_a_fault_gives_the_fault_and_no_report(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ def rows() -> list[Row]:
         Row("memory-bound", "copy4", 64, 256, (x, y), named=False),
         Row("occupancy", "copy", 512, 256, (x, ones(2 * n)), shared=100_000),
         Row("occupancy", "copy", 512, 256, (x, ones(2 * n)), named=False),
-        Row("tail effect", "copy", 1, 256, (x, y)),
+        Row("tail effect", "matmul", *tiles, square),
+        Row("tail effect", "copy", 1, 256, (x, y), named=False),  # it is one trip to memory
         Row("tail effect", "copy", full + 8, 256, (x, ones(5 * n))),
         Row("tail effect", "copy", full, 256, (x, ones(5 * n)), named=False),
         Row("thread coarsening", "flags", 4 * full, 256, (ones(4 * full * 256, np.uint8),)),

@@ -33,7 +33,7 @@ class Profile(AnalysedProfile):
 
     >>> p = weft.profile(module.scale[1, 32], x, 1.0, 4)
     >>> print(p.roofline.bound)
-    instructions
+    latency
     """
 
     def __str__(self) -> str:

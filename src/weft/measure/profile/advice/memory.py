@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 from weft.measure.profile.cliffs import fit
+from weft.measure.profile.latency import L2_CLOCKS
 from weft.measure.profile.values import Access, Line
 from weft.measure.profile.work import is_multiply_add
 
@@ -126,7 +127,7 @@ def vector_loads(f: RuleContext) -> Iterator[Advice]:
     warps = fit(f.p.launch, gpu).warps
     # Little's law: bytes in flight = bandwidth x latency.
     flying = warps * 32 * width * max(1, concurrent)
-    clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else floor.L2_CLOCKS
+    clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else L2_CLOCKS
     needed = f.unit(f.bound).per_second * clocks / (gpu.boost_mhz * 1e6) / gpu.sms
     if flying >= needed:
         return
@@ -208,8 +209,7 @@ def spills(f: RuleContext) -> Iterator[Advice]:
 
 def _worse(f: RuleContext, steps: float) -> float:
     """The slow-down by spills, which the assembler adds and the simulator does not count."""
-    clocks = f.gpu.sms * f.gpu.boost_mhz * 1e6
-    busy = f.unit("L1 and shared memory").seconds + steps / clocks
+    busy = f.unit("L1 and shared memory").seconds + steps / f.clocks
     least = floor.seconds(f.units)
     return max(least, busy) / least if least else 1.0
 
