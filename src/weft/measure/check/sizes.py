@@ -25,7 +25,7 @@ def beside(op: Op, rng: np.random.Generator) -> list[Case]:
     ranges = {name: _choices(op, name) for name in _varied(op)}
     inside = {n: new for n, (new, _) in ranges.items() if len(new)}
     larger = {n: new for n, (_, new) in ranges.items() if len(new)}
-    out = []
+    out: list[Case] = []
     for _ in range(DRAWN):
         sizes = dict(op.cases[int(rng.integers(len(op.cases)))].sizes)
         if inside:
