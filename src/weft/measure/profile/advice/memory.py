@@ -18,6 +18,7 @@ _REUSED = 4.0
 _TILED, _TILE = 2.0, 4
 """FMAs per shared load below which register tiling helps, and the side of the suggested tile."""
 _DRAM_LIMITED = 0.9
+_ATOMICS = ("atomic", "reduction")
 _LOADS = ("load", "copy", "fragment load")
 
 
@@ -144,7 +145,8 @@ def vector_loads(f: RuleContext) -> Iterator[Advice]:
 def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
     """Lanes that access different words of one bank."""
     for line, a in f.accesses("shared"):
-        if a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
+        # The data decides which words atomics update: no layout avoids their conflicts.
+        if a.kind in _ATOMICS or a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
             continue
         yield Advice(
             "bank conflicts",
@@ -156,10 +158,28 @@ def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
         )
 
 
+def shared_atomics(f: RuleContext) -> Iterator[Advice]:
+    """Atomics of a warp that update one word of shared memory, or words of one bank."""
+    for line, a in f.accesses("shared", *_ATOMICS):
+        if a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
+            continue
+        yield Advice(
+            "shared atomics",
+            f"{a.kind}s of shared memory take {a.wavefronts / a.requests:.3g} wavefronts a "
+            f"request, {a.wavefronts_ideal / a.requests:.3g} would do: lanes of a warp update the "
+            "same words, or words of one bank, as the data has it",
+            "give each warp a copy of its own, or several copies to the lanes "
+            "(bin * copies + lane % copies), and add the copies at the end; or let one lane add "
+            "for all with the same word (__match_any_sync, __popc)",
+            f.gain(l1=a.wavefronts - a.wavefronts_ideal),
+            *at(line),
+        )
+
+
 def privatisation(f: RuleContext) -> Iterator[Advice]:
     """Contended atomics: many threads on few addresses."""
     unit = f.unit("atomics")
-    atomics = list(f.accesses("global", "atomic", "reduction"))
+    atomics = list(f.accesses("global", *_ATOMICS))
     if not atomics or unit.seconds < 0.5 * floor.seconds(f.units):
         return
     line, a = max(atomics, key=lambda pair: pair[1].threads)
@@ -245,6 +265,7 @@ RULES: Mapping[str, Rule] = {
     "register tiling": register_tiling,
     "vector loads": vector_loads,
     "bank conflicts": bank_conflicts,
+    "shared atomics": shared_atomics,
     "privatisation": privatisation,
     "spills": spills,
     "memory-bound": memory_bound,
