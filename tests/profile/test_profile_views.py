@@ -401,3 +401,10 @@ def test_a_whole_program_has_views(tmp_path: Path) -> None:
     assert code == 0 and only["launches"] == 3 and only["launch"]["kernel"] == "twice"
     assert only["totals"]["sim:ptx__ops_fp32.sum"] == 3 * 1024
     assert only["launch"]["registers"] and str(path) in only["sources"]
+
+
+def test_a_profile_is_saved_as_a_page_or_a_record(saxpy: weft.Profile, tmp_path: Path) -> None:
+    with pytest.raises(weft.Error) as refused:
+        saxpy.save(tmp_path / "x.pdf")
+    assert refused.value.allowed == ".html (a page), .json (a record)"
+    assert 'p.save("x.html")' in refused.value.next and not list(tmp_path.iterdir())
