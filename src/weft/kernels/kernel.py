@@ -12,6 +12,7 @@ import numpy as np
 from weft.device import devices
 from weft.device.base import LaunchConfig
 from weft.errors import ArgumentError, LaunchError
+from weft.kernels import variables
 from weft.kernels.code import KernelCode
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
@@ -48,10 +49,10 @@ class Kernel(KernelCode, Indexed[Launch]):
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
 
-    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
-        """A `__device__` or `__constant__` variable of its module; `device` as Module.variable."""
+    def variable(self, name: str, dtype: Any = None, device: int | str | None = None) -> Any:
+        """A `__device__` or `__constant__` variable of its module, as Module.variable gives it."""
         where = devices.named(device, self.simulator, self.home)
-        return self.program.on(where).variable(name, dtype)
+        return variables.view(self.program, where, name, dtype)
 
     def __getitem__(self, config: Any) -> Launch:
         try:
