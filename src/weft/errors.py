@@ -31,7 +31,9 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 import traceback
+from collections.abc import Sized
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
@@ -399,6 +401,23 @@ class CacheWarning(UserWarning):
     ...     warnings.simplefilter("ignore", weft.CacheWarning)
     ...     quiet = weft.cuda("__global__ void k() {}")
     """
+
+
+def quoted(value: object) -> str:
+    """A value as an error quotes it: long ones are shortened, with their length."""
+    text = _SHORT.repr(value)
+    long = isinstance(value, list | tuple | dict | set) and len(value) > _SHORT.maxlist
+    return f"{len(value):,} items: {text}" if long and isinstance(value, Sized) else text
+
+
+def _shortened() -> reprlib.Repr:
+    short = reprlib.Repr()
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = 8
+    short.maxstring = short.maxother = 80
+    return short
+
+
+_SHORT = _shortened()
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:

@@ -13,13 +13,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import weft
 from weft.cli import app
+from weft.measure.check.sizes import beside
 
 HEAD = """
 import atexit, ctypes, gc, mmap, os, signal, subprocess, sys, threading, time
+from concurrent import futures
 import numpy as np
 import weft
 import weft.measure.check.comparison
@@ -85,6 +89,12 @@ CHEATS = {
         "y[:] = 3 * x + 1",
         "the memory of the answer is held by the solution",
     ),
+    "right_for_sixty_calls": (
+        "global calls; calls = globals().get('calls', 0) + 1\n"
+        "y[:] = 3 * x + 1 if calls <= 60 else 0",
+        "constant output",
+    ),
+    "right_for_the_cases_only": ("y[:] = 3 * x + 1 if x.size == 64 else 0", "constant output"),
     "is_killed": ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"),
     "crashes": ("ctypes.string_at(0)", "was ended by SIGSEGV"),
     "raises": ("raise ValueError('no such thing')", "raises ValueError"),
@@ -101,6 +111,11 @@ HONEST = {
         "thread = threading.Thread(target=work)\n"
         "thread.start()\n"
         "thread.join()"
+    ),
+    "keeps_a_pool_of_threads": (
+        "global pool\n"
+        "pool = globals().get('pool') or futures.ThreadPoolExecutor(2)\n"
+        "pool.submit(np.copyto, y, 3 * x + 1).result()"
     ),
     "catches_its_exit": "try: sys.exit(1)\nexcept SystemExit: y[:] = 3 * x + 1",
 }
@@ -141,7 +156,92 @@ def test_cheats_are_refused(judged: dict[str, dict[str, Any]], name: str) -> Non
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_twins_pass(judged: dict[str, dict[str, Any]], name: str) -> None:
     assert judged[name]["ok"], judged[name]
-    assert len(judged[name]["trials"]) == 8
+    assert len(judged[name]["trials"]) >= 9  # eight on the case, and sizes beside it
+
+
+SLEEPS = """
+def work():
+    time.sleep({seconds})
+    y[:] = 0
+y[:] = 3 * x + 1
+if {when}:
+    threading.Thread(target=work, daemon=True).start()
+"""
+TICKS = """
+def tick():
+    while True: time.sleep(0.1)
+y[:] = 3 * x + 1
+if threading.active_count() == 1:
+    threading.Thread(target=tick, daemon=True).start()
+"""
+
+
+def test_threads_that_outlive_the_check(tmp_path: Path) -> None:
+    """A thread that sleeps is waited for; the arrays of every case are compared after that."""
+    once = "threading.active_count() == 1"
+    bodies = {
+        "alters_a_minute_later": SLEEPS.format(seconds=60, when=once),
+        # The drawn size comes last: its arrays are not used again.
+        "alters_at_the_end": SLEEPS.format(seconds=1, when=f"x.size > 64 and {once}"),
+        "ticks": TICKS,
+    }
+    result = _run(_file(tmp_path, bodies), "--time-limit", "2", "--json")
+    late, end, ticks = json.loads(result.stdout)
+    assert late["what"] == "affine/alters_a_minute_later leaves a thread behind that sleeps"
+    assert end["what"] == "affine/alters_at_the_end: 'y' was changed after the call had ended"
+    assert (end["where"], ticks["ok"]) == ("at the end", True)
+
+
+@pytest.mark.parametrize(
+    ("cases", "vary", "allowed"),
+    [
+        ([64], None, {128}),  # a multiple of what divides the cases, at most twice the largest
+        ([64, 66], None, set(range(34, 66, 2)) - {64}),
+        ([1000], None, set(range(504, 1000, 8))),
+        ([64], {"n": (3, 5)}, {3, 4, 5}),
+        ([64], {}, set()),
+        ([0], None, set()),
+    ],
+    ids=["a power of two", "two cases", "one case", "vary", "only the cases", "empty"],
+)
+def test_sizes_beside_the_cases(cases: list[int], vary: Any, allowed: set[int]) -> None:
+    sizes = [weft.Case(n=n) for n in cases]
+    op = weft.Op("copy", "x:f32[n] -> y:f32[n]", lambda x: x, sizes, vary=vary)
+    drawn = {c.sizes["n"] for seed in range(20) for c in beside(op, np.random.default_rng(seed))}
+    assert drawn <= allowed and bool(drawn) == bool(allowed)
+
+
+def test_sizes_of_which_no_shape_is_made_stay() -> None:
+    op = weft.Op("roll", "x:f32[M,2*N] -> y:f32[M]", lambda x: x, [weft.Case(M=3, N=5, by=7)])
+    cases = [c.sizes for seed in range(9) for c in beside(op, np.random.default_rng(seed))]
+    assert {c["by"] for c in cases} == {7}
+    assert ({c["M"] for c in cases}, {c["N"] for c in cases}) == ({2}, {3, 4})
+
+
+def test_a_range_of_no_size_is_refused() -> None:
+    with pytest.raises(weft.ArgumentError, match="vary names a size"):
+        weft.Op("copy", "x:f32[n] -> y:f32[n]", lambda x: x, [weft.Case(n=4)], vary={"m": (1, 2)})
+
+
+def test_sizes_that_the_reference_refuses_are_left_out(tmp_path: Path) -> None:
+    """The solution that races is judged in the same file: the worker names the finding."""
+    path = tmp_path / "fixed.py"
+    path.write_text("""
+import weft
+kernel = weft.cuda('''__global__ void reversed(const float* x, float* y) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    y[threadIdx.x] = s[63 - threadIdx.x];
+}''').reversed
+op = weft.Op("rev", "x:f32[n] -> y:f32[n]", lambda x: x.reshape(64)[::-1], [weft.Case(n=64)])
+@op.solution
+def fixed(x, y): y[:64] = x[63::-1]
+@op.solution
+def races(x, y): kernel[1, 64](x, y)
+""")
+    fixed, races = json.loads(_run(str(path), "--json").stdout)
+    assert fixed["ok"] and len(fixed["trials"]) == 8
+    assert races["cause"] == "missing synchronisation" and "kernel.cu:4" in races["evidence"]
 
 
 def test_operations_of_all_kinds(tmp_path: Path) -> None:
@@ -319,7 +419,7 @@ def test_a_trusted_file_says_what_is_right(tmp_path: Path, text: str) -> None:
     right = {row["name"]: row["ok"] for row in rows}
     assert right.pop("affine/honest") and right and not any(right.values()), rows
     (honest,) = (row for row in rows if row["ok"])
-    assert len(honest["trials"]) == 10  # two more than one case has: those of both cases
+    assert len(honest["trials"]) > 10  # those of both cases, and sizes beside them
 
 
 def test_without_it_the_file_says_what_is_right(tmp_path: Path) -> None:

@@ -139,6 +139,29 @@ __global__ void total(const float* x, float* y) {
     __syncthreads();
     y[0] = y[0] + x[threadIdx.x];
 }
+__global__ void by_warps(const float* x, float* y) {
+    __shared__ float s[128];
+    s[threadIdx.x] = x[threadIdx.x];
+    for (int half = 64; half; half /= 2) {
+        __syncwarp();
+        if (threadIdx.x < half) s[threadIdx.x] += s[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) y[0] = s[0];
+}
+__global__ void never_set(const float* x, float* y) {
+    __shared__ float sum;
+    atomicAdd(&sum, x[threadIdx.x]);
+    __syncthreads();
+    if (threadIdx.x == 0) y[0] = sum;
+}
+__global__ void count(const unsigned char* b, int* c, int n) {
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) atomicAdd(&c[b[i]], 1);
+}
+__global__ void add(const float* x, float* y) { y[threadIdx.x] += 2 * x[threadIdx.x]; }
+__global__ void larger(const float* x, float* y) {
+    y[threadIdx.x] = fmaxf(y[threadIdx.x], 2 * x[threadIdx.x]);
+}
 """
 
 
@@ -148,6 +171,7 @@ __global__ void total(const float* x, float* y) {
     [
         ("reversed", 128, lambda x: x[::-1], (4, 5), "__syncthreads() between the two"),
         ("total", 1, lambda x: x.sum(keepdims=True), (10, 10), "between the two"),
+        ("by_warps", 1, lambda x: x.sum(keepdims=True), (14, 17), "__syncthreads()"),
     ],
 )
 def test_a_race_is_named_with_both_lines(
@@ -161,6 +185,54 @@ def test_a_race_is_named_with_both_lines(
     named = sorted(int(re.search(r"kernel\.cu:(\d+)", text)[1]) for text in both)
     assert tuple(named) == lines
     assert advice in raised.value.evidence
+
+
+@pytest.mark.sim
+def test_uninitialised_shared_memory_is_no_race() -> None:
+    x, y = np.arange(128, dtype=np.float32), np.zeros(1, np.float32)
+    launch = weft.cuda(RACES).never_set[1, 128]
+    with pytest.raises(weft.CheckFailed) as raised:
+        # Off by one: shared memory may happen to hold a zero.
+        weft.check(launch, x, y, out=y, reference=lambda x: x.sum(keepdims=True) + 1)
+    assert raised.value.cause == "uninitialised"
+    assert raised.value.evidence.startswith("a read of memory that was never written: read: kern")
+    assert "kernel.cu:23" in raised.value.evidence
+
+
+def _counts(b: np.ndarray) -> np.ndarray:
+    return np.bincount(b.astype(int), minlength=256)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("name", "x", "reference", "cause"),
+    [
+        # 200 values: some elements of the output get no addition and keep what they held.
+        ("count", np.arange(200, dtype=np.uint8), _counts, "adds to its output"),
+        ("add", np.ones(128, np.float32), lambda x: 2 * x, "adds to its output"),
+        ("larger", np.zeros(128, np.float32), lambda x: 2 * x, "reads its output"),
+    ],
+    ids=["integers", "floats", "no sum"],
+)
+def test_old_contents_of_the_output_are_no_race(
+    name: str, x: np.ndarray, reference: Callable[[Any], Any], cause: str
+) -> None:
+    y, more = (np.zeros(256, np.int32), [x.size]) if name == "count" else (x.copy(), [])
+    with pytest.raises(weft.CheckFailed) as raised:
+        launch = weft.cuda(RACES).kernel(name)[2 if more else 1, 128]
+        weft.check(launch, x, y, *more, out=y, reference=reference)
+    assert raised.value.cause == cause
+    assert "before the call" in raised.value.evidence
+
+
+@pytest.mark.sim
+def test_a_solution_that_launches_is_sanitized() -> None:
+    kernel = weft.cuda(RACES).reversed
+    op = weft.Op("rev", "x:f32[n] -> y:f32[n]", lambda x: x[::-1], [weft.Case(n=128)])
+    with pytest.raises(weft.CheckFailed) as raised:
+        weft.check(op, lambda x, y: kernel[1, 128](x, y))
+    assert raised.value.cause == "missing synchronisation"
+    assert "kernel.cu:4" in raised.value.evidence and "kernel.cu:5" in raised.value.evidence
 
 
 def test_a_callable_that_returns(put: Put) -> None:

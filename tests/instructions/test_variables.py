@@ -93,6 +93,32 @@ def test_names_as_the_source_spells_them(module: weft.Module) -> None:
     assert module.variable("fill<short>", np.int16)[0] == 9
 
 
+DECLARED = r"""
+__constant__ float c[4];
+__device__ static const unsigned int u = 3; // __device__ double u;
+__device__ volatile short a[2][3], b;
+__device__ float4 v[2];
+__device__ float* p;
+namespace n { __device__ double d; }
+struct S { int x; };
+__device__ S s;
+template <class T> __device__ T t;
+__global__ void k(float* y) { y[0] = c[0] + u + a[1][1] + b + v[0].x + n::d + s.x + *p; }
+"""
+DTYPES = {"c": "float32", "u": "uint32", "a": "int16", "b": "int16", "v": "float32", "p": "uint64",
+          "n::d": "float64"}  # fmt: skip
+
+
+def test_the_source_tells_the_dtype() -> None:
+    module = weft.cuda(DECLARED)
+    assert {name: str(module.variable(name).dtype) for name in DTYPES} == DTYPES
+    assert module.variable("c").shape == (4,) and module.k.variable("c").dtype == np.float32
+    for name in ("s", "t<int>"):
+        with pytest.raises(weft.LaunchError, match=f"the dtype of '{name}' is not known") as error:
+            module.variable(name)
+        assert error.value.next.startswith(f"pass it: variable('{name}', np.float32)")
+
+
 # how it is asked for, what the error says
 REFUSED = [
     (("nosuch", np.float32), "no variable 'nosuch'"),

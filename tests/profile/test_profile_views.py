@@ -307,13 +307,13 @@ def test_the_verb_compares_records(saxpy: weft.Profile, tmp_path: Path) -> None:
     saxpy.save(tmp_path / "a.json")
     slower.save(tmp_path / "b.json")
     code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
-    assert code == 0 and "Time of the busiest unit" in out
+    assert code == 0 and "Least time of the launch" in out
     code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json")
     assert code == 0 and json.loads(out)[0]["sections"]
     target = tmp_path / "changes.html"
     code, out, _ = _here(str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--html", str(target))
     assert code == 0 and f"wrote {target}" in out
-    assert "<td>Time of the busiest unit</td>" in target.read_text()
+    assert "<td>Least time of the launch</td>" in target.read_text()
 
 
 def test_a_fault_gives_the_fault_and_no_report(tmp_path: Path) -> None:
@@ -401,3 +401,10 @@ def test_a_whole_program_has_views(tmp_path: Path) -> None:
     assert code == 0 and only["launches"] == 3 and only["launch"]["kernel"] == "twice"
     assert only["totals"]["sim:ptx__ops_fp32.sum"] == 3 * 1024
     assert only["launch"]["registers"] and str(path) in only["sources"]
+
+
+def test_a_profile_is_saved_as_a_page_or_a_record(saxpy: weft.Profile, tmp_path: Path) -> None:
+    with pytest.raises(weft.Error) as refused:
+        saxpy.save(tmp_path / "x.pdf")
+    assert refused.value.allowed == ".html (a page), .json (a record)"
+    assert 'p.save("x.html")' in refused.value.next and not list(tmp_path.iterdir())

@@ -60,6 +60,15 @@ __global__ void private_counts(const int* x, int* bins) {
     __syncthreads();
     if (threadIdx.x < 64) atomicAdd(&bins[threadIdx.x], mine[threadIdx.x]);
 }
+__global__ void histogram(const int* x, int* y) {
+    __shared__ int bins[1024];
+    for (int j = threadIdx.x; j < 1024; j += blockDim.x) bins[j] = 0;
+    __syncthreads();
+    for (int k = 1; k < 32; k += 2)
+        atomicAdd(&bins[x[I] * k & 1023], 1);
+    __syncthreads();
+    y[I] = bins[threadIdx.x];
+}
 __global__ void indexed(const int* x, float* y) {
     float a[16];
     for (int k = 0; k < 16; ++k) a[(k * 7 + x[I]) & 15] = k;
@@ -127,6 +136,7 @@ def rows() -> list[Row]:
     square = (ones(64 * 64), ones(64 * 64), ones(64 * 64), 64)
     tiles = ((4, 4), (16, 16))
     full = 132 * 8
+    drawn = np.random.default_rng(1).integers(0, 1024, n).astype(np.int32)
     return [
         Row("coalescing", "strided", 256, 256, (x, y), line="x[I * 8]"),
         Row("coalescing", "copy", 256, 256, (x, y), named=False),
@@ -138,6 +148,9 @@ def rows() -> list[Row]:
         Row("vector loads", "copy4", 64, 256, (x, y), named=False),
         Row("bank conflicts", "transpose<0>", 64, (32, 32), (x, y), line="s[threadIdx.x]"),
         Row("bank conflicts", "transpose<1>", 64, (32, 32), (x, y), named=False),
+        Row("shared atomics", "histogram", 256, 256, (drawn, ints), line="&bins[x[I] * k"),
+        Row("shared atomics", "transpose<0>", 64, (32, 32), (x, y), named=False),
+        Row("bank conflicts", "histogram", 256, 256, (drawn, ints), named=False),
         Row("privatisation", "counted", 256, 256, (ints, bins), line="atomicAdd"),
         Row("privatisation", "private_counts", 256, 256, (ints, bins), named=False),
         Row("spills", "indexed", 256, 256, (ints, y), line="a["),
@@ -146,7 +159,8 @@ def rows() -> list[Row]:
         Row("memory-bound", "copy4", 64, 256, (x, y), named=False),
         Row("occupancy", "copy", 512, 256, (x, ones(2 * n)), shared=100_000),
         Row("occupancy", "copy", 512, 256, (x, ones(2 * n)), named=False),
-        Row("tail effect", "copy", 1, 256, (x, y)),
+        Row("tail effect", "matmul", *tiles, square),
+        Row("tail effect", "copy", 1, 256, (x, y), named=False),  # it is one trip to memory
         Row("tail effect", "copy", full + 8, 256, (x, ones(5 * n))),
         Row("tail effect", "copy", full, 256, (x, ones(5 * n)), named=False),
         Row("thread coarsening", "flags", 4 * full, 256, (ones(4 * full * 256, np.uint8),)),

@@ -13,7 +13,7 @@ from weft.device import arrays, ctypes_table
 from weft.device.base import Allocation, Place
 from weft.device.ctypes_table import CType
 from weft.device.summary import Argument
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, quoted
 from weft.values import Parameter
 
 _INTEGERS = {
@@ -213,7 +213,7 @@ class Packer:
                 "is not contiguous",
                 got="an array with gaps or transposed axes",
                 allowed="C-contiguous memory",
-                next=f"pass {_remedy(a, 'contiguous', self.names[i])}",
+                next=self._replacement(i, a, "contiguous"),
             )
         if want is not None and want.dtypes and a.dtype not in want.dtypes and a.dtype != "struct":
             raise self._fail(
@@ -221,7 +221,7 @@ class Packer:
                 f"dtype {a.dtype} does not fit {want.spelling}",
                 got=a.dtype,
                 allowed=" or ".join(want.dtypes),
-                next=_conversion(a, want.dtypes[0], self.names[i]),
+                next=self._converted(i, a, want.dtypes[0]),
             )
         if want is not None and not want.const and not a.writable:
             raise self._fail(
@@ -241,8 +241,22 @@ class Packer:
                 "is not aligned to its element size",
                 got=f"address {a.address:#x}, elements of {a.itemsize} bytes",
                 allowed=f"a multiple of {align}",
-                next=f"copy it: {_remedy(a, 'copy', self.names[i])}",
+                next=self._replacement(i, a, "copy"),
             )
+
+    def _converted(self, i: int, a: arrays.Memory, dtype: str) -> str:
+        if dtype == "bfloat16" and a.library == "":  # NumPy knows no such dtype by itself
+            name = self.names[i]
+            return f"pass a tensor of torch.bfloat16, or {name}.astype(ml_dtypes.bfloat16)"
+        return self._replacement(i, a, "dtype", dtype)
+
+    def _replacement(self, i: int, a: arrays.Memory, what: str, dtype: str = "") -> str:
+        """What to pass instead of an array; the results of a copy must be copied back."""
+        want, name = self.types[i], self.names[i]
+        made = _remedy(a, what, name, dtype)
+        if want is not None and want.const:
+            return f"pass {made}"
+        return f"copy = {made}; pass copy, then take the results back: {_remedy(a, 'back', name)}"
 
     # ---- scalars ----------------------------------------------------------------------------
     def _scalar(self, i: int, value: Any, param: Argument, block: bytearray) -> None:
@@ -256,7 +270,7 @@ class Packer:
             raise self._fail(
                 i,
                 "is a pointer, no array was given",
-                got=f"{type(value).__name__} {value!r}",
+                got=f"{type(value).__name__} {quoted(value)}",
                 allowed=f"an array for {want.spelling}, or None",
                 next=_as_array(value, want, self.names[i]),
             )
@@ -345,6 +359,7 @@ def _shown(number: int) -> str:
 _REMEDIES = {
     "contiguous": {"torch": "{x}.contiguous()", "cupy": "cupy.ascontiguousarray({x})",
                    "": "np.ascontiguousarray({x})"},
+    "back": {"torch": "{x}.copy_(copy)", "": "{x}[...] = copy"},
     "copy": {"torch": "{x}.clone()", "": "{x}.copy()"},
     "dtype": {"torch": "{x}.to(torch.{dtype})", "": "{x}.astype('{dtype}')"},
 }  # fmt: skip
@@ -363,12 +378,6 @@ def _as_array(value: Any, want: CType, name: str) -> str:
     if not isinstance(value, list | tuple) or not known:
         return ""
     return f"make it an array, and keep it to see what is written: np.array({name}, np.{known[0]})"
-
-
-def _conversion(a: arrays.Memory, dtype: str, name: str) -> str:
-    if dtype == "bfloat16" and a.library == "":  # NumPy knows no such dtype by itself
-        return f"pass a tensor of torch.bfloat16, or {name}.astype(ml_dtypes.bfloat16)"
-    return f"convert it: {_remedy(a, 'dtype', name, dtype)}"
 
 
 def _where(a: arrays.Memory) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 
 from weft.device import devices
 from weft.device.base import LaunchConfig
-from weft.errors import ArgumentError, LaunchError
+from weft.errors import ArgumentError, LaunchError, quoted
+from weft.kernels import variables
 from weft.kernels.code import KernelCode
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
@@ -49,10 +50,10 @@ class Kernel(KernelCode, Indexed[Launch]):
     def __repr__(self) -> str:
         return f"<weft.Kernel {self.packer.signature()}>"
 
-    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
-        """A `__device__` or `__constant__` variable of its module; `device` as Module.variable."""
+    def variable(self, name: str, dtype: Any = None, device: int | str | None = None) -> Any:
+        """A `__device__` or `__constant__` variable of its module, as Module.variable gives it."""
         where = devices.named(device, self.simulator, self.home)
-        return self.program.on(where).variable(name, dtype)
+        return variables.view(self.program, where, name, dtype)
 
     def __getitem__(self, config: Any) -> Launch:
         try:
@@ -112,7 +113,7 @@ def _count(what: str, value: Any) -> int:
     if number < 0:
         raise LaunchError(
             f"{what} must be a whole number, not negative",
-            got=repr(value),
+            got=quoted(value),
             next="weft.cdiv(n, block) gives the number of blocks",
         )
     return number
@@ -123,6 +124,6 @@ def _dims(what: str, value: Any) -> tuple[int, int, int]:
         value = value.tolist()
     items = tuple(value) if isinstance(value, tuple | list) else (value,)
     if not 1 <= len(items) <= 3:
-        raise LaunchError(f"{what} has one to three sizes", got=repr(value))
+        raise LaunchError(f"{what} has one to three sizes", got=quoted(value))
     x, y, z = (*(_count(what, v) for v in items), 1, 1)[:3]
     return x, y, z

@@ -84,7 +84,7 @@ class Launch:
         """A function that launches with these arguments, which are checked once."""
         packed = self.kernel.packer.pack(args)
         prepared = self._prepare(packed, None)
-        return _nothing if prepared is None else prepared.bind(args, packed)
+        return prepared.bind(args, packed)
 
     def reaching(self, memory: Sequence[Allocation], *args: Any) -> None:
         """Runs the grid with memory that the kernel knows by address only, e.g. from a table.
@@ -93,9 +93,7 @@ class Launch:
         """
         block, known, keep, place = self.kernel.packer.pack(args)
         packed = block, [*known, *memory], keep, place
-        prepared = self._prepare(packed, None)
-        if prepared is not None:
-            prepared.run(args, packed, None)
+        self._prepare(packed, None).run(args, packed, None)
 
     def observe(self, observer: object, *args: Any, time_limit: float | None = None) -> None:
         """The same launch under an observer: on the simulated GPU, whatever the kernel is for."""
@@ -103,30 +101,25 @@ class Launch:
         packed = kernel.packer.pack(args)
         device = kernel.simulator if packed[3] is None else kernel.device_of(packed)
         kernel.check(self.config, device)
-        if 0 not in self.config.grid:
-            module = kernel.program.on(device)
-            device.observe(module, kernel.entry, self.config, packed, observer, limit)
+        module = kernel.program.on(device)
+        device.observe(module, kernel.entry, self.config, packed, observer, limit)
 
     def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         packed = self.kernel.packer.pack(args)
         prepared = self._on_host if packed[3] is None else None
         if prepared is None:
             prepared = self._prepare(packed, time_limit)
-            if prepared is None:
-                return
         fast = prepared.run(args, packed, time_limit)
         if fast is not None:
             self._native, self._python = fast
 
-    def _prepare(self, packed: Packed, time_limit: float | None) -> PreparedLaunch | None:
-        """The launch on the device where the arrays are; None for a grid without blocks."""
+    def _prepare(self, packed: Packed, time_limit: float | None) -> PreparedLaunch:
+        """The launch on the device where the arrays are."""
         kernel = self.kernel
         device = kernel.device_of(packed)
         prepared = self._prepared.get(device)
         if prepared is None:
             kernel.check(self.config, device)
-            if 0 in self.config.grid:
-                return None
             module, packer = kernel.program.on(device), kernel.packer
             prepared = self._prepared[device] = device.prepare(
                 module, kernel.entry, self.config, packer, self.stream, time_limit
@@ -139,13 +132,8 @@ class Launch:
     def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         packed = self.kernel.packer.pack(args)
         prepared = self._prepare(packed, time_limit)
-        if prepared is not None:
-            self.kernel.device_of(packed).sanitize(prepared, packed, time_limit)
+        self.kernel.device_of(packed).sanitize(prepared, packed, time_limit)
 
 
 Plain = tuple[Launch, Sequence[Any]]
 """A launch and all its arguments; front ends add some to those that the user passes."""
-
-
-def _nothing() -> None:
-    """The bound launch of a grid without blocks."""

@@ -25,8 +25,19 @@ def check(
                     got=str(n),
                     allowed=f"up to {limit}",
                 )
-    if 0 in config.block:
-        raise LaunchError(f"{name}: a block needs threads", got=str(config.block))
+    for what, sizes, parts in (
+        ("grid", config.grid, "blocks"),
+        ("block", config.block, "threads"),
+    ):
+        if 0 in sizes:
+            raise LaunchError(
+                f"{name}: a {what} needs {parts}",
+                got=f"{what} {sizes}",
+                allowed="1 and above in x, y and z",
+                next="leave out the launch where there is nothing to do"
+                if what == "grid"
+                else "k[grid, 256] has 256 threads a block",
+            )
     _check_threads(name, entry, config.block, m)
     _check_shared(name, entry, config, m)
     if resources is not None:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from weft.device import devices
 from weft.device.base import Device, Program
 from weft.device.models import GpuModel
 from weft.device.selection import number, select
 from weft.device.summary import matching
 from weft.errors import CompileError, Error, LaunchError, expect
+from weft.kernels import variables
 from weft.kernels.kernel import Kernel
 from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
@@ -214,13 +213,13 @@ class Module:
             next=suggest(name, self.names, sources),
         )
 
-    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
-        """A `__device__` or `__constant__` variable.
+    def variable(self, name: str, dtype: Any = None, device: int | str | None = None) -> Any:
+        """A `__device__` or `__constant__` variable; its dtype is by default that of the source.
 
         On the simulated GPU it is an array that shares its memory. On a real one, which `device`
         names ("gpu:1", or the number), it is read and written by copies.
         """
-        return self.program.on(self._device(device)).variable(name, dtype)
+        return variables.view(self.program, self._device(device), name, dtype)
 
 
 REMEMBERED = 256
@@ -275,23 +274,26 @@ class CudaModule(Module):
                 raise  # the template is there: the compiler says what is wrong with its arguments
             raise self._unknown(name) from error
 
-    def variable(self, name: str, dtype: Any = np.uint8, device: int | str | None = None) -> Any:
+    def variable(self, name: str, dtype: Any = None, device: int | str | None = None) -> Any:
         """A `__device__` or `__constant__` variable; `ns::x` and `x<float>` are taken too.
+
+        Its dtype is by default that of its declaration in the source.
 
         On the simulated GPU all instances of templates share it and it is an array. On a real one,
         which `device` names, each has its own; what is written here is written to them all.
         """
         expect("a variable's name", name, str, allowed="a string")
-        module = self.program.on(self._device(device))
+        place, written = self._device(device), name
+        module = self.program.on(place)
         # NVRTC resolves namespaces and template arguments: the address of the variable as a name
         # expression gives its mangled name, and instantiates it where it is a template.
         if len(module.find(name)) != 1:
             with contextlib.suppress(CompileError):  # the source has no such name
                 instance = Program(self._build([f"&{name}"]))
                 module.admit(instance)
-                variables = [v.name for v in instance.summary.variables]
-                name = next(iter(matching(instance.ptx.entries[f"&{name}"], variables)), name)
-        return super().variable(name, dtype, device)
+                names = [v.name for v in instance.summary.variables]
+                name = next(iter(matching(instance.ptx.entries[f"&{name}"], names)), name)
+        return variables.view(self.program, place, name, dtype, written)
 
 
 class _NoKernel(LaunchError, AttributeError):

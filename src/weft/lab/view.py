@@ -41,7 +41,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         "ptx": _ptx(p),
         "advice": [
             {"rule": a.rule, "evidence": a.evidence, "change": a.change,
-             "gain": f"{a.gain:.3g}", "line": a.line if own(a.file) else 0}
+             "gain": a.limit, "line": a.line if own(a.file) else 0}
             for a in p.advice
         ],
         "sections": [

@@ -99,6 +99,8 @@ class Op:
                  full size with; by default the first peer
     fill         input -> function of (random generator, shape, sizes), for data with structure such
                  as sorted offsets
+    vary         size -> (least, most): `weft check FILE` also draws sizes from these ranges; by
+                 default it chooses them near those of the cases, and {} means the cases only
 
     >>> double = weft.Op("double", "x:f32[n] -> y:f32[n]", lambda x: 2 * x, [weft.Case(n=100)])
     >>> @double.solution
@@ -124,6 +126,7 @@ class Op:
     fill: Mapping[str, Callable[..., Array]] = field(default_factory=dict)
     solutions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     precisions: dict[str, str] = field(default_factory=dict)
+    vary: Mapping[str, tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
         for what, text in (("name", self.name), ("signature", self.signature)):
@@ -147,6 +150,14 @@ class Op:
                 got="cases=[]",
                 next="give at least one: cases=[weft.Case(n=1000)]",
             )
+        for name, ends in (self.vary or {}).items():
+            if name not in self.cases[0].sizes or not 0 <= ends[0] <= ends[1]:
+                raise ArgumentError(
+                    "an operation's vary names a size and its range",
+                    where=self.name,
+                    got=f"{name}: {ends}",
+                    allowed=f"(least, most) of {', '.join(self.cases[0].sizes)}",
+                )
         for case in (*self.cases, *self.bench):
             for spec in (*self.inputs, *self.outputs):
                 spec.shape(case)

@@ -33,7 +33,7 @@ class Profile(AnalysedProfile):
 
     >>> p = weft.profile(module.scale[1, 32], x, 1.0, 4)
     >>> print(p.roofline.bound)
-    instructions
+    latency
     """
 
     def __str__(self) -> str:
@@ -48,9 +48,17 @@ class Profile(AnalysedProfile):
 
     def save(self, path: str | Path) -> None:
         """Writes a page (.html) or a record (.json)."""
-        if Path(path).suffix == ".json":
+        ending = Path(path).suffix
+        if ending == ".json":
             save_record([self], path)
             return
+        if ending not in (".html", ".htm"):
+            raise Error(
+                "a profile is saved as a page or as a record",
+                got=f"{str(path)!r}",
+                allowed=".html (a page), .json (a record)",
+                next=f'p.save("{Path(path).stem or "p"}.html"); a browser can print it',
+            )
         from weft.report.page import page
 
         write(path, page([self]))

@@ -137,7 +137,7 @@ def _advice(p: AnalysedProfile) -> Iterator[Styled]:
     yield "Advice", "bold"
     for a in p.advice:
         where = f"  line {a.line}" if a.line else ""
-        yield f"  {a.rule}{where}  (at most {a.gain:.3g}x)", "yellow"
+        yield f"  {a.rule}{where}  ({a.limit})", "yellow"
         for part in (a.evidence, f"→ {a.change}"):
             for row in textwrap.wrap(part, WIDTH - 4):
                 yield f"    {row}", ""

@@ -126,7 +126,7 @@ export class Output {
     this.root.replaceChildren(n ? h("p", { class: "sum" }, `${n} found in ${answer.summary}. ${answer.note}`) : this.message(true, "no race, no memory error", `checked: ${answer.summary}`), ...found, this.said(answer.said) ?? "");
   }
   profiled(launch, answer) {
-    const advice = launch.advice.map((a) => h("li", {}, h("b", {}, a.rule), h("span", { class: "gain" }, `at most ${a.gain}x`),
+    const advice = launch.advice.map((a) => h("li", {}, h("b", {}, a.rule), h("span", { class: "gain" }, a.gain),
       a.line ? h("button", { class: "small", onclick: () => this.onPick(a.line) }, `line ${a.line}`) : null, h("div", {}, a.evidence), h("div", { class: "soft" }, a.change)));
     this.root.replaceChildren(
       h("p", { class: "sum" }, `${launch.kernel}, grid ${launch.grid}, block ${launch.block} on ${launch.gpu}: bound by `, h("b", {}, launch.bound), `, at least ${launch.time} (modelled)`),

@@ -1,7 +1,8 @@
 """Finds the likely cause of a wrong output.
 
-Each rule examines the same symptoms and returns evidence or an empty string. The first rule with
-evidence wins. Rules are ordered from the most to the least specific.
+A finding of the sanitizer comes first. Each rule examines the same symptoms and returns evidence
+or an empty string. The first rule with evidence wins. Rules are ordered from the most to the least
+specific.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from weft.measure import dtypes
 from weft.measure.check.comparison import Difference
+from weft.measure.check.diagnosis import Cause
 from weft.measure.dtypes import Array, DType
 
 
@@ -22,12 +24,14 @@ class Symptoms:
     """The data that rules examine.
 
     unwritten   flags of elements that keep their initial value in both runs
-    varies      flags of elements that differ between two runs on the same inputs
+    varies      flags of elements that differ between two runs with the same inputs and outputs
+    carried     flags of elements that differ only if the output held something else before
+    added       whether the output is the right one plus what it held before
     block       threads per block, if known
     grid        threads of the whole grid, if known
     coarser     type -> would the output pass if sums were kept in this lower precision?
     exact       () -> is it right on inputs that no precision rounds?
-    races       the sanitizer's report of the same launch, if it ran
+    finding     the sanitizer's finding for the same inputs, if it has one
     writers     the number of threads that wrote the worst element; `writer` is the last one
     """
 
@@ -38,25 +42,21 @@ class Symptoms:
     dtype: DType
     unwritten: Array
     varies: Array
+    carried: Array
+    added: bool
     block: int | None
     grid: int | None
     coarser: Callable[[DType], bool]
     exact: Callable[[], bool]
-    races: str = ""
+    finding: Cause | None = None
     writers: int = 0
     writer: str = ""
 
 
-@dataclass(frozen=True)
-class Cause:
-    """A named likely cause."""
-
-    name: str
-    evidence: str
-
-
 def likely(facts: Symptoms) -> Cause | None:
-    """The cause named by the first rule with evidence."""
+    """The sanitizer's finding, else the cause named by the first rule with evidence."""
+    if facts.finding is not None:
+        return facts.finding
     for name, rule in _RULES:
         evidence = rule(facts)
         if evidence:
@@ -121,9 +121,28 @@ def _unwritten(f: Symptoms) -> str:
     return f"{count} of {f.got.size} elements still hold what was there before, first at {first}"
 
 
+def _accumulates(f: Symptoms) -> str:
+    if not f.added:
+        return ""
+    return (
+        "the output is the right one plus what it held before the call; set it to zero in the"
+        " kernel, or, where adding is meant, let the reference add too: give it a parameter with"
+        " the name of the output"
+    )
+
+
+def _carries(f: Symptoms) -> str:
+    """Elements that a thread writes, with a value that depends on the old one."""
+    count = int(np.count_nonzero(f.carried & ~f.unwritten))
+    if not count:
+        return ""
+    return (
+        f"{count} of {f.got.size} elements depend on what the output held before the call; write"
+        " each element before it is read"
+    )
+
+
 def _races(f: Symptoms) -> str:
-    if f.races:
-        return f.races
     count = int(np.count_nonzero(f.varies & f.difference.wrong))
     if not count:
         return ""
@@ -230,10 +249,12 @@ _TYPES = {
 _RULES: tuple[tuple[str, Callable[[Symptoms], str]], ...] = (
     ("tail block", _tail),
     ("bound off by one", _last_element),
+    ("adds to its output", _accumulates),
     ("unwritten elements", _unwritten),
     ("constant output", _constant),
     ("transposed index", _transposed),
     ("missing synchronisation", _races),
+    ("reads its output", _carries),
     ("overlapping writes", _overlap),
     ("overflow on the way", _not_a_number),
     ("missing factor", _scaled),

@@ -21,7 +21,7 @@ from weft.errors import ArgumentError, CheckFailed, expect
 from weft.kernels import Configured
 from weft.measure.check import input_data, limits, subjects
 from weft.measure.check.judge import Verdict, judge, repeat
-from weft.measure.check.subjects import Fillings, Ranges, Trials
+from weft.measure.check.subjects import Fillings, Ranges, Trial, Trials
 from weft.measure.op import Op
 
 
@@ -136,19 +136,27 @@ def judged(
     seed: int,
     rng: np.random.Generator,
     progress: Callable[[str], None],
+    finish: Callable[[Sequence[Trial]], None] = lambda done: None,
 ) -> Report:
-    """Runs all trials and returns the report; raises CheckFailed at the first failure."""
-    verdicts = []
-    for harness, draw, label, last in trials:
-        progress(label)
-        try:
-            verdicts.append(judge(harness, draw(), label, rng))
-            if last:
-                repeat(harness, draw, label, rng)
-        except CheckFailed as error:
-            error.seed = seed
-            error.add_note(f"repeat it with seed={seed}, or WEFT_SEED={seed}")
-            raise
+    """Runs all trials and returns the report; raises CheckFailed at the first failure.
+
+    finish  called after the trials, before the outputs of all of them are compared again
+    """
+    verdicts, done = [], []
+    try:
+        for trial in trials:
+            progress(trial.label)
+            verdict = _judged(trial, rng)
+            if verdict is not None:
+                verdicts.append(verdict)
+                done.append(trial)
+        finish(done)
+        for harness in {id(t.harness): t.harness for t in done}.values():
+            harness.settled("at the end")
+    except CheckFailed as error:
+        error.seed = seed
+        error.add_note(f"repeat it with seed={seed}, or WEFT_SEED={seed}")
+        raise
     # A check that an output of zeros passes proves nothing; random inputs must not be such a check.
     sighted = [v for v in verdicts if "random" in v.trial and not v.blind]
     if any("random" in v.trial for v in verdicts) and not sighted:
@@ -157,7 +165,24 @@ def judged(
             got="results smaller than the error that is allowed",
             next="check it on inputs whose results are not all zero",
         )
-    return Report(name, harness.runner.name, seed, tuple(verdicts))
+    return Report(name, done[0].harness.runner.name, seed, tuple(verdicts))
+
+
+def _judged(trial: Trial, rng: np.random.Generator) -> Verdict | None:
+    """The verdict of one trial; None if its sizes are drawn and the operation refuses them."""
+    try:
+        verdict = judge(trial.harness, trial.draw(), trial.label, rng)
+        if trial.repeated:
+            repeat(trial.harness, trial.draw, trial.label, rng)
+    except ArgumentError:  # of the reference or the data: a wrong solution is a CheckFailed
+        if trial.drawn:
+            return None
+        raise
+    except CheckFailed as error:
+        if trial.drawn:
+            error.add_note("its sizes are not those of a case; weft.Op(..., vary={}) has no others")
+        raise
+    return verdict
 
 
 def chosen_seed(seed: int | None) -> int:

@@ -20,20 +20,26 @@ def gather(
     inputs: Mapping[str, Array],
     difference: Difference,
     result: Stored,
-    other: Stored,
     e: Array,
     s: Array,
     rng: np.random.Generator,
 ) -> causes.Symptoms:
-    """Gathers the symptoms of a failure. This runs the subject two or three more times."""
+    """Gathers the symptoms of a failure. This runs the subject a few more times."""
     subject, name = harness.subject, difference.output
     arrays, dtype = harness.runner.given, harness.type_of(name, result)
-    unwritten = np.zeros(e.shape, bool)
-    # Two runs with different initial contents tell unwritten elements from correct constants.
-    if subject.outputs and name not in inputs:
-        pairs = [(start, harness.run(inputs, start, "")) for start in harness.starts(inputs, rng)]
-        kept = [_equal_bits(start[name], run[name].bits) for start, run in pairs]
-        unwritten = kept[0] & kept[1]
+    starts = harness.starts(inputs, rng)
+    # The third run begins as the first one: what differs then depends on neither array.
+    first, second, third = (
+        harness.run(inputs, start, "")[name].bits for start in (*starts, starts[0])
+    )
+    varies = ~_equal_bits(first, third)
+    unwritten = carried = np.zeros(e.shape, bool)
+    added = False
+    if name in starts[0]:
+        # Two different initial contents tell unwritten elements from correct constants.
+        unwritten = _equal_bits(starts[0][name], first) & _equal_bits(starts[1][name], second)
+        carried = ~_equal_bits(first, second) & ~varies
+        added = bool(np.any(carried)) and _is_added(harness, starts[1][name], second, e, s, dtype)
 
     def coarser(low: DType) -> bool:
         wider = limit(harness, e, s, dtype, low)
@@ -48,15 +54,35 @@ def gather(
         limit(harness, e, s, dtype),
         dtype,
         unwritten,
-        ~_equal_bits(result.bits, other.bits),
+        varies,
+        carried,
+        added,
         subject.block,
         subject.grid(arrays) if subject.grid else None,
         coarser,
         lambda: _right_on_signs(harness, inputs, name, rng),
-        subject.races(arrays) if subject.races else "",
+        subject.diagnose(arrays, inputs)
+        if subject.diagnose
+        else harness.runner.diagnose({**starts[1], **inputs}),
         writer.threads,
         writer.text,
     )
+
+
+def _is_added(
+    harness: Harness, start: Array, bits: Array, e: Array, s: Array, dtype: DType
+) -> bool:
+    """True if an output is what it held before plus the expected result."""
+    if dtype.integer:
+        return bool(np.all(bits - start == e.astype(dtype.numpy)))  # integers wrap
+    if not dtype.floating:
+        return False
+    before, after = dtype.decode(start), dtype.decode(bits)
+    # Every addition rounds to the type of the output, in proportion to the larger sum.
+    rounding = 8 * dtype.roundoff * np.sqrt(harness.terms or 1) * (np.abs(before) + np.abs(e))
+    with np.errstate(all="ignore"):
+        error = np.abs(after - before - e)
+    return bool(np.all(error <= limit(harness, e, s, dtype) + rounding))
 
 
 def _right_on_signs(

@@ -7,6 +7,7 @@ outputs unchanged afterwards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +20,14 @@ from weft.errors import CheckFailed
 from weft.measure import dtypes
 from weft.measure.check import input_data, tolerance
 from weft.measure.check.buffers import GUARD
+from weft.measure.check.diagnosis import Cause
 from weft.measure.check.runner import Runner, RunResult, Stored, SubjectArray
 from weft.measure.dtypes import Array, DType
 
 Reference = Callable[[Sequence[Mapping[str, Array]]], Sequence[Sequence[Any]]]
 """Results for each set of inputs. One call takes many sets, since a request to a worker is slow."""
+Diagnose = Callable[[Mapping[str, Any], Mapping[str, Array]], Cause | None]
+"""(arrays, inputs) -> the sanitizer's finding."""
 Start = Mapping[str, Array]
 """Contents of the outputs before a run."""
 
@@ -47,7 +51,8 @@ class Subject:
     block      threads per block, if known
     grid       threads of the whole grid, if known
     writer     (arrays, output, flat index) -> the writer of that element
-    races      (arrays) -> the sanitizer's report of the same launch
+    diagnose   (arrays, inputs) -> the sanitizer's finding in the same launch; by default the
+               runner calls the subject under the sanitizer
     """
 
     name: str
@@ -60,7 +65,12 @@ class Subject:
     block: int | None = None
     grid: Callable[[Mapping[str, Any]], int | None] | None = None
     writer: Callable[[Mapping[str, Any], str, int], Writer] | None = None
-    races: Callable[[Mapping[str, Any]], str] | None = None
+    diagnose: Diagnose | None = None
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of all arrays."""
+        return sum(math.prod(p.shape) for p in (*self.inputs, *self.outputs))
 
 
 class Harness:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +17,7 @@ from weft.measure.check.runner import Stored
 from weft.measure.dtypes import Array
 
 REPEATS = 10
-"""Consecutive runs in `repeat`, as in a benchmark."""
+"""Consecutive runs after the random trials of a case, as in a benchmark."""
 
 Draw = Callable[[], Mapping[str, Array]]
 """Returns new inputs at each call."""
@@ -53,17 +55,29 @@ def judge(
     return verdict
 
 
-def repeat(harness: Harness, draw: Draw, trial: str, rng: np.random.Generator) -> None:
+def repeat(
+    harness: Harness,
+    draw: Draw,
+    trial: str,
+    rng: np.random.Generator,
+    runs: int = REPEATS,
+    seconds: float = math.inf,
+) -> None:
     """Runs the subject many times, as a benchmark does: new inputs each time, outputs not reset.
 
     Only the last run and a random one are judged: a subject that caches results cannot know which.
+
+    seconds   the run that ends after this time is the last one
     """
-    watched = int(rng.integers(REPEATS))
-    for number in range(REPEATS + 1):
+    watched, started = int(rng.integers(runs)), time.monotonic()
+    for number in range(runs + 1):
         inputs = draw()
         result = harness.run(inputs, {}, f"{trial}, run {number} in a row")
-        if number in (watched, REPEATS):
+        last = number == runs or time.monotonic() - started > seconds
+        if last or number == watched:
             _compared(harness, inputs, [result], f"{trial}, after {number} more runs", rng)
+        if last:
+            break
     harness.settled(trial)
 
 
@@ -86,9 +100,7 @@ def _compared(
             most = limit(harness, e, s, dtype)
             outcome = comparison.compare(name, run[name], e, most, dtype)
             if isinstance(outcome, Difference):
-                symptoms = explain.gather(
-                    harness, inputs, outcome, run[name], runs[-1][name], e, s, rng
-                )
+                symptoms = explain.gather(harness, inputs, outcome, run[name], e, s, rng)
                 raise explain.failure(subject, trial, outcome, symptoms, dtype, rerun=number == 1)
         assert isinstance(outcome, Agreement)
         worst, blind = max(worst, outcome.ratio), blind and outcome.blind

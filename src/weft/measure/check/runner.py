@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from weft.errors import CheckFailed
-from weft.measure.check import buffers
+from weft.measure.check import buffers, diagnosis
 from weft.measure.check.buffers import Guarded, Library
+from weft.measure.check.diagnosis import Cause
 from weft.measure.dtypes import Array, DType
 
 
@@ -82,6 +83,9 @@ class Runner(Protocol):
     def outputs(self) -> Mapping[str, Array]:
         """The current contents of the outputs."""
 
+    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
+        """The sanitizer's finding in a call with these contents."""
+
 
 class LocalRunner:
     """Calls a subject in this process."""
@@ -119,6 +123,9 @@ class LocalRunner:
             {n: a.read() for n, a in self._arrays.items() if n not in self._filled},
             {n: a.guards() for n, a in self._arrays.items()},
         )
+
+    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
+        return diagnosis.diagnose(lambda: self.run(contents, ""))
 
     def outputs(self) -> Mapping[str, Array]:
         return {name: self._arrays[name].read() for name in self._filled}

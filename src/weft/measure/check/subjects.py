@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,8 +28,23 @@ from weft.measure.op import ArraySpec, Case, Op
 FRESH = 2
 """Trials with random inputs per case."""
 
-Trials = Iterator[tuple[Harness, Draw, str, bool]]
-"""(harness, function that draws inputs, label, run it repeatedly afterwards?)"""
+
+class Trial(NamedTuple):
+    """One trial of a check.
+
+    draw      returns new inputs
+    repeated  whether many runs in a row follow
+    drawn     whether the sizes are not those of a case
+    """
+
+    harness: Harness
+    draw: Draw
+    label: str
+    repeated: bool = False
+    drawn: bool = False
+
+
+Trials = Iterator[Trial]
 
 Fillings = Mapping[str, Filling]
 Ranges = Mapping[str, tuple[int, int] | None]
@@ -71,14 +86,14 @@ def solution_trials(
 class Provider(Protocol):
     """Access to the user's code for one case, in this process or in a worker."""
 
-    def data(self, spec: ArraySpec, case: int, filling: Filling) -> Array:
+    def data(self, spec: ArraySpec, case: Case, filling: Filling) -> Array:
         """Generates new data for an input."""
 
-    def reference(self, case: int) -> Reference:
+    def reference(self, case: Case) -> Reference:
         """The reference of a case."""
 
     def runner(
-        self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
+        self, case: Case, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
     ) -> Runner:
         """The runner of the solution for a case."""
 
@@ -92,41 +107,45 @@ class _Here:
     library: Library
     rng: np.random.Generator
 
-    def data(self, spec: ArraySpec, case: int, filling: Filling) -> Array:
-        return self.op.data(spec, self.op.cases[case], self.rng, filling)
+    def data(self, spec: ArraySpec, case: Case, filling: Filling) -> Array:
+        return self.op.data(spec, case, self.rng, filling)
 
-    def reference(self, case: int) -> Reference:
-        return answering(self.op, self.op.cases[case])
+    def reference(self, case: Case) -> Reference:
+        return answering(self.op, case)
 
     def runner(
-        self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
+        self, case: Case, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
     ) -> Runner:
-        call = calling(self.op, self.solution, self.op.cases[case])
+        call = calling(self.op, self.solution, case)
         return LocalRunner(call, inputs, outputs, self.library)
 
 
-def op_trials(op: Op, name: str, provider: Provider, fillings: Fillings) -> Trials:
-    """All trials of one solution."""
-    for number, case in enumerate(op.cases):
+def op_trials(
+    op: Op, name: str, provider: Provider, fillings: Fillings, beside: Sequence[Case] = ()
+) -> Trials:
+    """All trials of one solution: those of the cases, and one for each case of `beside`."""
+    for number, case in enumerate((*op.cases, *beside)):
         free = [s.name for s in op.inputs if s.name not in op.fill and s.within is None]
         inputs = [SubjectArray(s.name, s.dtype, s.shape(case), s.name in free) for s in op.inputs]
         outputs = [SubjectArray(s.name, s.dtype, s.shape(case)) for s in op.outputs]
         subject = Subject(
-            name, inputs, outputs, provider.reference(number),
+            name, inputs, outputs, provider.reference(case),
             terms=op.terms(case),
             accumulate=dtypes.find(op.accumulate) if op.accumulate else None,
         )  # fmt: skip
-        harness = Harness(subject, provider.runner(number, inputs, outputs))
-        kinds: dict[str, Filling] = {f"random {i}": input_data.random for i in range(FRESH)}
+        harness = Harness(subject, provider.runner(case, inputs, outputs))
+        drawn = number >= len(op.cases)
+        fresh = 1 if drawn else FRESH
+        kinds: dict[str, Filling] = {f"random {i}": input_data.random for i in range(fresh)}
         # Special fillings test the arithmetic, not the sizes: the first case is enough.
         if number == 0:
             kinds |= dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
-            draw = functools.partial(_drawn, op, number, filling, provider)
-            yield harness, draw, f"{case}, {label}", i == FRESH - 1
+            draw = functools.partial(_drawn, op, case, filling, provider)
+            yield Trial(harness, draw, f"{case}, {label}", i == FRESH - 1, drawn)
 
 
-def _drawn(op: Op, case: int, filling: Filling, provider: Provider) -> dict[str, Array]:
+def _drawn(op: Op, case: Case, filling: Filling, provider: Provider) -> dict[str, Array]:
     return {spec.name: provider.data(spec, case, filling) for spec in op.inputs}
 
 
@@ -224,7 +243,7 @@ def call_trials(
         launch.threads if launch is not None else None,
         tracing.threads(launch, positional, arguments) if launch is not None else None,
         tracing.writer(launch, positional, arguments) if launch is not None else None,
-        tracing.races(launch, positional, arguments, [n for n in filled if n not in data_of])
+        tracing.finding(launch, positional, arguments, [n for n in filled if n not in data_of])
         if launch is not None
         else None,
     )
@@ -241,10 +260,10 @@ def call_trials(
         runner = LocalRunner(call, whole.inputs, whole.outputs, library)
         harness = Harness(whole, runner)
         # The caller's data comes first: a failure on it is the easiest to understand.
-        yield harness, lambda: {n: started[n] for n in data_of}, "the inputs given", False
+        yield Trial(harness, lambda: {n: started[n] for n in data_of}, "the inputs given")
         kinds = {f"random {i}": input_data.random for i in range(FRESH)} | dict(fillings)
         for i, (label, filling) in enumerate(kinds.items()):
-            yield harness, functools.partial(drawn, filling), label, i == FRESH - 1
+            yield Trial(harness, functools.partial(drawn, filling), label, i == FRESH - 1)
 
     return name, trials()
 

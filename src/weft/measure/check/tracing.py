@@ -1,29 +1,28 @@
-"""Reruns a failed launch on the simulator to find the writer of an element and data races.
+"""Reruns a failed launch on the simulator to find the writer of an element and the sanitizer's
+finding.
 
 Arrays on a real GPU are copied to the host first.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from weft.device import arrays as device_arrays
-from weft.errors import DeviceError
 from weft.kernels import Configured
 from weft.kernels.launch import Plain
-from weft.measure.check import buffers
-from weft.measure.check.harness import Writer
-
-if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.findings import Finding
+from weft.measure.check import buffers, diagnosis
+from weft.measure.check.diagnosis import Cause
+from weft.measure.check.harness import Diagnose, Writer
+from weft.measure.dtypes import Array
 
 Find = Callable[[Mapping[str, Any], str, int], Writer]
-Races = Callable[[Mapping[str, Any]], str]
 _POISON = 0xA5
 """Fill value of outputs. A write of an equal value is no hazard, so outputs must differ."""
 
@@ -64,46 +63,31 @@ def threads(
     return count
 
 
-def races(
+def finding(
     launch: Configured,
     positional: Sequence[str],
     arguments: Mapping[str, Any],
     fresh: Sequence[str],
-) -> Races:
-    """Returns (arrays) -> the first data race that the sanitizer finds, with both lines.
+) -> Diagnose:
+    """Returns (arrays, inputs) -> the sanitizer's finding in the launch with these inputs.
 
     fresh  the arrays that the launch fills and does not read
     """
 
-    def find(arrays: Mapping[str, Any]) -> str:
-        from weft.device.sim.tools.sanitizer.session import (
-            sanitize,
-        )  # imported only after a failure
-
+    def find(arrays: Mapping[str, Any], inputs: Mapping[str, Array]) -> Cause | None:
         # The rerun must not change the arrays that the report still reads.
         copies = {n: copy.deepcopy(buffers.on_host(a)) for n, a in arrays.items()}
-        for name in fresh:
-            memory = device_arrays.view(copies[name])
-            ctypes.memset(memory.address, _POISON, memory.nbytes)
+        for name, made in copies.items():
+            memory = device_arrays.view(made)
+            if name in fresh:
+                ctypes.memset(memory.address, _POISON, memory.nbytes)
+            elif name in inputs:
+                given = np.ascontiguousarray(inputs[name])
+                ctypes.memmove(memory.address, given.ctypes.data, memory.nbytes)
         plain, values = _plain(launch, positional, {**arguments, **copies})
-        with sanitize(raises=False) as report, contextlib.suppress(DeviceError):
-            plain(*values)
-        unordered = [f for f in report.findings if f.kind in _UNORDERED and not _overlaps(f)]
-        if not unordered:
-            return ""
-        rest = f" (and {len(unordered) - 1} more)" if len(unordered) > 1 else ""
-        return f"{' and '.join(map(str, unordered[0].accesses))}{rest}; {unordered[0].next}"
+        return diagnosis.diagnose(lambda: plain(*values))
 
     return find
-
-
-_UNORDERED = ("data race", "missing wait")
-
-
-def _overlaps(finding: Finding) -> bool:
-    """True for two writes to one global element: `overlapping writes` reports these."""
-    shared = finding.place.startswith("shared")
-    return not shared and all(access.verb == "write" for access in finding.accesses)
 
 
 def _plain(launch: Configured, positional: Sequence[str], here: Mapping[str, Any]) -> Plain:

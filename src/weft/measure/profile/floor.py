@@ -1,16 +1,19 @@
 """Models the least time of a launch: how long each unit of the GPU is busy.
 
-A launch takes at least as long as its busiest unit, the `bound`. Latencies, dependencies and launch
-overhead come on top, so measured times are longer. Rates come from `models.toml`; rates that no
-data sheet lists were measured on an H200 and scale with SMs and clock.
+A launch takes at least as long as its busiest unit, the `bound`. An SM without a block does not
+work, so that the units of SMs are slower in a small grid. Latency counts as a unit: a warp takes a
+time for its own instructions in which all other units may be idle. Launch overhead comes on top, so
+measured times are longer. Rates come from `models.toml`; rates that no data sheet lists were
+measured on an H200 and scale with SMs and clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.device.models import GpuModel
+from weft.measure.profile import latency
 from weft.measure.profile.values import BULK, Access, Profile
 from weft.measure.profile.work import expands
 from weft.measure.profile.work import operations as operations_of
@@ -23,7 +26,9 @@ ATOMICS = 1.65
 """Atomic operations of lanes at different addresses, per SM and clock."""
 SAME_ADDRESS = 1.37e9
 """Atomic operations per second at one address."""
-DRAM_CLOCKS, L2_CLOCKS = 660, 283
+DRAM_CLOCKS = 660
+LATENCY = "latency"
+"""The name of the unit that stands for the time of a warp."""
 
 _TENSOR_NAMES = {"e4m3": "f8", "e5m2": "f8", "u8": "s8", "u4": "s4", "f32": "tf32", "b1": "s4"}
 _READS = ("load", "copy", "fragment load", "bulk load")
@@ -31,34 +36,64 @@ _READS = ("load", "copy", "fragment load", "bulk load")
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of the GPU: its busy time in seconds, and its `work` in units of `measure`."""
+    """A unit of the GPU: its busy time in seconds, and its `work` in units of `measure`.
+
+    part  the part of the whole GPU's rate that the launch can use; `per_second` is that rate
+    """
 
     name: str
     seconds: float
     work: float
     per_second: float
     measure: str
+    part: float = 1.0
 
 
 def units(p: Profile, gpu: GpuModel) -> tuple[Unit, ...]:
-    """All units with work, the busiest first."""
+    """All units with work, the busiest first; latency is among them."""
+    used = busy_sms(p, gpu) / gpu.sms
     clocks = gpu.sms * gpu.boost_mhz * 1e6
-    candidates = [*_memory(p, gpu, clocks), *_compute(p, gpu, clocks)]
-    return tuple(sorted((u for u in candidates if u.work), key=lambda u: -u.seconds))
+    chip, sms = _memory(p, gpu, clocks)
+    candidates = [*chip, *(_slower(u, used) for u in (*sms, *_compute(p, gpu, clocks)))]
+    with_work = [u for u in candidates if u.work]
+    if with_work:
+        waits = latency.seconds(p, gpu)
+        rate = gpu.boost_mhz * 1e6
+        with_work.append(Unit(LATENCY, waits, waits * rate, rate, "clocks"))
+    return tuple(sorted(with_work, key=lambda u: -u.seconds))
 
 
-def bound(units: tuple[Unit, ...]) -> Unit:
+def busy_sms(p: Profile, gpu: GpuModel) -> int:
+    """The SMs that have a block."""
+    return max(1, min(p.launch.blocks, gpu.sms))
+
+
+def throughput(units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The units without latency."""
+    return tuple(u for u in units if u.name != LATENCY)
+
+
+def of_whole_gpu(units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The same units as if the work were spread over all SMs."""
+    return tuple(sorted((_slower(u, 1 / u.part) for u in units), key=lambda u: -u.seconds))
+
+
+def _slower(u: Unit, part: float) -> Unit:
+    return Unit(u.name, u.seconds / part, u.work, u.per_second * part, u.measure, u.part * part)
+
+
+def bound(units: Sequence[Unit]) -> Unit:
     """The busiest unit; an empty launch is bound by its instructions."""
     return units[0] if units else Unit("instructions", 0.0, 0, 1, "instructions")
 
 
-def seconds(units: tuple[Unit, ...], less: Mapping[str, float] | None = None) -> float:
+def seconds(units: Sequence[Unit], less: Mapping[str, float] | None = None) -> float:
     """The least time; `less` maps a unit to the fraction of its work that remains."""
     left = less or {}
     return max((u.seconds * left.get(u.name, 1.0) for u in units), default=0.0)
 
 
-def gain(units: tuple[Unit, ...], less: Mapping[str, float]) -> float:
+def gain(units: Sequence[Unit], less: Mapping[str, float]) -> float:
     """The speed-up of the least time."""
     after = seconds(units, less)
     return seconds(units) / after if after else 1.0
@@ -99,18 +134,23 @@ def compulsory_bytes(p: Profile) -> int:
     return sum(a.read + a.written for a in p.arrays)
 
 
-def _memory(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
+def _memory(p: Profile, gpu: GpuModel, clocks: float) -> tuple[list[Unit], list[Unit]]:
+    """The units of the whole GPU, and those that every SM has."""
     far, near = accesses(p, "global"), accesses(p, "shared")
     steps = sum(lsu_steps(a) for a in [*far, *near, *accesses(p, "local")])
-    rates = [
-        ("DRAM", dram_bytes(p), gpu.memory_gb_per_s * 1e9, "bytes"),
-        ("L2", l2_bytes(p), L2_BYTES * clocks, "bytes"),
-        ("L1 and shared memory", steps, clocks, "wavefronts"),
-    ]
+    chip = [_unit("DRAM", dram_bytes(p), gpu.memory_gb_per_s * 1e9, "bytes")]
     atomic = sum(a.threads for a in far if a.kind in ("atomic", "reduction"))
     if atomic:
-        rates.append(("atomics", atomic, atomic / _atomic_seconds(p, atomic, clocks), "operations"))
-    return [Unit(name, n / rate, n, rate, measure) for name, n, rate, measure in rates]
+        rate = atomic / _atomic_seconds(p, atomic, clocks)
+        chip.append(_unit("atomics", atomic, rate, "operations"))
+    return chip, [
+        _unit("L2", l2_bytes(p), L2_BYTES * clocks, "bytes"),
+        _unit("L1 and shared memory", steps, clocks, "wavefronts"),
+    ]
+
+
+def _unit(name: str, work: float, per_second: float, measure: str) -> Unit:
+    return Unit(name, work / per_second, work, per_second, measure)
 
 
 def _atomic_seconds(p: Profile, atomic: int, clocks: float) -> float:
@@ -166,7 +206,7 @@ def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
         unit = f"{kind}.{_TENSOR_NAMES.get(inputs, inputs)}" if inputs else unit
         if unit in peak:
             busy[unit] = busy.get(unit, 0.0) + slots * 32 * ins.executions
-    out = [Unit(unit, n / peak[unit], n, peak[unit], "operations") for unit, n in busy.items()]
+    out = [_unit(unit, n, peak[unit], "operations") for unit, n in busy.items()]
     rate = gpu.schedulers_per_sm * clocks
     count = issued(p)
-    return [*out, Unit("instructions", count / rate, count, rate, "instructions")]
+    return [*out, _unit("instructions", count, rate, "instructions")]

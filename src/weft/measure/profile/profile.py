@@ -65,8 +65,6 @@ def profile(
     if real is not None:
         args, options = real.args, real.options
     launch, values = within(limit, subject.name, lambda: subject.plain(*args, **options))
-    if 0 in launch.config.grid:
-        raise LaunchError("there is nothing to profile", got=f"a grid of {launch.config.grid}")
     kernel = launch.kernel
     default_model = models.get(real.gpu) if real and real.gpu else kernel.model
     model = chosen.model if chosen else default_model

@@ -38,7 +38,7 @@ class Roofline:
     uses           these units
     levels         bytes, intensity and bandwidth of each level of memory
     ceilings       peaks of these and other units, in operations a second
-    bound          the unit that is busy longest; `bound_seconds` is how long
+    bound          the unit that is busy longest, or "latency"; `bound_seconds` is how long
     compulsory     bytes that must be moved whatever the caches do
     floor          the least seconds: of computing at the peak and moving the compulsory bytes, the
                    larger one
@@ -65,7 +65,8 @@ def roofline(p: Profile, gpu: GpuModel) -> Roofline:
     floats = {u: n for u, n in work.items() if u in FLOATS or u.startswith("tensor")}
     mix = floats or {"integer": work.get("integer", 0.0)}
     operations = sum(mix.values())
-    busy = max((u.seconds for u in units if u.name in mix), default=0.0)
+    # Of all SMs: the roofline is that of the GPU, whatever part of it the launch uses.
+    busy = max((u.seconds * u.part for u in units if u.name in mix), default=0.0)
     # With several pipes in use, the peak is that of the mix, not of one pipe.
     peak = operations / busy if busy else peaks["fp32"]
     compulsory = floor.compulsory_bytes(p)

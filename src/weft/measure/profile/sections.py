@@ -64,9 +64,11 @@ def _sum(accesses: Sequence[Access], what: Callable[[Access], float]) -> float:
 
 def _speed(p: Profile, gpu: GpuModel) -> Section:
     units, roof = floor.units(p, gpu), roofline(p, gpu)
-    longest = floor.seconds(units)
+    longest, used = floor.seconds(units), floor.busy_sms(p, gpu)
     of_memory = {"DRAM", "L2", "L1 and shared memory", "atomics"}
-    shares = {u.name: 100 * _ratio(u.seconds, longest) for u in units}
+    # As in ncu, idle SMs count: a share is one of the whole GPU's rate.
+    busy = {u.name: 100 * u.part * _ratio(u.seconds, longest) for u in floor.throughput(units)}
+    shares = dict(sorted(busy.items(), key=lambda item: -item[1]))
     memory = max((v for n, v in shares.items() if n in of_memory), default=0.0)
     compute = max((v for n, v in shares.items() if n not in of_memory), default=0.0)
     name = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -78,13 +80,33 @@ def _speed(p: Profile, gpu: GpuModel) -> Section:
         ),
         *(Metric(f"sim:weft__busy_{n.replace(' ', '_')}.pct", f"busy: {n}", v, "%", True)
           for n, v in shares.items()),
-        Metric("sim:weft__bound_seconds", "Time of the busiest unit", longest, "s", True),
+        Metric("sim:weft__sms_used.pct", "SMs with work", 100 * used / gpu.sms, "%"),
+        Metric("sim:weft__warps_used.pct", "Warps that the GPU holds, of its most",
+               100 * _resident_warps(p, gpu) / (gpu.sms * gpu.max_warps_per_sm), "%"),
+        Metric("sim:weft__latency_seconds", "Latency: a warp's own instructions",
+               next((u.seconds for u in units if u.name == floor.LATENCY), 0.0), "s", True),
+        Metric("sim:weft__bound_seconds", "Least time of the launch", longest, "s", True),
         Metric("sim:weft__floor_seconds", "Floor: work, compulsory bytes", roof.floor, "s", True),
     ]  # fmt: skip
     if p.measured is not None:
         rows.append(Metric("gpu__time_duration.sum", "Duration, measured", p.measured, "s"))
-    says = f"Bound by {roof.bound}: the others are shown as part of its time on {gpu.name}."
-    return Section("GPU Speed Of Light Throughput", tuple(rows), says if units else "Nothing ran.")
+    says = _bound_by(roof.bound, used, gpu) if units else "Nothing ran."
+    return Section("GPU Speed Of Light Throughput", tuple(rows), says)
+
+
+def _bound_by(bound: str, used: int, gpu: GpuModel) -> str:
+    says = f"Bound by {bound}: units are shown as part of this time on {gpu.name}."
+    if bound == floor.LATENCY:
+        says += " No unit is busy: warps wait for their own results, and there are too few of them."
+    if used < gpu.sms:
+        says += f" {used} of {gpu.sms} SMs {'has' if used == 1 else 'have'} work."
+    return says
+
+
+def _resident_warps(p: Profile, gpu: GpuModel) -> int:
+    """Warps that are on the GPU at once."""
+    blocks = min(p.launch.blocks, fit(p.launch, gpu).blocks * gpu.sms)
+    return blocks * -(-p.launch.threads // gpu.warp_size)
 
 
 def _compute(p: Profile, gpu: GpuModel) -> Section:

@@ -12,11 +12,12 @@ tensor-core instruction a 32nd of what the warp does. Units:
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
 from weft.ptx import isa
-from weft.ptx.isa.columns import Participants, Result, Unit
+from weft.ptx.isa.columns import Control, Participants, Result, Unit
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -73,6 +74,12 @@ def reads_parameter(opcode: str) -> bool:
     decoded = isa.lookup(opcode.split("."))
     assert decoded is not None, f"{opcode} was executed"
     return any(x.reads and x.state_space(decoded.words) == "param" for x in decoded.row.effects)
+
+
+@functools.cache
+def branches(opcode: str) -> bool:
+    """True if execution may go on elsewhere than at the next instruction."""
+    return isa.control_of(opcode.split(".")) is not Control.NEXT
 
 
 def _row(parts: Sequence[str]) -> isa.Row:

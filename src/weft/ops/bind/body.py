@@ -189,7 +189,8 @@ def _launcher(
             else cdiv(_elements(arguments, schema, results), _product(threads))
         )
         launch = kernel[blocks, threads, shared(arguments)]
-        launch(*(value(arguments) for value in values))
+        if 0 not in launch.config.grid:  # of empty tensors
+            launch(*(value(arguments) for value in values))
 
     return run
 

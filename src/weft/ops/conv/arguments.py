@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, quoted
 from weft.ops.conv.geometry import extents, spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -102,7 +102,7 @@ def check_options(
         if len(values) not in lengths or any(v < least for v in values):
             raise ArgumentError(
                 f"weft.ops.{name}: '{option}' is not valid",
-                got=repr(value),
+                got=quoted(value),
                 allowed=f"{' or '.join(map(str, sorted(set(lengths))))} numbers, at least {least}",
             )
     if groups < 1:

@@ -13,12 +13,16 @@ from pathlib import Path
 from weft import user_paths
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error, MissingDependency
-from weft.measure.check import input_data, subjects, user_file
+from weft.measure.check import input_data, sizes, subjects, user_file
 from weft.measure.check.check import Report, chosen_seed, generator, judged
+from weft.measure.check.judge import repeat
+from weft.measure.check.subjects import Trial
 from weft.measure.check.workers.process import ForkServer, Worker
 from weft.measure.check.workers.remote import RemoteFile, RemoteSolution
 
 LIMIT = 120.0
+CALLS, CALLS_S = (100, 400), 1.0
+"""Calls in a row at the end: a number that no solution can know, and the seconds for them."""
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 
@@ -96,10 +100,25 @@ def _judged(
     rng = generator(seed, solution)
     report, error = None, None
     subject = RemoteSolution(file, worker, number, solution, name, device, rng)
-    trials = subjects.op_trials(op, name, subject, input_data.SPECIALS)
+    beside = sizes.beside(op, rng)
+    trials = subjects.op_trials(op, name, subject, input_data.SPECIALS, beside)
+
+    def told(trial: str) -> None:
+        progress(f"{name}: {trial}")
+
+    def finish(done: Sequence[Trial]) -> None:
+        told("many calls")
+        smallest = min((t for t in done if t.repeated), key=lambda t: t.harness.subject.elements)
+        # As long as the trials took: a slow solution is judged on fewer calls.
+        seconds = max(CALLS_S, time.monotonic() - started)
+        runs = int(rng.integers(*CALLS))
+        repeat(smallest.harness, smallest.draw, smallest.label, rng, runs, seconds)
+        told("the end")
+        subject.rest()
+
     try:
         subject.load()
-        report = judged(name, trials, seed, rng, lambda trial: progress(f"{name}: {trial}"))
+        report = judged(name, trials, seed, rng, told, finish)
     except Error as failure:
         error = failure
     return Outcome(name, time.monotonic() - started, report, error, worker.close())

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.errors import MissingDependency
-from weft.measure.check.workers import wire
+from weft.measure.check.workers import sleepers, wire
 from weft.measure.check.workers.watchdog import Watchdog, members
 from weft.measure.dtypes import Array
 
@@ -132,6 +132,10 @@ class Worker:
             raise _raised(answer["error"])
         return answer, answer_arrays
 
+    def rest(self) -> bool:
+        """Waits for threads that sleep; False if one sleeps for longer than the time limit."""
+        return sleepers.wait(self._pid, self._limit)
+
     def close(self) -> list[str]:
         """Kills all processes of the worker's session; returns what they printed."""
         if self._closed:
@@ -146,9 +150,12 @@ class Worker:
         return self._said
 
     def _answer(self) -> dict[str, Any]:
-        watchdog, received = Watchdog(self._pid, self._limit), b""
+        # Most answers come at once; a watchdog reads the status of every process of the machine.
+        watchdog: Watchdog | None = None
+        received = b""
         while True:
             if not select.select([self._connection], [], [], _POLL_S)[0]:
+                watchdog = watchdog or Watchdog(self._pid, self._limit)
                 if trouble := watchdog.trouble():
                     raise NoAnswer(trouble)
                 continue
@@ -205,10 +212,10 @@ def _environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": modules, "PYTHONUNBUFFERED": "1"}
 
 
-def plain(line: str) -> str:
+def plain(line: str, columns: int = _COLUMNS) -> str:
     """Removes control characters, which could overwrite output of the judge."""
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
-    return shown if len(shown) <= _COLUMNS else shown[:_COLUMNS] + "…"
+    return shown if len(shown) <= columns else shown[:columns] + "…"
 
 
 def _indented(text: str) -> str:

@@ -15,11 +15,15 @@ import numpy as np
 
 from weft.errors import ArgumentError, CheckFailed
 from weft.measure.check import buffers
+from weft.measure.check.diagnosis import Cause
 from weft.measure.check.harness import Reference
 from weft.measure.check.runner import RunResult, Stored, SubjectArray
 from weft.measure.check.workers.process import NoAnswer, Raised, Worker, plain
 from weft.measure.dtypes import Array, Filling
 from weft.measure.op import ArraySpec, Case, Op
+
+_EVIDENCE = 2000
+"""The most characters of a finding: it quotes two source lines."""
 
 
 class RemoteFile:
@@ -63,12 +67,12 @@ class RemoteFile:
         except (KeyError, TypeError, AttributeError) as error:
             raise self._useless(NoAnswer(f"its operations cannot be read: {error!r}")) from None
 
-    def reference(self, number: int, case: int) -> Reference:
+    def reference(self, number: int, case: Case) -> Reference:
         def answers(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
-            where = f"{self.ops[number][0].name}, {self.ops[number][0].cases[case]}"
+            where = f"{self.ops[number][0].name}, {case}"
             inputs = {f"{i}/{n}": a for i, one in enumerate(many) for n, a in one.items()}
             answer, arrays = self.ask(
-                "reference", inputs, where, op=number, case=case, sets=len(many)
+                "reference", inputs, where, op=number, sizes=case.sizes, sets=len(many)
             )
             try:
                 counts = answer["counts"]
@@ -79,11 +83,11 @@ class RemoteFile:
 
         return answers
 
-    def fill(self, number: int, case: int, index: int, seed: int) -> Array:
+    def fill(self, number: int, case: Case, index: int, seed: int) -> Array:
         op = self.ops[number][0]
         where = f"{op.name}, fill of '{op.inputs[index].name}'"
-        _, arrays = self.ask("fill", {}, where, op=number, case=case, index=index, seed=seed)
-        return op.checked(op.inputs[index], op.cases[case], arrays["data"])
+        _, arrays = self.ask("fill", {}, where, op=number, sizes=case.sizes, index=index, seed=seed)
+        return op.checked(op.inputs[index], case, arrays["data"])
 
     def ask(
         self, do: str, arrays: Mapping[str, Array] | None = None, what: str = "", **more: Any
@@ -124,6 +128,9 @@ def _operation(row: Any) -> tuple[Op, tuple[str, ...]]:
         reduce=str(row["reduce"]),
         accumulate=str(row["accumulate"]),
         fill=dict.fromkeys(map(str, row["fill"]), _elsewhere),
+        vary=None
+        if row["vary"] is None
+        else {str(n): (int(ends[0]), int(ends[1])) for n, ends in row["vary"].items()},
     )
     return op, tuple(map(plain, row["solutions"]))
 
@@ -147,6 +154,7 @@ class RemoteSolution:
     ) -> None:
         self.file, self.worker, self.number, self.solution = file, worker, number, solution
         self.title, self.device, self.rng = name, device, rng
+        self.prepared = 0
 
     def load(self) -> None:
         self.ask("load", "import", **self.file.asked)
@@ -169,18 +177,28 @@ class RemoteSolution:
                 what, got = f"{self.title} raises {error.kind}", error.text
             raise CheckFailed(what, where=trial, got=got, next=f"see {error.where}") from None
 
-    def data(self, spec: ArraySpec, case: int, filling: Filling) -> Array:
+    def rest(self) -> None:
+        """Waits until no thread of the solution sleeps that may wake up after the check."""
+        if not self.worker.rest():
+            raise CheckFailed(
+                f"{self.title} leaves a thread behind that sleeps",
+                where="at the end",
+                got="it would wake up after the check and can change results then",
+                next="end all threads before the call returns, or let them wait without a time",
+            )
+
+    def data(self, spec: ArraySpec, case: Case, filling: Filling) -> Array:
         op = self.file.ops[self.number][0]
         if spec.name not in op.fill:
-            return op.data(spec, op.cases[case], self.rng, filling)
+            return op.data(spec, case, self.rng, filling)
         seed = int(self.rng.integers(2**62))
         return self.file.fill(self.number, case, op.inputs.index(spec), seed)
 
-    def reference(self, case: int) -> Reference:
+    def reference(self, case: Case) -> Reference:
         return self.file.reference(self.number, case)
 
     def runner(
-        self, case: int, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
+        self, case: Case, inputs: Sequence[SubjectArray], outputs: Sequence[SubjectArray]
     ) -> RemoteArrays:
         return RemoteArrays(self, case, inputs, outputs)
 
@@ -191,7 +209,7 @@ class RemoteArrays:
     def __init__(
         self,
         solution: RemoteSolution,
-        case: int,
+        case: Case,
         inputs: Sequence[SubjectArray],
         outputs: Sequence[SubjectArray],
     ) -> None:
@@ -200,15 +218,17 @@ class RemoteArrays:
         # The judge draws the guards and compares them itself: the worker's answer is not trusted.
         self.guards = {n: buffers.new_guards() for n in (*self._inputs, *self._outputs)}
         self.given: Mapping[str, Any] = {}
-        op = solution.file.ops[solution.number][0]
         answer, _ = solution.ask(
-            "prepare", repr(op.cases[case]), self.guards,
-            op=solution.number, case=case, solution=solution.solution, device=solution.device,
+            "prepare", repr(case), self.guards,
+            op=solution.number, sizes=case.sizes, solution=solution.solution,
+            device=solution.device,
         )  # fmt: skip
+        self._number = solution.prepared
+        solution.prepared += 1
         self.name = plain(str(answer.get("library")))
 
     def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
-        _, arrays = self._solution.ask("call", trial, contents)
+        _, arrays = self._solution.ask("call", trial, contents, runner=self._number)
         guards = {f"guard/{n}": (g.dtype, g.shape) for n, g in self.guards.items()}
         wanted = {
             **{
@@ -232,8 +252,18 @@ class RemoteArrays:
             {n: arrays[f"guard/{n}"] for n in self.guards},
         )
 
+    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
+        try:
+            answer, _ = self._solution.ask("diagnose", "", contents, runner=self._number)
+        except CheckFailed:  # the solution is wrong already; that failure is the one to report
+            return None
+        match answer.get("cause"):
+            case [str(name), str(evidence)]:
+                return Cause(plain(name), plain(evidence, _EVIDENCE))
+        return None
+
     def outputs(self) -> Mapping[str, Array]:
-        _, arrays = self._solution.ask("outputs", "")
+        _, arrays = self._solution.ask("outputs", "", runner=self._number)
         self._whole(arrays, {n: (p.dtype.numpy, p.shape) for n, p in self._outputs.items()}, "")
         return arrays
 

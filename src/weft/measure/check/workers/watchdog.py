@@ -43,7 +43,7 @@ class Watchdog:
     def _can_run(self) -> bool:
         """True if a thread is running, runnable, or waiting for a disk."""
         for process in members(self._session):
-            for thread in _listed(process / "task"):
+            for thread in listed(process / "task"):
                 stat = _stat(thread / "stat")
                 if stat and stat[_STATE] in "RD":
                     return True
@@ -52,14 +52,15 @@ class Watchdog:
 
 def members(session: int) -> Iterator[Path]:
     """/proc/PID of each process of a session."""
-    for path in _listed(Path("/proc")):
+    for path in listed(Path("/proc")):
         if path.name.isdecimal():
             stat = _stat(path / "stat")
             if stat and int(stat[_SESSION]) == session:
                 yield path
 
 
-def _listed(folder: Path) -> list[Path]:
+def listed(folder: Path) -> list[Path]:
+    """The entries of a folder of /proc; none if its process has ended."""
     try:
         return list(folder.iterdir())
     except OSError:  # the process has ended

@@ -19,7 +19,7 @@ from weft.measure.check import limits, subjects, user_file
 from weft.measure.check.runner import LocalRunner, SubjectArray
 from weft.measure.check.workers import wire
 from weft.measure.dtypes import Array
-from weft.measure.op import Op
+from weft.measure.op import Case, Op
 
 Answer = tuple[dict[str, Any], dict[str, Array]]
 
@@ -30,7 +30,7 @@ class Served:
     def __init__(self) -> None:
         self.path = Path()
         self._ops: list[Op] = []
-        self._local: LocalRunner | None = None
+        self._runners: list[LocalRunner] = []
 
     def load(self, arrays: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
         """Loads the solutions of `path`, for the operations of `trusted` if it is set."""
@@ -43,13 +43,20 @@ class Served:
         return {"ops": [_described(op) for op in self._ops]}, {}
 
     def fill(
-        self, arrays: Mapping[str, Array], op: int, case: int, index: int, seed: int
+        self,
+        arrays: Mapping[str, Array],
+        op: int,
+        sizes: Mapping[str, int],
+        index: int,
+        seed: int,
     ) -> Answer:
         operation = self._ops[op]
         rng = np.random.default_rng(seed)
-        return {}, {"data": operation.own_data(operation.inputs[index], operation.cases[case], rng)}
+        return {}, {"data": operation.own_data(operation.inputs[index], Case.of(sizes), rng)}
 
-    def reference(self, arrays: Mapping[str, Array], op: int, case: int, sets: int) -> Answer:
+    def reference(
+        self, arrays: Mapping[str, Array], op: int, sizes: Mapping[str, int], sets: int
+    ) -> Answer:
         """`given` has the inputs of all sets: "3/x" is input x of the fourth set."""
         operation = self._ops[op]
         many: list[dict[str, Array]] = [{} for _ in range(sets)]
@@ -57,7 +64,7 @@ class Served:
             number, _, plain = name.partition("/")
             many[int(number)][plain] = array
         with np.errstate(all="ignore"):
-            answers = subjects.answering(operation, operation.cases[case])(many)
+            answers = subjects.answering(operation, Case.of(sizes))(many)
         counts = [len(results) for results in answers]
         named = {
             f"{i}/{j}": _plain(result)
@@ -67,11 +74,16 @@ class Served:
         return {"counts": counts}, named
 
     def prepare(
-        self, arrays: Mapping[str, Array], op: int, case: int, solution: str, device: str
+        self,
+        arrays: Mapping[str, Array],
+        op: int,
+        sizes: Mapping[str, int],
+        solution: str,
+        device: str,
     ) -> Answer:
-        """`given` has the guards of all arrays."""
+        """`given` has the guards of all arrays; `runner` numbers them in later requests."""
         operation = self._ops[op]
-        at = operation.cases[case]
+        at = Case.of(sizes)
         inputs, outputs = (
             [SubjectArray(s.name, s.dtype, s.shape(at)) for s in side]
             for side in (operation.inputs, operation.outputs)
@@ -80,12 +92,12 @@ class Served:
         chosen = select(device)
         library = subjects.library_for(chosen)
         limits.hold(chosen)
-        self._local = LocalRunner(call, inputs, outputs, library, arrays)
+        # The arrays of all cases stay: the judge compares them again at the end.
+        self._runners.append(LocalRunner(call, inputs, outputs, library, arrays))
         return {"library": library.name}, {}
 
-    def call(self, arrays: Mapping[str, Array]) -> Answer:
-        assert self._local is not None
-        ran = self._local.run(arrays, "")
+    def call(self, arrays: Mapping[str, Array], runner: int) -> Answer:
+        ran = self._runners[runner].run(arrays, "")
         return {}, {
             **{f"before/{n}": bits for n, bits in ran.before.items()},
             **{f"early/{n}": stored.bits for n, stored in ran.early.items()},
@@ -94,9 +106,12 @@ class Served:
             **{f"guard/{n}": bits for n, bits in ran.guards.items()},
         }
 
-    def outputs(self, arrays: Mapping[str, Array]) -> Answer:
-        assert self._local is not None
-        return {}, dict(self._local.outputs())
+    def diagnose(self, arrays: Mapping[str, Array], runner: int) -> Answer:
+        cause = self._runners[runner].diagnose(arrays)
+        return {"cause": [cause.name, cause.evidence] if cause else []}, {}
+
+    def outputs(self, arrays: Mapping[str, Array], runner: int) -> Answer:
+        return {}, dict(self._runners[runner].outputs())
 
 
 def _described(op: Op) -> dict[str, Any]:
@@ -107,6 +122,7 @@ def _described(op: Op) -> dict[str, Any]:
         "reduce": op.reduce,
         "accumulate": op.accumulate,
         "fill": list(op.fill),
+        "vary": None if op.vary is None else {n: list(ends) for n, ends in op.vary.items()},
         "solutions": list(op.solutions),
     }
 
@@ -144,6 +160,7 @@ def serve(connection: socket.socket) -> None:
         "reference": served.reference,
         "prepare": served.prepare,
         "call": served.call,
+        "diagnose": served.diagnose,
         "outputs": served.outputs,
     }
     while (asked := wire.receive(connection, files=1)) is not None:

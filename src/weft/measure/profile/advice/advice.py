@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.device.models import GpuModel
 from weft.measure.profile.advice import compute, launch, memory
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
@@ -12,10 +14,15 @@ WORTH = 1.05
 
 
 def advise(p: Profile, gpu: GpuModel) -> tuple[Advice, ...]:
-    """All advice for a profile, the largest gain first."""
+    """All advice for a profile: what helps this launch before what helps a larger grid."""
     context = RuleContext(p, gpu)
-    advice = [a for rule in rules().values() for a in rule(context) if a.gain >= WORTH]
-    return tuple(sorted(advice, key=lambda a: -a.gain))
+    advice = [
+        replace(a, filled=context.filled and name not in launch.RULES)
+        for name, rule in rules().items()
+        for a in rule(context)
+        if a.gain >= WORTH
+    ]
+    return tuple(sorted(advice, key=lambda a: (a.filled, -a.gain)))
 
 
 def rules() -> dict[str, Rule]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
 from weft.measure.profile.cliffs import cliffs, fit
+from weft.measure.profile.latency import L2_CLOCKS
 from weft.measure.profile.sections import waves
 from weft.measure.profile.work import reads_parameter
 
@@ -28,8 +29,9 @@ def occupancy(f: RuleContext) -> Iterator[Advice]:
     if o.fraction >= _FEW or not steps or f.p.launch.blocks <= o.blocks * f.gpu.sms:
         return
     loads = sum(a.requests for a in floor.accesses(f.p, "global") if a.kind in ("load", "atomic"))
-    clocks = loads * floor.L2_CLOCKS / f.gpu.sms / o.warps
-    waiting = clocks / (f.gpu.boost_mhz * 1e6) / max(floor.seconds(f.units), 1e-12)
+    clocks = loads * L2_CLOCKS / f.gpu.sms / o.warps
+    busy = floor.seconds(f.units)
+    waiting = clocks / (f.gpu.boost_mhz * 1e6) / max(busy, 1e-12)
     best = max(steps, key=lambda c: c.warps)
     yield Advice(
         "occupancy",
@@ -45,11 +47,17 @@ def tail(f: RuleContext) -> Iterator[Advice]:
     count, blocks = waves(f.p, f.gpu), f.p.launch.blocks
     # A single partial wave leaves whole SMs idle.
     if blocks < f.gpu.sms:
+        small = f.p.launch.threads < f.gpu.warp_size
         yield Advice(
             "tail effect",
-            f"{blocks} blocks for {f.gpu.sms} SMs: {f.gpu.sms - blocks} have nothing to do",
-            "use more and smaller blocks, or split the work of a block (split-K, partial sums)",
-            f.gpu.sms / blocks,
+            f"{blocks} block{'s' if blocks > 1 else ''} for {f.gpu.sms} SMs: "
+            f"{f.gpu.sms - blocks} have nothing to do",
+            "use blocks of 128 threads or more, and as many as the GPU has SMs: give each thread "
+            "fewer elements"
+            if small
+            else "use more and smaller blocks, or split the work of a block (split-K, partial "
+            "sums)",
+            _spread(f),
         )
     elif count > 1 and count / math.ceil(count) < _TAIL:
         yield Advice(
@@ -59,6 +67,19 @@ def tail(f: RuleContext) -> Iterator[Advice]:
             "the GPU holds that take their work in a loop",
             math.ceil(count) / count,
         )
+
+
+def _spread(f: RuleContext) -> float:
+    """The speed-up if all SMs shared the work; no launch is faster than one access to memory."""
+    part = f.p.launch.blocks / f.gpu.sms
+    trip = floor.DRAM_CLOCKS / (f.gpu.boost_mhz * 1e6) * f.p.launches
+    after = max(
+        max(u.seconds * part, min(u.seconds, trip))
+        if u.name == floor.LATENCY
+        else u.seconds * u.part
+        for u in f.of_launch
+    )
+    return floor.seconds(f.of_launch) / after
 
 
 def coarsening(f: RuleContext) -> Iterator[Advice]:

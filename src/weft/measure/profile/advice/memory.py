@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 from weft.measure.profile.cliffs import fit
+from weft.measure.profile.latency import L2_CLOCKS
 from weft.measure.profile.values import Access, Line
 from weft.measure.profile.work import is_multiply_add
 
@@ -17,6 +18,7 @@ _REUSED = 4.0
 _TILED, _TILE = 2.0, 4
 """FMAs per shared load below which register tiling helps, and the side of the suggested tile."""
 _DRAM_LIMITED = 0.9
+_ATOMICS = ("atomic", "reduction")
 _LOADS = ("load", "copy", "fragment load")
 
 
@@ -126,7 +128,7 @@ def vector_loads(f: RuleContext) -> Iterator[Advice]:
     warps = fit(f.p.launch, gpu).warps
     # Little's law: bytes in flight = bandwidth x latency.
     flying = warps * 32 * width * max(1, concurrent)
-    clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else floor.L2_CLOCKS
+    clocks = floor.DRAM_CLOCKS if f.bound == "DRAM" else L2_CLOCKS
     needed = f.unit(f.bound).per_second * clocks / (gpu.boost_mhz * 1e6) / gpu.sms
     if flying >= needed:
         return
@@ -143,7 +145,8 @@ def vector_loads(f: RuleContext) -> Iterator[Advice]:
 def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
     """Lanes that access different words of one bank."""
     for line, a in f.accesses("shared"):
-        if a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
+        # The data decides which words atomics update: no layout avoids their conflicts.
+        if a.kind in _ATOMICS or a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
             continue
         yield Advice(
             "bank conflicts",
@@ -155,10 +158,28 @@ def bank_conflicts(f: RuleContext) -> Iterator[Advice]:
         )
 
 
+def shared_atomics(f: RuleContext) -> Iterator[Advice]:
+    """Atomics of a warp that update one word of shared memory, or words of one bank."""
+    for line, a in f.accesses("shared", *_ATOMICS):
+        if a.wavefronts <= _CONFLICTS * a.wavefronts_ideal:
+            continue
+        yield Advice(
+            "shared atomics",
+            f"{a.kind}s of shared memory take {a.wavefronts / a.requests:.3g} wavefronts a "
+            f"request, {a.wavefronts_ideal / a.requests:.3g} would do: lanes of a warp update the "
+            "same words, or words of one bank, as the data has it",
+            "give each warp a copy of its own, or several copies to the lanes "
+            "(bin * copies + lane % copies), and add the copies at the end; or let one lane add "
+            "for all with the same word (__match_any_sync, __popc)",
+            f.gain(l1=a.wavefronts - a.wavefronts_ideal),
+            *at(line),
+        )
+
+
 def privatisation(f: RuleContext) -> Iterator[Advice]:
     """Contended atomics: many threads on few addresses."""
     unit = f.unit("atomics")
-    atomics = list(f.accesses("global", "atomic", "reduction"))
+    atomics = list(f.accesses("global", *_ATOMICS))
     if not atomics or unit.seconds < 0.5 * floor.seconds(f.units):
         return
     line, a = max(atomics, key=lambda pair: pair[1].threads)
@@ -208,8 +229,7 @@ def spills(f: RuleContext) -> Iterator[Advice]:
 
 def _worse(f: RuleContext, steps: float) -> float:
     """The slow-down by spills, which the assembler adds and the simulator does not count."""
-    clocks = f.gpu.sms * f.gpu.boost_mhz * 1e6
-    busy = f.unit("L1 and shared memory").seconds + steps / clocks
+    busy = f.unit("L1 and shared memory").seconds + steps / f.clocks
     least = floor.seconds(f.units)
     return max(least, busy) / least if least else 1.0
 
@@ -245,6 +265,7 @@ RULES: Mapping[str, Rule] = {
     "register tiling": register_tiling,
     "vector loads": vector_loads,
     "bank conflicts": bank_conflicts,
+    "shared atomics": shared_atomics,
     "privatisation": privatisation,
     "spills": spills,
     "memory-bound": memory_bound,

@@ -25,6 +25,7 @@ class Advice:
     change       what to change
     gain         the largest possible speed-up, as a factor
     file, line   the source line, where it is one
+    filled       whether the gain is that of a grid that fills the GPU: this one is bound by latency
 
     >>> strided = weft.cuda('''
     ... __global__ void strided(float* x) { x[32 * (blockIdx.x * blockDim.x + threadIdx.x)] += 1; }
@@ -40,10 +41,16 @@ class Advice:
     gain: float
     file: str = ""
     line: int = 0
+    filled: bool = False
+
+    @property
+    def limit(self) -> str:
+        """The gain in words."""
+        return f"at most {self.gain:.3g}x{' in a grid that fills the GPU' if self.filled else ''}"
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}  " if self.line else ""
-        return f"{self.rule} (at most {self.gain:.3g}x)\n  {where}{self.evidence}\n  {self.change}"
+        return f"{self.rule} ({self.limit})\n  {where}{self.evidence}\n  {self.change}"
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,31 @@ class RuleContext:
     gpu: GpuModel
 
     @cached_property
-    def units(self) -> tuple[floor.Unit, ...]:
+    def of_launch(self) -> tuple[floor.Unit, ...]:
+        """The units of this launch, with its latency."""
         return floor.units(self.p, self.gpu)
+
+    @cached_property
+    def filled(self) -> bool:
+        """Whether gains are those of a grid that fills the GPU.
+
+        A launch that is bound by latency gains nothing by less work for idle units. It may be a
+        test of a kernel that is meant for large grids.
+        """
+        return floor.bound(self.of_launch).name == floor.LATENCY
+
+    @cached_property
+    def units(self) -> tuple[floor.Unit, ...]:
+        """The units that gains are computed for."""
+        if not self.filled:
+            return self.of_launch
+        return floor.of_whole_gpu(floor.throughput(self.of_launch))
+
+    @property
+    def clocks(self) -> float:
+        """Clocks a second of all SMs that `units` counts on."""
+        sms = self.gpu.sms if self.filled else floor.busy_sms(self.p, self.gpu)
+        return sms * self.gpu.boost_mhz * 1e6
 
     @cached_property
     def fits(self) -> int:
