@@ -17,6 +17,20 @@ __global__ void add(int *x, size_t n, int value) {
 int main(int argc, char **argv) {
     const char *wrong = argc > 1 ? argv[1] : "";
     CU(cuInit(0));
+    // Each GPU has its own context, and what is current chooses the GPU.
+    CUcontext context, peer;
+    CUdevice current;
+    int can = 0;
+    CU(cuDevicePrimaryCtxRetain(&context, 0));
+    CU(cuDevicePrimaryCtxRetain(&peer, 1));
+    CU(cuCtxSetCurrent(peer));
+    CU(cuCtxGetDevice(&current));
+    HOLDS(current == 1 && context != peer);
+    CU(cuCtxSetCurrent(context));
+    CU(cuDeviceCanAccessPeer(&can, 0, 1));
+    CU(cuCtxEnablePeerAccess(peer, 0));
+    HOLDS(can && cuCtxEnablePeerAccess(peer, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+
     size_t granularity, free_before, free_after, total;
     CUmemAllocationProp about = {};
     about.type = CU_MEM_ALLOCATION_TYPE_PINNED;
