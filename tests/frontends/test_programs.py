@@ -145,8 +145,10 @@ ROWS = (
     ),
     Row(
         "unserved.cu",
-        "nvjpeg gives 10\n",
+        "nvjpeg gives 10\nlibraries refuse\n",
         err=(
+            "cusolverSpCreate is not served by weft",
+            "cufftXtSetCallback is not served by weft",
             "cudaImportExternalMemory is not served by weft",
             "nvjpegCreateSimple is not served by weft",
         ),
