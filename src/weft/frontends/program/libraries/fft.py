@@ -41,7 +41,7 @@ def _fft(numbers: Sequence[int]) -> int:
     x = _widened(x) if half else x
     axes = tuple(range(1, len(n) + 1))
     if kind in _TO_COMPLEX:
-        result = np.fft.rfftn(x, axes=axes)
+        result: Array = np.fft.rfftn(x, axes=axes)
     elif kind in _TO_REAL:
         result = np.fft.irfftn(x, s=n, axes=axes, norm="forward")
     elif direction == _FORWARD:
