@@ -11,6 +11,7 @@ them. Signals behave as in any C program.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -24,6 +25,7 @@ from typing import Any
 from weft import progress
 from weft.device import models
 from weft.device.sim.run import deadlock_detection, settings
+from weft.device.sim.run.tiers import background
 from weft.frontends import race_hint
 from weft.frontends.program import loading
 from weft.frontends.program.host import Host
@@ -45,6 +47,7 @@ def main(job: Job) -> None:
     gc.set_threshold(_ALLOCATIONS)
     libc = ctypes.CDLL(None)
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
+    background.at_exit = functools.partial(_at_exit, libc)  # the program ends by C's exit
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
