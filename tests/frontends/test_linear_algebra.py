@@ -21,6 +21,7 @@ EXPECTED = {
         "solved: 1 2 2\n"
     ),
     "solver.cu": "not positive definite: 3\n",
+    "complex_solver.cu": "complex factors\n",
 }
 
 

@@ -56,6 +56,27 @@ ROWS = (
     Row("transforms.cu", "transforms agree\n"),
     Row("network.cu", "a layer agrees\n"),
     Row("two_gpus.cu", "two GPUs\n", gpus=2),
+    Row(
+        "processes.cu",
+        "forked: 3\nchild: shared\nparent: 6 9\n",
+        err=("is memory that another call opened or mapped",),
+    ),
+    Row("pools.cu", "pools count\n", gpus=2),
+    Row("virtual.cu", "mapped\n", err=("no memory is mapped there: cuMemMap maps some",), gpus=2),
+    Row(
+        "virtual.cu",
+        "cudaErrorIllegalAddress\n",
+        args=("none",),
+        gpus=2,
+        err=("virtual.cu:14", "is mapped, but may not be accessed: cuMemSetAccess gives access"),
+    ),
+    Row(
+        "virtual.cu",
+        "cudaErrorIllegalAddress\n",
+        args=("read",),
+        gpus=2,
+        err=("may only be read",),
+    ),
     Row("lt.cu", "layers and factors agree\n"),
     Row(
         "driver.cpp",
@@ -137,8 +158,10 @@ ROWS = (
     ),
     Row(
         "unserved.cu",
-        "nvjpeg gives 10\n",
+        "nvjpeg gives 10\nlibraries refuse\n",
         err=(
+            "cusolverSpCreate is not served by weft",
+            "cufftXtSetCallback is not served by weft",
             "cudaImportExternalMemory is not served by weft",
             "nvjpegCreateSimple is not served by weft",
         ),

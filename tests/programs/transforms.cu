@@ -2,7 +2,8 @@
 #include "check.h"
 #include <cmath>
 #include <complex>
-#include <cufft.h>
+#include <cuda_fp16.h>
+#include <cufftXt.h>
 #include <vector>
 
 #define FFT(call) HOLDS((call) == CUFFT_SUCCESS)
@@ -83,5 +84,47 @@ int main() {
         for (int i = 0; i < n; i++)
             HOLDS(std::abs(y[i] - Complex(c[512 + b * n + i].x, c[512 + b * n + i].y)) < 1e-5);
     }
+    // The extended interface: plans by the types of their elements, memory of plans.
+    long long sizes[] = {n};
+    size_t bytes;
+    int gpus[] = {0, 1};
+    FFT(cufftCreate(&plan));
+    HOLDS(cufftXtSetGPUs(plan, 2, gpus) == CUFFT_NOT_SUPPORTED);
+    FFT(cufftXtSetGPUs(plan, 1, gpus));
+    HOLDS(cufftXtMakePlanMany(plan, 1, sizes, nullptr, 1, n, CUDA_R_32F, nullptr, 1, n, CUDA_C_64F, 1,
+                              &bytes, CUDA_C_64F) == CUFFT_NOT_SUPPORTED);
+    FFT(cufftXtMakePlanMany(plan, 1, sizes, nullptr, 1, n, CUDA_C_32F, nullptr, 1, n, CUDA_C_32F, 1,
+                            &bytes, CUDA_C_32F));
+    cudaLibXtDesc *memory;
+    FFT(cufftXtMalloc(plan, &memory, CUFFT_XT_FORMAT_INPLACE));
+    float2 host[n];
+    for (int i = 0; i < n; i++) host[i] = {number(i), 0};
+    FFT(cufftXtMemcpy(plan, memory, host, CUFFT_COPY_HOST_TO_DEVICE));
+    FFT(cufftXtExecDescriptorC2C(plan, memory, memory, CUFFT_FORWARD));
+    HOLDS(cufftXtExecDescriptorR2C(plan, memory, memory) == CUFFT_INVALID_TYPE);
+    FFT(cufftXtMemcpy(plan, host, memory, CUFFT_COPY_DEVICE_TO_HOST));
+    for (int i = 0; i < n; i++) HOLDS(std::abs(y[i] - Complex(host[i].x, host[i].y)) < 1e-5);
+    FFT(cufftXtFree(memory));
+    FFT(cufftDestroy(plan));
+
+    // Halves: reals to complex numbers, and back.
+    auto *halves = reinterpret_cast<__half *>(r);
+    auto *pairs = reinterpret_cast<__half2 *>(c);
+    for (int i = 0; i < n; i++) halves[i] = __float2half(number(i));
+    FFT(cufftCreate(&plan));
+    FFT(cufftXtMakePlanMany(plan, 1, sizes, nullptr, 1, n, CUDA_R_16F, nullptr, 1, n, CUDA_C_16F, 1,
+                            &bytes, CUDA_C_16F));
+    FFT(cufftXtExec(plan, halves, pairs, CUFFT_FORWARD));
+    CALL(cudaDeviceSynchronize());
+    for (int i = 0; i <= n / 2; i++) {
+        float2 pair = __half22float2(pairs[i]);
+        HOLDS(std::abs(y[i] - Complex(pair.x, pair.y)) < 5e-3);
+    }
+    FFT(cufftCreate(&back));
+    FFT(cufftXtMakePlanMany(back, 1, sizes, nullptr, 1, n, CUDA_C_16F, nullptr, 1, n, CUDA_R_16F, 1,
+                            &bytes, CUDA_C_16F));
+    FFT(cufftXtExec(back, pairs, halves + 100, CUFFT_INVERSE));
+    CALL(cudaDeviceSynchronize());
+    for (int i = 0; i < n; i++) HOLDS(fabs(__half2float(halves[100 + i]) - n * number(i)) < 2e-2);
     printf("transforms agree\n");
 }

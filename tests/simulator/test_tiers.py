@@ -85,6 +85,17 @@ weft.cuda({source!r}).mix[2, 64](x, x.copy(), flag, 100)
 assert begun.wait(60)
 """
 """A program that ends while its full code is loaded."""
+C_EXIT = """
+import ctypes, functools
+from weft.device.sim.run.tiers import background
+from weft.frontends.program import serve
+
+libc = ctypes.CDLL(None)
+background.at_exit = functools.partial(serve._at_exit, libc)
+{script}
+libc.exit(0)
+"""
+"""The same as a whole CUDA program ends: none of Python's own functions for the end are called."""
 
 
 class Seen:
@@ -197,10 +208,12 @@ def test_an_exit_waits_for_no_compiler(seen: Seen, tmp_path: Path) -> None:
         os.kill(int(done.stdout), 0)
 
 
-def test_an_exit_waits_for_code_that_is_loaded(seen: Seen) -> None:
+@pytest.mark.parametrize("how", ["by Python", "by C"])
+def test_an_exit_waits_for_code_that_is_loaded(seen: Seen, how: str) -> None:
     """LLVM is taken apart at the exit of a process, and must not be at work then."""
+    script = LOADS.format(source=SOURCE)
     done = subprocess.run(
-        [sys.executable, "-c", LOADS.format(source=SOURCE)],
+        [sys.executable, "-c", C_EXIT.format(script=script) if how == "by C" else script],
         capture_output=True, check=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.stdout == "loaded\n"

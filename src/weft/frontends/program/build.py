@@ -149,7 +149,11 @@ def linked(
             link.append(str(folder / "stubs.cpp"))
         # -z defs: an undefined symbol of a program is an error now, not at the first call. A
         # library loads the runtime library itself (start.cpp).
-        link += [*map(str, served), "-Xlinker", "-z,defs"] if main else [str(_START)]
+        if main:
+            link += [*map(str, served), "-Xlinker", "-z,defs"]
+            link += [f"-Xlinker=--wrap={name}" for name in library_parts.wrapped(called.undefined)]
+        else:
+            link.append(str(_START))
         link += _as_needed(toolkit_libraries())
         toolkit.run([*link, "-o", str(out)], what="link the program")
         return out.read_bytes(), parts

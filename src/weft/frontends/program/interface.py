@@ -9,6 +9,8 @@ from weft.device.models import GpuModel
 
 DIED = 1 << 16
 """Flag added to the error of a kernel that started and failed."""
+READ_ONLY = 1 << 16
+"""Flag added to the kind of memory to which kernels may not write."""
 
 
 class FunctionFacts(ctypes.Structure):

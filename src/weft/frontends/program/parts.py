@@ -14,9 +14,9 @@ from pathlib import Path
 
 from weft.source.toolkit import LIBRARIES
 
-CORE, DRIVER = "core", "driver"
+CORE, DRIVER, PROCESSES = "core", "driver", "processes"
 SHIM = Path(__file__).parent / "shim"
-_FOLDERS = ("textures", "graphs", DRIVER)
+_FOLDERS = ("textures", "graphs", PROCESSES, DRIVER)
 """Parts of CUDA's own interfaces, in the order in which they are loaded."""
 _PREFIXES = (
     (r"cublasLt", "cublaslt"),
@@ -32,9 +32,13 @@ _PREFIXES = (
     (r"cu[A-Z]", DRIVER),
 )
 """The part with functions whose names begin so; the first row that matches counts."""
-_NEEDS = {"graphs": ("textures",), DRIVER: ("textures", "graphs"), "cublasxt": ("cublas",)}
+_NEEDS = {
+    "graphs": ("textures",), DRIVER: ("textures", "graphs", PROCESSES), "cublasxt": ("cublas",)
+}  # fmt: skip
 """Part -> parts whose functions it calls, besides the core's."""
 _FUNCTION = re.compile(r"^API\s[^;{(]*?(\w+)\s*\(", re.MULTILINE)
+_WRAP = "__wrap_"
+"""The linker's prefix for functions that replace others."""
 _VERSION = re.compile(r"_v\d$")
 """The header of the driver's interface adds it to names: `cuArrayCreate_v2`."""
 
@@ -64,10 +68,16 @@ def needs(part: str) -> tuple[str, ...]:
     return () if part == CORE else (CORE, *_NEEDS.get(part, ()))
 
 
+def wrapped(symbols: Iterable[str]) -> list[str]:
+    """Functions of the system for which a program has to call weft's instead."""
+    return [symbol for symbol in sorted(symbols) if _WRAP + symbol in _functions()]
+
+
 def part_of(symbol: str) -> str | None:
     """The part that has a function, or would have it: what it lacks becomes a stub."""
-    if part := _functions().get(_VERSION.sub("", symbol)):
-        return part
+    for name in (_VERSION.sub("", symbol), _WRAP + symbol):
+        if part := _functions().get(name):
+            return part
     return next((part for begins, part in _PREFIXES if re.match(begins, symbol)), None)
 
 

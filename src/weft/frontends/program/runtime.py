@@ -30,7 +30,7 @@ from weft.errors import (
 )
 from weft.frontends.program import device_code, fatbin, libraries, linked
 from weft.frontends.program.answers import UNSIMULATED, answers
-from weft.frontends.program.interface import DIED, ERROR, INFO, RESULT, Ops
+from weft.frontends.program.interface import DIED, ERROR, INFO, READ_ONLY, RESULT, Ops
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh
 from weft.frontends.program.textures import with_textures
@@ -69,6 +69,7 @@ class Runtime:
         self._make_unit = with_textures(make_unit)
         library.weft_generation.restype = library.weft_freed.restype = ctypes.c_uint64
         library.weft_allocations.restype = ctypes.c_size_t
+        library.weft_explain.restype = ctypes.c_char_p
         library.weft_say.argtypes = (ctypes.c_char_p,)
         library.weft_prepared.argtypes = (ctypes.c_int64,)
         self._units: dict[int, list[Unit]] = {}
@@ -189,7 +190,7 @@ class Runtime:
             if self.find_unknown is not None:
                 self._find_unknown(data)
             memory = self._reachable(plan)
-            if self.race_hint is not None:
+            if self.race_hint is not None and not self.library.weft_shares():
                 unit, name = self._kernels[host]
                 self.race_hint.look(unit.text, name, plan, data, memory)
             with self._watched(plan, memory):
@@ -283,8 +284,8 @@ class Runtime:
         rows = (ctypes.c_uint64 * (3 * count))()
         count = min(count, self.library.weft_allocations(rows, count))
         return [
-            Allocation(rows[3 * i], rows[3 * i + 1], True, _KINDS[rows[3 * i + 2]])
-            for i in range(count)
+            Allocation(address, size, not kind & READ_ONLY, _KINDS[kind & ~READ_ONLY])
+            for address, size, kind in zip(*[iter(rows[: 3 * count])] * 3, strict=True)
         ]
 
     # ---- variables --------------------------------------------------------------------------
@@ -382,9 +383,11 @@ class Runtime:
             self._sanitizer.misused(kind.decode(), call.decode(), address, why.decode())
 
     def _used_after_free(self, error: BaseException | None) -> None:
-        """Reports a kernel that has accessed memory after the program freed it."""
+        """Reports a kernel that has accessed memory after the program freed or unmapped it."""
         address = error.address if isinstance(error, IllegalAddress) else 0
-        if address and self.library.weft_freed(ctypes.c_uint64(address)):
+        if address and (why := self.library.weft_explain(ctypes.c_uint64(address))):
+            self.say(f"0x{address:x} {why.decode()}")
+        elif address and self.library.weft_freed(ctypes.c_uint64(address)):
             name = error.kernel if isinstance(error, DeviceError) else ""
             self.say(f"{name}: this memory was freed before: use after free")
             self.misused(b"use after free", name.encode(), address, b"was freed before")

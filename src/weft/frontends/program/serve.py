@@ -1,6 +1,8 @@
 """Runs a program in this process: calls its `main` and serves its CUDA calls.
 
-    python -m weft.frontends.program.serve JOB      (a `Job` as JSON)
+    python -m weft.frontends.program.serve JOB [ARGUMENT ...]      (a `Job` as JSON)
+
+Arguments replace those of the job: a program that starts itself again passes them.
 
 The program and the library are passed as anonymous open files, so that nothing can change or remove
 them. Signals behave as in any C program.
@@ -9,18 +11,21 @@ them. Signals behave as in any C program.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from weft import progress
 from weft.device import models
 from weft.device.sim.run import deadlock_detection, settings
+from weft.device.sim.run.tiers import background
 from weft.frontends import race_hint
 from weft.frontends.program import loading
 from weft.frontends.program.host import Host
@@ -42,6 +47,7 @@ def main(job: Job) -> None:
     gc.set_threshold(_ALLOCATIONS)
     libc = ctypes.CDLL(None)
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
+    background.at_exit = functools.partial(_at_exit, libc)  # the program ends by C's exit
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -62,6 +68,7 @@ def main(job: Job) -> None:
         _record(libc, job.record, job.wanted)
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     library.weft_gpus(job.gpus)
+    _let_start_itself(job)
     if job.poison:
         library.weft_poison()
     if job.record is None and settings.active() is not None:
@@ -83,6 +90,14 @@ def main(job: Job) -> None:
     status = program.main(len(arguments), argv)
     library.weft_drain()
     libc.exit(status)  # destructors of the program may call CUDA
+
+
+def _let_start_itself(job: Job) -> None:
+    """Tells the library the command by which the program can start itself in another process."""
+    if starts_by := loading.function("weft_starts_by"):
+        command = [sys.executable, "-P", "-m", __spec__.name, job.text()]
+        words = [os.fsencode(word) for word in (job.arguments[0], *command)]
+        starts_by((ctypes.c_char_p * (len(words) + 1))(*words, None))
 
 
 def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> None:
@@ -113,4 +128,5 @@ def _open(descriptor: int) -> str:
 
 
 if __name__ == "__main__":
-    main(Job(**json.loads(sys.argv[1])))
+    given = Job(**json.loads(sys.argv[1]))
+    main(replace(given, arguments=tuple(sys.argv[2:]) or given.arguments))

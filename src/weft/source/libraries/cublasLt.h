@@ -123,3 +123,4 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 #ifdef __cplusplus
 }
 #endif
+#include <cublasLt_rest.h>

@@ -28,3 +28,4 @@ cublasStatus_t cublasXtDgemm(cublasXtHandle_t handle, cublasOperation_t transa,
 #ifdef __cplusplus
 }
 #endif
+#include <cublasXt_rest.h>

@@ -230,3 +230,4 @@ inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t tran
                         c, ctype, ldc, type, algorithm);
 }
 #endif
+#include <cublas_v2_rest.h>

@@ -231,3 +231,4 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
 #ifdef __cplusplus
 }
 #endif
+#include <cudnn_rest.h>

@@ -70,3 +70,4 @@ cufftResult cufftExecZ2D(cufftHandle plan, cufftDoubleComplex *in, cufftDoubleRe
 #ifdef __cplusplus
 }
 #endif
+#include <cufft_rest.h>

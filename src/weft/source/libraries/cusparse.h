@@ -225,3 +225,4 @@ cusparseStatus_t cusparseDenseToSparse_convert(cusparseHandle_t handle, cusparse
 #ifdef __cplusplus
 }
 #endif
+#include <cusparse_rest.h>

@@ -1,6 +1,7 @@
 """Calls of NVIDIA's libraries, computed with NumPy on the program's memory.
 
     blas.py      cuBLAS
+    products.py  matrix products, for all of these
     matmul.py    cuBLASLt
     factors.py   batched LU factors of cuBLAS
     fft.py       cuFFT
@@ -17,6 +18,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 
 @functools.cache
 def _operations() -> dict[str, Callable[[Sequence[int]], int]]:
@@ -29,9 +32,10 @@ def _operations() -> dict[str, Callable[[Sequence[int]], int]]:
 
 def compute(name: str, numbers: Sequence[int]) -> int:
     """Executes one call; returns the status of its library."""
-    library, _, operation = name.rpartition(".")
-    if not library:
-        return _operations()[name](numbers)
-    from weft.frontends.program.libraries import dnn
+    with np.errstate(all="ignore"):  # a GPU computes infinities and NaNs without a word
+        library, _, operation = name.rpartition(".")
+        if not library:
+            return _operations()[name](numbers)
+        from weft.frontends.program.libraries import dnn
 
-    return dnn.compute(operation, numbers)
+        return dnn.compute(operation, numbers)

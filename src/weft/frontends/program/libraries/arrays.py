@@ -57,15 +57,18 @@ def values(stored: Array, kind: int) -> Array:
 
 def store(to: Array, kind: int, values: Array) -> None:
     if kind == REAL_16BF:
-        bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+        bits = np.asarray(values, np.float32).view(np.uint32)
         # Round to nearest even.
-        rounded = bits + 0x7FFF + ((bits >> 16) & 1)
-        to[...] = np.where(np.isnan(values), 0x7FC0, rounded >> 16).astype(np.uint16)
+        rounded = (bits >> 16) & 1
+        rounded += bits
+        rounded += 0x7FFF
+        to[...] = rounded >> 16
+        if (nans := np.isnan(values)).any():
+            to[nans] = 0x7FC0
     elif kind in (INT_8, INT_32):
         to[...] = values
     else:
-        with np.errstate(over="ignore"):
-            to[...] = values.astype(to.dtype)
+        to[...] = values.astype(to.dtype)
 
 
 def scalar(address: int | None, kind: int) -> Any:

@@ -22,9 +22,12 @@ from weft.frontends.program.libraries.arrays import (
     turned,
     values,
     vector,
+    view,
 )
+from weft.frontends.program.libraries.products import product
 
 INTERNAL_ERROR, NOT_SUPPORTED = 14, 15
+_CONJUGATE = 2
 
 
 def compute(call: BlasCall) -> int:
@@ -32,27 +35,49 @@ def compute(call: BlasCall) -> int:
     kinds = (call.type_a, call.type_b, call.type_c, call.type_scale)
     if any(kind not in DTYPES for kind in kinds):
         return NOT_SUPPORTED
-    _OPERATIONS[call.operation.decode()](call)
+    with np.errstate(all="ignore"):  # a GPU computes infinities and NaNs without a word
+        _OPERATIONS[call.operation.decode()](call)
     return 0
 
 
 # ---- matrices -----------------------------------------------------------------------------------
 def _gemm(call: BlasCall) -> None:
-    alpha, beta = scalar(call.alpha, call.type_scale), scalar(call.beta, call.type_scale)
-    for i in range(call.batch):
+    """Products of a batch. A column-major matrix is a transposed one of rows: C' = B' A'."""
+    for i in range(call.batch if call.by_pointers else 1):
         a, b, c = _operands(call, i)
-        rows, columns = (call.k, call.m) if call.transpose_a else (call.m, call.k)
-        left = matrix(a, call.type_a, rows, columns, call.lda)
-        rows, columns = (call.n, call.k) if call.transpose_b else (call.k, call.n)
-        right = matrix(b, call.type_b, rows, columns, call.ldb)
-        out = matrix(c, call.type_c, call.m, call.n, call.ldc)
-        # NumPy would wrap int8 products at eight bits.
-        whole = np.int32 if call.type_c == INT_32 else None
-        x = turned(values(left, call.type_a), call.transpose_a)
-        y = turned(values(right, call.type_b), call.transpose_b)
-        product = alpha * (x.astype(whole) @ y.astype(whole) if whole else x @ y)
-        # With beta = 0, cuBLAS does not read C, which may hold NaN.
-        store(out, call.type_c, product + beta * values(out, call.type_c) if beta else product)
+        left = (call.k, call.m) if call.transpose_a else (call.m, call.k)
+        right = (call.n, call.k) if call.transpose_b else (call.k, call.n)
+        x = values(_rows(call, a, call.type_a, left, call.lda, call.stride_a), call.type_a)
+        y = values(_rows(call, b, call.type_b, right, call.ldb, call.stride_b), call.type_b)
+        out = _rows(call, c, call.type_c, (call.m, call.n), call.ldc, call.stride_c)
+        _multiply(call, _turned(y, call.transpose_b), _turned(x, call.transpose_a), out)
+
+
+def _rows(
+    call: BlasCall, at: int | None, kind: int, shape: tuple[int, int], ld: int, step: int
+) -> Array:
+    """The transposed matrices of a batch, of which those of an array of pointers are given one."""
+    rows, columns = shape
+    return view(at, kind, (1 if call.by_pointers else call.batch, columns, rows), (step, ld, 1))
+
+
+def _turned(stack: Array, transpose: int) -> Array:
+    if not transpose:
+        return stack
+    turned = stack.swapaxes(1, 2)
+    return turned.conj() if transpose == _CONJUGATE and turned.dtype.kind == "c" else turned
+
+
+def _multiply(call: BlasCall, y: Array, x: Array, out: Array) -> None:
+    alpha, beta = scalar(call.alpha, call.type_scale), scalar(call.beta, call.type_scale)
+    if alpha == 1 and not beta and x.dtype == y.dtype == out.dtype and out.dtype.kind in "fc":
+        product(y, x, out)
+        return
+    result = product(y, x)
+    if alpha != 1:
+        result = alpha * result
+    # With beta = 0, cuBLAS does not read C, which may hold NaN.
+    store(out, call.type_c, result + beta * values(out, call.type_c) if beta else result)
 
 
 def _operands(call: BlasCall, i: int) -> tuple[int | None, int | None, int | None]:

@@ -13,76 +13,98 @@ import numpy as np
 from weft.frontends.program.libraries import dnn_layers
 from weft.frontends.program.libraries.arrays import Array
 from weft.frontends.program.libraries.dnn_tensors import BAD_PARAM, SUCCESS, Numbers, store, wide
+from weft.frontends.program.libraries.products import product
 
 _CONVOLUTION = 0  # the mode that turns the filter; the other is the cross-correlation
+_MOST_COLUMN_ELEMENTS = 1 << 21
 
 
 # ---- convolution --------------------------------------------------------------------------------
 class _Convolution:
-    """Padding, strides, dilation, mode and groups, and the parts of an image that a tap meets."""
+    """Padding, strides, dilation, mode and groups.
+
+    A convolution is a matrix product: a column has the inputs of one output pixel. Columns are made
+    for some rows of the output at a time.
+    """
 
     def __init__(self, numbers: Numbers) -> None:
         self.pad, self.stride, self.dilation = (numbers.take(2) for _ in range(3))
         self.mode, self.groups = numbers.take(2)
 
-    def padded(self, x: Array) -> Array:
+    def padded(self, image: Array) -> Array:
         (top, left) = self.pad
-        return np.pad(wide(x), ((0, 0), (0, 0), (top, top), (left, left)))
+        return np.pad(wide(image), ((0, 0), (top, top), (left, left)))
 
-    def taps(self, filter: Array, out: Array) -> Iterator[tuple[tuple[int, int], Any]]:
-        """Each tap of the filter as stored, and its slice of the padded image."""
-        height, width = filter.shape[2:]
-        for i in range(height):
-            for j in range(width):
-                rows = self._range(0, i, out.shape[2])
-                columns = self._range(1, j, out.shape[3])
-                tap = (height - 1 - i, width - 1 - j) if self.mode == _CONVOLUTION else (i, j)
-                yield tap, (slice(None), slice(None), rows, columns)
+    def in_groups(self, filter: Array) -> Array:
+        """The filter as a matrix for each group, in the order of the columns."""
+        turned = filter[:, :, ::-1, ::-1] if self.mode == _CONVOLUTION else filter
+        return wide(turned).reshape(self.groups, len(filter) // self.groups, -1)
 
-    def _range(self, axis: int, tap: int, count: int) -> slice:
-        first = tap * self.dilation[axis]
-        return slice(first, first + (count - 1) * self.stride[axis] + 1, self.stride[axis])
+    def rows(self, filter: Array, out: Array) -> Iterator[slice]:
+        """Rows of the output whose columns fit the caches."""
+        row = filter[0].size * self.groups * out.shape[3]
+        step = max(1, _MOST_COLUMN_ELEMENTS // row)
+        yield from (slice(i, min(i + step, out.shape[2])) for i in range(0, out.shape[2], step))
 
-    def parts(self, x: Array, filter: Array, y: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """Channels of each group: of the input, the filter, the output."""
-        whole = zip(
-            np.split(x, self.groups, 1), np.split(filter, self.groups), np.split(y, self.groups, 1),
-            strict=True,
-        )  # fmt: skip
-        yield from whole
+    def windows(self, image: Array, filter: Array, out: Array, rows: slice) -> Array:
+        """The input of each tap and output pixel: a view of a padded image."""
+        (down, right), (row, column) = self.stride, self.dilation
+        plane, line, step = image.strides
+        return np.lib.stride_tricks.as_strided(
+            image[:, rows.start * down :],
+            (len(image), *filter.shape[2:], rows.stop - rows.start, out.shape[3]),
+            (plane, row * line, column * step, down * line, right * step),
+        )
+
+    def columns(self, image: Array, filter: Array, out: Array, rows: slice) -> Array:
+        """The windows as a matrix for each group."""
+        windows = self.windows(image, filter, out, rows)
+        pixels = windows.shape[3] * windows.shape[4]
+        return windows.reshape(self.groups, -1, pixels)
 
 
 def _forward(numbers: Numbers) -> int:
     x, w, y = numbers.tensor(), numbers.tensor(), numbers.tensor()
     how, alpha, beta = _Convolution(numbers), numbers.scale(y), numbers.scale(y)
-    result = np.zeros(y.shape, wide(y).dtype)
-    for image, filter, out in how.parts(how.padded(x), wide(w), result):
-        for (i, j), place in how.taps(w, y):
-            out += np.einsum("nchw,kc->nkhw", image[place], filter[:, :, i, j], optimize=True)
-    store(y, alpha, result, beta)
+    matrices = how.in_groups(w)
+    for image, out in zip(x, y, strict=True):
+        padded = how.padded(image)
+        for rows in how.rows(w, y):
+            result = product(matrices, how.columns(padded, w, y, rows))
+            part = out[:, rows]
+            store(part, alpha, result.reshape(part.shape), beta)
     return SUCCESS
 
 
 def _backward_data(numbers: Numbers) -> int:
     w, dy, dx = numbers.tensor(), numbers.tensor(), numbers.tensor()
     how, alpha, beta = _Convolution(numbers), numbers.scale(dx), numbers.scale(dx)
-    padded = np.zeros_like(how.padded(dx))
-    for image, filter, out in how.parts(padded, wide(w), wide(dy)):
-        for (i, j), place in how.taps(w, dy):
-            image[place] += np.einsum("nkhw,kc->nchw", out, filter[:, :, i, j], optimize=True)
+    matrices = how.in_groups(w).swapaxes(1, 2)
     (top, left), (height, width) = how.pad, dx.shape[2:]
-    store(dx, alpha, padded[:, :, top : top + height, left : left + width], beta)
+    for image, out in zip(dx, dy, strict=True):
+        padded = np.zeros_like(how.padded(image))
+        for rows in how.rows(w, dy):
+            windows = how.windows(padded, w, dy, rows)
+            slopes = wide(out[:, rows]).reshape(how.groups, matrices.shape[2], -1)
+            each = product(matrices, slopes).reshape(windows.shape)
+            for i, j in np.ndindex(*w.shape[2:]):  # the windows of two taps overlap
+                windows[:, i, j] += each[:, i, j]
+        store(image, alpha, padded[:, top : top + height, left : left + width], beta)
     return SUCCESS
 
 
 def _backward_filter(numbers: Numbers) -> int:
     x, dy, dw = numbers.tensor(), numbers.tensor(), numbers.tensor()
     how, alpha, beta = _Convolution(numbers), numbers.scale(dw), numbers.scale(dw)
-    result = np.zeros(dw.shape, wide(dw).dtype)
-    for image, filter, out in how.parts(how.padded(x), result, wide(dy)):
-        for (i, j), place in how.taps(dw, dy):
-            filter[:, :, i, j] = np.einsum("nkhw,nchw->kc", out, image[place], optimize=True)
-    store(dw, alpha, result, beta)
+    total = np.zeros_like(how.in_groups(dw))
+    for image, out in zip(x, dy, strict=True):
+        padded = how.padded(image)
+        for rows in how.rows(dw, dy):
+            columns = how.columns(padded, dw, dy, rows)
+            slopes = wide(out[:, rows]).reshape(how.groups, total.shape[1], -1)
+            total += product(slopes, columns.swapaxes(1, 2))
+    result = total.reshape(dw.shape)
+    store(dw, alpha, result[:, :, ::-1, ::-1] if how.mode == _CONVOLUTION else result, beta)
     return SUCCESS
 
 
@@ -120,8 +142,7 @@ def _activation(numbers: Numbers) -> int:
     alpha, beta = numbers.scale(y), numbers.scale(y)
     if mode not in _ACTIVATIONS:
         return BAD_PARAM
-    with np.errstate(over="ignore"):
-        store(y, alpha, _ACTIVATIONS[mode][0](wide(x), coefficient), beta)
+    store(y, alpha, _ACTIVATIONS[mode][0](wide(x), coefficient), beta)
     return SUCCESS
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from weft.frontends.program.libraries.arrays import INT_32, Array, matrix, scalar, vector
 
+_CONJUGATE = 2
+
 
 def _addresses(table: int, count: int) -> list[int]:
     return list((ctypes.c_uint64 * count).from_address(table)) if count else []
@@ -47,6 +49,8 @@ def solve(a: Array, pivots: Array | None, b: Array, transpose: int) -> None:
     for k, row in enumerate(pivots if pivots is not None else ()):
         order[[k, row - 1]] = order[[row - 1, k]]
     if transpose:
+        if transpose == _CONJUGATE:
+            lower, upper = lower.conj(), upper.conj()
         x = np.linalg.solve(lower.T, np.linalg.solve(upper.T, b))
         b[order] = x
     else:

@@ -20,6 +20,7 @@ from weft.frontends.program.libraries.arrays import (
     vector,
     view,
 )
+from weft.frontends.program.libraries.products import product
 
 _INVALID_VALUE, _NOT_SUPPORTED = 7, 15
 _RELU, _BIAS, _DRELU, _BGRAD, _GELU, _DGELU, _AUX = 2, 4, 8, 16, 32, 64, 128
@@ -76,8 +77,10 @@ def _matmul(numbers: Sequence[int]) -> int:
         x, y = turned(a.get(i), transpose_a), turned(b.get(i), transpose_b)
         if x.shape[1] != y.shape[0] or (x.shape[0], y.shape[1]) != (d.rows, d.columns):
             return _INVALID_VALUE
-        wide = x.dtype if x.dtype == np.float64 else np.int32 if x.dtype == np.int8 else np.float32
-        result = alpha * (x.astype(wide) @ y.astype(wide))
+        # The result has the order of D, into which it is stored.
+        result = product(x, y) if d.order == _ROWS else product(y.T, x.T).T
+        if alpha != 1:
+            result = alpha * result
         if beta:
             result = result + beta * c.get(i)
         _reduce(epilogue, i, x, y)

@@ -7,12 +7,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.frontends.program.libraries.arrays import INT_32, Array, matrix, vector
+from weft.frontends.program.libraries.arrays import (
+    COMPLEX_32F,
+    COMPLEX_64F,
+    INT_32,
+    REAL_32F,
+    REAL_64F,
+    Array,
+    matrix,
+    vector,
+)
 from weft.frontends.program.libraries.factors import factor, solve
 
 _SUCCESS, _INVALID_VALUE = 0, 3
 _UPPER = 1
 _RIGHT = 1
+_REAL = {REAL_32F: REAL_32F, REAL_64F: REAL_64F, COMPLEX_32F: REAL_32F, COMPLEX_64F: REAL_64F}
+"""The type of the eigenvalues and singular values of a matrix."""
 
 
 def _tell(info: int, value: int = 0) -> int:
@@ -34,14 +45,18 @@ def _getrs(numbers: Sequence[int]) -> int:
     return _tell(info)
 
 
+def _adjoint(a: Array) -> Array:
+    return a.conj().T
+
+
 def _triangle(a: Array, fill: int) -> Array:
     return np.triu(a) if fill == _UPPER else np.tril(a)
 
 
 def _whole(a: Array, fill: int) -> Array:
-    """A symmetric matrix of which one triangle is stored."""
+    """A Hermitian matrix of which one triangle is stored."""
     half = _triangle(a, fill)
-    return half + half.T - np.diag(np.diag(a))
+    return half + _adjoint(half) - np.diag(np.diag(a).real)
 
 
 def _put_triangle(a: Array, fill: int, result: Array) -> None:
@@ -57,7 +72,7 @@ def _potrf(numbers: Sequence[int]) -> int:
         lower = np.linalg.cholesky(whole)
     except np.linalg.LinAlgError:
         return _tell(info, _first_indefinite(whole))
-    _put_triangle(a, fill, lower.T if fill == _UPPER else lower)
+    _put_triangle(a, fill, _adjoint(lower) if fill == _UPPER else lower)
     return _tell(info)
 
 
@@ -73,13 +88,13 @@ def _first_indefinite(whole: Array) -> int:
 
 def _lower(a: Array, fill: int) -> Array:
     half = _triangle(a, fill)
-    return half.T if fill == _UPPER else half
+    return _adjoint(half) if fill == _UPPER else half
 
 
 def _potrs(numbers: Sequence[int]) -> int:
     kind, fill, n, columns, a, lda, right, ldb, info = numbers
     lower, b = _lower(matrix(a, kind, n, n, lda), fill), matrix(right, kind, n, columns, ldb)
-    b[...] = np.linalg.solve(lower.T, np.linalg.solve(lower, b))
+    b[...] = np.linalg.solve(_adjoint(lower), np.linalg.solve(lower, b))
     return _tell(info)
 
 
@@ -87,7 +102,7 @@ def _potri(numbers: Sequence[int]) -> int:
     kind, fill, n, at, lda, info = numbers
     a = matrix(at, kind, n, n, lda)
     inverse = np.linalg.inv(_lower(a, fill))
-    _put_triangle(a, fill, inverse.T @ inverse)
+    _put_triangle(a, fill, _adjoint(inverse) @ inverse)
     return _tell(info)
 
 
@@ -97,14 +112,14 @@ def _geqrf(numbers: Sequence[int]) -> int:
     for k in range(min(m, n)):
         x = a[k:, k]
         norm = np.linalg.norm(x)
-        # A column that is zero below the diagonal needs no reflection.
-        if np.linalg.norm(x[1:]) == 0:
+        # A column that is zero below a real diagonal needs no reflection.
+        if np.linalg.norm(x[1:]) == 0 and x[0].imag == 0:
             tau[k] = 0
             continue
-        beta = -np.copysign(norm, x[0])
+        beta = -np.copysign(norm, x[0].real)
         tau[k] = (beta - x[0]) / beta
         v = np.concatenate([[1], x[1:] / (x[0] - beta)]).astype(a.dtype)
-        a[k:, k + 1 :] -= tau[k] * np.outer(v, v @ a[k:, k + 1 :])
+        a[k:, k + 1 :] -= tau[k].conj() * np.outer(v, v.conj() @ a[k:, k + 1 :])
         a[k, k], a[k + 1 :, k] = beta, v[1:]
     return _tell(info)
 
@@ -114,7 +129,7 @@ def _orthogonal(a: Array, tau: Array, m: int) -> Array:
     q = np.eye(m, dtype=a.dtype)
     for k in reversed(range(len(tau))):
         v = np.concatenate([np.zeros(k), [1], a[k + 1 :, k]]).astype(a.dtype)
-        q -= tau[k] * np.outer(v, v @ q)
+        q -= tau[k] * np.outer(v, v.conj() @ q)
     return q
 
 
@@ -129,7 +144,7 @@ def _ormqr(numbers: Sequence[int]) -> int:
     kind, side, operation, m, n, k, at, lda, tau, target, ldc, info = numbers
     size = n if side == _RIGHT else m
     q = _orthogonal(matrix(at, kind, size, k, lda), vector(tau, kind, k, 1), size)
-    q = q.T if operation else q
+    q = _adjoint(q) if operation else q
     c = matrix(target, kind, m, n, ldc)
     c[...] = c @ q if side == _RIGHT else q @ c
     return _tell(info)
@@ -141,7 +156,7 @@ def _gesvd(numbers: Sequence[int]) -> int:
         return _INVALID_VALUE  # as cuSOLVER
     a, jobs = matrix(at, kind, m, n, lda), (chr(job_u), chr(job_vt))
     u, s, vt = np.linalg.svd(a, full_matrices="A" in jobs)
-    vector(s_at, kind, n, 1)[...] = s
+    vector(s_at, _REAL[kind], n, 1)[...] = s
     columns = {"A": m, "S": n}.get(jobs[0], 0)
     if columns:
         matrix(u_at, kind, m, columns, ldu)[...] = u[:, :columns]
@@ -158,7 +173,7 @@ def _syevd(numbers: Sequence[int]) -> int:
     kind, mode, fill, n, at, lda, w, info = numbers
     a = matrix(at, kind, n, n, lda)
     found, vectors = np.linalg.eigh(_whole(a, fill))
-    vector(w, kind, n, 1)[...] = found
+    vector(w, _REAL[kind], n, 1)[...] = found
     if mode:
         a[...] = vectors
     return _tell(info)

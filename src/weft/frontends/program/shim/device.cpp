@@ -6,6 +6,8 @@ using namespace weft;
 namespace {
 constexpr int64_t PERSISTING = 5;  // eighths of the L2 cache that data may be kept in
 constexpr int64_t POLICY_WINDOW = 128 << 20;
+// Attributes that only the driver's header names: cuMemMap, and its memory as a file.
+constexpr auto VIRTUAL_MEMORY = cudaDeviceAttr(102), MEMORY_IN_FILES = cudaDeviceAttr(103);
 int device_count = 1;
 thread_local int chosen_device = 0;
 Mutex peers_mutex;
@@ -70,6 +72,10 @@ Array<Attribute> attributes() {
         {cudaDevAttrCooperativeLaunch, 1},
         {cudaDevAttrHostRegisterSupported, 1},
         {cudaDevAttrMemoryPoolsSupported, 1},
+        {cudaDevAttrMemoryPoolSupportedHandleTypes, cudaMemHandleTypePosixFileDescriptor},
+        {cudaDevAttrIpcEventSupport, 1},
+        {VIRTUAL_MEMORY, 1},
+        {MEMORY_IN_FILES, 1},
         {cudaDevAttrEccEnabled, 1},
         {cudaDevAttrMaxPersistingL2CacheSize, m.l2 * PERSISTING / 8},
         {cudaDevAttrMaxAccessPolicyWindowSize, POLICY_WINDOW},

@@ -2,6 +2,7 @@
 #include "watch.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 API uint64_t weft_freed(uint64_t address);
 
@@ -12,6 +13,7 @@ constexpr size_t PATTERN_LIMIT = 64
                                  << 20;  // larger allocations are left alone: their pages cost time
 constexpr int PATTERN = 0xcd;            // of --poison, and what the sanitizer looks for
 static bool poison = false;
+const char *(*explain_reserved)(uintptr_t address) = nullptr;
 
 static Mutex memory_mutex;
 static Table<Allocation> allocations;
@@ -22,8 +24,10 @@ static std::atomic<uint64_t> generation{1};
 
 // ---- memory of the process ----------------------------------------------------------------------
 
-// Under the sanitizer, what both sides use has pages of its own, which can be guarded, and what is
-// freed is not given out again at once, so that a use of it is noticed.
+// Memory of the device has pages of its own, which can become a file that other processes map. Under
+// the sanitizer, what both sides use has them too, which can be guarded, and what is freed is not
+// given out again at once, so that a use of it is noticed.
+constexpr size_t PAGE = 4096;
 constexpr size_t QUARANTINE = 256 << 20;
 struct Quarantined {
     void *memory;
@@ -32,47 +36,136 @@ struct Quarantined {
 static Table<Quarantined> quarantine;  // in the order of their frees
 static uint64_t frees = 0;
 static size_t quarantined = 0;
+static std::atomic<bool> shares{false};
 
 static size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
+// With a gap to the next, so that an access past the end is in no allocation.
+static size_t in_pages(size_t bytes) { return rounded(bytes + ALIGN, PAGE); }
+
+static bool has_pages(Kind kind) { return hooks || kind == Kind::device; }
+
 static void *take(size_t bytes, Kind kind) {
-    if (!hooks || kind == Kind::device) return aligned_alloc(ALIGN, rounded(bytes, ALIGN));
-    void *memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!has_pages(kind)) return aligned_alloc(ALIGN, rounded(bytes, ALIGN));
+    void *memory = mmap(nullptr, in_pages(bytes), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
 static void give_back(void *memory, size_t bytes, Kind kind) {
-    if (!hooks) return free(memory);
-    if (kind != Kind::device) {
-        munmap(memory, bytes);
+    if (!has_pages(kind)) return free(memory);
+    if (!hooks || kind != Kind::device) {
+        munmap(memory, in_pages(bytes));
         return;
     }
     quarantine[frees++] = {memory, bytes};
     quarantined += bytes;
     while (quarantined > QUARANTINE) {
         auto &oldest = *quarantine.begin();
-        free(oldest.value.memory);
+        munmap(oldest.value.memory, in_pages(oldest.value.bytes));
         quarantined -= oldest.value.bytes;
         quarantine.erase(oldest.key);
     }
 }
 
-cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags) {
+// ---- memory that processes share ----------------------------------------------------------------
+
+// Moves the pages of an allocation to a file, at the same address.
+static int moved_to_file(uintptr_t start, size_t bytes) {
+    int file = memfd_create("weft memory", MFD_CLOEXEC);
+    bool written = file >= 0 && !ftruncate(file, rounded(bytes, PAGE));
+    for (size_t done = 0; written && done < bytes;) {
+        auto count = pwrite(file, reinterpret_cast<char *>(start) + done, bytes - done, done);
+        written = count > 0, done += written ? count : 0;
+    }
+    if (written && map_file(reinterpret_cast<void *>(start), file, bytes)) return file;
+    if (file >= 0) ::close(file);
+    return -1;
+}
+
+bool map_file(void *at, int file, size_t bytes, size_t offset) {
+    shares = true;
+    return mmap(at, rounded(bytes, PAGE), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+                offset) != MAP_FAILED;
+}
+
+int shared_file(const void *address, uintptr_t *start, Allocation *out) {
+    wait_for_all();  // nothing may write to the pages while they move
+    Lock guard(memory_mutex);
+    auto *row = allocations.at_or_before(uintptr_t(address));
+    if (!row || uintptr_t(address) >= row->key + row->value.size) return -1;
+    auto &allocation = row->value;
+    if (allocation.kind != Kind::device || !allocation.owned) return -1;
+    if (allocation.file < 0) allocation.file = moved_to_file(row->key, allocation.size);
+    *start = row->key, *out = allocation;
+    return allocation.file;
+}
+
+void *open_file(const char *call, int file, size_t bytes, bool owned) {
+    void *memory = take(bytes, Kind::device);
+    if (!memory || !map_file(memory, file, bytes, 0)) return nullptr;
+    enter(uintptr_t(memory), {bytes, Kind::device, owned, 0, call, 0, current_device()});
+    charge(current_device(), int64_t(bytes));
+    return memory;
+}
+
+cudaError_t close_file(void *memory) {
+    wait_for_all();
+    Allocation gone;
+    if (!leave("cudaIpcCloseMemHandle", uintptr_t(memory), &gone))
+        return failed(cudaErrorInvalidValue);
+    charge(gone.device, -int64_t(gone.size));
+    give_back(memory, gone.size, gone.kind);
+    return cudaSuccess;
+}
+
+void charge(int device, int64_t bytes) {
+    Lock guard(memory_mutex);
+    used[device] += bytes;
+}
+
+void enter(uintptr_t start, Allocation allocation) {
+    Lock guard(memory_mutex);
+    allocation.order = ++made;
+    allocations[start] = allocation;
+    freed.erase(start);
+    generation++;
+    guard.unlock();
+    if (hooks) hooks->allocated(allocation.call, start, allocation.size, int(allocation.kind));
+}
+
+bool leave(const char *call, uintptr_t start, Allocation *gone) {
+    Lock guard(memory_mutex);
+    auto *found = allocations.find(start);
+    if (!found || found->owned || found->kind != Kind::device) return false;
+    *gone = *found;
+    allocations.erase(start);
+    freed[start] = gone->size;
+    generation++;
+    guard.unlock();
+    if (hooks) hooks->freed(call, start, gone->size);
+    return true;
+}
+
+cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags,
+                     Pool *pool) {
     WORKING;
     if (!out) return failed(cudaErrorInvalidValue);
     *out = nullptr;
     if (bytes == 0) return cudaSuccess;
     Lock guard(memory_mutex);
     bool counts = kind != Kind::host;
-    size_t &taken = used[current_device()];
+    int device = pool ? pool_device(pool) : current_device();
+    size_t &taken = used[device];
     if (counts && bytes > size_t(model.memory) - taken) return failed(cudaErrorMemoryAllocation);
     void *memory = take(bytes, kind);
     if (!memory) return failed(cudaErrorMemoryAllocation);
-    // Fresh memory of a GPU holds zeros in practice, and so do large allocations of the host.
+    // Fresh memory of a GPU holds zeros in practice, and so do fresh pages of the host.
     bool filled = kind == Kind::device && (poison || hooks);
-    if (bytes <= PATTERN_LIMIT) memset(memory, filled ? PATTERN : 0, bytes);
-    allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made, current_device()};
+    if (bytes <= PATTERN_LIMIT && (filled || !has_pages(kind)))
+        memset(memory, filled ? PATTERN : 0, bytes);
+    allocations[uintptr_t(memory)] = {bytes, kind, true, flags, call, ++made, device, pool};
+    if (pool) pool_allocated(pool, bytes);
     freed.erase(uintptr_t(memory));
     if (counts) taken += bytes;
     generation++;
@@ -109,8 +202,10 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     allocations.erase(memory);
     freed[uintptr_t(memory)] = allocation.size;
     generation++;
+    if (allocation.pool) pool_freed(allocation.pool, allocation.size);
     guard.unlock();
     if (hooks) hooks->freed(call, uintptr_t(memory), allocation.size);
+    if (allocation.file >= 0) ::close(allocation.file);
     when_idle([memory, allocation] {
         Lock guard(memory_mutex);
         give_back(memory, allocation.size, allocation.kind);
@@ -124,6 +219,8 @@ static const char *not_freeable(uintptr_t address, bool host) {
         auto &allocation = row->value;
         bool inside = address < row->key + allocation.size;
         if (inside && row->key != address) return "points into an allocation, not to its start";
+        if (inside && !allocation.owned && allocation.kind == Kind::device)
+            return "is memory that another call opened or mapped, and that its counterpart closes";
         if (inside && !allocation.owned) return "is memory of the host that was registered";
         if (inside && (allocation.kind == Kind::host) != host)
             return host ? "is memory of the device" : "is memory of cudaMallocHost";
@@ -150,8 +247,9 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
             if (uintptr_t(address) - base + bytes <= room) return cudaSuccess;
         }
         bool gone = weft_freed(uintptr_t(address));
+        const char *unmapped = explain_reserved ? explain_reserved(uintptr_t(address)) : nullptr;
         refuse(gone ? "use after free" : "invalid copy", call, address,
-               gone ? "was freed before" : "is not in device memory");
+               unmapped ? unmapped : gone ? "was freed before" : "is not in device memory");
         return cudaErrorInvalidValue;
     }
     if (known && !on_device && found.kind == Kind::device) {
@@ -187,6 +285,7 @@ void release_all() {
             allocation.kind != Kind::host) {
             if (hooks) hooks->freed("cudaDeviceReset", start, allocation.size);
             give_back(reinterpret_cast<void *>(start), allocation.size, allocation.kind);
+            if (allocation.pool) pool_freed(allocation.pool, allocation.size);
             freed[start] = allocation.size;
             allocations.erase(start);
         }
@@ -236,6 +335,14 @@ API int weft_holds(uint64_t address) {
 
 // ---- for the simulator: the memory that a kernel may touch --------------------------------------
 
+// Whether another process, or another address, may have the same memory: a copy of this process does
+// not have a copy of it.
+API int weft_shares() { return shares; }
+// Why a kernel may not access an address that was reserved; null for another address.
+API const char *weft_explain(uint64_t address) {
+    return explain_reserved ? explain_reserved(address) : nullptr;
+}
+
 API uint64_t weft_generation() { return generation; }
 API size_t weft_allocations(uint64_t *out, size_t room) {
     Lock guard(memory_mutex);
@@ -244,7 +351,7 @@ API size_t weft_allocations(uint64_t *out, size_t room) {
         if (count < room) {
             out[3 * count] = row.key;
             out[3 * count + 1] = row.value.size;
-            out[3 * count + 2] = uint64_t(row.value.kind);
+            out[3 * count + 2] = uint64_t(row.value.kind) | row.value.flags & READ_ONLY;
         }
         count++;
     }

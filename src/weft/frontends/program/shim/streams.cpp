@@ -8,16 +8,6 @@
 
 namespace weft {
 
-struct Moment : Counted {
-    std::atomic<int64_t> ns{0};
-};
-struct Event {
-    Shared<Moment> reached;  // null: not recorded
-    bool timed = true;
-    RecorderPtr recorder;
-    TaskPtr task;
-};
-
 Mutex streams_mutex;
 Table<Stream *> streams;
 static Table<Event *> events;
@@ -42,7 +32,7 @@ Stream *known(cudaStream_t stream) {
     return found ? *found : nullptr;
 }
 
-static Event *known(cudaEvent_t event) {
+Event *known(cudaEvent_t event) {
     Lock guard(streams_mutex);
     auto **found = events.find(event);
     return found ? *found : nullptr;
@@ -210,9 +200,12 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
 
 API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     WORKING;
+    if ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming))
+        return failed(cudaErrorInvalidValue);
     Lock guard(streams_mutex);
     auto *event = new Event;
     event->timed = !(flags & cudaEventDisableTiming);
+    event->interprocess = flags & cudaEventInterprocess;
     events[event] = event;
     *out = reinterpret_cast<cudaEvent_t>(event);
     return cudaSuccess;
@@ -235,14 +228,15 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (found->recorder) return cudaSuccess;
     auto reached = found->reached = new Moment;
     tell(What::event_recorded, uintptr_t(event), uintptr_t(stream));
-    if (blocking) {
+    auto between = found->between;
+    uint32_t number = between ? between->record() : 0;
+    Work reach = [reached, between, number] {
         reached->ns = now_ns();
+        if (between) between->reach(number);
         return cudaSuccess;
-    }
-    found->task = enqueue(queue_of(stream), [reached] {
-        reached->ns = now_ns();
-        return cudaSuccess;
-    });
+    };
+    if (blocking) return reach();
+    found->task = enqueue(queue_of(stream), reach);
     return cudaSuccess;
 }
 API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
@@ -253,6 +247,7 @@ API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     auto *found = known(event);
     if (!found) return failed(cudaErrorInvalidResourceHandle);
     wait(TaskPtr(found->task));
+    if (found->between) found->between->wait(found->between->last());
     tell(What::host_waits_event, uintptr_t(event));
     return broken();
 }
@@ -261,6 +256,8 @@ API cudaError_t cudaEventQuery(cudaEvent_t event) {
     auto *found = known(event);
     if (!found) return failed(cudaErrorInvalidResourceHandle);
     if (!is_done(found->task)) return cudaErrorNotReady;
+    auto between = found->between;
+    if (between && !between->reached(between->last())) return cudaErrorNotReady;
     tell(What::host_waits_event, uintptr_t(event));
     return broken();
 }
@@ -283,6 +280,13 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     if (found->recorder && found->recorder->open && waits && !waits->recorder)
         waits->recorder = found->recorder;  // joins the capture
     if (!capturing(stream)) tell(What::stream_waits, uintptr_t(stream), uintptr_t(event));
+    if (auto between = found->between; between && !capturing(stream)) {
+        uint32_t number = between->last();
+        return failed(submit(stream, cudaGraphNodeTypeWaitEvent, [between, number] {
+            between->wait(number);
+            return cudaSuccess;
+        }));
+    }
     if (!capturing(stream) && !is_done(found->task))
         enqueue(queue_of(stream), [] { return cudaSuccess; }, {found->task});
     return cudaSuccess;

@@ -1,4 +1,4 @@
-// Streams and events, for what records them: graphs.
+// Streams and events, for what records them, graphs, and what shares them, processes.
 #pragma once
 
 #include "tasks.h"
@@ -11,6 +11,25 @@ struct Recorder : Counted {
     bool open = true;
 };
 using RecorderPtr = Shared<Recorder>;
+
+struct Moment : Counted {
+    std::atomic<int64_t> ns{0};
+};
+// An event that several processes record and wait for. Records are numbered.
+struct Interprocess : Counted {
+    virtual uint32_t record() = 0;  // the number of a new record
+    virtual void reach(uint32_t number) = 0;
+    virtual uint32_t last() const = 0;
+    virtual bool reached(uint32_t number) const = 0;
+    virtual void wait(uint32_t number) = 0;
+};
+struct Event {
+    Shared<Moment> reached;  // null: not recorded
+    bool timed = true, interprocess = false;
+    RecorderPtr recorder;
+    TaskPtr task;
+    Shared<Interprocess> between;  // null: of this process alone
+};
 
 struct Stream {
     unsigned flags;
@@ -28,5 +47,6 @@ bool is_default(cudaStream_t stream);
 Stream *known(cudaStream_t stream);  // null for none, and for a default stream
 cudaError_t valid(cudaStream_t stream);
 RecorderPtr recorder_of(cudaStream_t stream);  // null for none
+Event *known(cudaEvent_t event);                // null for none
 
 }  // namespace weft

@@ -101,6 +101,7 @@ void say(const char *form, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- memory -------------------------------------------------------------------------------------
 
+struct Pool;
 enum class Kind { device, host, managed, tensor };
 struct Allocation {
     size_t size;
@@ -110,13 +111,20 @@ struct Allocation {
     const char *call;  // what made it, and its sequence number
     uint64_t order;
     int device;
+    Pool *pool = nullptr;  // null: none, as of cudaMalloc
+    int file = -1;         // the file that holds it, once other processes may map it
 };
 // The allocation that holds an address; its start in `start`.
 bool find(const void *address, uintptr_t *start, Allocation *found);
 // Whether the bytes may be copied from or to: inside one allocation, or the host's own.
 cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
 // What a call allocates and frees; `waits` for work that may still use the memory.
-cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0);
+cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0,
+                     Pool *pool = nullptr);
+// The GPU of a pool, and what it has given out.
+int pool_device(Pool *pool);
+void pool_allocated(Pool *pool, size_t bytes);
+void pool_freed(Pool *pool, size_t bytes);
 extern const char *const GRAPH_MEMORY;  // the `call` of memory that belongs to a graph
 cudaError_t release(const char *call, void *memory, bool host, bool waits = true);
 void release_all();
@@ -125,6 +133,20 @@ void texture_limits(cudaDeviceProp *out);
 // Arrays of textures, whose memory `release_all` has freed; set by what makes them.
 extern void (*forget_arrays)();
 size_t device_memory_used();
+// The file that holds the allocation at an address, for other processes; -1 for memory that has none.
+int shared_file(const void *address, uintptr_t *start, Allocation *out);
+// Such a file of another process in memory of this one; null where it cannot be mapped.
+void *open_file(const char *call, int file, size_t bytes, bool owned);
+cudaError_t close_file(void *memory);
+bool map_file(void *at, int file, size_t bytes, size_t offset = 0);
+// Memory that a part maps itself: kernels and copies may access it until it leaves. What it takes of
+// a GPU's memory is charged apart, since it may be mapped several times.
+constexpr unsigned READ_ONLY = 1 << 16;  // a flag of such memory
+void charge(int device, int64_t bytes);
+void enter(uintptr_t start, Allocation allocation);
+bool leave(const char *call, uintptr_t start, Allocation *gone);
+// Why nothing can be accessed at an address that was reserved; set by what reserves.
+extern const char *(*explain_reserved)(uintptr_t address);
 size_t graph_memory_bytes();  // of all graphs
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -35,13 +36,23 @@ _jobs: deque[tuple[Callable[[], str], Done]] = deque()
 _threads: list[threading.Thread] = []
 _processes: set[subprocess.Popen[bytes]] = set()
 _exiting = False
+_registered = False
 _loading = threading.Lock()
 """Held while a thread loads code: an exit waits, since it takes LLVM apart."""
 
 
+at_exit: Callable[[Callable[[], None]], object] = atexit.register
+"""Registers what is done at the end of the process; a process that ends without Python's own
+functions sets another. What is registered last comes first, so before LLVM is taken apart."""
+
+
 def submit(text: Callable[[], str], done: Done) -> None:
     """Compiles the IR that `text` returns; `done` is called in another thread."""
+    global _registered
     with _changed:
+        if not _registered:
+            at_exit(_exit)
+            _registered = True
         _jobs.append((text, done))
         _threads[:] = [t for t in _threads if t.is_alive()]
         if len(_threads) < MOST:
@@ -54,6 +65,8 @@ def submit(text: Callable[[], str], done: Done) -> None:
 def _work() -> None:
     """One thread and its process, until there are no more jobs."""
     process: subprocess.Popen[bytes] | None = None
+    # A write to a process that was ended is an error, and must not end this process instead.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
     try:
         while True:
             with _changed:
@@ -122,7 +135,6 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
         _processes.discard(process)
 
 
-@atexit.register
 def _exit() -> None:
     global _exiting
     with _changed:

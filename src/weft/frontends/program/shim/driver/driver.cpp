@@ -31,9 +31,16 @@ DriverModule *module_of(H module) {
     return reinterpret_cast<DriverModule *>(module);
 }
 
-int driver_context;  // there is one, and its address is its handle
+char device_contexts[MOST_DEVICES];  // there is one for each GPU, and its address is its handle
 thread_local std::vector<CUcontext> driver_contexts;
-CUcontext the_context() { return reinterpret_cast<CUcontext>(&driver_context); }
+CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(&device_contexts[device]); }
+int device_of(CUcontext context) {
+    return int(reinterpret_cast<char *>(context) - device_contexts);
+}
+// The GPU of the context that is current now.
+void choose_device() {
+    if (!driver_contexts.empty()) cudaSetDevice(device_of(driver_contexts.back()));
+}
 
 CUresult load_module(DriverModule **out, const void *image, JitLogs logs = {}) {
     uint64_t handle;
@@ -104,8 +111,8 @@ API CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     uuid->bytes[15] = char(device + 1);
     return CUDA_SUCCESS;
 }
-API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice) {
-    *out = the_context();
+API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
+    *out = context_of(device);
     return CUDA_SUCCESS;
 }
 API CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
@@ -117,24 +124,27 @@ API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned *flags, int *active) 
 API CUresult cuDevicePrimaryCtxReset(CUdevice) { return driver_result(cudaDeviceReset()); }
 API CUresult cuCtxPushCurrent(CUcontext given) {
     driver_contexts.push_back(given);
+    choose_device();
     return CUDA_SUCCESS;
 }
 API CUresult cuCtxPopCurrent(CUcontext *out) {
     if (driver_contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
     if (out) *out = driver_contexts.back();
     driver_contexts.pop_back();
+    choose_device();
     return CUDA_SUCCESS;
 }
 #if CUDA_VERSION >= 13000
-API CUresult cuCtxCreate(CUcontext *out, CUctxCreateParams *, unsigned, CUdevice) {
+API CUresult cuCtxCreate(CUcontext *out, CUctxCreateParams *, unsigned, CUdevice device) {
 #else
-API CUresult cuCtxCreate(CUcontext *out, unsigned, CUdevice) {
+API CUresult cuCtxCreate(CUcontext *out, unsigned, CUdevice device) {
 #endif
-    *out = the_context();
+    *out = context_of(device);
     return cuCtxPushCurrent(*out);
 }
 API CUresult cuCtxDestroy(CUcontext) {
     if (!driver_contexts.empty()) driver_contexts.pop_back();
+    choose_device();
     return CUDA_SUCCESS;
 }
 API CUresult cuCtxSetCurrent(CUcontext given) {
@@ -144,6 +154,15 @@ API CUresult cuCtxSetCurrent(CUcontext given) {
 API CUresult cuCtxGetCurrent(CUcontext *out) {
     *out = driver_contexts.empty() ? nullptr : driver_contexts.back();
     return CUDA_SUCCESS;
+}
+API CUresult cuDeviceCanAccessPeer(int *out, CUdevice device, CUdevice peer) {
+    return driver_result(cudaDeviceCanAccessPeer(out, device, peer));
+}
+API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+    return driver_result(cudaDeviceEnablePeerAccess(device_of(peer), flags));
+}
+API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+    return driver_result(cudaDeviceDisablePeerAccess(device_of(peer)));
 }
 API CUresult cuCtxGetDevice(CUdevice *device) { return driver_result(cudaGetDevice(device)); }
 API CUresult cuCtxSynchronize() { return driver_result(cudaDeviceSynchronize()); }

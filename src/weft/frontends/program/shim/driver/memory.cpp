@@ -101,6 +101,36 @@ API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUst
     return fill_with(to, value, count, stream);
 }
 
+// ---- memory and events of other processes -------------------------------------------------------
+
+namespace {
+// Handles of the driver and of the runtime are the same bytes.
+template <class To, class From>
+To same_bytes(const From &from) {
+    static_assert(sizeof(To) == sizeof(From), "handles of one size");
+    To out;
+    memcpy(&out, &from, sizeof out);
+    return out;
+}
+}  // namespace
+
+API CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr memory) {
+    RETURN(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t *>(out), at_address(memory)));
+}
+API CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
+    RETURN(cudaIpcOpenMemHandle(reinterpret_cast<void **>(out),
+                                same_bytes<cudaIpcMemHandle_t>(handle), flags));
+}
+API CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
+    RETURN(cudaIpcCloseMemHandle(at_address(memory)));
+}
+API CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event) {
+    RETURN(cudaIpcGetEventHandle(reinterpret_cast<cudaIpcEventHandle_t *>(out), event));
+}
+API CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle) {
+    RETURN(cudaIpcOpenEventHandle(out, same_bytes<cudaIpcEventHandle_t>(handle)));
+}
+
 // ---- streams and events -------------------------------------------------------------------------
 
 API CUresult cuStreamCreate(CUstream *out, unsigned flags) {

@@ -32,18 +32,52 @@ API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
         cudaDeviceGetDefaultMemPool(reinterpret_cast<cudaMemPool_t *>(out), device));
 }
 API CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
-    return cuDeviceGetDefaultMemPool(out, device);
+    return pool_result(cudaDeviceGetMemPool(reinterpret_cast<cudaMemPool_t *>(out), device));
 }
-API CUresult cuDeviceSetMemPool(CUdevice, CUmemoryPool) { return CUDA_SUCCESS; }
-API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *) {
-    return pool_result(cudaMemPoolCreate(reinterpret_cast<cudaMemPool_t *>(out), nullptr));
+API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+    return pool_result(cudaDeviceSetMemPool(device, pool_of(pool)));
+}
+// Structures of the driver have the runtime's layout.
+API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *about) {
+    return pool_result(cudaMemPoolCreate(reinterpret_cast<cudaMemPool_t *>(out),
+                                         reinterpret_cast<const cudaMemPoolProps *>(about)));
 }
 API CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return pool_result(cudaMemPoolDestroy(pool_of(pool)));
 }
-API CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) { return CUDA_SUCCESS; }
-API CUresult cuMemPoolSetAccess(CUmemoryPool, const CUmemAccessDesc *, size_t) {
-    return CUDA_SUCCESS;
+API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+    return pool_result(cudaMemPoolTrimTo(pool_of(pool), keep));
+}
+API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *wanted, size_t count) {
+    return pool_result(cudaMemPoolSetAccess(
+        pool_of(pool), reinterpret_cast<const cudaMemAccessDesc *>(wanted), count));
+}
+API CUresult cuMemPoolGetAccess(CUmemAccess_flags *out, CUmemoryPool pool, CUmemLocation *at) {
+    return pool_result(cudaMemPoolGetAccess(reinterpret_cast<cudaMemAccessFlags *>(out),
+                                            pool_of(pool), reinterpret_cast<cudaMemLocation *>(at)));
+}
+API CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool,
+                                              CUmemAllocationHandleType type,
+                                              unsigned long long flags) {
+    return pool_result(cudaMemPoolExportToShareableHandle(
+        out, pool_of(pool), cudaMemAllocationHandleType(type), unsigned(flags)));
+}
+API CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
+                                                CUmemAllocationHandleType type,
+                                                unsigned long long flags) {
+    return pool_result(cudaMemPoolImportFromShareableHandle(
+        reinterpret_cast<cudaMemPool_t *>(out), handle, cudaMemAllocationHandleType(type),
+        unsigned(flags)));
+}
+API CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr memory) {
+    return pool_result(cudaMemPoolExportPointer(reinterpret_cast<cudaMemPoolPtrExportData *>(out),
+                                                reinterpret_cast<void *>(memory)));
+}
+API CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool,
+                                    CUmemPoolPtrExportData *given) {
+    return pool_result(
+        cudaMemPoolImportPointer(reinterpret_cast<void **>(out), pool_of(pool),
+                                 reinterpret_cast<cudaMemPoolPtrExportData *>(given)));
 }
 API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
     return pool_result(

@@ -1,4 +1,4 @@
-// cuSOLVER's dense factors, systems, eigenvalues and singular values, in S and D; NumPy computes
+// cuSOLVER's dense factors, systems, eigenvalues and singular values; NumPy computes
 // (libraries/solver.py).
 #include <cusolverDn.h>
 
@@ -13,7 +13,13 @@ struct cusolverDnContext {
 
 namespace {
 template <class T>
-constexpr int64_t solver_type = sizeof(T) == 4 ? CUDA_R_32F : CUDA_R_64F;
+constexpr int64_t solver_type = CUDA_R_32F;
+template <>
+constexpr int64_t solver_type<double> = CUDA_R_64F;
+template <>
+constexpr int64_t solver_type<cuComplex> = CUDA_C_32F;
+template <>
+constexpr int64_t solver_type<cuDoubleComplex> = CUDA_C_64F;
 constexpr int SOLVER_WORK = 16;  // elements; none are needed, but programs allocate what they are told
 
 int64_t number(const void *address) { return int64_t(address); }
@@ -54,7 +60,7 @@ API cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t
     return CUSOLVER_STATUS_SUCCESS;
 }
 
-#define SOLVER_SIZES(S, T)                                                                         \
+#define SOLVER_SIZES(S, T, R, MAKE_Q, APPLY_Q, EIGEN)                                              \
     API cusolverStatus_t cusolverDn##S##getrf_bufferSize(cusolverDnHandle_t, int, int, T *, int,   \
                                                          int *size) {                              \
         return work_size(size);                                                                    \
@@ -71,11 +77,11 @@ API cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t
                                                          int *size) {                              \
         return work_size(size);                                                                    \
     }                                                                                              \
-    API cusolverStatus_t cusolverDn##S##orgqr_bufferSize(cusolverDnHandle_t, int, int, int,        \
+    API cusolverStatus_t cusolverDn##S##MAKE_Q##_bufferSize(cusolverDnHandle_t, int, int, int,     \
                                                          const T *, int, const T *, int *size) {   \
         return work_size(size);                                                                    \
     }                                                                                              \
-    API cusolverStatus_t cusolverDn##S##ormqr_bufferSize(                                          \
+    API cusolverStatus_t cusolverDn##S##APPLY_Q##_bufferSize(                                      \
         cusolverDnHandle_t, cublasSideMode_t, cublasOperation_t, int, int, int, const T *, int,    \
         const T *, const T *, int, int *size) {                                                    \
         return work_size(size);                                                                    \
@@ -84,13 +90,13 @@ API cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t
                                                          int *size) {                              \
         return work_size(size);                                                                    \
     }                                                                                              \
-    API cusolverStatus_t cusolverDn##S##syevd_bufferSize(cusolverDnHandle_t, cusolverEigMode_t,    \
+    API cusolverStatus_t cusolverDn##S##EIGEN##_bufferSize(cusolverDnHandle_t, cusolverEigMode_t,  \
                                                          cublasFillMode_t, int, const T *, int,    \
-                                                         const T *, int *size) {                   \
+                                                         const R *, int *size) {                   \
         return work_size(size);                                                                    \
     }
 
-#define SOLVER_CALLS(S, T)                                                                         \
+#define SOLVER_CALLS(S, T, R, MAKE_Q, APPLY_Q, EIGEN)                                              \
     API cusolverStatus_t cusolverDn##S##getrf(cusolverDnHandle_t handle, int m, int n, T *a,       \
                                               int lda, T *, int *pivots, int *info) {              \
         return solver_call(handle, "solver_getrf", solver_type<T>, m, n, a, lda, pivots, info);    \
@@ -119,11 +125,11 @@ API cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t
                                               int lda, T *tau, T *, int, int *info) {              \
         return solver_call(handle, "solver_geqrf", solver_type<T>, m, n, a, lda, tau, info);       \
     }                                                                                              \
-    API cusolverStatus_t cusolverDn##S##orgqr(cusolverDnHandle_t handle, int m, int n, int k,      \
+    API cusolverStatus_t cusolverDn##S##MAKE_Q(cusolverDnHandle_t handle, int m, int n, int k,     \
                                               T *a, int lda, const T *tau, T *, int, int *info) {  \
         return solver_call(handle, "solver_orgqr", solver_type<T>, m, n, k, a, lda, tau, info);    \
     }                                                                                              \
-    API cusolverStatus_t cusolverDn##S##ormqr(                                                     \
+    API cusolverStatus_t cusolverDn##S##APPLY_Q(                                                   \
         cusolverDnHandle_t handle, cublasSideMode_t side, cublasOperation_t op, int m, int n,      \
         int k, const T *a, int lda, const T *tau, T *c, int ldc, T *, int, int *info) {            \
         return solver_call(handle, "solver_ormqr", solver_type<T>, side, op, m, n, k, a, lda, tau, \
@@ -131,17 +137,21 @@ API cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t
     }                                                                                              \
     API cusolverStatus_t cusolverDn##S##gesvd(                                                     \
         cusolverDnHandle_t handle, signed char job_u, signed char job_vt, int m, int n, T *a,      \
-        int lda, T *s, T *u, int ldu, T *vt, int ldvt, T *, int, T *, int *info) {                 \
+        int lda, R *s, T *u, int ldu, T *vt, int ldvt, T *, int, R *, int *info) {                 \
         return solver_call(handle, "solver_gesvd", solver_type<T>, job_u, job_vt, m, n, a, lda, s, \
                            u, ldu, vt, ldvt, info);                                                \
     }                                                                                              \
-    API cusolverStatus_t cusolverDn##S##syevd(cusolverDnHandle_t handle, cusolverEigMode_t mode,   \
-                                              cublasFillMode_t fill, int n, T *a, int lda, T *w,   \
+    API cusolverStatus_t cusolverDn##S##EIGEN(cusolverDnHandle_t handle, cusolverEigMode_t mode,   \
+                                              cublasFillMode_t fill, int n, T *a, int lda, R *w,   \
                                               T *, int, int *info) {                               \
         return solver_call(handle, "solver_syevd", solver_type<T>, mode, fill, n, a, lda, w,       \
                            info);                                                                  \
     }
-SOLVER_SIZES(S, float)
-SOLVER_SIZES(D, double)
-SOLVER_CALLS(S, float)
-SOLVER_CALLS(D, double)
+SOLVER_SIZES(S, float, float, orgqr, ormqr, syevd)
+SOLVER_SIZES(D, double, double, orgqr, ormqr, syevd)
+SOLVER_SIZES(C, cuComplex, float, ungqr, unmqr, heevd)
+SOLVER_SIZES(Z, cuDoubleComplex, double, ungqr, unmqr, heevd)
+SOLVER_CALLS(S, float, float, orgqr, ormqr, syevd)
+SOLVER_CALLS(D, double, double, orgqr, ormqr, syevd)
+SOLVER_CALLS(C, cuComplex, float, ungqr, unmqr, heevd)
+SOLVER_CALLS(Z, cuDoubleComplex, double, ungqr, unmqr, heevd)

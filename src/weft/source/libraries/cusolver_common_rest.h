@@ -1,0 +1,53 @@
+// Names of cusolver_common.h that weft has nothing for: calls of functions link, and return "not supported".
+// Written by scripts/library_names.py; do not edit.
+#pragma once
+
+#ifdef __cplusplus
+#define WEFT_ANY ...
+extern "C" {
+#else
+#define WEFT_ANY
+#endif
+static const cusolverStatus_t CUSOLVER_STATUS_IRS_PARAMS_NOT_INITIALIZED = (cusolverStatus_t)12,
+    CUSOLVER_STATUS_IRS_PARAMS_INVALID = (cusolverStatus_t)13,
+    CUSOLVER_STATUS_IRS_PARAMS_INVALID_PREC = (cusolverStatus_t)14,
+    CUSOLVER_STATUS_IRS_PARAMS_INVALID_REFINE = (cusolverStatus_t)15,
+    CUSOLVER_STATUS_IRS_PARAMS_INVALID_MAXITER = (cusolverStatus_t)16,
+    CUSOLVER_STATUS_IRS_INTERNAL_ERROR = (cusolverStatus_t)20, CUSOLVER_STATUS_IRS_NOT_SUPPORTED =
+    (cusolverStatus_t)21, CUSOLVER_STATUS_IRS_OUT_OF_RANGE = (cusolverStatus_t)22,
+    CUSOLVER_STATUS_IRS_NRHS_NOT_SUPPORTED_FOR_REFINE_GMRES = (cusolverStatus_t)23,
+    CUSOLVER_STATUS_IRS_INFOS_NOT_INITIALIZED = (cusolverStatus_t)25,
+    CUSOLVER_STATUS_IRS_INFOS_NOT_DESTROYED = (cusolverStatus_t)26,
+    CUSOLVER_STATUS_IRS_MATRIX_SINGULAR = (cusolverStatus_t)30, CUSOLVER_STATUS_INVALID_WORKSPACE =
+    (cusolverStatus_t)31;
+typedef enum { CUSOLVER_EIG_TYPE_1 = 1, CUSOLVER_EIG_TYPE_2 = 2, CUSOLVER_EIG_TYPE_3 = 3 }
+    cusolverEigType_t;
+typedef enum { CUSOLVER_EIG_RANGE_ALL = 1001, CUSOLVER_EIG_RANGE_I = 1002, CUSOLVER_EIG_RANGE_V =
+    1003 } cusolverEigRange_t;
+typedef enum { CUSOLVER_EIG_COMP_N = 10, CUSOLVER_EIG_COMP_I = 11, CUSOLVER_EIG_COMP_V = 12 }
+    cusolverEigComp_t;
+typedef enum { CUSOLVER_INF_NORM = 104, CUSOLVER_MAX_NORM = 105, CUSOLVER_ONE_NORM = 106,
+    CUSOLVER_FRO_NORM = 107 } cusolverNorm_t;
+typedef enum { CUSOLVER_IRS_REFINE_NOT_SET = 1100, CUSOLVER_IRS_REFINE_NONE = 1101,
+    CUSOLVER_IRS_REFINE_CLASSICAL = 1102, CUSOLVER_IRS_REFINE_CLASSICAL_GMRES = 1103,
+    CUSOLVER_IRS_REFINE_GMRES = 1104, CUSOLVER_IRS_REFINE_GMRES_GMRES = 1105,
+    CUSOLVER_IRS_REFINE_GMRES_NOPCOND = 1106, CUSOLVER_PREC_DD = 1150, CUSOLVER_PREC_SS = 1151,
+    CUSOLVER_PREC_SHT = 1152 } cusolverIRSRefinement_t;
+typedef enum { CUSOLVER_R_8I = 1201, CUSOLVER_R_8U = 1202, CUSOLVER_R_64F = 1203, CUSOLVER_R_32F =
+    1204, CUSOLVER_R_16F = 1205, CUSOLVER_R_16BF = 1206, CUSOLVER_R_TF32 = 1207, CUSOLVER_R_AP =
+    1208, CUSOLVER_C_8I = 1211, CUSOLVER_C_8U = 1212, CUSOLVER_C_64F = 1213, CUSOLVER_C_32F = 1214,
+    CUSOLVER_C_16F = 1215, CUSOLVER_C_16BF = 1216, CUSOLVER_C_TF32 = 1217, CUSOLVER_C_AP = 1218 }
+    cusolverPrecType_t;
+typedef enum { CUSOLVER_ALG_0 = 0, CUSOLVER_ALG_1 = 1, CUSOLVER_ALG_2 = 2 } cusolverAlgMode_t;
+typedef enum { CUBLAS_STOREV_COLUMNWISE = 0, CUBLAS_STOREV_ROWWISE = 1 } cusolverStorevMode_t;
+typedef enum { CUBLAS_DIRECT_FORWARD = 0, CUBLAS_DIRECT_BACKWARD = 1 } cusolverDirectMode_t;
+typedef enum { CUSOLVER_DETERMINISTIC_RESULTS = 1, CUSOLVER_ALLOW_NON_DETERMINISTIC_RESULTS = 2 }
+    cusolverDeterministicMode_t;
+typedef enum { CUSOLVER_DEFAULT_MATH = 1, CUSOLVER_FP32_EMULATED_BF16X9_MATH = 2,
+    CUSOLVER_FP64_EMULATED_FIXEDPOINT_MATH = 4, CUSOLVER_FP32_FP64_EMULATED_MATH = 6 }
+    cusolverMathMode_t;
+cusolverStatus_t cusolverGetProperty(WEFT_ANY), cusolverGetVersion(WEFT_ANY);
+#undef WEFT_ANY
+#ifdef __cplusplus
+}
+#endif
