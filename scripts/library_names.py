@@ -99,7 +99,9 @@ def values(library: Library, names: Names, folders: Sequence[str]) -> dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/values"
         _gxx(["-o", program], text, folders)
-        lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run(
+            [program], capture_output=True, text=True, check=True, encoding="utf-8"
+        ).stdout
     return {name: int(value) for name, value in map(str.split, lines.splitlines())}
 
 
@@ -111,7 +113,7 @@ def _includes(library: Library) -> str:
 def _gxx(options: Sequence[str], text: str, folders: Sequence[str]) -> str:
     include = [word for folder in (*folders, toolkit.find().include) for word in ("-I", folder)]
     command = ["g++", *options, "-x", "c++", *include, "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
         sys.exit(done.stderr)
     return done.stdout
@@ -150,10 +152,10 @@ def main(folders: Sequence[str]) -> None:
     """Writes a file for each library."""
     for library in LIBRARIES:
         target = FOLDER / f"{Path(library.header).stem}_rest.h"
-        target.write_text("")  # of what weft's own header includes
+        target.write_text("", encoding="utf-8")  # of what weft's own header includes
         theirs, ours = declared(library, folders), declared(library, [str(FOLDER)])
         text = rest(library, theirs, values(library, theirs, folders), ours)
-        target.write_text(text)
+        target.write_text(text, encoding="utf-8")
         print(f"{target.name}: {text.count('(WEFT_ANY)')} functions")
 
 
