@@ -14,10 +14,11 @@ import pytest
 
 from weft.device import models
 from weft.errors import Error, PtxError
-from weft.frontends.program import command_line, device_code, fatbin, linked
 from weft.frontends.program.flags import for_linking, versioned, wanted
+from weft.frontends.program.images import device_code, fatbin, linked
 from weft.frontends.program.interface import BlasCall
 from weft.frontends.program.libraries import blas
+from weft.frontends.program.nvcc import command_line
 from weft.frontends.program.parallel import parallel
 from weft.ptx.parse import parse
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from weft.errors import ArgumentError
-from weft.frontends.program import compiler
+from weft.frontends.program.nvcc import compiler
 
 SETTINGS = {
     "ignore_unknown_options": True,

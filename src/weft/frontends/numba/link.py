@@ -21,7 +21,7 @@ from numba.cuda.memory_management import nrt
 from weft.device.models import GpuModel
 from weft.errors import CompileError
 from weft.frontends.numba.context import capability
-from weft.frontends.program import linked
+from weft.frontends.program.images import linked
 from weft.source import compile_cuda
 from weft.source.from_cuda import compile_lto
 

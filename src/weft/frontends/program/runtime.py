@@ -28,8 +28,9 @@ from weft.errors import (
     SanitizerError,
     TimeLimit,
 )
-from weft.frontends.program import device_code, fatbin, libraries, linked
+from weft.frontends.program import libraries
 from weft.frontends.program.answers import UNSIMULATED, answers
+from weft.frontends.program.images import device_code, fatbin, linked
 from weft.frontends.program.interface import DIED, ERROR, INFO, READ_ONLY, RESULT, Ops
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh

@@ -18,7 +18,7 @@ from weft.device.sim.device import SimDevice
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.module import SimModule, TextureUnit
 from weft.device.summary import Entry
-from weft.frontends.program import fatbin
+from weft.frontends.program.images import fatbin
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
 from weft.source.toolkit import Toolkit

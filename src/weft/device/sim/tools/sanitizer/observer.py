@@ -14,7 +14,7 @@ from weft.device.base import Allocation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import Block
 from weft.device.sim.run.observation import Observation, zeroed
-from weft.device.sim.tools.sanitizer import extents, leaks, parities
+from weft.device.sim.tools.sanitizer import extents, leaks
 from weft.device.sim.tools.sanitizer.layout import (
     BlockState,
     Kind,
@@ -22,6 +22,7 @@ from weft.device.sim.tools.sanitizer.layout import (
     Record,
     WorkerState,
 )
+from weft.device.sim.tools.sanitizer.meetings import parities
 from weft.device.sim.tools.sanitizer.watcher import Sanitizing
 from weft.errors import Deadlock
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.emit.warp_ops import source_lanes
 from weft.device.sim.layout import Slot
-from weft.device.sim.tools.sanitizer import synchronisation
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import Kind
+from weft.device.sim.tools.sanitizer.meetings import synchronisation
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers

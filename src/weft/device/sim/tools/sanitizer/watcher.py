@@ -10,26 +10,22 @@ from weft.device.sim.address import Address, space_of
 from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
-from weft.device.sim.tools.sanitizer import (
-    barriers,
-    batches,
-    bounds,
-    bulk,
-    early_exits,
-    endless_loops,
-    origins,
-    parities,
-    synchronisation,
-    undefined,
-)
-from weft.device.sim.tools.sanitizer.barrier_groups import BarrierGroups, has_counts
+from weft.device.sim.tools.sanitizer import batches, bounds, bulk, endless_loops, origins, undefined
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
+from weft.device.sim.tools.sanitizer.meetings import (
+    barriers,
+    early_exits,
+    parities,
+    synchronisation,
+)
+from weft.device.sim.tools.sanitizer.meetings.barrier_groups import BarrierGroups, has_counts
+from weft.device.sim.tools.sanitizer.meetings.parities import Parities
+from weft.device.sim.tools.sanitizer.meetings.skipped import Skipped
 from weft.device.sim.tools.sanitizer.overflow import Overflow
-from weft.device.sim.tools.sanitizer.parities import Parities
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
@@ -37,7 +33,6 @@ from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pa
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import Way
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
-from weft.device.sim.tools.sanitizer.skipped import Skipped
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx import cfg

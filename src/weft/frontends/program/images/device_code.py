@@ -15,7 +15,7 @@ from weft import cache
 from weft.device.models import GpuModel
 from weft.device.version import generator
 from weft.errors import CompileError, Error, PtxError
-from weft.frontends.program import fatbin, linked
+from weft.frontends.program.images import fatbin, linked
 from weft.source.toolkit import Toolkit
 
 INVALID_IMAGE, NO_BINARY, INVALID_PTX = 200, 209, 218
@@ -54,13 +54,13 @@ def chosen(image: Image, model: GpuModel) -> list[str]:
     except Error as error:
         raise Refused(INVALID_IMAGE, error) from None
     if not texts:
-        error = PtxError(
+        absent = PtxError(
             "there is no PTX in this device code",
             where=image.name,
             got=others or "no device code",
             next="compile it with PTX: -gencode arch=compute_80,code=compute_80",
         )
-        raise Refused(NO_BINARY, error)
+        raise Refused(NO_BINARY, absent)
     return newest(texts, model)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from weft.errors import PtxError
-from weft.frontends.program import decompress, objects
+from weft.frontends.program.images import decompress, objects
 
 _HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQII8x8xQ8xQ")

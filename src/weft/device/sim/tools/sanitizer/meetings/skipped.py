@@ -15,10 +15,10 @@ from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot
-from weft.device.sim.tools.sanitizer.barrier_groups import is_for_all
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record
+from weft.device.sim.tools.sanitizer.meetings.barrier_groups import is_for_all
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Graph

@@ -1,0 +1,1 @@
+"""Device code that a program brings: fat binaries, objects and archives, and linking them."""
