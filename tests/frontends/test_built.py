@@ -14,8 +14,9 @@ import pytest
 from folders import TESTS
 from limits import PROCESS_SECONDS
 from weft.errors import CompileError, Error, MissingDependency
+from weft.frontends.program import steps
 from weft.frontends.program.build import device_options
-from weft.frontends.program.nvcc import compiler, steps, toolkit_folder
+from weft.frontends.program.nvcc import compiler, toolkit_folder
 from weft.source import toolkit
 
 SOURCES = TESTS / "programs" / "built"

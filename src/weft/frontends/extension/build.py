@@ -16,8 +16,8 @@ from torch.utils import cpp_extension
 
 from weft.device import models
 from weft.frontends.extension.tensors import HERE, TORCH
+from weft.frontends.program import flags as nvcc_flags
 from weft.frontends.program.build import Step, device_options, make
-from weft.frontends.program.nvcc import flags as nvcc_flags
 from weft.source import toolkit
 
 _CUDA_SUFFIXES = (".cu", ".cuh")

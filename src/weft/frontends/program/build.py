@@ -20,10 +20,10 @@ from pathlib import Path
 
 from weft import cache, progress
 from weft.errors import Error
+from weft.frontends.program import flags as user_flags
 from weft.frontends.program import parts as library_parts
 from weft.frontends.program import stubs
 from weft.frontends.program.library import FORMAT, file_name, runtime_library
-from weft.frontends.program.nvcc import flags as user_flags
 from weft.frontends.program.parallel import parallel
 from weft.frontends.program.steps import compile as compile_in_steps
 from weft.source.toolkit import LIBRARIES, Toolkit, header_options, shared_library

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.errors import Error
-from weft.frontends.program.nvcc import flags as user_flags
+from weft.frontends.program import flags as user_flags
 
 COMPILE = ("-c", "--compile", "-dc", "--device-c", "-dw", "--device-w")
 FATBIN = ("-fatbin", "--fatbin")

@@ -15,9 +15,9 @@ from pathlib import Path
 from weft.device.selection import select
 from weft.errors import Error
 from weft.frontends.program import executable, stubs
+from weft.frontends.program import flags as user_flags
 from weft.frontends.program.build import LINES, device_options, linked
 from weft.frontends.program.nvcc import command_line, toolkit_folder
-from weft.frontends.program.nvcc import flags as user_flags
 from weft.frontends.program.nvcc.command_line import COMPILE, DEVICE_LINK, FATBIN, SHARED, Line
 from weft.source import toolkit
 
