@@ -65,6 +65,6 @@ def _switches(thread: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
+        return path.read_text("utf-8", errors="replace")
     except OSError:  # the thread has ended, or the system does not show its calls
         return ""
