@@ -92,9 +92,10 @@ class _Implementations:
         """`Library.impl`."""
         given = dispatch_key or library.dispatch_key
         key = _cpu(given)
-        # weft has implementations for both; torch knows the other function by its identity.
-        ours = getattr(fn, "__module__", None) or ""
-        if not callable(fn) or ours.startswith("weft.") or fn is torch.library.fallthrough_kernel:
+        # weft has implementations for both; torch knows `fallthrough_kernel` by its identity.
+        ours = (getattr(fn, "__module__", None) or "").startswith("weft.")
+        runs = "CPU" in key or key == "CompositeExplicitAutograd"  # others are for tracing too
+        if not callable(fn) or ours or not runs or fn is torch.library.fallthrough_kernel:
             _own["impl"](library, op_name, fn, given, **options)
             return
         name = f"{library.ns}/{_plain(op_name)}/{key}"
