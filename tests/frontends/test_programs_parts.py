@@ -48,6 +48,7 @@ def test_a_version_of_cuda_is_not_nvccs_own_flag() -> None:
 
 def test_the_linker_does_not_see_relocatable_device_code() -> None:
     assert for_linking(["-rdc=true", "-dc", "-lm"]) == ["-lm"]
+    assert for_linking(["-include", "own.h", "-lm"]) == ["-lm"]  # stubs have no header
 
 
 def test_a_command_line_is_read(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ int main() {
     CALL(cudaGraphLaunch(exec, 0));
     CALL(cudaDeviceSynchronize());
 
+    cudaExternalMemory_t memory;  // a stub, which is compiled without the declarations of CUDA 12
+    GIVES(cudaImportExternalMemory(&memory, nullptr), cudaErrorNotSupported);
+
     CUcontext context;
     CUdevice first;
     cuInit(0);

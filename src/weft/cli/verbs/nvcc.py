@@ -24,6 +24,9 @@ def run(
 
     It takes nvcc's place in a Makefile: `make NVCC="weft nvcc"`. A program that it links is run as
     usual (`./prog`); a library (`-shared`) is loaded in Python, for example by ctypes.
+
+    `weft nvcc --toolkit DIR` makes a folder like that of a CUDA toolkit, for CMake and others.
+    `--cuda 12` compiles what was written for CUDA 12.
     """
     words = arguments or []
     for word in words:

@@ -25,6 +25,7 @@ _SERVED_FILE = re.compile(rf"lib{_LIBRARIES}\.(a|so(\.[\d.]+)?)")
 _VERSION = re.compile(r"\d+(\.\d+)?")
 CUDA = {"12": ["-I", str(CUDA_12), "-include", "weft_cuda12.h"], "13": []}
 """Flags for programs of a version of CUDA, by its number."""
+_INCLUDE = ("-include", "--pre-include")
 _ONLY_COMPILE = re.compile(r"-(rdc|dc$|-relocatable-device-code|-device-c)|--x$|-x$")
 
 
@@ -65,8 +66,11 @@ def is_served(path: str) -> bool:
 
 
 def for_linking(flags: Sequence[str]) -> list[str]:
-    """The flags that are valid for linking."""
-    return [flag for flag in flags if not _ONLY_COMPILE.match(flag)]
+    """The flags that are valid for linking, where stubs are compiled without any header."""
+    before = ["", *flags]
+    pairs = zip(before, flags, strict=False)
+    kept = (flag for last, flag in pairs if last not in _INCLUDE and flag not in _INCLUDE)
+    return [flag for flag in kept if not _ONLY_COMPILE.match(flag)]
 
 
 def _kept(flags: list[str]) -> Iterator[str]:
