@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,8 @@ RESULTS = (
     lambda x: cp.r_[x[0], x[1]], lambda x: next(iter(x)), lambda x: cp.random.rand(2, 2),
     lambda x: cp.random.RandomState(1).normal(size=3, dtype=cp.float32),
     lambda x: cp.random.default_rng(1).integers(0, 5, 3), lambda x: cp.asarray(np.ones(3)),
-    lambda x: cp.fuse(lambda v: v * v)(x), lambda x: cupyx.rsqrt(x), lambda x: x.flat[1:3],
+    lambda x: x[:, cp.newaxis], lambda x: cp.fuse(lambda v: v * v)(x), lambda x: cupyx.rsqrt(x),
+    lambda x: x.flat[1:3],
 )  # fmt: skip
 
 
@@ -143,6 +145,17 @@ def test_arrays_follow_cupy_where_it_differs_from_numpy() -> None:
     cp.testing.assert_array_equal(x, x.get())
 
 
+def test_an_array_of_another_library_shares_its_memory() -> None:
+    x = cp.arange(4.0)
+    other = type("Other", (), {"__cuda_array_interface__": x.__cuda_array_interface__})()
+    cp.asarray(other)[1] = 9
+    np.from_dlpack(x)[2] = 8
+    assert x.get().tolist() == [0, 9, 8, 3]
+    add = weft.cuda("__global__ void add(double *x) { x[threadIdx.x] += 1; }").add
+    add[1, 4](x)  # weft's own kernels take it as well
+    assert x.get().tolist() == [1, 10, 9, 4]
+
+
 def test_a_raw_kernel_sees_memory_as_it_is() -> None:
     copy = cp.RawKernel(
         """extern "C" __global__ void copy(const float *a, float *b) {
@@ -156,6 +169,8 @@ def test_a_raw_kernel_sees_memory_as_it_is() -> None:
         out = cp.zeros(4, cp.float32)
         copy((1,), (4,), (given, out))
         assert out.get().tolist() == seen
+    again = pickle.loads(pickle.dumps(copy))
+    assert again.num_regs == copy.attributes["num_regs"] > 0
     with pytest.raises(TypeError, match="size one"):
         copy((1,), (4,), (np.zeros(4, np.float32), out))
 

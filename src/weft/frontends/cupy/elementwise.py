@@ -10,7 +10,16 @@ import numpy as np
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import generated
 from weft.frontends.cupy.held import to_device
-from weft.frontends.cupy.parameters import Declared, Types, c_name, lengths, read, types, with_types
+from weft.frontends.cupy.parameters import (
+    Declared,
+    Types,
+    c_name,
+    checked_name,
+    lengths,
+    read,
+    types,
+    with_types,
+)
 from weft.kernels import cdiv
 
 _BLOCK = 128
@@ -49,7 +58,8 @@ class ElementwiseKernel:
         options: Sequence[str] = (), **_: Any,
     ) -> None:  # fmt: skip
         self.in_params, self.out_params = read(in_params), read(out_params)
-        self.operation, self.name, self.preamble = operation, name, preamble
+        self.operation, self.preamble = operation, preamble
+        self.name = checked_name(name)
         self.no_return, self.return_tuple = no_return, return_tuple
         self._before, self._after, self._options = loop_prep, after_loop, list(options)
         self._kernels: dict[tuple[object, ...], Any] = {}
@@ -167,6 +177,7 @@ def _dense(declared: Declared, value: Any, shape: tuple[int, ...], known: Types)
     if not isinstance(value, ndarray):
         if isinstance(value, list | tuple | str | type(None)):
             raise TypeError(f"Unsupported type {type(value)}")
-        return np.asarray(value).astype(dtype)[()]
+        scalar = np.asarray(value).astype(dtype)[()]
+        return scalar.tobytes() if dtype.kind == "c" else scalar  # a structure, by value
     whole = value._host if declared.raw else np.broadcast_to(value._host, shape)
     return np.ascontiguousarray(whole).reshape(whole.shape)

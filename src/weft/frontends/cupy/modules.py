@@ -21,6 +21,8 @@ _CREATORS = frozenset({
 """Functions that take arrays of NumPy, and copy them."""
 _INDEX = frozenset({"s_", "index_exp", "newaxis"})
 """Objects of NumPy that are the same on the device."""
+_NOTHING = object()
+"""What a module has under a name that it lacks; None is `newaxis`."""
 
 
 class HostModule(types.ModuleType):
@@ -51,10 +53,11 @@ class HostModule(types.ModuleType):
 
 def lookup(module: Any, name: str, to: str, without: frozenset[str]) -> Any:
     """Return what a module of the host has under a name, for the device."""
-    found = None if name in without or name.startswith("_") else getattr(module, name, None)
-    if found is None and name not in vars(module):
+    private = name in without or name.startswith("_")
+    found = _NOTHING if private else getattr(module, name, _NOTHING)
+    if found is _NOTHING and not private:
         found = _submodule(module, name)
-    if found is None:
+    if found is _NOTHING:
         raise AttributeError(f"module {to!r} has no attribute {name!r}", name=name)
     return of_host(found, name, to)
 
@@ -82,6 +85,7 @@ def creator(function: Callable[..., Any]) -> Callable[..., Any]:
     call = forwarded(function, check=False)
 
     def create(*args: Any, **options: Any) -> Any:
+        args = tuple(map(_shared, args))
         result = call(*args, **options)
         given = [v for v in (*args, *options.values()) if isinstance(v, np.ndarray)]
         if isinstance(result, Held) and any(np.may_share_memory(result._host, v) for v in given):
@@ -89,6 +93,22 @@ def creator(function: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return create
+
+
+def _shared(value: Any) -> Any:
+    """Return the array of another library that simulates a GPU, e.g. Numba's, without a copy."""
+    facts = None if isinstance(value, Held) else getattr(value, "__cuda_array_interface__", None)
+    if facts is None:
+        return value
+    array = np.asarray(_Interface({**facts, "version": 3}, value))
+    return to_device(array)
+
+
+class _Interface:
+    """The memory of an array; `owner` keeps it alive."""
+
+    def __init__(self, facts: dict[str, Any], owner: object) -> None:
+        self.__array_interface__, self._owner = facts, owner
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +125,7 @@ def _submodule(module: Any, name: str) -> Any:
     try:
         return importlib.import_module(f"{module.__name__}.{name}")
     except ModuleNotFoundError:
-        return None
+        return _NOTHING
 
 
 def _imported(host: str, name: str) -> Any:

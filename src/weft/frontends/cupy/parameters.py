@@ -64,6 +64,13 @@ def read(text: str) -> tuple[Declared, ...]:
     return tuple(out)
 
 
+def checked_name(name: str) -> str:
+    """Return the name of a kernel; raise for one that C++ does not allow."""
+    if not (name.isascii() and name.isidentifier()):
+        raise ValueError(f"Invalid kernel name: {name!r} of a cupy kernel is no identifier of C++")
+    return name
+
+
 def types(declared: Sequence[Declared], values: Sequence[Any]) -> dict[str, np.dtype[Any]]:
     """Return placeholder -> dtype, from the arrays; scalars decide only if no array does."""
     refuse_numpy(values)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
-from weft.frontends.cupy import memory
+from weft.frontends.cupy import current, memory
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import compiled
+from weft.frontends.cupy.device import Device
 from weft.kernels import load_ptx
 
+_CUCOMPLEX = re.compile(r"#\s*include\s*[<\"]cuComplex\.h[>\"]")
 _STANDARD = re.compile(r"-{1,2}std=(.+)")
 
 
@@ -24,11 +26,13 @@ class RawModule:
     code, path        the source, or a file with it (.cu, .ptx)
     options           for NVRTC: ("-DN=4", "-Iinclude", "--std=c++17")
     name_expressions  instances of templates
+    translate_cucomplex  the types of cuComplex.h are complex<T>
     """
 
     def __init__(
         self, code: str | None = None, *, path: str | None = None, options: Sequence[str] = (),
-        backend: str = "nvrtc", name_expressions: Sequence[str] | None = None, **_: Any,
+        backend: str = "nvrtc", translate_cucomplex: bool = False,
+        name_expressions: Sequence[str] | None = None, **_: Any,
     ) -> None:  # fmt: skip
         if (code is None) == (path is None):
             raise TypeError("Exactly one of `code` and `path` keyword arguments must be given")
@@ -36,6 +40,8 @@ class RawModule:
             raise TypeError(f"options must be a tuple of strings, got {options!r}")
         if backend not in ("nvrtc", "nvcc"):
             raise ValueError(f"backend must be 'nvrtc' or 'nvcc', got {backend!r}")
+        if translate_cucomplex and code is not None:
+            code = _CUCOMPLEX.sub("#include <cupy/cucomplex.cuh>", code)
         self.code, self.file_path, self.options = code, path, tuple(options)
         self.backend, self.name_expressions = backend, tuple(name_expressions or ())
         self._loaded: Any = None
@@ -55,6 +61,9 @@ class RawModule:
         rest = [o for o in self.options if not _STANDARD.fullmatch(o)]
         source: Any = self.code if path is None else Path(path)
         return compiled(source, rest, standard)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_loaded": None}  # compiled again where it is unpickled
 
     def compile(self, log_stream: object = None) -> None:
         """Compile it now instead of at its first use."""
@@ -95,6 +104,9 @@ class RawKernel:
             self._kernel = self._module.module.kernel(self.name)
         return self._kernel
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_kernel": None}
+
     @property
     def code(self) -> str | None:
         return self._module.code
@@ -111,11 +123,15 @@ class RawKernel:
     def attributes(self) -> dict[str, int]:
         """Registers and memory that it needs."""
         found = self.kernel.resources
+        version = int(Device().compute_capability)
         return {
-            "max_threads_per_block": 1024, "shared_size_bytes": self.kernel.static_shared,
+            "max_threads_per_block": current.model().max_threads_per_block,
+            "shared_size_bytes": self.kernel.static_shared,
             "const_size_bytes": found.constant_bytes, "num_regs": found.registers,
-            "local_size_bytes": found.stack_bytes,
+            "local_size_bytes": found.local_bytes, "cache_mode_ca": 0,
             "max_dynamic_shared_size_bytes": self.max_dynamic_shared_size_bytes,
+            "preferred_shared_memory_carveout": self.preferred_shared_memory_carveout,
+            "binary_version": version, "ptx_version": version,
         }  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:

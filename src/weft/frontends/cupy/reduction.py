@@ -11,7 +11,15 @@ from weft.errors import ArgumentError
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import generated
 from weft.frontends.cupy.held import to_device
-from weft.frontends.cupy.parameters import Types, c_name, lengths, read, types, with_types
+from weft.frontends.cupy.parameters import (
+    Types,
+    c_name,
+    checked_name,
+    lengths,
+    read,
+    types,
+    with_types,
+)
 
 _BLOCK = 128
 _SOURCE = """{preamble}
@@ -72,7 +80,7 @@ class ReductionKernel:
                 got=f"{in_params}; {out_params}",
             )
         self._map, self._reduce, self._post = map_expr, reduce_expr, post_map_expr
-        self.identity, self.name, self._type = identity, name, reduce_type
+        self.identity, self.name, self._type = identity, checked_name(name), reduce_type
         self._preamble, self._options = preamble, list(options)
         self._kernels: dict[tuple[object, ...], Any] = {}
 
