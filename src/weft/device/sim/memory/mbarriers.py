@@ -2,8 +2,8 @@
 
 The word is opaque to a kernel; here it holds, from the lowest bit: arrivals still pending (20),
 arrivals that each phase expects (20), bytes still on their way (21, signed), whether a phase has
-ended, an unused bit, and the parity of the current phase. A phase ends when nothing is pending and
-no bytes are on their way.
+ended, whether an odd number of pairs of phases has, and the parity of the current phase. A phase
+ends when nothing is pending and no bytes are on their way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.ptx.model import Instruction, Mem, Operand
 WORD = 8
 """Bytes of a barrier."""
 COUNT = (1 << 20) - 1
-EXPECTED_AT, BYTES_AT, PHASE_AT = 20, 40, 63
+EXPECTED_AT, BYTES_AT, PAIRS_AT, PHASE_AT = 20, 40, 62, 63
 BYTES = ((1 << 21) - 1) << BYTES_AT
 BEGUN = 1 << 61
 """The bit that a phase has ended."""
@@ -34,6 +34,7 @@ def _settle(b: Builder, word: Val) -> Val:
     """The next phase, if this one is complete."""
     done = (word & (BYTES | COUNT)).eq(0)
     begun = (word | BEGUN | ((word >> EXPECTED_AT) & COUNT)) ^ (1 << PHASE_AT)
+    begun = begun ^ ((word >> PHASE_AT) << PAIRS_AT)  # the second phase of a pair has ended
     return done.select(begun, word)
 
 

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from weft.device.sim.access import Access
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.layout import Slot
-from weft.device.sim.memory.mbarriers import BEGUN, BYTES, COUNT, EXPECTED_AT, PHASE_AT, WORD
+from weft.device.sim.memory.mbarriers import (
+    BEGUN,
+    BYTES,
+    COUNT,
+    EXPECTED_AT,
+    PAIRS_AT,
+    PHASE_AT,
+    WORD,
+)
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind
@@ -77,15 +85,17 @@ class Parities:
     def _arrive(self, x: Builder, args: list[Val]) -> None:
         slot, warp, address, _, _ = args
         row, state = self._row(x, slot, warp), self._state(x, slot, address)
-        put(x, address | (state >> PHASE_AT), x.at(row, _entry(address)), BlockState.ARRIVALS)
+        put(x, address | (state >> PAIRS_AT), x.at(row, _entry(address)), BlockState.ARRIVALS)
 
     def _wait(self, x: Builder, args: list[Val]) -> None:
         slot, warp, address, me, parity = args
         p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
         row, state = self._row(x, slot, warp), self._state(x, slot, address)
         phase, entry = state >> PHASE_AT, x.at(row, _entry(address))
+        arrived = word(x, entry, BlockState.ARRIVALS).eq(address | (state >> PAIRS_AT))
+        with x.when(arrived ^ 1):  # in a phase that is complete, if in any
+            put(x, x.integer("i64", 0), entry, BlockState.ARRIVALS)
         with x.when(phase.ne(parity)):
-            arrived = word(x, entry, BlockState.ARRIVALS).eq(address | phase)
             with x.when(arrived, rare=True):
                 both = parity | (phase << 1)
                 report(x, p, Kind.PARITY_PASSES, me, x.integer("i64", 0), both)
