@@ -20,7 +20,7 @@ _QUALIFIERS = re.compile(
 
 
 def view(program: Program, device: Device, name: str, dtype: Any, written: str = "") -> Any:
-    """A variable as an array; without a dtype, the source tells it.
+    """A variable as an array; without a dtype, it has that of its declaration.
 
     written  the name in the source, where `name` is another
     """

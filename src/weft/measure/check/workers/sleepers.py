@@ -36,7 +36,7 @@ def wait(session: int, limit: float) -> bool:
             return False
         time.sleep(_POLL_S)
         now = _asleep(session)
-        # The count of switches tells one long sleep from many short ones.
+        # The count of switches differs between one long sleep and several short ones.
         asleep = {thread: n for thread, n in asleep.items() if now.get(thread) == n}
     if waited:
         time.sleep(_ACT_S)
