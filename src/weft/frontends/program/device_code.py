@@ -54,13 +54,13 @@ def chosen(image: Image, model: GpuModel) -> list[str]:
     except Error as error:
         raise Refused(INVALID_IMAGE, error) from None
     if not texts:
-        error = PtxError(
+        absent = PtxError(
             "there is no PTX in this device code",
             where=image.name,
             got=others or "no device code",
             next="compile it with PTX: -gencode arch=compute_80,code=compute_80",
         )
-        raise Refused(NO_BINARY, error)
+        raise Refused(NO_BINARY, absent)
     return newest(texts, model)
 
 
