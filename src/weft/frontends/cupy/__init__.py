@@ -6,7 +6,7 @@ Kernels run on the simulated GPU. NumPy computes functions of arrays, SciPy thos
     arrays.py        the array; indices.py reads its indices
     modules.py       modules with the names of NumPy or SciPy; names.py has the exceptions
     random.py extras.py  functions that differ from NumPy's
-    memory.py pinned.py  memory, pools and allocators
+    memory.py pinned.py  memory, pools and allocators; array_memory.py: the memory of arrays
     cuda.py          the names of `cupy.cuda`: device.py stream.py runtime.py
     raw.py           CUDA C++ as a kernel or a module
     elementwise.py   ElementwiseKernel

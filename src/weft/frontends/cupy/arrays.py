@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.frontends.cupy import memory
+from weft.frontends.cupy import array_memory, memory
 from weft.frontends.cupy.device import Device
 from weft.frontends.cupy.held import Held, forward, forwarded, held_class, to_device, to_host
 from weft.frontends.cupy.indices import within
@@ -42,14 +42,14 @@ class ndarray(Held, holds=np.ndarray):
                 strides,
                 order,  # type: ignore[arg-type]
             )
-            memory.register(memptr.mem)
-        self._memory = memory.memory_of(self._host)
+            array_memory.register(memptr.mem)
+        self._memory = array_memory.memory_of(self._host)
 
     @classmethod
     def of(cls, host: Any) -> Any:
         """Return the array of the device for one of NumPy, which is not copied."""
         made = cls.__new__(cls)
-        made._host, made._memory = host, memory.memory_of(host)
+        made._host, made._memory = host, array_memory.memory_of(host)
         return made
 
     # ---- to and from the host ------------------------------------------------------------------
@@ -124,11 +124,11 @@ class ndarray(Held, holds=np.ndarray):
     @property
     def data(self) -> memory.MemoryPointer:
         """The address of its first element."""
-        return memory.pointer(self._host, self._memory)
+        return array_memory.pointer(self._host, self._memory)
 
     @property
     def base(self) -> Any:
-        return None if self._host.base is None else to_device(memory.owner(self._host))
+        return None if self._host.base is None else to_device(array_memory.owner(self._host))
 
     @property
     def device(self) -> Device:

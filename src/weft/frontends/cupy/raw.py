@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import ArgumentError
-from weft.frontends.cupy import current, memory
+from weft.frontends.cupy import array_memory, current, memory
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import compiled
 from weft.frontends.cupy.device import Device
@@ -152,7 +152,7 @@ class RawKernel:
         wanted = [*types, *[None] * (len(args) - len(types))]
         given = [_argument(v, want) for v, want in zip(args, wanted, strict=False)]
         launch = self.kernel[tuple(grid), tuple(block), shared_mem]
-        known = memory.known_by_address()
+        known = array_memory.known_by_address()
         if known:
             launch.reaching(known, *given)
         else:
@@ -162,7 +162,7 @@ class RawKernel:
 def _argument(value: Any, want: Any) -> Any:
     """Return an argument as weft's kernels take it."""
     if isinstance(value, ndarray):
-        return memory.behind(value._host, value._memory)
+        return array_memory.behind(value._host, value._memory)
     if isinstance(value, memory.MemoryPointer):
         value = value.ptr
     if isinstance(value, np.ndarray):
@@ -177,7 +177,7 @@ def _argument(value: Any, want: Any) -> Any:
         if not value:
             return None
         dtype = next((d for d in want.dtypes if d != "bfloat16"), "uint8")
-        found = memory.at_address(int(value), dtype)
+        found = array_memory.at_address(int(value), dtype)
         if found is None:
             raise ArgumentError(
                 "an address is not in memory that cupy allocated", got=f"{int(value):#x}",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.frontends.cupy import memory
+from weft.frontends.cupy import array_memory
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import generated
 from weft.frontends.cupy.jit.translate import Program
@@ -116,4 +116,4 @@ def _parts(value: Any) -> list[Any]:
     if not isinstance(value, ndarray):
         return [value.tobytes() if value.dtype.kind == "c" else value]
     host = value._host
-    return [memory.behind(host, value._memory), host.size, *host.shape, *host.strides]
+    return [array_memory.behind(host, value._memory), host.size, *host.shape, *host.strides]
