@@ -304,6 +304,7 @@ def test_scipy_computes_for_cupyx_if_it_is_installed() -> None:
         return
     matrix = cupyx.scipy.sparse.csr_matrix(cp.eye(3) * 2)
     assert isinstance(matrix @ cp.ones(3), cp.ndarray) and isinstance(matrix.data, cp.ndarray)
+    assert isinstance(matrix.T, cupyx.scipy.sparse.csc_matrix)
     assert isinstance(matrix.T.tocsr() + matrix, cupyx.scipy.sparse.csr_matrix)
     assert (matrix.toarray().get() == 2 * np.eye(3)).all()
 

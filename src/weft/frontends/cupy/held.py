@@ -86,8 +86,13 @@ def held_class(host: type) -> type[Held]:
     if host not in _KINDS:
         # A class that the host derives from another one is derived here as well.
         bases = tuple(held_class(b) for b in host.__bases__ if b is not object)
-        types.new_class(host.__name__, bases or (Held,), {"holds": host})
+        made = types.new_class(host.__name__, bases or (Held,), {"holds": host})
+        made.__module__ = f"cupyx.{host.__module__}" if _is_scipy(host) else "cupy"
     return _KINDS[host]
+
+
+def _is_scipy(host: type) -> bool:
+    return host.__module__.partition(".")[0] == "scipy"
 
 
 def to_host(value: Any) -> Any:
@@ -116,7 +121,7 @@ def to_device(value: Any) -> Any:
         return _like(value, map(to_device, value))
     if isinstance(value, types.MethodType | types.BuiltinFunctionType | types.FunctionType):
         return forwarded(value)
-    return value
+    return held_class(type(value)).of(value) if _is_scipy(type(value)) else value
 
 
 def _like(value: tuple[Any, ...], items: Iterable[Any]) -> tuple[Any, ...]:
