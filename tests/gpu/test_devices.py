@@ -96,10 +96,11 @@ def test_shapes(module: weft.Module, device: Device, grid: Any, block: Any) -> N
     assert np.array_equal(device.read(y), expected)
 
 
-def test_an_empty_grid_does_nothing(module: weft.Module, device: Device) -> None:
+@pytest.mark.parametrize("grid", [0, (1, 0)])
+def test_an_empty_grid_is_refused(module: weft.Module, device: Device, grid: Any) -> None:
     y = device.array(np.zeros(8, np.int32))
-    module.plain[0, 8](y)
-    module.plain[(1, 0), 8](y)
+    with pytest.raises(weft.LaunchError, match="1 and above in x, y and z"):
+        module.plain[grid, 8](y)
     assert not device.read(y).any()
 
 
@@ -219,7 +220,8 @@ def test_bound_launches(module: weft.Module, device: Device) -> None:
     for _ in range(5):
         launch()
     assert device.read(y).tolist() == [5] * 8
-    module.plain.bind((2, 0), 8, y)()
+    with pytest.raises(weft.LaunchError, match="1 and above in x, y and z"):
+        module.plain.bind((2, 0), 8, y)
     with pytest.raises(weft.ArgumentError, match="takes 1 arguments"):
         module.plain.bind(1, 8, y, 3)
     assert device.read(y).tolist() == [5] * 8

@@ -41,9 +41,10 @@ def test_barrier_and_active_lanes(block: int | tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("grid", [0, (0, 5), (4, 0, 3)], ids=str)
-def test_no_blocks_do_nothing(grid: int | tuple[int, ...]) -> None:
+def test_no_blocks_are_refused(grid: int | tuple[int, ...]) -> None:
     seen = np.zeros(64, np.int32)
-    load("shapes").places[grid, 32](seen, seen, seen)
+    with pytest.raises(weft.LaunchError, match="1 and above in x, y and z"):
+        load("shapes").places[grid, 32](seen, seen, seen)
     assert not seen.any()
 
 
