@@ -587,7 +587,7 @@ def file(tmp_path: Path) -> str:
 def test_a_file_is_checked(file: str) -> None:
     result = _run(file)
     assert result.exit_code == 1
-    assert "✓ square/right: right on 8 trials" in result.stdout
+    assert "✓ square/right: right on 10 trials" in result.stdout
     assert "unwritten elements: 50 of 100 elements" in result.stdout
     assert "repeat it with seed=" in result.stdout
     assert _run(file, "--only", "right").exit_code == 0
