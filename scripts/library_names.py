@@ -43,6 +43,7 @@ LIBRARIES = (  # each after those whose names it has too
     Library("cusolver_common.h", "cusolver", "cusolverStatus_t"),
     Library("cusolverDn.h", "cusolver", "cusolverStatus_t"),
     Library("cusolverSp.h", "cusolver", "cusolverStatus_t"),
+    Library("cusolverSp_LOWLEVEL_PREVIEW.h", "cusolver", "cusolverStatus_t"),
     Library("cusolverRf.h", "cusolver", "cusolverStatus_t"),
 )
 _VERSION = re.compile(r"_v2(?=_64$|$)")
