@@ -32,24 +32,25 @@ class Library(NamedTuple):
     status: str
 
 
-LIBRARIES = (
+LIBRARIES = (  # each after those whose names it has too
     Library("cublas_v2.h", "cublas", "cublasStatus_t"),
     Library("cublasLt.h", "cublasLt", "cublasStatus_t"),
     Library("cublasXt.h", "cublasXt", "cublasStatus_t"),
     Library("cudnn.h", "cudnn", "cudnnStatus_t"),
     Library("cufft.h", "cufft", "cufftResult"),
     Library("cufftXt.h", "cufft", "cufftResult"),
+    Library("cusparse.h", "cusparse", "cusparseStatus_t"),
     Library("cusolver_common.h", "cusolver", "cusolverStatus_t"),
     Library("cusolverDn.h", "cusolver", "cusolverStatus_t"),
     Library("cusolverSp.h", "cusolver", "cusolverStatus_t"),
+    Library("cusolverSp_LOWLEVEL_PREVIEW.h", "cusolver", "cusolverStatus_t"),
     Library("cusolverRf.h", "cusolver", "cusolverStatus_t"),
-    Library("cusparse.h", "cusparse", "cusparseStatus_t"),
 )
 _VERSION = re.compile(r"_v2(?=_64$|$)")
 """NVIDIA's headers add it to names by macros."""
 _ENUM = re.compile(r"typedef enum\s*\w*\s*\{([^}]*)\}\s*(\w+)\s*;")
-_HANDLE = re.compile(r"typedef (?:const )?struct\s+(\w+)\s*\*\s*(\w+)\s*;")
-_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)\)?")
+_HANDLE = re.compile(r"typedef\s+(?:const\s+)?struct\s+(\w+)\s*\*\s*(\w+)\s*;")
+_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)\)?|\[\[.*?\]\]")
 _HEAD = """\
 // Names of {header} that weft has nothing for: calls of functions link, and return "not supported".
 // Written by scripts/library_names.py; do not edit.
@@ -81,12 +82,12 @@ class Names(NamedTuple):
 
 def declared(library: Library, folders: Sequence[str]) -> Names:
     """The names of a header, after the preprocessor."""
-    text = _gxx(["-E", "-P"], _includes(library), folders)
+    text = _ATTRIBUTE.sub("", _gxx(["-E", "-P"], _includes(library), folders))
     enums = {
         name: re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", body) for body, name in _ENUM.findall(text)
     }
     handles = {name: tag for tag, name in _HANDLE.findall(text)}
-    functions = re.findall(rf"\b{library.status}\s+(\w+)\s*\(", _ATTRIBUTE.sub("", text))
+    functions = re.findall(rf"\b{library.status}\s+(\w+)\s*\(", text)
     names = {_VERSION.sub("", name) for name in functions}
     return Names(enums, handles, names, set(re.findall(r"\w+", text)))
 

@@ -10,6 +10,9 @@ extern "C" {
 #endif
 typedef enum { CUSPARSE_ACTION_SYMBOLIC = 0, CUSPARSE_ACTION_NUMERIC = 1 } cusparseAction_t;
 typedef enum { CUSPARSE_DIRECTION_ROW = 0, CUSPARSE_DIRECTION_COLUMN = 1 } cusparseDirection_t;
+typedef enum { CUSPARSE_SOLVE_POLICY_NO_LEVEL = 0, CUSPARSE_SOLVE_POLICY_USE_LEVEL = 1 }
+    cusparseSolvePolicy_t;
+typedef enum { CUSPARSE_COLOR_ALG0 = 0, CUSPARSE_COLOR_ALG1 = 1 } cusparseColorAlg_t;
 typedef enum { CUSPARSE_CSR2CSC_ALG_DEFAULT = 1, CUSPARSE_CSR2CSC_ALG1 = 1 } cusparseCsr2CscAlg_t;
 static const cusparseFormat_t CUSPARSE_FORMAT_BLOCKED_ELL = (cusparseFormat_t)5, CUSPARSE_FORMAT_BSR
     = (cusparseFormat_t)6, CUSPARSE_FORMAT_SLICED_ELLPACK = (cusparseFormat_t)7;
@@ -26,10 +29,21 @@ typedef enum { CUSPARSE_SPGEMM_DEFAULT = 0, CUSPARSE_SPGEMM_CSR_ALG_DETERMINITIC
     CUSPARSE_SPGEMM_CSR_ALG_NONDETERMINITIC = 2, CUSPARSE_SPGEMM_ALG1 = 3, CUSPARSE_SPGEMM_ALG2 = 4,
     CUSPARSE_SPGEMM_ALG3 = 5 } cusparseSpGEMMAlg_t;
 typedef enum { CUSPARSE_SPGEAM_ALG_DEFAULT = 0, CUSPARSE_SPGEAM_ALG1 = 1 } cusparseSpGEAMAlg_t;
+typedef enum { CUSPARSE_SPMM_OP_ALG_DEFAULT = 0 } cusparseSpMMOpAlg_t;
+typedef struct bsrsv2Info *bsrsv2Info_t;
+typedef struct bsrsm2Info *bsrsm2Info_t;
+typedef struct csric02Info *csric02Info_t;
+typedef struct bsric02Info *bsric02Info_t;
+typedef struct csrilu02Info *csrilu02Info_t;
+typedef struct bsrilu02Info *bsrilu02Info_t;
+typedef struct csru2csrInfo *csru2csrInfo_t;
+typedef struct cusparseColorInfo *cusparseColorInfo_t;
+typedef struct pruneInfo *pruneInfo_t;
 typedef struct cusparseSpVecDescr *cusparseSpVecDescr_t;
 typedef struct cusparseSpSMDescr *cusparseSpSMDescr_t;
 typedef struct cusparseSpGEMMDescr *cusparseSpGEMMDescr_t;
 typedef struct cusparseSpGEAMDescr *cusparseSpGEAMDescr_t;
+typedef struct cusparseSpMMOpPlan *cusparseSpMMOpPlan_t;
 cusparseStatus_t cusparseAxpby(WEFT_ANY), cusparseBlockedEllGet(WEFT_ANY),
     cusparseBsrSetStridedBatch(WEFT_ANY), cusparseCbsr2csr(WEFT_ANY), cusparseCbsric02(WEFT_ANY),
     cusparseCbsric02_analysis(WEFT_ANY), cusparseCbsric02_bufferSize(WEFT_ANY),
