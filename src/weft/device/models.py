@@ -7,11 +7,12 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from weft.errors import LaunchError, expect
+from weft.records import dataclass
 
 DEFAULT = "h200"
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.errors import ArgumentError, MissingDependency, expect
+from weft.records import dataclass
 
 ALLOWED = 'a string: "sim", "sim:MODEL", "gpu", "gpu:N" or "cuda:N"'
 _REAL = re.compile(r"(?:gpu|cuda)(?::(\d{1,9}))?")

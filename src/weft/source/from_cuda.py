@@ -9,12 +9,12 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from weft import cache
 from weft.errors import CompileError, expect
+from weft.records import dataclass
 from weft.source import diagnose, from_nvcc, headers, nvrtc, precompiled, remarks, scan, signature
 from weft.values import Parameter, Ptx
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from weft.ptx.isa.columns import (
@@ -49,6 +49,7 @@ from weft.ptx.isa.columns import (
     Work,
 )
 from weft.ptx.model import SIZES, Instruction
+from weft.records import dataclass
 
 RowFunction = Callable[..., Any]
 _TABLE: dict[str, list[Row]] = {}

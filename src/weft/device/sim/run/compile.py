@@ -9,7 +9,7 @@ import queue
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any
 
 from weft import cache, garbage, progress
@@ -19,6 +19,7 @@ from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.ir.cut import cut
 from weft.ir.outline import Outlined, Unsupported, helpers, outline
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
