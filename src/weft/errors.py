@@ -32,6 +32,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
+from collections.abc import Iterable
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
@@ -399,6 +400,13 @@ class CacheWarning(UserWarning):
     ...     warnings.simplefilter("ignore", weft.CacheWarning)
     ...     quiet = weft.cuda("__global__ void k() {}")
     """
+
+
+def similar(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known word that is most like a misspelt one, or ""."""
+    import difflib  # here: only errors need it
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:

@@ -87,7 +87,7 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
         else:
             continue
         if field.init:
-            signature[field.kw_only].append(f"{name}={default}" if default else name)
+            signature[bool(field.kw_only)].append(f"{name}={default}" if default else name)
         lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")

@@ -1,8 +1,8 @@
 """Models the least time of a launch: how long each unit of the GPU is busy.
 
 A launch takes at least as long as its busiest unit, the `bound`. Latencies, dependencies and launch
-overhead come on top, so measured times are longer. Rates come from `models.toml`; rates that no
-data sheet lists were measured on an H200 and scale with SMs and clock.
+overhead come on top, so measured times are longer. Rates come from `device/model_table.py`; rates
+that no data sheet lists were measured on an H200 and scale with SMs and clock.
 """
 
 from __future__ import annotations
