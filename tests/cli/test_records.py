@@ -79,7 +79,6 @@ OPTIONS: list[dict[str, bool]] = [
     {"slots": True, "weakref_slot": True, "eq": False},
 ]
 USES: dict[str, Callable[[Any], Any]] = {
-    "signature": lambda cls: str(inspect.signature(cls)),
     "fields": lambda cls: [(f.name, f.init, f.compare) for f in dataclasses.fields(cls)],
     "match": lambda cls: cls.__match_args__,
     "slots": lambda cls: getattr(cls, "__slots__", None),
@@ -100,6 +99,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "weak": lambda cls: type(weakref.ref(cls(1))),
     "own list": lambda cls: cls(1).many is cls(1).many,
     "parameters": lambda cls: repr(cls.__dataclass_params__),
+    "signature, once called": lambda cls: str(inspect.signature(cls)),
 }
 
 

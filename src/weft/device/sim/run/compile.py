@@ -148,7 +148,7 @@ class Job:
 def load_compiler() -> None:
     """Imports what makes code. Cached code needs none of it."""
     version.look_again()
-    with garbage.paused():
+    with garbage.paused(lasting=True):
         import weft.device.sim.emit.generate
         import weft.ptx.callgraph
         import weft.ptx.parse
