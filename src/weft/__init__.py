@@ -97,7 +97,10 @@ def _import(name: str) -> _typing.Any:
         return getattr(_importlib.import_module(home), name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(_importlib.import_module(_HOME[name]), name)
+    from weft import garbage  # here: `import weft` alone makes few objects
+
+    with garbage.paused(lasting=True):
+        value = getattr(_importlib.import_module(_HOME[name]), name)
     globals()[name] = value  # the next use is a plain lookup
     return value
 

@@ -33,7 +33,7 @@ import os
 import re
 import reprlib
 import traceback
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from typing import Any
 
 DISTRIBUTION = "weft-gpu"
@@ -418,6 +418,13 @@ def _shortened() -> reprlib.Repr:
 
 
 _SHORT = _shortened()
+
+
+def similar(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known word that is most like a misspelt one, or ""."""
+    import difflib  # here: only errors need it
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:

@@ -20,8 +20,12 @@ _enabled = False
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """The collector does not run inside, in any thread: for Python code that ends soon."""
+def paused(*, lasting: bool = False) -> Iterator[None]:
+    """The collector does not run inside, in any thread: for Python code that ends soon.
+
+    lasting  most objects made inside stay, as modules do: the collector takes them for old ones,
+             instead of looking at them all when it runs again
+    """
     global _enabled
     me = object()
     with _lock:
@@ -34,6 +38,9 @@ def paused() -> Iterator[None]:
     finally:
         with _lock:
             _inside.discard(me)
+            if lasting and not gc.get_freeze_count():  # objects that a program has frozen stay so
+                gc.freeze()
+                gc.unfreeze()
             if _enabled and not _inside:
                 gc.enable()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -52,3 +53,26 @@ def test_a_fork_collects() -> None:
             os._exit(not gc.isenabled())
         assert os.waitpid(child, 0)[1] == 0
     assert gc.isenabled()
+
+
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """The session's own objects are frozen before and after the test."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_lasting_objects_are_old_afterwards(nothing_frozen: None) -> None:
+    with garbage.paused(lasting=True):
+        made = [[0] for _ in range(100)]
+    old = {id(x) for x in gc.get_objects(generation=2)}
+    assert {id(x) for x in made} <= old and gc.get_freeze_count() == 0
+
+
+def test_frozen_objects_stay_frozen(nothing_frozen: None) -> None:
+    made = [0]
+    gc.freeze()
+    with garbage.paused(lasting=True):
+        pass
+    assert gc.get_freeze_count() and all(x is not made for x in gc.get_objects())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from weft.cache import private
 from weft.cache.folders import directory, is_usable, warn_once
+from weft.records import dataclass
 
 LIMIT = 1 << 30
 """Bytes above which the least recently used entries are removed."""

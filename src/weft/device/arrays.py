@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.device.base import Allocation
+from weft.records import dataclass
 
 HOST_DEVICES, CUDA_DEVICES = (1, 3), (2, 13)
 """DLPack's numbers for host memory (pageable, pinned) and CUDA memory (plain, managed)."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from weft.records import dataclass
 
 _SCALARS = {
     "bool": ("bool", "?"),

@@ -9,13 +9,13 @@ import platform
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weft.device import half_calls
 from weft.errors import Error
 from weft.memory_errors import unloadable
+from weft.records import dataclass
 
 try:
     import llvmlite

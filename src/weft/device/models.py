@@ -1,17 +1,16 @@
-"""The GPUs that can be simulated: their sizes, limits and ceilings, read from `models.toml`."""
+"""The GPUs that can be simulated: their sizes, limits and ceilings, from `model_table`."""
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
-from weft.errors import LaunchError, expect
+from weft.device.model_table import CAPABILITIES, GPUS
+from weft.errors import LaunchError, expect, similar
+from weft.records import dataclass
 
 DEFAULT = "h200"
 
@@ -113,12 +112,12 @@ def get(name: str) -> GpuModel:
     expect("a GPU model", name, str, allowed='a string: "h200", "sim:rtx3070"')
     found = find(name)
     if found is None:
-        near = difflib.get_close_matches(_key(name), _models(), n=1, cutoff=0.5)
+        near = similar(_key(name), _models(), 0.5)
         raise LaunchError(
             "no such GPU model",
             got=repr(name),
             allowed=", ".join(names()),
-            next=f"did you mean {near[0]!r}?" if near else "`weft devices` shows them all",
+            next=f"did you mean {near!r}?" if near else "`weft devices` shows them all",
         )
     return found
 
@@ -131,13 +130,11 @@ def _key(name: str) -> str:
 
 @functools.cache
 def _models() -> dict[str, GpuModel]:
-    with open(Path(__file__).with_name("models.toml"), "rb") as file:
-        table = tomllib.load(file)
-    return {key: _model(key, row, table["capability"]) for key, row in table["gpu"].items()}
+    return {key: _model(key, row) for key, row in GPUS.items()}
 
 
-def _model(key: str, row: Mapping[str, Any], capabilities: Mapping[str, Any]) -> GpuModel:
-    facts = {"base_mhz": None, **capabilities[row["capability"]], **row}
+def _model(key: str, row: Mapping[str, Any]) -> GpuModel:
+    facts: dict[str, Any] = {"base_mhz": None, **CAPABILITIES[row["capability"]], **row}
     major, minor = row["capability"].split(".")
     derived = {
         "key": key,

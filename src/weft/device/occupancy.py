@@ -5,9 +5,8 @@ The rules reproduce the CUDA driver's own answers on an H200, all of 26,228 that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.device.models import GpuModel
+from weft.records import dataclass
 
 REGISTER_UNIT = 256
 """Registers are given to a warp in such units, and to a block's warps from four equal files."""

@@ -8,14 +8,14 @@ gpu:1       a real GPU by its number; cuda:1 is the same
 
 from __future__ import annotations
 
-import difflib
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.device import models
 from weft.device.models import GpuModel
-from weft.errors import ArgumentError, MissingDependency, expect
+from weft.errors import ArgumentError, MissingDependency, expect, similar
+from weft.records import dataclass
 
 ALLOWED = 'a string: "sim", "sim:MODEL", "gpu", "gpu:N" or "cuda:N"'
 _REAL = re.compile(r"(?:gpu|cuda)(?::(\d{1,9}))?")
@@ -144,10 +144,10 @@ def _unknown(device: str) -> ArgumentError:
     words = {"sim": "sim", "gpu": "gpu", "cuda": "cuda"}
     for key in models.names():
         words |= {key: f"sim:{key}", f"sim:{key}": f"sim:{key}"}
-    near = difflib.get_close_matches(device.lower().replace(" ", ""), words, n=1, cutoff=0.5)
+    near = similar(device.lower().replace(" ", ""), words, 0.5)
     return ArgumentError(
         "no such device",
         got=repr(device),
         allowed=f"sim, sim:MODEL, gpu, gpu:N, cuda:N; MODEL is {', '.join(models.names())}",
-        next=f"did you mean '{words[near[0]]}'?" if near else "`weft devices` shows them all",
+        next=f"did you mean '{words[near]}'?" if near else "`weft devices` shows them all",
     )

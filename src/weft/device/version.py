@@ -22,11 +22,12 @@ def generator() -> str:
     versions may be loaded has a digest of its own.
     """
     digest = sha256()
-    for path in _paths():
+    paths = _paths()
+    for path in paths:
         with open(path, "rb") as file:
             text = file.read()
         digest.update(f"{path[len(_ROOT) :]}:{len(text)}:".encode() + text)
-    if _edited():
+    if _edited(paths):  # after the last one was read
         digest.update(f"{os.getpid()} {_STARTED}".encode())
     return digest.hexdigest()
 
@@ -38,13 +39,13 @@ def look_again() -> None:
     They are loaded at the first cache miss. Code that files of two versions made would crash the
     processes that find it in the cache.
     """
-    if generator.cache_info().currsize and _edited():
+    if generator.cache_info().currsize and _edited(_paths()):
         generator.cache_clear()
 
 
-def _edited() -> bool:
+def _edited(paths: list[str]) -> bool:
     """Has a file changed since this process began to load them?"""
-    newest = max(os.stat(path).st_mtime for path in _paths())
+    newest = max(os.stat(path).st_mtime for path in paths)
     return _STARTED < newest <= time.time()  # later: the clock of another machine
 
 
@@ -55,7 +56,7 @@ def _paths() -> list[str]:
 def _files(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
-                yield from _files(entry.path)
-            elif entry.name.endswith(".py"):
+            if entry.name.endswith(".py"):
                 yield entry.path
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _files(entry.path)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from weft.ir.builder import Builder, Val
 from weft.ir.flush import from_bits, rarely, raw_bits
 from weft.ir.value import Operandish
+from weft.records import dataclass
 
 _TABLES = Path(__file__).with_name("mufu_tables.json")
 _STRIP = 16  # lanes at a time: with more, spills cost what constants save

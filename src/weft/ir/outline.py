@@ -13,7 +13,6 @@ touched: full code of the same IR can go on with what a draft has begun.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from weft.ir.shared_functions import (
     NAME,
@@ -25,6 +24,7 @@ from weft.ir.shared_functions import (
     without_incomplete,
 )
 from weft.ir.slots import load, store, stored
+from weft.records import dataclass
 
 _SCALAR = re.compile(r"\b(ptr|i\d+|float|double|half) (%[\w.]+)")
 _PHI = re.compile(r"  (%[\w.]+) = phi (<[^>]+>) (.*)")

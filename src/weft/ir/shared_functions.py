@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from weft.records import dataclass
 
 OWN = ("run", "round", "start", "release", "stall", "warp")
 """Functions that each kernel has of its own; all others may be shared."""

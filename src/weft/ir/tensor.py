@@ -7,7 +7,7 @@ calls one out-of-line function for each; fragments pass through memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain, product
 
 from weft.ir.builder import Builder, Val
@@ -25,6 +25,7 @@ from weft.ir.tensor_operand import Step
 from weft.ir.tensor_prepare import Fragments
 from weft.ir.tensor_quad import call_quad
 from weft.ir.tensor_step import call_prepared, call_step
+from weft.records import dataclass
 
 __all__ = ["Form", "Sources", "multiply"]
 

@@ -5,8 +5,6 @@ Fragments lie in memory as `tensor_operand` says; a step covers 8 columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.ir.builder import Builder, Val
 from weft.ir.rounding import rounded
 from weft.ir.tensor_operand import (
@@ -20,6 +18,7 @@ from weft.ir.tensor_operand import (
     splats,
     store_accumulator,
 )
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

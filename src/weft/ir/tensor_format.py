@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.ir.builder import Builder, Val
+from weft.records import dataclass
 
 NOTHING = -8192
 """The exponent of a sum without terms."""

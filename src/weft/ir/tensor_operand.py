@@ -11,10 +11,11 @@ table of bytes [K][16] says which row of B meets element k of a row of A.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
+from weft.records import dataclass
 
 N = 8
 """Columns of one step."""

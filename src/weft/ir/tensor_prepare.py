@@ -10,11 +10,11 @@ not finite. Exponents lie as they meet: 16 lanes are 8 columns of B with two row
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import exponent, magnitude, to_float
 from weft.ir.tensor_operand import N, Step, load_columns, load_rows
+from weft.records import dataclass
 
 PAIR = 2 * N
 """Lanes of the exponents."""

@@ -5,11 +5,10 @@ Rare, so it is written for little code: scalar integers, two loops over k for ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
 from weft.ir.tensor_operand import Step, element, picked
+from weft.records import dataclass
 
 _NONE = -100_000
 """An exponent below all others."""

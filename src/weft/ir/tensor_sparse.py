@@ -17,7 +17,7 @@ The places of the fields, with g = lane / 4 and t = lane % 4 (so an H200 reads t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from weft.ir.builder import Builder, Val
@@ -26,6 +26,7 @@ from weft.ir.tensor_exact import IntegerStep, call_integer
 from weft.ir.tensor_layout import WIDTH, shape_of
 from weft.ir.tensor_operand import Step
 from weft.ir.tensor_step import call_step
+from weft.records import dataclass
 
 SELECTORS = {
     ("m16n8k16", 16): 4, ("m16n8k8", 32): 4,

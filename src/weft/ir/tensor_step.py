@@ -14,8 +14,6 @@ Exponents are biased here: `top` carries twice the operand bias, so that sums ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import FORMATS, NOTHING, exponent, magnitude, to_float
 from weft.ir.tensor_operand import (
@@ -37,6 +35,7 @@ from weft.ir.tensor_prepare import (
     prepare_rows,
 )
 from weft.ir.tensor_special import call_special
+from weft.records import dataclass
 
 FLOOR = {"f32": -133, "f16": -21}
 """The least exponent that a sum is aligned to, by accumulator."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from weft.device.base import Allocation, Device, LaunchConfig, Packed, PreparedLaunch
@@ -12,6 +12,7 @@ from weft.device.time_limit import limited
 from weft.kernels.argument_names import in_order
 from weft.kernels.code import KernelCode
 from weft.kernels.suggest import unexpected
+from weft.records import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from weft.errors import ArgumentError, Error
+from weft.errors import ArgumentError, Error, similar
 from weft.source import scan
 
 _EXAMPLES = ((r"\b(typename|class)\b", "float"), (r"\bbool\b", "true"), (r"", "128"))
@@ -28,8 +27,8 @@ def suggest(name: str, names: Sequence[str], sources: Mapping[str, str]) -> str:
     # Before near names: a function without `__global__` has exactly this name.
     if any(_is_function(base, text) for text in sources.values()):
         return f"'{base}' is a function but not a kernel: declare it `__global__ void {base}(...)`"
-    near = difflib.get_close_matches(base, [*names, *templates], 1)
-    return f"did you mean '{near[0]}'?" if near else ""
+    near = similar(base, [*names, *templates])
+    return f"did you mean '{near}'?" if near else ""
 
 
 def listed(names: Iterable[str], sources: Mapping[str, str]) -> str:
@@ -42,12 +41,12 @@ def listed(names: Iterable[str], sources: Mapping[str, str]) -> str:
 def unexpected(kernel: str, given: Iterable[str], known: Sequence[str]) -> Error:
     """For what a launch is given by name: options only, and those spelt right."""
     first = next(iter(given))
-    near = difflib.get_close_matches(first, known, 1)
+    near = similar(first, known)
     return ArgumentError(
         f"{kernel} does not take this by name",
         got=f"{first}=",
         allowed=f"{', '.join(f'{name}=' for name in known)}; a kernel's arguments come in order",
-        next=f"did you mean '{near[0]}='?" if near else "",
+        next=f"did you mean '{near}='?" if near else "",
     )
 
 

@@ -7,7 +7,7 @@ itself is given stays as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.ptx import cfg, isa
 from weft.ptx.isa.columns import Control
@@ -25,6 +25,7 @@ from weft.ptx.model import (
     Variable,
 )
 from weft.ptx.normalise import Body, branch_around
+from weft.records import dataclass
 
 _REGISTER_TYPES = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}
 _MOVABLE = ("b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.errors import UnsupportedInstruction
 from weft.ptx import isa
 from weft.ptx.isa.columns import Accepts, Control
 from weft.ptx.model import Call, Function, Instruction, Label, Module, Param, Sym
 from weft.ptx.services import LANGUAGE, SERVICES
+from weft.records import dataclass
 
 INLINE_LIMIT = 500
 """A function of at most so many instructions, all that it calls included, gets its own copy at

@@ -8,11 +8,12 @@ reconverges at the immediate post-dominator or earlier, for irreducible graphs t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction, Label, Mem, Not, Operand, Pair, Reg, Sym, Vec
+from weft.records import dataclass
 
 EXIT = -1
 _ENDS = (Control.BRANCH, Control.TABLE, Control.RETURN, Control.EXIT)

@@ -9,12 +9,13 @@ A rounding mode on either (`mul.rn`) keeps them apart.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.ptx.cfg import registers
 from weft.ptx.isa import control_of, decode
 from weft.ptx.isa.columns import Control, Result
 from weft.ptx.model import FloatImm, Function, Instruction, Label, Operand, Reg
+from weft.records import dataclass
 
 TYPES = ("f16", "f16x2", "f32", "f64")
 _SIGN = {32: 1 << 31, 64: 1 << 63}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
 
 from weft.errors import PtxError
 from weft.ptx.initial import initial
@@ -13,6 +12,7 @@ from weft.ptx.lexer import NAME, brief
 from weft.ptx.literals import literal
 from weft.ptx.model import SIZES, Imm, Param, Variable
 from weft.ptx.scope import MAX_REGISTERS
+from weft.records import dataclass
 
 SPACES = ("global", "const", "shared", "local", "param")
 POINTED_SPACES = ("global", "const", "shared", "local", "generic")

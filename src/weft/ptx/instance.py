@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from weft.ptx import isa
 from weft.ptx.arguments import Lowered
@@ -19,6 +19,7 @@ from weft.ptx.model import (
     Sym,
     Vec,
 )
+from weft.records import dataclass
 
 POINTER = "stack:pointer"
 """The register that says where a thread's frame starts: no identifier of PTX has a colon."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from weft.records import dataclass
 from weft.values import SourceLine
 
 SIZES = {
@@ -122,6 +123,8 @@ class Call:
 
 @dataclass(slots=True)
 class Label:
+    """A place that branches name."""
+
     name: str
 
 

@@ -6,7 +6,6 @@ a toolkit or of NVIDIA's wheel for nvcc.
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 import subprocess
 import tempfile
@@ -33,9 +32,11 @@ def assemble(ptx: str, arch: str, registers: int | None = None) -> dict[str, Res
 
 def _ptxas() -> Path:
     """Finds ptxas. The wheel's comes first: one on PATH may be too old for this PTX."""
+    from importlib import metadata  # here: most processes compile nothing with ptxas
+
     try:
-        files = importlib.metadata.files(_WHEEL) or []
-    except importlib.metadata.PackageNotFoundError:
+        files = metadata.files(_WHEEL) or []
+    except metadata.PackageNotFoundError:
         files = []
     for file in files:
         if file.name == "ptxas":

@@ -12,8 +12,10 @@ Names come from PTX of any origin, so they are read here, up to MAX_SPELLING.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
+
+from weft.records import dataclass
 
 BUILTIN = {
     "v": "void", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char",

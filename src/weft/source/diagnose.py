@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
-from weft.errors import CompileError
+from weft.errors import CompileError, similar
 from weft.source import headers, scan
 
 _ERROR = re.compile(
@@ -97,13 +96,13 @@ def _meant(name: str, source: str, log: str) -> str:
     code = _STRING.sub('""', scan.without_comments(source))
     used = re.findall(r"[A-Za-z_]\w+", code)
     words = sorted({*used} - {*_UNDEFINED.findall(log), *_CUDA_NAMES, name})
-    near = difflib.get_close_matches(name, [*_CUDA_NAMES, *words], 1, 0.75)
+    near = similar(name, [*_CUDA_NAMES, *words], 0.75)
     if not near:
         return ""
     # A name that nothing uses may itself be the misspelt one.
-    if near[0] not in _CUDA_NAMES and used.count(near[0]) == 1:
-        return f"the source declares '{near[0]}': write both names alike"
-    return f"did you mean '{near[0]}'?"
+    if near not in _CUDA_NAMES and used.count(near) == 1:
+        return f"the source declares '{near}': write both names alike"
+    return f"did you mean '{near}'?"
 
 
 def _without_pragma(quote: str) -> str:

@@ -9,14 +9,17 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft import cache
 from weft.errors import CompileError, expect
-from weft.source import diagnose, from_nvcc, headers, nvrtc, precompiled, remarks, scan, signature
+from weft.records import dataclass
+from weft.source import headers, nvrtc, precompiled, remarks, scan, signature
 from weft.values import Parameter, Ptx
+
+if TYPE_CHECKING:
+    from weft.source import from_nvcc
 
 Define = str | int | float | bool | None
 
@@ -126,8 +129,8 @@ def compile_machine(
         made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
     except nvrtc.Refused as refusal:
         if not unit.has_host_code:
-            raise diagnose.error(str(refusal), main.name, main.text) from None
-        output = from_nvcc.compile(main, unit.flags, unit.folders, unit.expressions, "cubin")
+            raise _rejected(main, str(refusal)) from None
+        output = _output_of_nvcc(unit, "cubin")
         return Machine(output.data, output.log)
     if "ptxas info" not in made.log:  # NVRTC's own cache, used with a driver, has no report
         with contextlib.suppress(
@@ -153,7 +156,7 @@ def compile_lto(
     try:
         code = nvrtc.compile(main.text, main.name, unit.options).lto
     except nvrtc.Refused as refusal:
-        raise diagnose.error(str(refusal), main.name, main.text) from None
+        raise _rejected(main, str(refusal)) from None
     unit.store("lto", code)
     return code
 
@@ -172,6 +175,8 @@ class _Unit:
     @property
     def has_host_code(self) -> bool:
         """True for a file of which NVRTC can compile only a part. Source text is for kernels."""
+        from weft.source import from_nvcc  # here: NVRTC compiles most sources
+
         return self.on_disk and any(from_nvcc.has_host_code(file.text) for file in self.files)
 
     @functools.cached_property
@@ -313,9 +318,9 @@ def _by_nvcc(unit: _Unit, arch: str, refused: CompileError) -> Ptx:
     """Compiles a file that also has host code, which NVRTC has refused."""
     files, main = unit.files, unit.files[0]
     try:
-        output = from_nvcc.compile(main, unit.flags, unit.folders, unit.expressions, "ptx")
+        output = _output_of_nvcc(unit, "ptx")
     except CompileError as error:
-        raise diagnose.error(error.log, main.name, main.text) if error.log else error from refused
+        raise _rejected(main, error.log) if error.log else error from refused
     text = _with_known_names(output.data.decode(), files)
     written = [kernel for file in files for kernel in scan.kernels(file.text)]
     return Ptx(
@@ -327,6 +332,19 @@ def _by_nvcc(unit: _Unit, arch: str, refused: CompileError) -> Ptx:
         sources={file.name: file.text for file in files},
         warnings=(),
     )
+
+
+def _output_of_nvcc(unit: _Unit, kind: str) -> from_nvcc.Output:
+    from weft.source import from_nvcc  # here: NVRTC compiles most sources
+
+    return from_nvcc.compile(unit.files[0], unit.flags, unit.folders, unit.expressions, kind)
+
+
+def _rejected(main: scan.File, log: str) -> CompileError:
+    """The error that says what is wrong with the source, from a compiler's log."""
+    from weft.source import diagnose  # here: most sources are right
+
+    return diagnose.error(log, main.name, main.text)
 
 
 def _by_nvrtc(unit: _Unit, arch: str) -> Ptx:
@@ -361,7 +379,7 @@ def _probed(unit: _Unit, kernels: Sequence[str]) -> _Probed:
     except nvrtc.Refused as refusal:
         # Retry without probes first: they may be what NVRTC rejects.
         if not probes:
-            raise diagnose.error(str(refusal), main.name, main.text) from None
+            raise _rejected(main, str(refusal)) from None
         return _probed(unit, ())
     mangled = {kernel: result.lowered[probe] for kernel, probe in probes.items()}
     asked = {expression: result.lowered[expression] for expression in expressions}

@@ -15,11 +15,11 @@ import sys
 import threading
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
-from dataclasses import dataclass
 
 from weft import progress
 from weft.errors import CompileError
 from weft.memory_errors import unloadable
+from weft.records import dataclass
 
 
 @dataclass(frozen=True)

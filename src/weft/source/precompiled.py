@@ -17,9 +17,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from weft import cache
+from weft.records import dataclass
 from weft.source import nvrtc, remarks
 from weft.source.scan import File, without_comments
 

@@ -6,7 +6,8 @@ NVRTC includes the assembler, so this needs neither a GPU nor `ptxas`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from weft.records import dataclass
 
 _KERNEL = re.compile(
     r"Compiling entry function '([^']+)'(.*?)(?=Compiling entry function|\Z)", re.S

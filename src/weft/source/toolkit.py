@@ -10,10 +10,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import CompileError, MissingDependency, pip_install
+from weft.records import dataclass
 from weft.source import headers
 
 VARIABLE = "WEFT_NVCC"

@@ -8,7 +8,6 @@ say what there is to describe.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from weft.device.sim.address import Address
 from weft.device.sim.protocols import Masks
 from weft.ir import Val
 from weft.ptx.isa.columns import Completion, Does, Effect
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.ptx.model import Instruction

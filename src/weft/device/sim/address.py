@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.device.sim.analyse.form import ZERO, row_length
 from weft.device.sim.layout import Space
 from weft.ir import Val
+from weft.records import dataclass
 
 SPACES = {
     "global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,

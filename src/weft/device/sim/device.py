@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
@@ -13,6 +12,7 @@ from weft.device.sim.run.launch import Plan
 from weft.device.sim.run.module import SimModule
 from weft.device.sim.run.settings import Request, Session
 from weft.device.time_limit import within
+from weft.records import dataclass
 
 if TYPE_CHECKING:  # code that emits is imported by the kernels that must be compiled
     from weft.device.sim.run.observation import Observer

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 
 from weft.ir.shared_functions import NAME
+from weft.records import dataclass
 
 LABEL = re.compile(r"label %([\w.]+)")
 _BLOCK = re.compile(r"^([\w.]+):\n", re.MULTILINE)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.ir.cut.read import LABEL, Block, Code
 from weft.ir.shared_functions import NAME
 from weft.ir.slots import load, size, store
+from weft.records import dataclass
 
 _HEAD = re.compile(r"define internal (.*) @([\w.]+)\((.*)\) (#\d+) \{")
 _TYPES = (

@@ -3,8 +3,8 @@
 A launch takes at least as long as its busiest unit, the `bound`. An SM without a block does not
 work, so that the units of SMs are slower in a small grid. Latency counts as a unit: a warp takes a
 time for its own instructions in which all other units may be idle. Launch overhead comes on top, so
-measured times are longer. Rates come from `models.toml`; rates that no data sheet lists were
-measured on an H200 and scale with SMs and clock.
+measured times are longer. Rates come from `device/model_table.py`; rates that no data sheet
+lists were measured on an H200 and scale with SMs and clock.
 """
 
 from __future__ import annotations

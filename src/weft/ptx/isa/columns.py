@@ -8,10 +8,11 @@ its operands, each lane for itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, Flag, auto
 
 from weft.ptx.model import SIZES
+from weft.records import dataclass
 
 Words = Mapping[str, str]
 """The words that the modifiers of a row have in one opcode; "" for one that is left out."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from weft.ptx.isa.columns import (
@@ -49,6 +49,7 @@ from weft.ptx.isa.columns import (
     Work,
 )
 from weft.ptx.model import SIZES, Instruction
+from weft.records import dataclass
 
 RowFunction = Callable[..., Any]
 _TABLE: dict[str, list[Row]] = {}
@@ -236,7 +237,7 @@ def instruction(
     def add(fn: RowFunction) -> RowFunction:
         opcode, _, operands = syntax.partition(" ")
         base, parts = _opcode(opcode)
-        allowed = {k: frozenset(v.split()) for k, v in modifiers.items()}
+        allowed = {k: _words(v) for k, v in modifiers.items()}
         specs = _operands(operands, "" if warp else "type")
         named = any(x.name == "membermask" for x in specs)
         who = participants or (Participants.MASK if named else Participants.LANE)
@@ -268,6 +269,13 @@ def _work(work: Work | Unit | None, effects: Sequence[Effect], control: Control)
     return Work(work or (Unit.MEMORY if effects else Unit.ARITHMETIC))
 
 
+# Many rows have the same words and operands: the table is made in every process.
+@functools.cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@functools.cache
 def _has_dest(operands: str) -> bool:
     return re.match(r"\s*\{?[dp]\b", operands) is not None
 
@@ -281,6 +289,7 @@ def _opcode(text: str) -> tuple[str, tuple[tuple[str, bool], ...]]:
 _OPERAND = re.compile(r"(\{,)?\s*(\[?)([\w|:*]+)")
 
 
+@functools.cache
 def _operands(text: str, default: str) -> tuple[OperandSpec, ...]:
     out = []
     for optional, bracket, item in _OPERAND.findall(text):

@@ -22,7 +22,9 @@ this holds within a row.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from weft.records import dataclass
 
 W = 32
 ZERO = (0,) * W

@@ -7,7 +7,7 @@ that came to it, runs the ways one after the other, and goes on with all of them
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.device.sim.analyse.waits import (
     is_arrival,
@@ -18,6 +18,7 @@ from weft.device.sim.analyse.waits import (
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
+from weft.records import dataclass
 
 LARGEST, DEEPEST = 64, 8
 """Blocks of a way, and hammocks inside of one another: each adds code where their ways end, so that

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from weft.device.sim.analyse.phases import ENDED, START, Phases
 from weft.device.sim.analyse.program import Program
@@ -17,6 +16,7 @@ from weft.ptx.cfg import EXIT, Block
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Control, Result, Waits
 from weft.ptx.model import Instruction, Operand, Reg, Special
+from weft.records import dataclass
 
 _LARGE = {
     "gt": True, "hi": True, "ge": True, "hs": True, "lt": False, "lo": False, "le": False,

@@ -6,12 +6,11 @@ places after the barriers that its code may reach first, or with the warp (`ENDE
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.model import Instruction
+from weft.records import dataclass
 
 START, ENDED = 0, 0x7FFFFFFF
 

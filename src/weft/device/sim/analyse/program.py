@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from weft.device.base import Dim3
 from weft.device.sim.analyse import lattice
@@ -45,6 +45,7 @@ from weft.ptx.model import (
     Sym,
     Vec,
 )
+from weft.records import dataclass
 
 CARRY = "%cc"
 INDEX_TYPES = ("b32", "u32", "s32")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
@@ -21,6 +20,7 @@ from weft.ir import Builder, Val
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Result
 from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
+from weft.records import dataclass
 
 _ORDER = {
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from weft.device.sim.protocols import Located
 from weft.ir import Val
+from weft.records import dataclass
 
 
 @dataclass(slots=True)

@@ -6,13 +6,13 @@ wait for the second way, are variables of the code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from weft.device.sim.analyse.hammocks import Hammock
 from weft.device.sim.emit.pending_lanes import Running
 from weft.device.sim.protocols import Masks
 from weft.ir import Val
+from weft.records import dataclass
 
 
 class Branching(Running, Masks, Protocol):

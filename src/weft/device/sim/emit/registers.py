@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from weft.device.sim.analyse.form import INDEXED, SPARSE, STRIPED, VECTOR, ZERO, Form
 from weft.device.sim.analyse.program import CARRY, Program
 from weft.device.sim.lane_sets import lane_bits, lanes_of
 from weft.ir import BITS, Builder, Val
+from weft.records import dataclass
 
 _STORAGE = {
     "pred": "i1", "b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", "s16": "i16",

@@ -9,7 +9,6 @@ single exchange.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -25,6 +24,7 @@ from weft.device.sim.protocols import LaneArrays
 from weft.ir import Builder, Val
 from weft.ptx import isa
 from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Vec
+from weft.records import dataclass
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 REDUCES = {"add", "and", "or", "xor", "min", "max"}

@@ -6,7 +6,7 @@ Entries stay in the order of issue. The functions here are compiled out of line,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
@@ -32,8 +32,7 @@ class Pending:
     SIZE = HEADER + ENTRY * LIMIT
 
 
-@dataclass(frozen=True, order=True)
-class Reduction:
+class Reduction(NamedTuple):
     """What a copy does with the elements it finds; `near` in shared memory."""
 
     op: str

@@ -7,7 +7,6 @@ ends: an access far from its base stands alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from weft.device.sim.address import Address, space_of
@@ -15,6 +14,7 @@ from weft.device.sim.memory.resolve import Resolving, resolve
 from weft.ir import Val
 from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction, Mem, Reg
+from weft.records import dataclass
 
 FAR = 1 << 28
 """Offsets from here on are not grouped: with the lanes' own span (`form.SPAN`), two ends that are

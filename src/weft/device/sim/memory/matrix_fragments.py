@@ -10,7 +10,7 @@ table says which line and byte each part of each lane's registers comes from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.device.sim.access import Access, Kind, Rows, Unit
 from weft.device.sim.address import SPACES, Address
@@ -20,6 +20,7 @@ from weft.device.sim.memory.resolve import resolve
 from weft.ir import Builder, Val
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, shape_of
 from weft.ptx.model import Instruction, Mem, Operand
+from weft.records import dataclass
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 ROW = 16

@@ -7,13 +7,12 @@ vector. Everything else is done as for addresses of which nothing is known (`spa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.device.sim.access import Access
 from weft.device.sim.layout import Site, Space
 from weft.device.sim.memory import prefetch
 from weft.device.sim.memory.accessing import Accessing
 from weft.ir import BITS, Builder, Val
+from weft.records import dataclass
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import queue
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any
 
 from weft import cache, garbage, progress
@@ -19,6 +19,7 @@ from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.ir.cut import cut
 from weft.ir.outline import Outlined, Unsupported, helpers, outline
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
@@ -147,7 +148,7 @@ class Job:
 def load_compiler() -> None:
     """Imports what makes code. Cached code needs none of it."""
     version.look_again()
-    with garbage.paused():
+    with garbage.paused(lasting=True):
         import weft.device.sim.emit.generate
         import weft.ptx.callgraph
         import weft.ptx.parse

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from weft.device.base import LaunchConfig
 from weft.ptx.services import DEVICE_RUNTIME, SET_CONDITIONAL
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.device.models import GpuModel

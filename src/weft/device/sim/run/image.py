@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from weft.device.summary import ModuleSummary, Variable
 from weft.errors import LaunchError, PtxError
+from weft.records import dataclass
 
 ALIGN = 256
 CONST_BYTES = 1 << 20

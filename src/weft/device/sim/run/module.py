@@ -6,7 +6,6 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from weft.device.sim.run.tiers.kernel_code import KernelCode
 from weft.device.summary import Entry, ModuleSummary, choose, matching
 from weft.errors import Error, LaunchError
 from weft.memory_errors import memory_for
+from weft.records import dataclass
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
     from weft.device.sim.run.observation import Observer

@@ -6,10 +6,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.device.time_limit import limited, within
+from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation, LaunchConfig
