@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import weft
 from weft.cli import app
-from weft.learn import chapter
+from weft.learn import chapter, share
+from weft.learn import grade as grading
 from weft.learn.chapter import Chapter
 from weft.learn.exercise import Exercise
 from weft.learn.grade import grade
@@ -108,6 +110,27 @@ def test_what_a_wrong_answer_fails_at(tmp_path: Path, text: str, stage: str, wor
     result = grade(exercise("strip"), path)
     assert result.stage == stage
     assert words in result.words
+
+
+def test_only_what_rules_need_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that counts takes longer to make than the code of the answer."""
+    made: list[str] = []
+    for module, name in ((grading, "profiled"), (share, "watch")):
+        real = getattr(module, name)
+
+        def noted(*given: Any, real: Any = real, name: str = name) -> Any:
+            made.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(module, name, noted)
+    (guard,) = (e for e in chapter.find(2).exercises if e.name == "guard")
+    assert grade(guard, guard.solution).passed and made == ["watch"]
+    made.clear()
+    # As given it fails at the first rule, which is about a counter.
+    path = tmp_path / "exercise.cu"
+    path.write_text(exercise("strip").text)
+    assert grade(exercise("strip"), path).stage == "load sectors per request <= 4"
+    assert made == ["profiled"]
 
 
 def test_refusals(tmp_path: Path) -> None:

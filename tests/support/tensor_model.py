@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 FIELDS = {"f16": (5, 10), "bf16": (8, 7), "tf32": (8, 10), "f32": (8, 23)}
@@ -10,8 +11,11 @@ FLOOR = {"f32": -133, "f16": -21}
 """The least exponent that terms are aligned to, by accumulator."""
 KEPT = 25
 """Bits below the largest exponent that a term keeps."""
+_remembered = functools.lru_cache(1 << 14)
+"""A number is an operand of a whole row or column of outputs."""
 
 
+@_remembered
 def unpacked(x: int, kind: str) -> tuple[int, int]:
     """A finite number as (signed significand, exponent of its last bit)."""
     e, m = FIELDS[kind]
@@ -70,12 +74,14 @@ def _special(a: Sequence[int], b: Sequence[int], c: int, kind: str, acc: str) ->
     return (signs.pop() < 0) << (e + m) | (1 << e) - 1 << m
 
 
+@_remembered
 def _infinity(x: int, kind: str) -> int:
     """1 or -1 for an infinity, else 0."""
     field, frac, negative = _split(x, kind)
     return (-1 if negative else 1) if field and not frac else 0
 
 
+@_remembered
 def _is_nan(x: int, kind: str) -> bool:
     field, frac, _ = _split(x, kind)
     return bool(field and frac)

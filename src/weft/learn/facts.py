@@ -41,12 +41,13 @@ KINDS: Mapping[str, Kind] = {
 """Kinds of instructions that exercises teach."""
 LANES = "lanes per shared load"
 TEMPLATES = "stores outside of templates"
-_SHARES = (
+SHARES = (
     "launches", "writing launches", "writing threads", "writing blocks", "reading threads",
     "reading blocks",
 )  # fmt: skip
+"""Facts of `share.py`; a profile gives the others."""
 NAMES = (
-    *counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, *_SHARES,
+    *counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, *SHARES,
 )  # fmt: skip
 """Every fact that a rule may name."""
 _LANES = counters.Fact(lambda a: a.space == "shared" and a.kind == "load", "threads", "requests")
