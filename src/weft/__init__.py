@@ -68,7 +68,7 @@ _LAZY = {
     "weft.measure.profile.sections": ("Section",),
     "weft.ops": ("as_op",),
     "weft.ops.fuse": ("fuse",),
-    "weft.report": ("Profile", "profile"),
+    "weft.report.profile": ("Profile", "profile"),
     "weft.sanitizer": ("sanitize",),
 }
 """Module -> public names that are imported on first use: `import weft` loads no NumPy."""

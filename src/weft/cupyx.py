@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weft.frontends.cupy import cusparse, cutensor, jit, profiler
+from weft.frontends.cupy import jit
+from weft.frontends.cupy.cupyx import cusparse, cutensor, profiler
 from weft.frontends.cupy.extras import (
     allow_synchronize,
     errstate,

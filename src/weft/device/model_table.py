@@ -3,7 +3,7 @@
 Rates are dense (no structured sparsity), at the boost clock, in 10^12 operations a second; names of
 tensor rates are "inputs" with 32-bit accumulation, and "f16.acc16", "f8.acc16" where accumulating
 in 16 bits is faster. `source` says where a row's facts come from; what depends on the compute
-capability alone is said once, in CAPABILITIES. The table is Python because every process reads it:
+capability alone stands once, in CAPABILITIES. The table is Python because every process reads it:
 to parse TOML takes 10 ms.
 """
 

@@ -1,6 +1,6 @@
 """Refuses kernel sources that include files outside of the lab's folders of headers.
 
-A shared link brings a source that somebody else wrote. The compiler quotes the lines of a file that
+A shared link brings a source of another author. The compiler quotes the lines of a file that
 it cannot compile, so an include would show any file that the user can read. The command line does
 not restrict includes.
 

@@ -103,5 +103,5 @@ class Files:
 
 
 def version(text: str) -> str:
-    """Tells two texts of a file apart."""
+    """Distinguishes two texts of a file."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

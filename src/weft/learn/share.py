@@ -111,7 +111,7 @@ def watch(exercise: KernelExercise, runner: Runner) -> Share:
         "reading blocks": len({block for block, _ in readers}),
     }
     host = memory.host if session.count else "no kernel is launched: the host does the work"
-    # Without host code nobody but kernels can have written.
+    # Without host code only kernels can have written.
     return Share({n: float(v) for n, v in facts.items()}, host if exercise.by else "")
 
 

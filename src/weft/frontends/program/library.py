@@ -21,7 +21,7 @@ from weft.frontends.program.parallel import parallel
 from weft.frontends.program.parts import CORE, DRIVER
 from weft.source.toolkit import LIBRARIES, Toolkit
 
-FORMAT = 7
+FORMAT = 8
 """Increment this when the build changes: it is part of the cache keys."""
 
 _ERROR_NAMES = re.compile(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)")
@@ -98,15 +98,16 @@ def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
 
 
 def _unserved(toolkit: Toolkit) -> str:
-    """Stubs of all functions of the driver's header. Those of the part itself replace them.
+    """Stubs of the functions of the driver's header of which the part has no version.
 
-    A program may ask for any of them by name (`cuGetProcAddress`).
+    A program may ask for any of them by name (`cuGetProcAddress`), and gets the newest version.
     """
     header = os.path.join(toolkit.include, "cuda.h")
     command = [toolkit.host, "-E", "-P", "-x", "c++", "-I", toolkit.include, header]
     text = toolkit.call(command, what="read cuda.h")
     names = set(_DRIVER_FUNCTIONS.findall(text))
-    return stubs.weak(name for name in names if library_parts.part_of(name) == DRIVER)
+    others = (name for name in names if not library_parts.serves(name))
+    return stubs.weak(name for name in others if library_parts.part_of(name) == DRIVER)
 
 
 def _empty(toolkit: Toolkit, path: Path) -> str:

@@ -73,6 +73,11 @@ def wrapped(symbols: Iterable[str]) -> list[str]:
     return [symbol for symbol in sorted(symbols) if _WRAP + symbol in _functions()]
 
 
+def serves(symbol: str) -> bool:
+    """Decide whether weft has a function, or one of its versions."""
+    return _VERSION.sub("", symbol) in _functions()
+
+
 def part_of(symbol: str) -> str | None:
     """The part that has a function, or would have it: what it lacks becomes a stub."""
     for name in (_VERSION.sub("", symbol), _WRAP + symbol):

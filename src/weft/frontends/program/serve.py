@@ -93,7 +93,7 @@ def main(job: Job) -> None:
 
 
 def _let_start_itself(job: Job) -> None:
-    """Tells the library the command by which the program can start itself in another process."""
+    """Gives the library the command by which the program can start itself in another process."""
     if starts_by := loading.function("weft_starts_by"):
         command = [sys.executable, "-P", "-m", __spec__.name, job.text()]
         words = [os.fsencode(word) for word in (job.arguments[0], *command)]

@@ -114,7 +114,7 @@ class TouchWatcher(Watcher):
         self._note(access, e.memory.addresses(access.address), sizes)
 
     def number(self, access: Access) -> int:
-        """The number that tells the helper about an access."""
+        """The number that describes an access to the helper."""
         raise NotImplementedError
 
     def body(self, b: Builder, args: list[Val]) -> None:

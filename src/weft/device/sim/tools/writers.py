@@ -1,4 +1,4 @@
-"""Tells which threads wrote what some arrays hold, and which threads read global memory.
+"""Records which threads wrote what some arrays hold, and which threads read global memory.
 
 The course asks whether the threads of a grid share the work, and whether kernels made the results.
 """
@@ -27,7 +27,7 @@ _READS, _WRITES = 1, 2
 # address of its table.
 _HEAD, _ROW = 48, 24
 _WRITTEN = 5
-"""The word of the head that says so."""
+"""The word of the head that is set where an array was written."""
 _ENTRY = 8
 """Bytes of a table for each byte of its array at which a write began: the block + 1, the thread."""
 

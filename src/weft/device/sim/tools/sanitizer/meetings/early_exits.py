@@ -1,4 +1,4 @@
-"""Tells early exits from branches whose sides meet again and go on.
+"""Distinguishes early exits from branches whose sides meet again and go on.
 
 Two kernels may have the same machine code: in one, a side of a branch stores a value and returns;
 in the other, both sides set a value, meet, and store it. Compilers make the second of the first.
