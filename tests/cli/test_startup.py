@@ -48,10 +48,10 @@ def test_heavy_modules_are_imported_when_they_are_needed(
 
 
 UNNEEDED = (
-    "difflib", "email", "importlib.metadata", "tomllib", "weft.source.diagnose",
-    "weft.source.from_nvcc", "weft.source.toolkit",
+    "difflib", "email", "importlib.metadata", "numpy.typing", "subprocess", "tomllib",
+    "weft.source.assemble", "weft.source.diagnose", "weft.source.from_nvcc", "weft.source.toolkit",
 )  # fmt: skip
-"""Modules for errors and for other compilers than NVRTC."""
+"""Modules for errors, for annotations, and for other compilers than NVRTC."""
 FIRST_LAUNCH = f"""
 import sys
 before = set(sys.modules)
