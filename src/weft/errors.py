@@ -32,9 +32,11 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-import traceback
 from collections.abc import Iterable, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import traceback
 
 DISTRIBUTION = "weft-gpu"
 """The name on PyPI, where `weft` belongs to another project."""
@@ -99,6 +101,8 @@ class Error(Exception):
     # IPython calls this method instead of formatting the traceback itself.
     def _render_traceback_(self) -> list[str]:
         """The traceback in IPython, without frames of weft and IPython."""
+        import traceback  # here: no program without an error needs it
+
         shown = [f for f in traceback.extract_tb(self.__traceback__) if not _is_internal(f)]
         # Internal subclasses are shown under the name of their documented base class.
         public = next(c.__name__ for c in type(self).__mro__ if not c.__name__.startswith("_"))

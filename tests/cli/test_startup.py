@@ -47,6 +47,36 @@ def test_heavy_modules_are_imported_when_they_are_needed(
     assert set(loaded) <= set(allowed)
 
 
+UNNEEDED = (
+    "difflib", "email", "importlib.metadata", "numpy.typing", "subprocess", "tomllib",
+    "weft.source.assemble", "weft.source.diagnose", "weft.source.from_nvcc", "weft.source.toolkit",
+)  # fmt: skip
+"""Modules for errors, for annotations, and for other compilers than NVRTC."""
+FIRST_LAUNCH = f"""
+import sys
+before = set(sys.modules)
+import dataclasses, weft
+weft.cuda
+from weft.device.sim.run.compile import load_compiler
+load_compiler()
+loaded = {{name: module for name, module in sys.modules.items() if name not in before}}
+print("loaded", *(name for name in {UNNEEDED} if name in loaded))
+ours = [m for name, m in loaded.items() if name.startswith("weft.")]
+print("modules", len(ours))
+slow = [m.__name__ for m in ours if vars(m).get("dataclass") is dataclasses.dataclass]
+print("slow", *slow)
+"""
+
+
+def test_a_first_launch_imports_only_what_it_needs() -> None:
+    command = [sys.executable, "-c", FIRST_LAUNCH]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
+    loaded, modules, slow = (line.split()[1:] for line in done.stdout.splitlines()[-3:])
+    assert loaded == []
+    assert 100 < int(modules[0]) < 240  # 221 when this was written
+    assert slow == [], "a hundred classes: take `dataclass` from weft.records"
+
+
 def test_the_lazy_names_are_those_that_a_type_checker_reads() -> None:
     tree = ast.parse(Path(weft.__file__).read_text())
     checked = next(node for node in tree.body if isinstance(node, ast.If))

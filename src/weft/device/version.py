@@ -24,7 +24,7 @@ def generator() -> str:
     digest = sha256()
     paths = _paths()
     for path in paths:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:  # read whole: a buffer would be a copy
             text = file.read()
         digest.update(f"{path[len(_ROOT) :]}:{len(text)}:".encode() + text)
     if _edited(paths):  # after the last one was read

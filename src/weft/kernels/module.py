@@ -18,7 +18,6 @@ from weft.kernels import variables
 from weft.kernels.kernel import Kernel
 from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
-from weft.source.assemble import assemble
 from weft.source.from_cuda import Define, Machine, compile_machine
 from weft.source.resources import Resources, read
 from weft.values import Ptx
@@ -193,8 +192,12 @@ class Module:
         device, entries = self._device(), self.program.summary.entries
         loaded = self.program.on(device)
         reported = {e: r for e in entries if (r := loaded.resources(e)) is not None}
+        if reported:
+            return reported
         # A simulated GPU reports nothing: an assembler says what the kernels need.
-        return reported or assemble(self.ptx.text, device.limits.machine)
+        from weft.source.assemble import assemble
+
+        return assemble(self.ptx.text, device.limits.machine)
 
     def _entry(self, name: str) -> str:
         entries = self.ptx.entries

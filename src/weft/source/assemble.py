@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 from weft.errors import LaunchError, MissingDependency
@@ -32,8 +33,6 @@ def assemble(ptx: str, arch: str, registers: int | None = None) -> dict[str, Res
 
 def _ptxas() -> Path:
     """Finds ptxas. The wheel's comes first: one on PATH may be too old for this PTX."""
-    from importlib import metadata  # here: most processes compile nothing with ptxas
-
     try:
         files = metadata.files(_WHEEL) or []
     except metadata.PackageNotFoundError:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.layout import Context, Site, Slot, Worker
 from weft.records import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 PAGE = 4096
 WORKSPACE = 128

@@ -9,14 +9,16 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.device.summary import ModuleSummary, Variable
 from weft.errors import LaunchError, PtxError
 from weft.records import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ALIGN = 256
 CONST_BYTES = 1 << 20

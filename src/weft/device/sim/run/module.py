@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from weft.device.base import Allocation, Dim3, LaunchConfig, Program
 from weft.device.models import GpuModel
@@ -26,6 +25,8 @@ from weft.memory_errors import memory_for
 from weft.records import dataclass
 
 if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take long to import
+    from numpy.typing import DTypeLike, NDArray
+
     from weft.device.sim.run.observation import Observer
     from weft.device.sim.run.services import Services
     from weft.ptx.model import Function, Module

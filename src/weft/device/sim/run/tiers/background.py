@@ -12,14 +12,17 @@ import contextlib
 import os
 import signal
 import struct
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.device import jit
+
+if TYPE_CHECKING:
+    import subprocess
 
 Done = Callable[[bytes, float], None]
 """Is given the object file and the seconds it took; no bytes: it could not be made."""
@@ -87,6 +90,8 @@ def _work() -> None:
 
 def _start() -> subprocess.Popen[bytes] | None:
     """None where no process can be started."""
+    import subprocess  # here: most kernels run for too short a time to be compiled again
+
     # Only these and the standard library: files beside a script must not stand for modules.
     places = [str(Path(__file__).parents[5]), jit.folder()]
     command = f"import sys; sys.path += {places!r}; {_START}"
