@@ -12,52 +12,41 @@ In a document, blocks of one kind are examples:
     ```text               right after an example, is what it must print
 
 Addresses and times are not compared.
+
+All run in this process, the commands of weft too: PyTorch takes seconds to import. Only what starts
+programs of its own, or needs the shell, gets processes.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import importlib
+import io
+import linecache
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any, TextIO
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tables import ROOT, documents
 
+from weft.__main__ import main as weft_main
+
 BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 CHANGING = ((re.compile(r"0x[0-9a-f]{6,}"), "0x7f..."), (re.compile(r"\b[\d.]+ m?s\b"), "1 s"))
-SECONDS = 600
-"""For the examples of one document: none takes a minute on an idle machine."""
-
-DRIVER = """\
-import contextlib, io, json, linecache, subprocess, sys
-names = {"__name__": "__main__"}
-for kind, place, code in json.load(sys.stdin):
-    said = io.StringIO()
-    if kind == "python":
-        # Triton reads the source of a kernel.
-        linecache.cache[place] = len(code), None, code.splitlines(True), place
-        with contextlib.redirect_stdout(said):
-            exec(compile(code, place, "exec"), names)
-    elif kind == "sh run":
-        done = subprocess.run(["bash", "-e", "-c", code], stdout=-1, stderr=-2, text=True)
-        # Progress is printed in the first run alone.
-        lines = done.stdout.splitlines(keepends=True)
-        said.write("".join(line for line in lines if not line.startswith("weft: compiling ")))
-        if done.returncode and "|| true" not in code:
-            sys.exit(f"{place}: exit code {done.returncode}: {done.stdout}")
-    else:
-        open(kind.partition("file=")[2], "w").write(code)
-    print(json.dumps(said.getvalue()), flush=True)
-"""
-
-
+OWN = re.compile(
+    r"weft (?!run |nvcc |profile \S+\.py)(?P<words>[^|<>&;$`\\]*)(?P<rest>[|>][^|&;].*)?"
+)
+"""A line of the shell that is a command of weft, and what takes its standard output."""
 COMMANDS = {"weft": "-m weft", "python": ""}
 """What a shell finds besides the system's own: this Python, which has weft's dependencies."""
 
@@ -89,30 +78,131 @@ def examples(text: str) -> list[Example]:
 
 def outputs(path: Path, found: Sequence[Example]) -> list[str]:
     """What the examples print, each; raises RuntimeError when one fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        tools = Path(folder, "bin")
-        tools.mkdir()
-        for name, command in COMMANDS.items():
-            (tools / name).write_text(
-                f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8"
-            )
-            (tools / name).chmod(0o755)
-        source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-        search = os.pathsep.join([str(tools), os.environ["PATH"]])
-        work = [(e.kind, f"{path.name}:{e.line}", e.code) for e in found]
-        done = subprocess.run(
-            [sys.executable, "-c", DRIVER],
-            input=json.dumps(work),
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            timeout=SECONDS,
-            env={**os.environ, "PYTHONPATH": source, "PATH": search, "NO_COLOR": "1"},
-            encoding="utf-8",
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed = []
+    with tempfile.TemporaryDirectory() as folder, _in(Path(folder)):
+        for example in found:
+            place = f"{path.name}:{example.line}"
+            try:
+                printed.append(_output(example, place, names))
+            except (Exception, SystemExit) as error:
+                raise RuntimeError(f"an example of {path.name} failed: {place}: {error}") from error
+    return printed
+
+
+@contextlib.contextmanager
+def _in(folder: Path) -> Iterator[None]:
+    """Work in a folder; afterwards this process is as before, but for libraries it has imported."""
+    tools = folder / "bin"
+    tools.mkdir()
+    for name, command in COMMANDS.items():
+        (tools / name).write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8"
         )
-    if done.returncode:
-        raise RuntimeError(f"an example of {path.name} failed:\n{done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+        (tools / name).chmod(0o755)
+    home, variables, search = Path.cwd(), dict(os.environ), list(sys.path)
+    os.environ |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
+        "PATH": os.pathsep.join([str(tools), os.environ["PATH"]]),
+        "NO_COLOR": "1",
+    }
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    try:
+        with warnings.catch_warnings(record=True):  # pytest makes errors of them
+            warnings.simplefilter("default")
+            yield
+    finally:
+        os.chdir(home)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.path[:] = search
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(f"{folder}{os.sep}"):
+                del sys.modules[name]
+
+
+def _output(example: Example, place: str, names: dict[str, Any]) -> str:
+    """What one example prints."""
+    if example.kind == "python":
+        # Triton reads the source of a kernel.
+        lines = example.code.splitlines(True)
+        linecache.cache[place] = len(example.code), None, lines, place
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(compile(example.code, place, "exec"), names)
+        return said.getvalue()
+    if example.kind != "sh run":
+        Path(example.kind.partition("file=")[2]).write_text(example.code, encoding="utf-8")
+        importlib.invalidate_caches()
+        return ""
+    text = ""
+    for own, block in groupby(example.code.splitlines(), lambda line: OWN.fullmatch(line)):
+        command = "\n".join(block)
+        code, said = _weft(own["words"], own["rest"]) if own else _shell(command)
+        text += said
+        if code and "|| true" not in command:
+            raise RuntimeError(f"exit code {code}: {text}")
+    # Progress is printed in the first run alone.
+    return "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith("weft: compiling ")
+    )
+
+
+def _shell(command: str, given: str | None = None) -> tuple[int, str]:
+    """The exit code of a shell, and what it prints."""
+    done = subprocess.run(
+        ["bash", "-e", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        input=given,
+        encoding="utf-8",
+    )
+    return done.returncode, done.stdout
+
+
+def _weft(words: str, rest: str | None) -> tuple[int, str]:
+    """The same of a command of weft, in this process; `rest` gets its standard output."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, contextlib.ExitStack() as stack:
+        err = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) if rest else out
+        code = 0
+        with _printing_to(out, err):
+            argv, sys.argv = sys.argv, ["weft", *shlex.split(words)]
+            try:
+                weft_main()
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            finally:
+                sys.argv = argv
+        said, complained = _text(out), _text(err) if rest else ""
+    if rest is None:
+        return code, said
+    if rest.startswith(">") and code:
+        return code, complained
+    code, passed = _shell(f"cat {rest}", said)
+    return code, complained + passed
+
+
+@contextlib.contextmanager
+def _printing_to(out: TextIO, err: TextIO) -> Iterator[None]:
+    """Redirect Python's streams, and the descriptors, to which programs print that weft starts."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+    finally:
+        for descriptor, saved in zip((1, 2), kept, strict=True):
+            os.dup2(saved, descriptor)
+            os.close(saved)
+
+
+def _text(file: TextIO) -> str:
+    file.flush()
+    file.seek(0)
+    return file.read()
 
 
 def refreshed(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -175,6 +176,54 @@ def test_blocks_are_found() -> None:
     text = "```python\n1\n```\n```text\nout\n```\n```sh\nmake\n```\n```sh run\nls\n```\n"
     found = examples.examples(text)
     assert [(e.kind, e.output is not None) for e in found] == [("python", True), ("sh run", False)]
+
+
+def test_examples_leave_the_process_as_it_was(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    code = """```python file=beside.py
+x = 7
+```
+```python
+import os, sys, warnings
+from beside import x
+os.environ["MINE"] = "1"
+warnings.warn("not an error")
+print(x)
+```
+```text
+7
+```
+```sh run
+weft isa add.s64 | head -1
+weft isa add.s64 > page.txt
+cut -d " " -f 1 page.txt | head -1
+```
+```text
+add.s64 is covered by this row:
+add.s64
+```
+"""
+    page.write_text(code)
+    before = Path.cwd(), dict(os.environ), list(sys.path), list(sys.argv)
+    assert examples.refreshed(page) == code
+    assert (Path.cwd(), dict(os.environ), list(sys.path), list(sys.argv)) == before
+    assert "beside" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ("```python\n1 / 0\n```\n", "page.md:2: division by zero"),
+        ("```sh run\nfalse\n```\n", "page.md:2: exit code 1"),
+        ("```sh run\nweft isa add.s99\n```\n", "page.md:2: exit code 1: "),
+    ],
+    ids=["python", "shell", "weft"],
+)
+def test_an_example_that_fails_is_named(block: str, says: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(block)
+    with pytest.raises(RuntimeError, match=f"an example of page.md failed: {says}"):
+        examples.refreshed(page)
 
 
 def test_addresses_and_times_are_not_compared() -> None:
