@@ -186,7 +186,7 @@ def test_special_values(value: float) -> None:
 @pytest.mark.parametrize("size", [1e3, 6e4, 7e4, 1e10, 3e38])
 def test_huge_logits(size: float) -> None:
     """Products with log2(e) round or overflow; masked classes have no gradient at all."""
-    x = (size * (2 * draw.seeded(1).uniform(3, 64) - 1)).bfloat16()
+    x = (size * (2 * draw.seeded(2).uniform(3, 64) - 1)).bfloat16()
     x[:, 5:13] = -float("inf")
     loss, dx, true_loss, true_dx = both(x, torch.tensor([0, 1, 2]), {"reduction": "none"})
     torch.testing.assert_close(loss, true_loss.bfloat16().double(), rtol=1e-2, atol=0)
