@@ -118,7 +118,8 @@ def test_what_a_real_gpu_refuses(fake: Driver) -> None:
         kernel[1, 32, 0, 1](OnGpu(), 32, sanitize=True)
     with pytest.raises(weft.ArgumentError, match="observed on the simulated GPU only"):
         kernel[1, 32].observe(object(), OnGpu(), 32)
-    kernel[0, 32, 0, 1](OnGpu(), 32)  # a grid without blocks
+    with pytest.raises(weft.LaunchError, match="a grid needs blocks"):
+        kernel[0, 32, 0, 1](OnGpu(), 32)
     assert fake.launches == []
 
 

@@ -30,6 +30,8 @@ from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Kind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
+from weft.ptx.isa.columns import Waits
 from weft.ptx.model import Instruction
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -43,11 +45,14 @@ def is_used(program: Program) -> bool:
 
 
 def _is_wait(ins: Instruction) -> bool:
-    return ins.parts[0] == "mbarrier" and "parity" in ins.parts
+    return decode(ins).row.waits is Waits.MBARRIER and "parity" in ins.parts
 
 
 def _is_arrival(ins: Instruction) -> bool:
-    return ins.parts[0] == "mbarrier" and ins.parts[1] in ("arrive", "arrive_drop")
+    """An arrival of the threads themselves, not one that copies make when they have landed."""
+    row = decode(ins).row
+    arrives = "arrive" in ins.parts or "arrive_drop" in ins.parts
+    return arrives and row.async_ is None and any(x.barrier for x in row.effects)
 
 
 class Parities:
