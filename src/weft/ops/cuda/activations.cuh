@@ -108,13 +108,18 @@ template <class O, class T> __device__ T hyperbolic(T x) {
 
 // (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh is near -1.
 constexpr double GELU_LINEAR = 1.5957691216057308, GELU_CUBIC = 0.044715;
+template <class T> __device__ T gelu_exponent(T x) {
+    return T(-GELU_LINEAR) * x - T(GELU_LINEAR * GELU_CUBIC) * x * x * x;
+}
 template <class O, class T> __device__ T gelu_gate(T x) {
-    return reciprocal(T(1) + quick_exp<O>(T(-GELU_LINEAR) * x - T(GELU_LINEAR * GELU_CUBIC) * x * x * x));
+    return reciprocal(T(1) + quick_exp<O>(gelu_exponent(x)));
 }
 template <class O, class T> __device__ T gelu_tanh(T x) { return x * gelu_gate<O>(x); }
 template <class O, class T> __device__ T gelu_tanh_slope(T x) {
-    T gate = gelu_gate<O>(x);
-    return gate + x * gate * (T(1) - gate) * (T(GELU_LINEAR) * (T(1) + T(3 * GELU_CUBIC) * x * x));
+    // 1 - gate is e * gate. The difference has few digits for large x, and its factor is large there.
+    T exponent = gelu_exponent(x), e = quick_exp<O>(exponent), gate = reciprocal(T(1) + e);
+    T slope = gate + x * gate * (e * gate) * (T(GELU_LINEAR) * (T(1) + T(3 * GELU_CUBIC) * x * x));
+    return exponent > T(sizeof(T) == 8 ? 700 : 80) ? x * T(0) : slope;  // where e overflows
 }
 
 template <class O, class T> __device__ T silu(T x) { return x * reciprocal(T(1) + quick_exp<O>(-x)); }
