@@ -380,7 +380,8 @@ def test_a_kernel_reaches_declared_memory_only() -> None:
         kernel[1, 32].reaching([], table)
     with pytest.raises(weft.IllegalAddress):
         kernel[1, 33].reaching(memory, table)
-    assert kernel[0, 32].reaching(memory, table) is None
+    with pytest.raises(weft.LaunchError, match="a grid needs blocks"):
+        kernel[0, 32].reaching(memory, table)
 
 
 def test_refusals() -> None:
