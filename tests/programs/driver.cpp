@@ -99,6 +99,9 @@ int main() {
     HOLDS(missing(nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
     CU(cuGetProcAddress("cuInit", (void **)&missing, CUDA_VERSION, 0, nullptr));
     HOLDS((void *)missing == (void *)cuInit);
+    // weft serves the first version of this one, and not cuCtxGetDevice_v2.
+    CU(cuGetProcAddress("cuCtxGetDevice", (void **)&missing, CUDA_VERSION, 0, nullptr));
+    HOLDS((void *)missing == (void *)cuCtxGetDevice);
     HOLDS(cuGetProcAddress("cuNothing", (void **)&missing, CUDA_VERSION, 0, nullptr) ==
           CUDA_ERROR_NOT_FOUND);
     printf("%s on sm_%d%d\n", word, major, minor);

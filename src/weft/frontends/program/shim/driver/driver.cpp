@@ -305,10 +305,23 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction
 
 // ---- entry points by name -----------------------------------------------------------------------
 
+// The linker's names of the section that has the stubs of functions that weft does not serve.
+extern "C" __attribute__((visibility("hidden"))) char __start_weft_unserved[], __stop_weft_unserved[];
+
+static bool is_stub(const void *address) {
+    return address >= __start_weft_unserved && address < __stop_weft_unserved;
+}
+
+// The newest version that is served, else the newest stub: a later version of a function has more
+// parameters at its end, which the earlier one does not read.
 API CUresult cuGetProcAddress(const char *name, void **out, int, cuuint64_t,
                               CUdriverProcAddressQueryResult *status) {
-    for (const char *version : {"_v4", "_v3", "_v2", ""})
-        if ((*out = dlsym(RTLD_DEFAULT, (std::string(name) + version).c_str()))) break;
+    *out = nullptr;
+    for (const char *version : {"_v4", "_v3", "_v2", ""}) {
+        void *found = dlsym(RTLD_DEFAULT, (std::string(name) + version).c_str());
+        if (found && (!*out || !is_stub(found))) *out = found;
+        if (found && !is_stub(found)) break;
+    }
     if (status)
         *status = *out ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
