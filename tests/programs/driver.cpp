@@ -60,6 +60,9 @@ int main() {
     CU(cuModuleGetFunction(&scale, module, lowered));
     HOLDS(cuModuleGetFunction(&scale, module, "missing") == CUDA_ERROR_NOT_FOUND);
     CU(cuModuleGetFunction(&scale, module, lowered));
+    int blocks = 0, threads = 0;
+    CU(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, scale, nullptr, 0, 100));
+    HOLDS(threads >= 32 && threads <= 100 && blocks > 0);
     CU(cuModuleGetGlobal(&factor, &bytes, module, "factor"));
     HOLDS(bytes == 8);
     float factors[] = {2, 0.5f};

@@ -77,7 +77,7 @@ class Called:
 
 def weak(names: Iterable[str]) -> str:
     """C++ of stubs that other definitions replace. Their section tells them from the others."""
-    attributes = '__attribute__((weak, section("weft_unserved"), visibility("default")))'
+    attributes = '__attribute__((weak, section("weft_stubs"), visibility("default")))'
     texts = filter(None, map(_definition, sorted(names)))
     return _HEAD + "".join(text.replace("int", f"{attributes} int", 1) for text in texts)
 
