@@ -1,4 +1,4 @@
-"""Arrays of other libraries, shared by DLPack: also those that are said to be on a GPU.
+"""Arrays of other libraries, shared by DLPack: also those on a GPU.
 
 NumPy refuses memory of a GPU. The memory of a simulated one is memory of the host.
 """
