@@ -23,8 +23,9 @@ import numpy as np
 from weft.frontends.cupy import cuda, random
 from weft.frontends.cupy.arrays import asnumpy, flatiter, ndarray, ufunc
 from weft.frontends.cupy.cuda import is_available
+from weft.frontends.cupy.dlpack import from_dlpack
 from weft.frontends.cupy.elementwise import ElementwiseKernel
-from weft.frontends.cupy.extras import clear_memo, from_dlpack, fuse, memoize, show_config
+from weft.frontends.cupy.extras import clear_memo, fuse, memoize, show_config
 from weft.frontends.cupy.held import Held
 from weft.frontends.cupy.memory import get_default_memory_pool
 from weft.frontends.cupy.modules import HostModule, lookup

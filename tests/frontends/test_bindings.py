@@ -100,6 +100,14 @@ kind = runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
 assert not runtime.cudaMemcpy(back.ctypes.data, address, 400, kind)[0].value
 assert not runtime.cudaFree(address)[0].value
 print(back.sum(), runtime.cudaGetDeviceProperties(0)[1].multiProcessorCount)
+
+import weft.cupy as cp
+
+theirs = cp.ones(100, dtype=np.float32)
+launch(stream, config, kernel, theirs.data.ptr, by, n)
+stream.sync()
+seen = cp.from_dlpack(memory).view(np.float32)  # memory of the GPU
+assert float(theirs.sum()) == 300 and cp.allclose(seen, numbers)
 '''
 
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +155,27 @@ def test_an_array_of_another_library_shares_its_memory() -> None:
     add = weft.cuda("__global__ void add(double *x) { x[threadIdx.x] += 1; }").add
     add[1, 4](x)  # weft's own kernels take it as well
     assert x.get().tolist() == [1, 10, 9, 4]
+
+
+@pytest.mark.parametrize("version", [{"max_version": (1, 0)}, {}])
+def test_dlpack_shares_memory_that_is_said_to_be_on_a_gpu(version: dict[str, Any]) -> None:
+    host = np.arange(12, dtype=np.int16).reshape(3, 4)
+
+    class Buffer:
+        """Memory of a GPU, as a buffer of cuda.core is."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        def __dlpack__(self, **options: Any) -> Any:
+            if options != version:
+                raise TypeError("unexpected keyword argument")
+            return host[:, 1:].__dlpack__(**options)
+
+    x = cp.from_dlpack(Buffer())
+    x[1, 0] = 99
+    assert host[1, 1] == 99 and x.dtype == np.int16 and x.get().tolist() == host[:, 1:].tolist()
+    assert cp.allclose(host, cp.asarray(host)) and not cp.isclose(host, host + 1).any()
 
 
 def test_a_raw_kernel_sees_memory_as_it_is() -> None:

@@ -60,6 +60,9 @@ int main() {
     CU(cuModuleGetFunction(&scale, module, lowered));
     HOLDS(cuModuleGetFunction(&scale, module, "missing") == CUDA_ERROR_NOT_FOUND);
     CU(cuModuleGetFunction(&scale, module, lowered));
+    int blocks = 0, threads = 0;
+    CU(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, scale, nullptr, 0, 100));
+    HOLDS(threads >= 32 && threads <= 100 && blocks > 0);
     CU(cuModuleGetGlobal(&factor, &bytes, module, "factor"));
     HOLDS(bytes == 8);
     float factors[] = {2, 0.5f};
@@ -99,6 +102,9 @@ int main() {
     HOLDS(missing(nullptr, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
     CU(cuGetProcAddress("cuInit", (void **)&missing, CUDA_VERSION, 0, nullptr));
     HOLDS((void *)missing == (void *)cuInit);
+    // weft serves the first version of this one, and not cuCtxGetDevice_v2.
+    CU(cuGetProcAddress("cuCtxGetDevice", (void **)&missing, CUDA_VERSION, 0, nullptr));
+    HOLDS((void *)missing == (void *)cuCtxGetDevice);
     HOLDS(cuGetProcAddress("cuNothing", (void **)&missing, CUDA_VERSION, 0, nullptr) ==
           CUDA_ERROR_NOT_FOUND);
     printf("%s on sm_%d%d\n", word, major, minor);

@@ -5,6 +5,10 @@
 #include <curand.h>
 #include <vector>
 
+#ifndef CURAND_H_
+#error "other headers look for NVIDIA's guard"
+#endif
+
 #define RAND(call) HOLDS((call) == CURAND_STATUS_SUCCESS)
 
 template <class T>

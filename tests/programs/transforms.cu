@@ -6,6 +6,10 @@
 #include <cufftXt.h>
 #include <vector>
 
+#ifndef _CUFFT_H_
+#error "other headers look for NVIDIA's guard"
+#endif
+
 #define FFT(call) HOLDS((call) == CUFFT_SUCCESS)
 using Complex = std::complex<double>;
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from weft.frontends.cupy.arrays import ufunc
 from weft.frontends.cupy.current import model
-from weft.frontends.cupy.held import to_device
 
 _memos: list[Callable[[], None]] = []
 
@@ -44,11 +43,6 @@ def clear_memo() -> None:
     """Forget the results of all memoized functions."""
     for clear in _memos:
         clear()
-
-
-def from_dlpack(array: Any, **_: Any) -> Any:
-    """Return an array that shares the memory of another library's array."""
-    return to_device(np.from_dlpack(array))
 
 
 def show_config(**_: Any) -> None:

@@ -16,9 +16,9 @@ from weft.frontends.cupy.held import Held, forwarded, held_class, to_device
 _CREATORS = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "full", "full_like",
     "require", "result_type", "can_cast", "isscalar", "shape", "ndim", "size", "min_scalar_type",
-    "promote_types", "iscomplexobj", "isrealobj", "common_type",
+    "promote_types", "iscomplexobj", "isrealobj", "common_type", "allclose", "isclose",
 })  # fmt: skip
-"""Functions that take arrays of NumPy, and copy them."""
+"""Functions that take arrays of NumPy; a result is a copy."""
 _INDEX = frozenset({"s_", "index_exp", "newaxis"})
 """Objects of NumPy that are the same on the device."""
 _NOTHING = object()
@@ -100,11 +100,11 @@ def _shared(value: Any) -> Any:
     facts = None if isinstance(value, Held) else getattr(value, "__cuda_array_interface__", None)
     if facts is None:
         return value
-    array = np.asarray(_Interface({**facts, "version": 3}, value))
+    array = np.asarray(Interface({**facts, "version": 3}, value))
     return to_device(array)
 
 
-class _Interface:
+class Interface:
     """The memory of an array; `owner` keeps it alive."""
 
     def __init__(self, facts: dict[str, Any], owner: object) -> None:

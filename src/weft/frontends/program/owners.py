@@ -28,6 +28,11 @@ def _memory(value: Any) -> tuple[Any, int, int]:
     """(object that owns memory, address, bytes); nothing for other objects."""
     # Its `__class__` could run code of the script: the type cannot.
     kind, torch = type(value), sys.modules.get("torch")
+    cupy = sys.modules.get("weft.frontends.cupy.held")
+    if cupy is not None and issubclass(kind, cupy.Held):
+        # The collector knows the array of the device, and not the array of NumPy in it.
+        value = getattr(value, "_host", None)
+        kind = type(value)
     if issubclass(kind, np.ndarray):
         while isinstance(value.base, np.ndarray):
             value = value.base

@@ -76,8 +76,8 @@ class Called:
 
 
 def weak(names: Iterable[str]) -> str:
-    """C++ of stubs that other definitions replace."""
-    attributes = '__attribute__((weak, visibility("default")))'
+    """C++ of stubs that other definitions replace. They have a section of their own."""
+    attributes = '__attribute__((weak, section("weft_stubs"), visibility("default")))'
     texts = filter(None, map(_definition, sorted(names)))
     return _HEAD + "".join(text.replace("int", f"{attributes} int", 1) for text in texts)
 

@@ -1,6 +1,8 @@
 // The part of cuFFT's interface that weft serves; used where the toolkit has no cufft.h of its own.
 #pragma once
 
+#define _CUFFT_H_  // code tests for NVIDIA's guard
+
 #include <cuComplex.h>
 #include <cuda_runtime_api.h>
 

@@ -2,6 +2,8 @@
 // its own.
 #pragma once
 
+#define CURAND_H_  // code tests for NVIDIA's guard
+
 #include <cuda_runtime_api.h>
 
 #define CURAND_VERSION 10400

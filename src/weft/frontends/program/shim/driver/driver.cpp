@@ -302,13 +302,53 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction
     return driver_result(
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared));
 }
+API CUresult cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads, CUfunction function,
+                                              CUoccupancyB2DSize shared_of, size_t shared,
+                                              int limit) {
+    cudaFuncAttributes all;
+    cudaDeviceProp gpu;
+    int device = 0;
+    if (auto error = cudaGetDevice(&device)) return driver_result(error);
+    if (auto error = cudaGetDeviceProperties(&gpu, device)) return driver_result(error);
+    if (auto error = cudaFuncGetAttributes(&all, function)) return driver_result(error);
+    int most = std::min(all.maxThreadsPerBlock, gpu.maxThreadsPerBlock), resident = 0;
+    if (limit > 0) most = std::min(most, limit);
+    *blocks = *threads = 0;
+    // Whole warps from the largest size down: the first of those that keep most threads resident.
+    for (int size = (most + 31) / 32 * 32; size > 0; size -= 32) {
+        const int each = std::min(size, most);
+        int count = 0;
+        if (auto error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                &count, function, each, shared_of ? shared_of(each) : shared))
+            return driver_result(error);
+        if (count * each > resident) {
+            resident = count * each;
+            *threads = each;
+            *blocks = count * gpu.multiProcessorCount;
+        }
+    }
+    return CUDA_SUCCESS;
+}
 
 // ---- entry points by name -----------------------------------------------------------------------
 
+// The linker's names of the section that has the stubs of functions that weft does not serve.
+extern "C" __attribute__((visibility("hidden"))) char __start_weft_stubs[], __stop_weft_stubs[];
+
+static bool is_stub(const void *address) {
+    return address >= __start_weft_stubs && address < __stop_weft_stubs;
+}
+
+// The newest version that is served, else the newest stub: a later version of a function has more
+// parameters at its end, which the earlier one does not read.
 API CUresult cuGetProcAddress(const char *name, void **out, int, cuuint64_t,
                               CUdriverProcAddressQueryResult *status) {
-    for (const char *version : {"_v4", "_v3", "_v2", ""})
-        if ((*out = dlsym(RTLD_DEFAULT, (std::string(name) + version).c_str()))) break;
+    *out = nullptr;
+    for (const char *version : {"_v4", "_v3", "_v2", ""}) {
+        void *found = dlsym(RTLD_DEFAULT, (std::string(name) + version).c_str());
+        if (found && (!*out || !is_stub(found))) *out = found;
+        if (found && !is_stub(found)) break;
+    }
     if (status)
         *status = *out ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
