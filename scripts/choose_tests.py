@@ -38,7 +38,7 @@ class Limits:
     seconds: float
 
 
-SUITES = {"main": Limits(0.985, 660), "quick": Limits(0.9, 75)}
+SUITES = {"main": Limits(0.98, 450), "quick": Limits(0.9, 60)}
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "equal": lambda cls: (cls(1) == cls(1), cls(1) == cls(2), cls(1) == 1, cls(1) != cls(1)),
     "same NaN": lambda cls: cls(math.nan) == cls(math.nan),
     "hidden": lambda cls: cls(1, hidden="a") == cls(1, hidden="b"),
-    "hash": lambda cls: hash(cls(1)) == hash(cls(1)),
+    "hash": lambda cls: len({hash(made) for made in [cls(1), cls(1)]}),  # both alive
     "set": lambda cls: setattr(cls(1), "first", 2),
     "delete": lambda cls: delattr(cls(1), "first"),
     "copy": lambda cls: repr(copy.copy(cls(1))),
