@@ -13,23 +13,25 @@ In a document, blocks of one kind are examples:
 
 Addresses and times are not compared.
 
-All run in this process, the commands of weft too: PyTorch takes seconds to import. Only what starts
-programs of its own, or needs the shell, gets processes.
+The examples of a document run in one process, the commands of weft too. It is forked from a process
+that has imported PyTorch, which takes seconds. What starts programs of its own, or needs the shell,
+gets more processes.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib
 import io
 import linecache
+import multiprocessing
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -78,9 +80,21 @@ def examples(text: str) -> list[Example]:
 
 def outputs(path: Path, found: Sequence[Example]) -> list[str]:
     """What the examples print, each; raises RuntimeError when one fails."""
+    if not found:
+        return []
+    # Coverage is measured in processes that start themselves and end by themselves.
+    measured = "COVERAGE_PROCESS_START" in os.environ
+    context = multiprocessing.get_context("spawn" if measured else "forkserver")
+    context.set_forkserver_preload(["torch", "weft.__main__"])
+    with concurrent.futures.ProcessPoolExecutor(1, context) as processes:
+        return processes.submit(_outputs, path, found).result()
+
+
+def _outputs(path: Path, found: Sequence[Example]) -> list[str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = []
-    with tempfile.TemporaryDirectory() as folder, _in(Path(folder)):
+    with tempfile.TemporaryDirectory() as folder:
+        _enter(Path(folder))
         for example in found:
             place = f"{path.name}:{example.line}"
             try:
@@ -90,9 +104,8 @@ def outputs(path: Path, found: Sequence[Example]) -> list[str]:
     return printed
 
 
-@contextlib.contextmanager
-def _in(folder: Path) -> Iterator[None]:
-    """Work in a folder; afterwards this process is as before, but for libraries it has imported."""
+def _enter(folder: Path) -> None:
+    """Makes a folder this process's own, with weft and Python as commands."""
     tools = folder / "bin"
     tools.mkdir()
     for name, command in COMMANDS.items():
@@ -100,7 +113,6 @@ def _in(folder: Path) -> Iterator[None]:
             f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8"
         )
         (tools / name).chmod(0o755)
-    home, variables, search = Path.cwd(), dict(os.environ), list(sys.path)
     os.environ |= {
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
         "PATH": os.pathsep.join([str(tools), os.environ["PATH"]]),
@@ -108,18 +120,6 @@ def _in(folder: Path) -> Iterator[None]:
     }
     os.chdir(folder)
     sys.path.insert(0, str(folder))
-    try:
-        with warnings.catch_warnings(record=True):  # pytest makes errors of them
-            warnings.simplefilter("default")
-            yield
-    finally:
-        os.chdir(home)
-        os.environ.clear()
-        os.environ.update(variables)
-        sys.path[:] = search
-        for name, module in list(sys.modules.items()):
-            if str(getattr(module, "__file__", None)).startswith(f"{folder}{os.sep}"):
-                del sys.modules[name]
 
 
 def _output(example: Example, place: str, names: dict[str, Any]) -> str:

@@ -38,9 +38,10 @@ def slowest(table: Table) -> str:
     """The test functions that take most CPU time, with all their cases."""
     tests = [row for row in _rows("test_costs.jsonl") if "test" in row]
     tests.sort(key=lambda row: -row["cpu_seconds"])
-    body = [
-        (f"`{r['test']}`", r["cases"], r["main"], f"{r['cpu_seconds']:.1f}", f"{r['slowest']:.1f}")
-        for r in tests[:SLOWEST]
-    ]
-    header = ("test", "cases#", "in `make test`#", "CPU seconds of all cases#", "slowest case#")
+    body = []
+    for row in tests[:SLOWEST]:
+        file, _, name = row["test"].partition("::")
+        times = f"{row['cpu_seconds']:.1f}", f"{row['slowest']:.1f}"
+        body.append((f"`{name}`", f"`tests/{file}`", row["cases"], row["main"], *times))
+    header = ("test", "file", "cases#", "in `make test`#", "CPU seconds of all cases#", "slowest case#")
     return table(header, body)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
+from weft import interrupted
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
         app(prog_name="weft")
     except KeyboardInterrupt:
         print("weft: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(interrupted.exit_code())
     except OSError as error:  # the help of weft itself, to a full disk
         print(f"error: the output cannot be written\n  got: {error.strerror}", file=sys.stderr)
         _silence()

@@ -19,6 +19,7 @@ import course_figures
 import examples
 import tables
 
+from weft import progress
 from weft.learn import chapter
 
 DOCUMENTS = [pytest.param(path, id=path.name) for path in tables.documents()]
@@ -187,6 +188,8 @@ x = 7
 import os, sys, warnings
 from beside import x
 os.environ["MINE"] = "1"
+from weft import progress
+progress.enabled = True
 warnings.warn("not an error")
 print(x)
 ```
@@ -207,7 +210,7 @@ add.s64
     before = Path.cwd(), dict(os.environ), list(sys.path), list(sys.argv)
     assert examples.refreshed(page) == code
     assert (Path.cwd(), dict(os.environ), list(sys.path), list(sys.argv)) == before
-    assert "beside" not in sys.modules
+    assert "beside" not in sys.modules and not progress.enabled
 
 
 @pytest.mark.parametrize(

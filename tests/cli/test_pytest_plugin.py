@@ -68,6 +68,7 @@ def run_pytest(
     (tmp_path / "test_kernels.py").write_text(TESTS)
     (tmp_path / "own.ini").write_text("[pytest]\n")  # no settings of a folder above
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CI", raising=False)  # pytest prints longer summaries there
     plugins = ["-p", "weft.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"]
 
     def run(*options: str) -> str:

@@ -272,7 +272,16 @@ print('ready', flush=True); k[1, 1](numpy.zeros(1, numpy.float32))
 """
 
 
-@pytest.mark.parametrize("text", [SLEEPING, ENDLESS], ids=["script", "kernel"])
+# An interrupt in a string that Python executes, as when a dataclass is made.
+IN_A_STRING = """import time
+
+exec("print('ready', flush=True); time.sleep(600)")
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [SLEEPING, ENDLESS, IN_A_STRING], ids=["script", "kernel", "string"]
+)
 def test_control_c(tmp_path: Path, text: str) -> None:
     """The line that says so is the one that is interrupted: the signal may come at once."""
     write(tmp_path, text)

@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import weft
+from weft import interrupted
 from weft.cli import show, verbs
 from weft.errors import Error, OutOfMemory
 
@@ -71,7 +72,7 @@ def report(error: BaseException, *, json: bool = False) -> int:
     """Prints an error that ends the command, with `json` as data; returns the exit code."""
     if isinstance(error, KeyboardInterrupt):
         print("weft: interrupted", file=sys.stderr)
-        return 130  # 128 + SIGINT, which shells report for a program that Ctrl-C has ended
+        return interrupted.exit_code()
     if isinstance(error, MemoryError):
         error = OutOfMemory("there is not enough memory")
     elif isinstance(error, OSError):

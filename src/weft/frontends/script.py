@@ -20,6 +20,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any, NamedTuple
 
+from weft import interrupted
 from weft.device import models
 from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
@@ -27,9 +28,6 @@ from weft.errors import Error, pip_install
 from weft.frontends import embedded, for_scripts, race_hint, stand_ins, supplied
 from weft.frontends import triton as triton_front_end
 from weft.frontends.pytorch import inductor
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells: 128 + SIGINT."""
 
 _EXTRAS = ("torch", "triton", "numba")
 """Optional packages; each is an extra of the same name."""
@@ -158,7 +156,7 @@ def _ended(body: Hook) -> int:
         return 1
     except KeyboardInterrupt as error:
         print(f"weft: interrupted{_line(error)}", file=sys.stderr)
-        return INTERRUPTED
+        return interrupted.exit_code()
     except BaseException as error:
         here = error.__traceback__
         # Skip the frames of `_ended` and of the exec call.
