@@ -43,5 +43,12 @@ def slowest(table: Table) -> str:
         file, _, name = row["test"].partition("::")
         times = f"{row['cpu_seconds']:.1f}", f"{row['slowest']:.1f}"
         body.append((f"`{name}`", f"`tests/{file}`", row["cases"], row["main"], *times))
-    header = ("test", "file", "cases#", "in `make test`#", "CPU seconds of all cases#", "slowest case#")
+    header = (
+        "test",
+        "file",
+        "cases#",
+        "in `make test`#",
+        "CPU seconds of all cases#",
+        "slowest case#",
+    )
     return table(header, body)
