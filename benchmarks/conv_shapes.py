@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import torch
 
 from weft.measure.bench.clocks import driver_version
-from weft.ops import library
+from weft.ops.core import library
 from weft.ops.sweep.time import alone, as_called
 
 

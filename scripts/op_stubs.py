@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import ops
-from weft.ops import aliases, library
+from weft.ops.core import aliases, library
 
 FILE = Path(__file__).resolve().parents[1] / "src" / "weft" / "ops" / "__init__.pyi"
 HEAD = """\
@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.ops.bind import as_op as as_op
-from weft.ops.bind import verify as verify
+from weft.ops.core.bind import as_op as as_op
+from weft.ops.core.bind import verify as verify
 from weft.ops.explanation import Explanation
 
 def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation: ...

@@ -15,20 +15,6 @@ WORST = 10
 LOW = 0.8
 LISTED = 5
 """The most ops that a row names."""
-GROUPS = {
-    "elementwise": ("elementwise", "activations"),
-    "copies": ("copies",),
-    "reductions": ("reductions", "rows", "scans", "histogram"),
-    "products": ("matmul", "linear"),
-    "convolution": ("conv", "conv_block"),
-    "pooling": ("pool",),
-    "normalisation": ("norms",),
-    "losses": ("losses",),
-    "attention, embedding": ("attention", "embedding"),
-    "Fourier": ("fft",),
-    "random": ("random_numbers",),
-}
-"""The families of the sweep, for the table of README."""
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
@@ -38,7 +24,7 @@ VALUES: dict[str, Any] = {"int": 0, "List[int]": [1, 0], "number": 1, "float": 1
 
 def list_table(table: Table) -> str:
     """Every op with its arguments, what it computes and the dtypes that it takes."""
-    from weft.ops import library, source  # these need torch, which other tables do not
+    from weft.ops.core import library, source  # these need torch, which other tables do not
 
     every = list(source.CTYPES)
     rows = []
@@ -55,7 +41,7 @@ def list_table(table: Table) -> str:
 
 def definitions() -> list[str]:
     """The names of all ops that users call, by family."""
-    from weft.ops import library
+    from weft.ops.core import library
 
     return [name for name, d in library.definitions().items() if d.public]
 
@@ -118,6 +104,7 @@ def summary_table(table: Table) -> str:
 
 def family_table(table: Table) -> str:
     """A row for each group of families of the newest sweep, and one for all backward passes."""
+    from weft.ops.core import library
     from weft.ops.sweep.cases import CASES, families
 
     found, host = newest(), _host()
@@ -125,11 +112,10 @@ def family_table(table: Table) -> str:
         return MISSING.format(file=_shown())
     header = ("ops", "calls#", "geometric mean#", "worst#", f"below {LOW} x#", "host µs#",
               "host µs, torch#")  # fmt: skip
-    members = families()
-    groups = {
-        words: [c.name for name in names for c in members[name] if not c.backward]
-        for words, names in GROUPS.items()
-    }
+    groups: dict[str, list[str]] = {}
+    for family, op in library.modules("op").items():
+        names = [case.name for case in families()[family] if not case.backward]
+        groups.setdefault(op.GROUP, []).extend(names)
     groups["forward and backward"] = [c.name for c in CASES if c.backward]
     rows = []
     for words, names in groups.items():

@@ -9,7 +9,7 @@ from unittest import mock
 import torch
 
 import weft
-from weft.ops.fourier import factors
+from weft.ops.families.fft import factors
 
 
 def _drawn(device: str, *shape: int, dtype: torch.dtype = torch.float32, seed: int = 1) -> Any:

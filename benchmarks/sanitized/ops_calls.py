@@ -24,9 +24,9 @@ import torch
 from more_calls import MORE
 from steering import Steering, kernel_of
 
-from weft.ops import function, source, target
-from weft.ops.plan import Plan
-from weft.ops.runner import Run, runner
+from weft.ops.core import function, source, target
+from weft.ops.core.plan import Plan
+from weft.ops.core.runner import Run, runner
 from weft.ops.sweep import run
 from weft.ops.sweep.case import Case, arguments
 from weft.ops.sweep.cases import CASES

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.kernels import Kernel
-from weft.ops import choose, function, library, source
-from weft.ops.choose import Candidate, Choice, Request
+from weft.ops.core import choose, function, library, source
+from weft.ops.core.choose import Candidate, Choice, Request
 
 _BOUNDS = re.compile(r"__launch_bounds__(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))")
 _COMMENT = re.compile(r"//[^\n]*")

@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 from weft.errors import ArgumentError
-from weft.ops.bind import with_torch
+from weft.ops.core.bind import with_torch
 
 __all__ = [
     "kaiming_normal_",
@@ -109,7 +109,7 @@ def _filled(tensor: Any, op: str, first: float, second: float, generator: Any) -
 
 @functools.cache
 def _parts() -> tuple[Any, Any]:
-    return with_torch("weft.ops.library"), with_torch("weft.ops.random.start").start
+    return with_torch("weft.ops.core.library"), with_torch("weft.ops.families.random.start").start
 
 
 def _torch() -> Any:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402
 
-from weft.ops.native import build  # noqa: E402
+from weft.ops.core.native import build  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

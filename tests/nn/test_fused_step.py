@@ -11,7 +11,7 @@ import draw
 
 torch = pytest.importorskip("torch")
 from weft import nn, optim  # noqa: E402  they need torch
-from weft.ops.target import named  # noqa: E402
+from weft.ops.core.target import named  # noqa: E402
 from weft.train.fused import step as fused  # noqa: E402
 from weft.train.fused.kernels import WIDTH, Sizes, blocks, fits  # noqa: E402
 from weft.train.fused.step import FusedStep  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Calls are made and recorded by the C++ code, on the simulated GPU as well."""
-    from weft.ops.native import build, loaded
+    from weft.ops.core.native import build, loaded
 
     monkeypatch.setattr(loaded, "ON_CPU", True)
     found = build.started()
@@ -21,7 +21,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget() -> None:
-    from weft.ops.native import trace
+    from weft.ops.core.native import trace
 
     for op in trace.OPS.values():
         op.forget()  # type: ignore[attr-defined]

@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402  (it needs torch)
 
-from weft.ops import library  # noqa: E402
-from weft.ops.block import separate  # noqa: E402
-from weft.ops.runner import runner  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.conv_block import separate  # noqa: E402
 
 SIM = devices.current.name == "sim"
 DEVICE = "cpu" if SIM else "cuda"

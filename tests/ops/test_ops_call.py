@@ -13,7 +13,7 @@ import weft
 
 torch = pytest.importorskip("torch")
 
-from weft.ops import library  # noqa: E402
+from weft.ops.core import library  # noqa: E402
 
 
 def where() -> str:

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402
 
-from weft.ops.families.arrays.reduce import DIFFERENTIABLE  # noqa: E402
+from weft.ops.families.reduce.op import DIFFERENTIABLE  # noqa: E402
 
 REDUCED: dict[str, Callable[[Any], Any]] = {
     "norm": lambda x: torch.linalg.vector_norm(x, 2, 1),

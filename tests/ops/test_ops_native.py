@@ -21,8 +21,8 @@ from torch.nn import functional  # noqa: E402
 
 from weft.device import driver  # noqa: E402
 from weft.device.gpu import machine  # noqa: E402
-from weft.ops import library  # noqa: E402
-from weft.ops.native import build, launches, record, trace  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.native import build, launches, record, trace  # noqa: E402
 from weft.ops.sweep import host  # noqa: E402
 
 pytestmark = native_ops.MARKS

@@ -24,8 +24,8 @@ from torch.nn import functional  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from weft.ops import library  # noqa: E402
-from weft.ops.native import build, calls  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.native import build, calls  # noqa: E402
 
 pytestmark = native_ops.MARKS
 

@@ -25,7 +25,7 @@ NAMES = [case.name for case in CASES]
 MOST = 1500
 """Elements of a tensor at the most: each has several blocks, and the simulator is quick."""
 SANITIZED = ("add", "sum", "log_softmax", "cumsum")
-"""Ops of a default run with the sanitizer; test_ops_elementwise.py has others, the slow set all."""
+"""Ops of a default run with the sanitizer; test_elementwise.py has others, the slow set all."""
 
 
 def where() -> str:

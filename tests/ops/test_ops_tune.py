@@ -14,8 +14,9 @@ from typer.testing import CliRunner, Result
 import draw
 import weft
 from weft.cli import app
-from weft.ops import choose, library, tune
-from weft.ops.choose import Candidate, Choice
+from weft.ops.core import choose, library
+from weft.ops.core.choose import Candidate, Choice
+from weft.ops.sweep import tune
 from weft.pytest_plugin import no_gpu
 
 SHAPES = "3x300"

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.frontends.addresses import extent  # noqa: E402
-from weft.ops import source  # noqa: E402
+from weft.ops.core import source  # noqa: E402
 
 OPTIONS = {
     "adamw": ("AdamW", {"lr": 1e-2, "weight_decay": 0.1}),
@@ -232,7 +232,7 @@ def test_special_values() -> None:
 
 # ---- states of 8 bits --------------------------------------------------------------------------
 CODES = """
-#include "optim/dynamic.cuh"
+#include "dynamic.cuh"
 extern "C" __global__ void tables(float* with_sign, float* without) {
     __shared__ WithSign a;
     __shared__ WithoutSign b;
@@ -253,7 +253,7 @@ extern "C" __global__ void encoded(const float* x, int* with_sign, int* without)
 
 
 def test_codes_are_the_nearest() -> None:
-    module = weft.cuda(CODES, include=[source.HOME])
+    module = weft.cuda(CODES, include=[source.HOME.parent / "optim" / "cuda"])
     with_sign, without = torch.zeros(256), torch.zeros(256)
     module.tables[1, 256](with_sign, without)
     assert (without.diff() > 0).all() and without[0] == 0.0 and abs(without[255] - 1.0) < 1e-6

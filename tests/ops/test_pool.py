@@ -15,8 +15,9 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402  (it needs torch)
 
-from weft.ops import library, pointwise  # noqa: E402
-from weft.ops.runner import runner  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.elementwise import pointwise  # noqa: E402
 
 SIM = devices.current.name == "sim"
 DEVICE = "cpu" if SIM else "cuda"
@@ -176,7 +177,7 @@ def test_every_width_of_vectors() -> None:
 
 
 def test_indices_of_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.ops.pool.kernels.NARROW", 0)
+    monkeypatch.setattr("weft.ops.families.pool.kernels.NARROW", 0)
     assert pointwise.NARROW
     x = numbers(1, 3, 5, 10)
     got = weft.ops.max_pool2d(x, (3, 2), 2)

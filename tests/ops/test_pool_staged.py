@@ -16,9 +16,9 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402  (it needs torch)
 
-from weft.ops import library  # noqa: E402
-from weft.ops.pool import boxes, staged  # noqa: E402
-from weft.ops.runner import runner  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.pool import boxes, staged  # noqa: E402
 
 SIM = devices.current.name == "sim"
 DEVICE = "cpu" if SIM else "cuda"

@@ -55,18 +55,18 @@ LADDERS = {"vecadd": "add", "reduce": "sum", "reduce_max": "amax"}
 
 ELSEWHERE = {
     "adamw": "test_optim.py",
-    "attention": "test_ops_attention.py",
-    "batch_norm": "test_ops_batch_norm.py",
-    "conv2d": "test_ops_conv.py",
+    "attention": "test_attention.py",
+    "batch_norm": "test_norm_batch.py",
+    "conv2d": "test_conv.py",
     "conv_block": "test_conv_block.py",
-    "cross_entropy": "test_ops_cross_entropy.py",
-    "dropout": "test_ops_random.py",
-    "fft": "test_ops_fft.py",
-    "gelu": "test_activations.py",
-    "layer_norm": "test_ops_layer_norm.py",
+    "cross_entropy": "test_loss_cross_entropy.py",
+    "dropout": "test_random.py",
+    "fft": "test_fft.py",
+    "gelu": "test_activation.py",
+    "layer_norm": "test_norm_layer.py",
     "max_pool": "test_pool.py",
-    "rfft": "test_ops_fft.py",
-    "rms_norm": "test_ops_layer_norm.py",
+    "rfft": "test_fft.py",
+    "rms_norm": "test_norm_layer.py",
 }
 """Ladders whose op has a file of tests of its own."""
 

@@ -15,7 +15,7 @@ import typer
 
 from weft.cli import show
 from weft.errors import ArgumentError
-from weft.ops import bind
+from weft.ops.core import bind
 
 if TYPE_CHECKING:
     from weft.ops.sweep.case import Case
@@ -54,7 +54,7 @@ def run(options: Options) -> None:
     batches = [] if options.host else _batches([_every()[name] for name in names], options)
     instead = "`weft tune OP --list` shows candidates and modelled times without a GPU"
     gpu.need("weft bench ops", instead)
-    bind.with_torch("weft.ops.native.build").started().wait()  # once, before processes need it
+    bind.with_torch("weft.ops.core.native.build").started().wait()  # once, before processes need it
     begin = time.monotonic()
     swept, ended = _swept(batches, options)
     late = ended or time.monotonic() - begin > options.limit - HOST / 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli import show
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
-from weft.ops import bind
+from weft.ops.core import bind
 from weft.train.versions import ABOUT, NAME, TITLES
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The options of `as_op`, for type checkers; `weft.ops.bind.options` has their defaults."""
+"""The options of `as_op`, for type checkers; `weft.ops.core.bind.options` has their defaults."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.ops import bind
+from weft.ops.core import bind
 
 __all__ = ["convert", "revert"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from weft.nn.rows import FLOATS, ROWS, Row
-from weft.ops import library
+from weft.ops.core import library
 
 _WARNED: set[tuple[str, str]] = set()
 """What has been warned of, by layer and reason."""

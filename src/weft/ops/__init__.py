@@ -10,11 +10,11 @@ import difflib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from weft.ops import aliases, bind
-from weft.ops.bind import as_op, verify
+from weft.ops.core import aliases, bind
+from weft.ops.core.bind import as_op, verify
 
 if TYPE_CHECKING:  # needs torch
-    from weft.ops.explanation import Explanation
+    from weft.ops.core.explanation import Explanation
 
 __all__ = ["as_op", "explain", "verify"]
 
@@ -31,7 +31,7 @@ def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> E
     >>> print(str(found).splitlines()[0])
     softmax on Tesla T4, simulated: rows (least modelled time)
     """
-    explanation: Explanation = bind.with_torch("weft.ops.explanation").explain(
+    explanation: Explanation = bind.with_torch("weft.ops.core.explanation").explain(
         op, *args, device=device, **options
     )
     return explanation
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
     # `from weft.ops import source` asks here before it imports the module: ops are not needed.
     if importlib.util.find_spec(f"{__name__}.{name}") is not None:
         raise AttributeError(f"weft.ops.{name} is a module that has not been imported")
-    library = bind.with_torch("weft.ops.library")
+    library = bind.with_torch("weft.ops.core.library")
     if name in aliases.ALIASES:
         return aliases.resolve(name, library.call)
     if name not in library.names():
@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    library = bind.with_torch("weft.ops.library")
+    library = bind.with_torch("weft.ops.core.library")
     return sorted({*__all__, *library.names()})

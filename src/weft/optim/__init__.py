@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.ops.bind import with_torch
+from weft.ops.core.bind import with_torch
 
 if TYPE_CHECKING:
     from weft.optim.adam import Adam, AdamW

@@ -11,7 +11,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import Kernel, cdiv
-from weft.ops import source
+from weft.ops.core import source
 from weft.optim.base import ELEMENTS, THREADS, Fused, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
 from weft.optim.scalars import number
@@ -69,7 +69,9 @@ class _Adam(Fused):
                 next="amsgrad=False or state_bits=None",
             )
         flags = f"{str(master).lower()}, {str(decoupled).lower()}, {THREADS}, {ELEMENTS}"
-        return source.kernel("optim/step8.cu", f"adam8<{source.ctype(bucket.dtype)}, {flags}>")
+        return source.kernel(
+            "../../optim/step8.cu", f"adam8<{source.ctype(bucket.dtype)}, {flags}>"
+        )
 
 
 def _codes(p: Any) -> torch.Tensor:

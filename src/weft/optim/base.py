@@ -12,7 +12,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import Kernel
-from weft.ops import source
+from weft.ops.core import source
 from weft.optim.bucket import Bucket, Make
 from weft.optim.clip import norm
 from weft.optim.layouts import Layouts
@@ -188,4 +188,4 @@ def kernel(name: str, dtype: torch.dtype, state: torch.dtype, master: bool, *fla
     types = f"{source.ctype(dtype)}, {source.ctype(state)}"
     switches = ", ".join(str(flag).lower() for flag in (master, *flags))
     shape = f"{VECTOR}, {UNROLL}, {THREADS}, {ELEMENTS}"
-    return source.kernel("optim/step.cu", f"{name}<{types}, {switches}, {shape}>")
+    return source.kernel("../../optim/step.cu", f"{name}<{types}, {switches}, {shape}>")

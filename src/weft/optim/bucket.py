@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops.layouts import memory_order
-from weft.ops.plan import layout
+from weft.ops.core.layouts import memory_order
+from weft.ops.core.plan import layout
 from weft.optim.table import Table
 
 Make = Callable[[Any], torch.Tensor]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from weft.errors import ArgumentError
-from weft.ops import source
+from weft.ops.core import source
 from weft.optim.bucket import is_dense
 from weft.optim.scalars import DTYPES, one
 from weft.optim.table import Table, captured
@@ -45,7 +45,7 @@ def clip_grad_norm_(
             name = (
                 f"scale<{source.ctype(part.dtype)}, {_vector(part.dtype)}, {THREADS}, {ELEMENTS}>"
             )
-            kernel = source.kernel("optim/norm.cu", name)
+            kernel = source.kernel("../../optim/norm.cu", name)
             part.table.launch(kernel, THREADS, (result,), [part.dense])
             for grad, dense in zip(part.grads, part.dense, strict=True):
                 if grad is not dense:
@@ -71,7 +71,7 @@ def norm(
         total = len(partials) if part is parts[-1] else 0
         args = (part.table.counter, partials, first, total, max_norm,
                 one(device) if divisor is None else divisor, result)  # fmt: skip
-        part.table.launch(source.kernel("optim/norm.cu", name), THREADS, args, [part.dense])
+        part.table.launch(source.kernel("../../optim/norm.cu", name), THREADS, args, [part.dense])
         first += part.table.chunks
     return result
 

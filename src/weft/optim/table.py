@@ -15,7 +15,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.frontends.addresses import extent
 from weft.kernels import Kernel, cdiv
-from weft.ops import source
+from weft.ops.core import source
 from weft.optim.scalars import one, zero
 
 WRITTEN = 448
@@ -66,7 +66,9 @@ class Table:
             room = np.zeros(WRITTEN, np.int64)
             room[: len(part)] = part
             at = self.words[number * self.tensors + first :]
-            source.kernel("optim/write.cu", "write")[1, WRITTEN](at, room.tobytes(), len(part))
+            source.kernel("../../optim/write.cu", "write")[1, WRITTEN](
+                at, room.tobytes(), len(part)
+            )
 
     def launch(
         self, kernel: Kernel, threads: int, args: Sequence[Any], lists: Sequence[Sequence[Any]]

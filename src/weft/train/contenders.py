@@ -9,7 +9,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from weft import nn, optim
-from weft.ops.target import target
+from weft.ops.core.target import target
 from weft.train.fused.kernels import fits
 from weft.train.fused.step import FusedStep
 from weft.train.network import Own, network

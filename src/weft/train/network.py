@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
+from weft.ops.core import library
 
 MEAN, DEVIATION = 0.1307, 0.3081
 """Of the pixels of MNIST's training images, from 0 to 1."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
+from weft.ops.core import library
 from weft.train.network import Own
 from weft.train.parallel import Group
 

@@ -14,7 +14,7 @@ import typer
 from weft.cli import options, show
 from weft.device.sim.run.draft import drafts
 from weft.errors import ArgumentError, Error
-from weft.ops import bind
+from weft.ops.core import bind
 
 if TYPE_CHECKING:
     from weft.train.data import Mnist

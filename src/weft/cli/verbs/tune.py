@@ -10,10 +10,10 @@ from rich.text import Text
 
 from weft.cli import options, show
 from weft.errors import ArgumentError
-from weft.ops import bind
+from weft.ops.core import bind
 
 if TYPE_CHECKING:
-    from weft.ops.tune import Row, Tuned
+    from weft.ops.sweep.tune import Row, Tuned
 
 
 def run(
@@ -72,7 +72,7 @@ def _list_ops(wanted: bool, json: bool) -> None:
     """Print the ops that can be tuned; raise unless they were asked for."""
     if not wanted:
         raise ArgumentError("weft tune needs an op", next="`weft tune --list` lists the ops")
-    names = bind.with_torch("weft.ops.library").names()
+    names = bind.with_torch("weft.ops.core.library").names()
     if json:
         show.data(names)
     else:

@@ -4,7 +4,7 @@
 // expect: bytes read per result = 16
 // launch: adamw<<<cdiv(t * n, 256), 256>>>
 
-#include "../../ops/cuda/optim/rules.cuh"
+#include "../../optim/cuda/rules.cuh"
 
 __global__ void adamw(const float* p, const float* g, const float* m, const float* v, float* p2, float* m2,
                       float* v2, size_t t, size_t n) {

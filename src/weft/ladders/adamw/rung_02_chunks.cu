@@ -4,8 +4,8 @@
 // expect: load sectors per request >= 12
 // launch: adamw<<<(cdiv(n, 4096), t), 128>>>
 
-#include "../../ops/cuda/optim/rules.cuh"
-#include "../../ops/cuda/optim/update.cuh"
+#include "../../optim/cuda/rules.cuh"
+#include "../../optim/cuda/update.cuh"
 
 __global__ void __launch_bounds__(128) adamw(const float* p, const float* g, const float* m, const float* v,
                                              float* p2, float* m2, float* v2, size_t n) {

@@ -1,6 +1,6 @@
 // The ladder's operation as the kernels of weft.ops describe it.
 #pragma once
-#include "../../ops/cuda/attention/problem.cuh"
+#include "../../ops/families/attention/cuda/problem.cuh"
 
 __device__ inline Problem causal(int b, int h, int m, int s, int d, int parts = 1) {
     Problem p = {};

@@ -6,7 +6,7 @@
 // launch: attention<128><<<cdiv(m, 64) * b * h if d == 128 else 0, 256, 76800>>>
 // expect: bytes read per result <= 20
 
-#include "../../ops/cuda/attention/single.cuh"
+#include "../../ops/families/attention/cuda/single.cuh"
 #include "problem.cuh"
 
 template <int HEAD>

@@ -7,7 +7,7 @@
 // launch: attention<128, 128, 32><<<cdiv(m, 128) * b * h if d == 128 else 0, 128, 69632>>>
 // expect: shared load wavefronts per request <= 4.5
 
-#include "../../ops/cuda/attention/forward.cuh"
+#include "../../ops/families/attention/cuda/forward.cuh"
 #include "problem.cuh"
 
 template <int HEAD, int QUERIES, int KEYS>

@@ -10,7 +10,7 @@
 // launch: split<32><<<16 * b * h if (d == 32) * (m == 1) else 0, 128, 25600>>>
 // launch: split<128><<<16 * b * h if (d == 128) * (m == 1) else 0, 128, 87040>>>
 
-#include "../../ops/cuda/attention/groups.cuh"
+#include "../../ops/families/attention/cuda/groups.cuh"
 #include "rung_05_split_keys.cu"
 
 template <int HEAD, int KEYS>

@@ -4,7 +4,7 @@
 // expect: load sectors per request <= 4.5
 // launch: batch_norm<<<C, 256>>>
 
-#include "../../ops/cuda/norm/moments.cuh"
+#include "../../ops/families/norm/cuda/moments.cuh"
 
 __global__ void __launch_bounds__(256) batch_norm(const float* x, const float* w, const float* b, float* y, int N, int C,
                                                   int S) {

@@ -5,7 +5,7 @@
 // launch: parts<<<C * cdiv(8 * sms, C), 256>>>
 // launch: finish<<<C * cdiv(8 * sms, C), 256>>>
 
-#include "../../ops/cuda/norm/moments.cuh"
+#include "../../ops/families/norm/cuda/moments.cuh"
 
 struct Part {
     int c, part, parts, begin, end, C, S;

@@ -5,7 +5,7 @@
 // expect: store sectors per request >= 12
 // scratch: found:f32[3*C*cdiv(4*sms,C)] counters:i32[C] mean:f32[C] var:f32[C]
 
-#include "../../ops/cuda/norm/batch_norm.cuh"
+#include "../../ops/families/norm/cuda/batch_norm.cuh"
 
 template <int V>
 __device__ Shape shape(int N, int C, int S) {

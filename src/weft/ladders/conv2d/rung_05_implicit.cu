@@ -5,7 +5,7 @@
 // expect: shared load wavefronts per request <= 2
 // launch: conv2d<<<cdiv(K, 128)*cdiv(N*H*W, 128), 256, 4*2*16*(128 + 4 + 128)>>>
 
-#include "../../ops/cuda/conv/implicit.cuh"
+#include "../../ops/families/conv/cuda/implicit.cuh"
 
 __global__ void __launch_bounds__(256, 2)
     conv2d(const float* x, const float* w, float* y, int N, int C, int H, int W, int K, int R) {

@@ -10,8 +10,8 @@
 // launch: pack_all<<<N*cdiv(H*W, 64)*cdiv(cdiv(C, 8)*8, 64) + cdiv(K*R*R*cdiv(C, 8), 256), 256>>>
 // launch: conv2d<<<cdiv(K, 64)*cdiv(N*H*W, 64), 128, 3*128*128>>>
 
-#include "../../ops/cuda/conv/pack.cuh"
-#include "../../ops/cuda/conv/tensor.cuh"
+#include "../../ops/families/conv/cuda/pack.cuh"
+#include "../../ops/families/conv/cuda/tensor.cuh"
 
 using bf16 = __nv_bfloat16;
 

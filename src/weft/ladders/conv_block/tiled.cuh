@@ -1,5 +1,5 @@
 // The kernel of weft.ops.conv_bn_relu_pool with one of its tiles.
-#include "../../ops/cuda/block/evaluate.cuh"
+#include "../../ops/families/conv_block/cuda/evaluate.cuh"
 
 template <int LANES, int FT, int TW, int WY, int IM, int CC>
 __device__ void tiled(const float* x, const float* w, const float* mean, const float* var, const float* gamma,

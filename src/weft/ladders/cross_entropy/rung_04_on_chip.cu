@@ -9,7 +9,7 @@
 // launch: of_131072<<<rows if (n > 32768) * (n % 8 == 0) else 0, 1024, 131072>>>
 // launch: ragged<<<rows if n % 8 > 0 else 0, 1024, 131072>>>
 
-#include "../../ops/cuda/loss/cross_entropy_rows.cuh"
+#include "../../ops/families/loss/cuda/cross_entropy_rows.cuh"
 
 using T = __nv_bfloat16;
 

@@ -5,7 +5,7 @@
 // launch: forward<<<cdiv(n, 2048), 256>>>
 // launch: backward<<<cdiv(n, 2048), 256>>>
 
-#include "../../ops/cuda/dropout.cuh"
+#include "../../ops/families/random/cuda/dropout.cuh"
 
 // As many subsequences as there are vectors: each has one call. From 2^31 - 64 on, uniform(bits) is 1/2.
 __device__ void pass(const float* from, float* to, size_t n) {

@@ -1,9 +1,9 @@
 """Launches of the rungs whose number of passes, or whose kernel, depends on the length."""
 
 from weft import cdiv
-from weft.ops.fourier.banks import Room, room
-from weft.ops.fourier.lengths import stages
-from weft.ops.fourier.passes import room_word, stages_word
+from weft.ops.families.fft.banks import Room, room
+from weft.ops.families.fft.lengths import stages
+from weft.ops.families.fft.passes import room_word, stages_word
 
 
 def rung_02_radix_2(rows, n):

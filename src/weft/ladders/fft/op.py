@@ -22,7 +22,7 @@ def roots(rng, shape, n):
 
 def staged(rng, shape, n):
     """The same numbers in the order in which the stages of weft.ops.fft need them."""
-    from weft.ops.fourier import lengths, tables  # imports torch
+    from weft.ops.families.fft import lengths, tables  # imports torch
 
     table = tables.stage_roots(lengths.stages(n)[0])
     made = np.zeros(shape, np.float32)

@@ -1,6 +1,6 @@
 // Transforms of rows by the stages of weft.ops.fft.
 #pragma once
-#include "../../ops/cuda/fft/stockham.cuh"
+#include "../../ops/families/fft/cuda/stockham.cuh"
 
 template <class S, class M>
 __device__ __forceinline__ void transform_rows(const float* x, const float* staged, float* y, int rows) {

@@ -5,7 +5,7 @@
 // launch: forward<<<cdiv(n, 1024), 256>>>
 // launch: backward<<<cdiv(n, 1024), 256>>>
 
-#include "../../ops/cuda/activations.cuh"
+#include "../../ops/families/activation/cuda/activations.cuh"
 
 __global__ void forward(const float* x, float* y, size_t n) {
     size_t i = (size_t(blockIdx.x) * 256 + threadIdx.x) * 4;

@@ -5,7 +5,7 @@
 // expect: bytes read per result <= 8.1
 // launch: layer_norm<<<rows, 256>>>
 
-#include "../../ops/cuda/norm/moments.cuh"
+#include "../../ops/families/norm/cuda/moments.cuh"
 
 __global__ void layer_norm(const __nv_bfloat16* x, const __nv_bfloat16* w, const __nv_bfloat16* b, __nv_bfloat16* y,
                            int n) {

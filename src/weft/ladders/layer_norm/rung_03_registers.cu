@@ -7,7 +7,7 @@
 // launch: layer_norm<<<rows if (n <= 16384) * (n % 8 == 0) else 0, 256>>>
 // launch: others<<<rows if (n > 16384) + (n % 8 > 0) else 0, 256>>>
 
-#include "../../ops/cuda/norm/rows.cuh"
+#include "../../ops/families/norm/cuda/rows.cuh"
 
 using T = __nv_bfloat16;
 

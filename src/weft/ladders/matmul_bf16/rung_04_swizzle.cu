@@ -9,7 +9,7 @@
 // launch: large<<<cdiv(M, 128) * cdiv(N, 256) if M * N >= 1048576 else 0, 256, 147456>>>
 // launch: small<<<cdiv(M, 64) * cdiv(N, 64) if M * N < 1048576 else 0, 128, 65536>>>
 
-#include "../../ops/cuda/matmul_half.cu"
+#include "../../ops/families/matmul/cuda/matmul_half.cu"
 
 using T = __nv_bfloat16;
 

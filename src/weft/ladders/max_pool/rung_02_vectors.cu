@@ -8,7 +8,7 @@
 // launch: forward_odd<<<cdiv(planes*rows*columns, 256) if columns % 2 else 0, 256>>>
 // launch: backward_odd<<<cdiv(planes*rows*columns, 256) if columns % 2 else 0, 256>>>
 
-#include "../../ops/cuda/pool/disjoint.cuh"
+#include "../../ops/families/pool/cuda/disjoint.cuh"
 
 template <int V>
 __device__ void pooled(const float* x, float* y, unsigned char* where, int planes, int rows, int columns) {

@@ -1,9 +1,9 @@
 """Launches of the rungs, whose kernels depend on the length."""
 
 from weft import cdiv
-from weft.ops.fourier.banks import room
-from weft.ops.fourier.lengths import split, stages
-from weft.ops.fourier.passes import room_word, stages_word
+from weft.ops.families.fft.banks import room
+from weft.ops.families.fft.lengths import split, stages
+from weft.ops.families.fft.passes import room_word, stages_word
 
 
 def rung_00_radix_2(rows, n):

@@ -19,8 +19,8 @@ def numbers(rng, shape):
 
 def tables(shape, n):
     """Roots of unity for the stages of both passes of a complex transform of length n."""
-    from weft.ops.fourier import lengths
-    from weft.ops.fourier.tables import stage_roots  # imports torch
+    from weft.ops.families.fft import lengths
+    from weft.ops.families.fft.tables import stage_roots  # imports torch
 
     made = np.zeros(shape, np.float32)
     for table, length in zip(made, lengths.split(n), strict=True):

@@ -1,7 +1,7 @@
 // The passes of a long transform, by the stages and accesses of weft.ops.fft. A row of N = A B
 // elements is a matrix of A rows and B columns.
 #pragma once
-#include "../../ops/cuda/fft/access.cuh"
+#include "../../ops/families/fft/cuda/access.cuh"
 
 template <class S, class M, bool IN, class L, class W>
 __device__ __forceinline__ void pass(const typename L::Element* x, typename W::Element* y, const Problem& p,

@@ -5,7 +5,7 @@
 // expect: bytes read per result <= 9
 // launch: rms_norm<<<rows, 256>>>
 
-#include "../../ops/cuda/group.cuh"
+#include "../../ops/core/cuda/group.cuh"
 #include <cuda_bf16.h>
 
 using T = __nv_bfloat16;

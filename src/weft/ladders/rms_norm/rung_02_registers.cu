@@ -6,7 +6,7 @@
 // launch: rms_norm<<<rows if (n <= 4096) * (n % 8 == 0) else 0, 64>>>
 // launch: others<<<rows if (n > 4096) + (n % 8 > 0) else 0, 256>>>
 
-#include "../../ops/cuda/norm/rows.cuh"
+#include "../../ops/families/norm/cuda/rows.cuh"
 
 using T = __nv_bfloat16;
 

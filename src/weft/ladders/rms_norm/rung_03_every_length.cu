@@ -4,7 +4,7 @@
 // precision: bf16
 // expect: bytes read per result <= 7
 
-#include "../../ops/cuda/norm/rows.cuh"
+#include "../../ops/families/norm/cuda/rows.cuh"
 
 using T = __nv_bfloat16;
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from weft.ops import library
+from weft.ops.core import library
 from weft.ops.sweep.draw import Call
 
 FLOATS = ("float32", "float16", "bfloat16")

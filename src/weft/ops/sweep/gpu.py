@@ -10,7 +10,7 @@ import torch
 from weft.device import driver
 from weft.errors import MissingDependency
 from weft.measure.bench import clocks
-from weft.ops import source
+from weft.ops.core import source
 
 
 def need(what: str, instead: str) -> None:

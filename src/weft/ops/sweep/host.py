@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from weft.ops import library
-from weft.ops.native import build
+from weft.ops.core import library
+from weft.ops.core.native import build
 from weft.ops.sweep import time
 
 SHAPES = ((64, 64), (1, 1024))

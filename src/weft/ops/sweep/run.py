@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from weft.measure.bench.memory import peak
-from weft.ops import library
+from weft.ops.core import library
 from weft.ops.sweep import time
 from weft.ops.sweep.case import Arguments, Case, arguments, as_tuple
 from weft.ops.sweep.cases import CASES

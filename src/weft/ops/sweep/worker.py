@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from weft import progress
-from weft.ops.native import build
+from weft.ops.core.native import build
 from weft.ops.sweep import time
 from weft.ops.sweep.case import find
 from weft.ops.sweep.cases import CASES

@@ -14,7 +14,7 @@ import torch
 
 from weft import kernels
 from weft.kernels import CudaModule, Kernel, cdiv
-from weft.ops.target import Target
+from weft.ops.core.target import Target
 
 HOME = Path(__file__).with_name("cuda")
 TAPS = 9

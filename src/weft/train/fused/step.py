@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from weft.ops.target import target
+from weft.ops.core.target import target
 from weft.train.fused.kernels import Memory, Network, Sizes, blocks, launches
 from weft.train.step import Parts, Step
 

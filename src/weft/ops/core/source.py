@@ -1,0 +1,57 @@
+"""Loads the library's CUDA sources, and maps torch dtypes to C++ types."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+
+import torch
+
+from weft import kernels
+from weft.errors import ArgumentError
+from weft.kernels import Kernel
+
+HOME = Path(__file__).parents[1]
+FAMILIES = HOME / "families"
+REMEMBERED = 1024
+"""Kernels that are kept beside those of plans, which each op bounds itself."""
+
+CTYPES = {
+    torch.float32: "float", torch.float16: "__half", torch.bfloat16: "__nv_bfloat16",
+    torch.float64: "double", torch.int64: "long long", torch.int32: "int", torch.int16: "short",
+    torch.int8: "signed char", torch.uint8: "unsigned char", torch.bool: "bool",
+}  # fmt: skip
+
+
+def ctype(dtype: torch.dtype) -> str:
+    """The C++ type of a dtype's elements."""
+    if dtype not in CTYPES:
+        raise ArgumentError(
+            "weft.ops has no kernels for this dtype",
+            got=str(dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in CTYPES),
+        )  # fmt: skip
+    return CTYPES[dtype]
+
+
+@functools.cache
+def digest() -> str:
+    """Eight digits that stand for all sources, so that a record says which kernels it is of."""
+    made = hashlib.sha256()
+    for path in sorted(p for p in HOME.rglob("*") if p.suffix in (".cu", ".cuh")):
+        made.update(f"{path.relative_to(HOME).as_posix()}\0".encode() + path.read_bytes())
+    return made.hexdigest()[:8]
+
+
+@functools.lru_cache(REMEMBERED)
+def kernel(file: str, name: str, **defines: str) -> Kernel:
+    """A kernel of a family's source, e.g. ("softmax/forward.cu", "rows<float, 4>")."""
+    family, _, rest = file.rpartition("/")
+    path = (FAMILIES / family / "cuda" / rest).resolve()
+    return _module(path, tuple(sorted(defines.items()))).kernel(name)
+
+
+@functools.lru_cache(REMEMBERED)
+def _module(path: Path, defines: tuple[tuple[str, str], ...]) -> kernels.CudaModule:
+    # One module per set of defines: kernels of it are instantiated on demand.
+    return kernels.cuda(path, defines=dict(defines))

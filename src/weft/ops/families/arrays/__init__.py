@@ -1,1 +1,0 @@
-"""Ops of arrays: elementwise, copies, reductions, products, transforms, random numbers."""

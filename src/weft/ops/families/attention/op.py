@@ -1,0 +1,295 @@
+"""Scaled dot-product attention: softmax(query key' * scale + mask) value."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.core import eager, library
+from weft.ops.core.bind.derive import derive
+from weft.ops.core.function import Definition
+from weft.ops.families.attention import backward, mask
+from weft.ops.families.attention.check import check, check_ragged
+from weft.ops.families.attention.forward import candidates
+from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
+from weft.ops.families.random.start import start
+
+_OPTIONS = (
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0,"
+    " bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
+)
+_DROPPED = (
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? state, float dropout_p,"
+    " bool is_causal, float? scale, bool enable_gqa, int seed, int offset) -> (Tensor, Tensor)"
+)
+_RAGGED = (
+    "(Tensor query, Tensor key, Tensor value, Tensor cu_seq_q, Tensor cu_seq_k, int max_q,"
+    " int max_k, bool is_causal=False, float? scale=None, bool enable_gqa=False) -> "
+)
+
+
+def _empty(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+    shape = result_shape(query.shape, key.shape, value.shape)
+    return query.new_empty_strided(shape, result_strides(shape, query.shape, query.stride()))
+
+
+def _empty_lse(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+    out = _empty(query, key, value)
+    return out, query.new_empty(out.shape[:-1], dtype=torch.float32)
+
+
+def _empty_ragged(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+    return query.new_empty((*query.shape[:2], value.shape[2]))
+
+
+def _empty_ragged_lse(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> Any:
+    lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
+    return _empty_ragged(query, key, value), lse
+
+
+def _empty_gradients(
+    dout: Any, dlse: Any, query: Any, key: Any, value: Any, out: Any, lse: Any, attn_mask: Any,
+    state: Any, cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, is_causal: bool,
+    scale: float | None, enable_gqa: bool, *random: Any,
+) -> Any:  # fmt: skip
+    if cu_seq_q is not None:
+        return tuple(x.new_empty(x.shape) for x in (query, key, value))
+    shapes = gradient_shapes(query.shape, key.shape, value.shape, enable_gqa)
+    return tuple(
+        x.new_empty_strided(shape, result_strides(shape, x.shape, x.stride()))
+        for x, shape in zip((query, key, value), shapes, strict=True)
+    )
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    query, key, value, added, _, *ctx.options = inputs
+    ctx.random = 0.0, 0, 0
+    ctx.set_materialize_grads(False)  # zeros for logarithms that are not used are a launch
+    ctx.save_for_backward(query, key, value, added, None, *output)
+
+
+def _setup_dropped(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, p, causal, scale, shared, seed, offset = inputs
+    ctx.options, ctx.random = (causal, scale, shared), (p, seed, offset)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
+    query, key, value, added, state, out, lse = ctx.saved_tensors
+    dout = torch.zeros_like(out) if dout is None else dout
+    given = (dout, _dense(dlse), query, key, value, out, lse, added, state)
+    made = library.call("attention_backward")(*given, None, None, 0, 0, *ctx.options, *ctx.random)
+    of = [d.sum_to_size(x.shape) for d, x in zip(made, (query, key, value), strict=True)]
+    of_mask = None
+    if ctx.needs_input_grad[3]:
+        scores = library.call("attention_mask_backward")(*given, *ctx.options, *ctx.random)
+        of_mask = scores.sum_to_size(added.shape)
+    return *of, of_mask, *(None,) * (len(ctx.needs_input_grad) - 4)
+
+
+def _setup_ragged(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.max_q, ctx.max_k, ctx.causal, ctx.scale, ctx.shared = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _ragged_gradients(ctx: Any, dout: Any, dlse: Any = None) -> Any:
+    query, key, value, starts_q, starts_k, out, lse = ctx.saved_tensors
+    dout = torch.zeros_like(out) if dout is None else dout
+    made = library.call("attention_backward")(
+        dout, _dense(dlse), query, key, value, out, lse, None, None, starts_q, starts_k, ctx.max_q,
+        ctx.max_k, ctx.causal, ctx.scale, ctx.shared, 0.0, 0, 0,
+    )  # fmt: skip
+    return *made, *(None,) * 7
+
+
+def _dense(dlse: Any) -> Any:
+    """The gradient of the logarithms as the kernels read it; None where there is none."""
+    return None if dlse is None else dlse.contiguous()
+
+
+def _redirect(name: str) -> Any:
+    """Calls with gradients use the op that also returns what they need.
+
+    Under autocast, tensors are converted to its dtype, as torch does. Calls with dropout use an op
+    that takes a seed and an offset.
+    """
+
+    def redirect(op: Any) -> Any:
+        with_lse = library.call(f"{name}_lse")
+        record = library.function(f"{name}_lse").recording(results=1)
+        assert record is not None
+
+        def redirected(query: Any, key: Any, value: Any, other: Any, *rest: Any) -> Any:
+            """`other` is the mask, or lengths."""
+            kind = query.device.type
+            if torch.is_autocast_enabled(kind):
+                dtype = torch.get_autocast_dtype(kind)
+                tensors = [_converted(x, dtype) for x in (query, key, value, other)]
+                with torch.autocast(kind, enabled=False):
+                    return with_lse(*tensors, *rest)[0]
+            if name == "attention" and rest[0] > 0:
+                return with_lse(query, key, value, other, *rest)[0]
+            if not torch.is_grad_enabled():
+                return NotImplemented
+            masked = other is not None and other.requires_grad
+            if not (query.requires_grad or key.requires_grad or value.requires_grad or masked):
+                return NotImplemented
+            return with_lse(query, key, value, other, *rest)[0]
+
+        def recorded(*args: Any) -> Any:
+            dropped = name == "attention" and args[4] > 0
+            return redirected(*args) if dropped else record(*args)
+
+        return eager.Redirect(redirected, recorded)
+
+    return redirect
+
+
+def _redirect_dropped(op: Any) -> Any:
+    """Calls of attention_lse with dropout draw a seed and an offset."""
+    dropped = library.call("attention_dropout")
+
+    def redirected(
+        query: Any, key: Any, value: Any, mask: Any, p: float, causal: bool, scale: Any, gqa: bool
+    ) -> Any:
+        if p == 0:
+            return NotImplemented
+        check("attention", query, key, value, mask, p, causal, scale, gqa)
+        calls = cdiv(key.shape[-2], 16)
+        seed, offset, state = start("attention", 0, query.device, calls=calls)
+        return dropped(query, key, value, mask, state, p, causal, scale, gqa, seed, offset)
+
+    return redirected
+
+
+def _converted(x: Any, dtype: torch.dtype) -> Any:
+    floats = x is not None and x.is_floating_point() and x.dtype is not torch.float64
+    return x.to(dtype) if floats else x
+
+
+def _setup_alone(name: str, ctx: Any, inputs: Any, output: Any) -> None:
+    """For calls that are not redirected: backward computes the logarithms again."""
+    ctx.name, ctx.inputs = name, inputs[4:]
+    ctx.save_for_backward(*inputs[:4])
+
+
+def _gradients_alone(ctx: Any, dout: Any) -> Any:
+    wanted = ctx.needs_input_grad[:4]
+    saved = list(zip(ctx.saved_tensors, wanted, strict=True))
+
+    def function(*points: Any) -> Any:
+        rest = iter(points)
+        tensors = [next(rest) if w else x for x, w in saved]
+        return library.call(f"{ctx.name}_lse")(*tensors, *ctx.inputs)[0]
+
+    made = iter(derive(function, [x for x, w in saved if w], [dout]))
+    return *(next(made) if w else None for w in wanted), *(None,) * len(ctx.inputs)
+
+
+GROUP = "attention, embedding"
+DEFINITIONS = (
+    Definition(
+        name="attention",
+        schema=_OPTIONS + "Tensor",
+        doc="""softmax(query key' * scale) value, as torch's scaled_dot_product_attention.
+
+        float16 and bfloat16 are multiplied on tensor cores and summed in float32; float32 is
+        computed without tensor cores.
+        """,
+        fake=_empty,
+        candidates=functools.partial(candidates, ragged=False, lse=False),
+        check=functools.partial(check, "attention"),
+        setup=functools.partial(_setup_alone, "attention"),
+        backward=_gradients_alone,
+        autocast=None,
+        redirect=_redirect("attention"),
+    ),
+    Definition(
+        name="attention_lse",
+        schema=_OPTIONS + "(Tensor, Tensor)",
+        doc="attention, and the logarithm of the sum of each row's exponentials in float32.",
+        fake=_empty_lse,
+        candidates=functools.partial(candidates, ragged=False, lse=True),
+        check=functools.partial(check, "attention_lse"),
+        setup=_setup,
+        backward=_gradients,
+        autocast=None,
+        redirect=_redirect_dropped,
+    ),
+    Definition(
+        name="attention_dropout",
+        schema=_DROPPED,
+        doc="attention_lse with dropout of the weights, by the random numbers of drop.cuh.",
+        fake=_empty_lse,
+        candidates=functools.partial(candidates, ragged=False, lse=True, state=4),
+        setup=_setup_dropped,
+        backward=_gradients,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
+    ),
+    Definition(
+        name="attention_varlen",
+        schema=_RAGGED + "Tensor",
+        doc="""attention of sequences of different lengths, stored one after another.
+
+        Tensors are [rows, heads, elements]. Sequence i has the rows from cu_seq_q[i] up to
+        cu_seq_q[i + 1], and keys likewise. A causal mask ends at the last query and the last key.
+        """,
+        fake=_empty_ragged,
+        candidates=functools.partial(candidates, ragged=True, lse=False),
+        check=functools.partial(check_ragged, "attention_varlen"),
+        setup=functools.partial(_setup_alone, "attention_varlen"),
+        backward=_gradients_alone,
+        autocast=None,
+        redirect=_redirect("attention_varlen"),
+    ),
+    Definition(
+        name="attention_varlen_lse",
+        schema=_RAGGED + "(Tensor, Tensor)",
+        doc="attention_varlen, and the logarithms of the sums, [heads, rows].",
+        fake=_empty_ragged_lse,
+        candidates=functools.partial(candidates, ragged=True, lse=True),
+        check=functools.partial(check_ragged, "attention_varlen_lse"),
+        setup=_setup_ragged,
+        backward=_ragged_gradients,
+        autocast=None,
+    ),
+    Definition(
+        name="attention_backward",
+        schema=(
+            "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
+            " Tensor lse, Tensor? attn_mask, Tensor? state, Tensor? cu_seq_q, Tensor? cu_seq_k,"
+            " int max_q, int max_k, bool is_causal, float? scale, bool enable_gqa,"
+            " float dropout_p, int seed, int offset) -> (Tensor, Tensor, Tensor)"
+        ),
+        doc="The gradients of attention's query, key and value.",
+        fake=_empty_gradients,
+        candidates=backward.candidates,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
+    ),
+    Definition(
+        name="attention_mask_backward",
+        schema=(
+            "(Tensor dout, Tensor? dlse, Tensor query, Tensor key, Tensor value, Tensor out,"
+            " Tensor lse, Tensor attn_mask, Tensor? state, bool is_causal, float? scale,"
+            " bool enable_gqa, float dropout_p, int seed, int offset) -> Tensor"
+        ),
+        doc="The gradient of attention's scores, which a mask of their shape would have.",
+        fake=lambda dout, dlse, query, key, value, out, lse, attn_mask, *options: (
+            attn_mask.new_empty((*lse.shape, key.shape[-2]))
+        ),
+        candidates=mask.candidates,
+        autocast=None,
+        public=False,
+        varying=("seed", "offset"),
+    ),
+)

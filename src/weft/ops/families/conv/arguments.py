@@ -1,0 +1,116 @@
+"""Validates the arguments of convolutions, and turns words for padding into numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError, quoted
+from weft.ops.families.conv.geometry import extents, spread
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+PRECISIONS = ("fp32", "tf32")
+WORDS = ("valid", "same")
+
+
+def numbers(
+    name: str, padding: Any, taps: Sequence[int], stride: Any, dilation: Any
+) -> int | Sequence[int]:
+    """Padding as numbers. "same" pads more after than before where the total is odd, as torch."""
+    if not isinstance(padding, str):
+        return padding  # type: ignore[no-any-return]
+    if padding not in WORDS:
+        raise ArgumentError(
+            f"weft.ops.{name}: there is no such padding",
+            got=repr(padding), allowed='numbers, "valid", "same"',
+        )  # fmt: skip
+    if padding == "valid":
+        return 0
+    if any(step != 1 for step in spread(stride, len(taps))):
+        raise ArgumentError(
+            f'weft.ops.{name}: padding="same" needs stride 1',
+            got=f"stride {stride}", next="give padding as numbers",
+        )  # fmt: skip
+    both: list[int] = []
+    for tap, d in zip(taps, spread(dilation, len(taps)), strict=True):
+        total = d * (tap - 1)
+        both += [total // 2, total - total // 2]
+    return both
+
+
+def check(
+    name: str, dims: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    groups: int, precision: str,
+) -> None:  # fmt: skip
+    """Raises ArgumentError for tensors and options that are no convolution."""
+    _check_tensors(name, dims, x, weight, bias)
+    check_options(name, dims, stride, padding, dilation, groups, precision)
+    channels = x.shape[-dims - 1]
+    if channels != weight.shape[1] * groups or weight.shape[0] % groups:
+        raise ArgumentError(
+            f"weft.ops.{name}: the channels do not fit",
+            got=f"input {list(x.shape)}, weight {list(weight.shape)}, groups {groups}",
+            allowed="input with groups * weight.shape[1] channels, "
+            "weight.shape[0] a multiple of groups",
+        )
+    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
+        raise ArgumentError(
+            f"weft.ops.{name}: the bias does not fit",
+            got=f"bias {list(bias.shape)}", allowed=f"[{weight.shape[0]}], one for each filter",
+        )  # fmt: skip
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    out = extents(x.shape[-dims:], weight.shape[2:], options)
+    if any(size < 1 for size in out) or 0 in tuple(weight.shape[1:]) or 0 in tuple(x.shape[-dims:]):
+        raise ArgumentError(
+            f"weft.ops.{name}: the filter is larger than the padded input, or empty",
+            got=f"input {list(x.shape)}, weight {list(weight.shape)}, padding {padding}, "
+            f"dilation {dilation}",
+            allowed="dilation * (taps - 1) + 1 <= input + padding, in each dimension",
+        )
+
+
+def _check_tensors(name: str, dims: int, x: Any, weight: Any, bias: Any) -> None:
+    shape = "N, C, L" if dims == 1 else "N, C, H, W"
+    if x.dim() not in (dims + 1, dims + 2) or weight.dim() != dims + 2:
+        raise ArgumentError(
+            f"weft.ops.{name}: wrong number of dimensions",
+            got=f"input {list(x.shape)}, weight {list(weight.shape)}",
+            allowed=f"input [{shape}] or without N, weight [K, C / groups, taps]",
+        )
+    for which, tensor in (("input", x), ("weight", weight), ("bias", bias)):
+        if tensor is not None and (tensor.dtype not in DTYPES or tensor.dtype is not x.dtype):
+            raise ArgumentError(
+                f"weft.ops.{name}: '{which}' has a dtype that no kernel takes",
+                got=f"{tensor.dtype}, with input {x.dtype}",
+                allowed="float32, float16 or bfloat16, the same for all",
+                next=f"convert it: {which}.to(input.dtype)",
+            )
+
+
+def check_options(
+    name: str, dims: int, stride: Any, padding: Any, dilation: Any, groups: int, precision: str
+) -> None:
+    """Raises ArgumentError for options that no convolution has."""
+    rows = (
+        ("stride", stride, 1, (1, dims)), ("dilation", dilation, 1, (1, dims)),
+        ("padding", padding, 0, (1, dims, 2 * dims)),
+    )  # fmt: skip
+    for option, value, least, lengths in rows:
+        values = (value,) if isinstance(value, int) else tuple(value)
+        if len(values) not in lengths or any(v < least for v in values):
+            raise ArgumentError(
+                f"weft.ops.{name}: '{option}' is not valid",
+                got=quoted(value),
+                allowed=f"{' or '.join(map(str, sorted(set(lengths))))} numbers, at least {least}",
+            )
+    if groups < 1:
+        raise ArgumentError(
+            f"weft.ops.{name}: there must be a group", got=f"groups {groups}", allowed="1 or more"
+        )
+    if precision not in PRECISIONS:
+        raise ArgumentError(
+            f"weft.ops.{name}: there is no such precision",
+            got=repr(precision), allowed=", ".join(map(repr, PRECISIONS)),
+        )  # fmt: skip

@@ -1,0 +1,100 @@
+"""The candidates of a pass of a convolution: those of every kind of kernel that takes it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.plan import Plan
+from weft.ops.families.conv import (
+    depthwise,
+    direct,
+    few,
+    gathered,
+    groups,
+    implicit,
+    job,
+    pointwise,
+    strips,
+    taps,
+    tensor,
+    transforms,
+    winograd,
+)
+
+LARGE = 64
+"""Taps of a filter from which on convolutions by Fourier transforms are considered."""
+
+
+def _empty(made: job.Job) -> list[Candidate]:
+    """Nothing is summed: no results, or zeros."""
+    out = made.out._replace(zeroed=True)
+    return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+
+
+def _kinds(made: job.Job) -> tuple[bool, bool]:
+    """Whether the products of single precision, and those of tensor cores, are candidates."""
+    fits, single = implicit.fits(made), made.out.dtype is torch.float32
+    return fits and single, fits and (not single or made.precision == "tf32")
+
+
+def _has_large_filters(made: job.Job) -> bool:
+    """True where Fourier transforms are candidates. They spread an infinity over its image."""
+    return made.geometry.taps >= LARGE
+
+
+def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list[Candidate]:
+    made = make(request)
+    if made.result.layout.numel == 0 or made.first.layout.numel == 0:
+        return _empty(made)
+    single, tensors = _kinds(made)
+    made, raw = (make(request, rows=rows).cleared(back) for rows in (True, False))
+    dense = raw.second.layout.contiguous
+    return [
+        *direct.windows(made, back),
+        *gathered.windows(raw if dense else made, back),
+        *depthwise.windows(made, back),
+        *few.windows(made, back),
+        *strips.windows(made, back),
+        *(implicit.windows(made, back) if single else ()),
+        *(winograd.windows(made, back) if single else ()),
+        *(tensor.windows(raw, back) if tensors else ()),
+        *(taps.windows(raw, back) if tensors else ()),
+        *(groups.windows(raw, back) if tensors else ()),
+        *(pointwise.windows(raw, back) if tensors else ()),
+        *(transforms.windows(raw, back) if _has_large_filters(raw) else ()),
+    ]
+
+
+def forward(dims: int, request: Request, keep: bool = True) -> list[Candidate]:
+    """The forward pass. With `keep` the result of channels_last tensors has the channels last."""
+    make = functools.partial(job.forward, dims=dims, keep=keep)
+    return _windows(make, False, request)
+
+
+def backward_input(request: Request) -> list[Candidate]:
+    """The backward pass to the data."""
+    return _windows(job.backward_input, True, request)
+
+
+def backward_weight(request: Request) -> list[Candidate]:
+    """The backward pass to the weight."""
+    made = job.backward_weight(request)
+    if 0 in (made.result.layout.numel, made.first.layout.numel, made.second.layout.numel):
+        return _empty(made)
+    single, tensors = _kinds(made)
+    raw = job.backward_weight(request, rows=False)
+    return [
+        *direct.gradients(made),
+        *depthwise.gradients(made),
+        *(implicit.gradients(made) if single else ()),
+        *(winograd.gradients(made) if single else ()),
+        *(tensor.gradients(raw) if tensors else ()),
+        *(taps.gradients(raw) if tensors else ()),
+        *(groups.gradients(raw) if tensors else ()),
+        *(pointwise.gradients(raw) if tensors else ()),
+        *(transforms.gradients(raw) if _has_large_filters(raw) else ()),
+    ]

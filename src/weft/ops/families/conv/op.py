@@ -1,0 +1,189 @@
+"""Convolution of one and two dimensions: conv1d, conv2d and their backward passes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from weft.ops.core import library
+from weft.ops.core.function import Definition
+from weft.ops.families.conv import arguments, candidates
+from weft.ops.families.conv.geometry import dense_strides, extents
+
+OPTIONS = "int[{dims}] stride=1, int[{dims}] padding=0, int[{dims}] dilation=1, int groups=1"
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+def _conv(dims: int) -> Any:
+    return library.call(f"conv{dims}d")
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    x, weight, _, *options = inputs
+    ctx.save_for_backward(x, weight)
+    # A number holds for as many dimensions as the forward pass has.
+    ctx.options = [[v] if isinstance(v, int) else list(v) for v in options[:3]] + options[3:]
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    x, weight = ctx.saved_tensors
+    wants, dims = ctx.needs_input_grad, weight.dim() - 2
+    data = library.call("conv_backward_input") if wants[0] else None
+    weights = library.call("conv_backward_weight") if wants[1] else None
+    over = [d for d in range(grad.dim()) if d != grad.dim() - dims - 1]
+    return (
+        data(grad, weight, list(x.shape), *ctx.options) if data else None,
+        weights(grad, x, list(weight.shape), *ctx.options) if weights else None,
+        # torch leaves out arguments that have their defaults.
+        library.call("sum")(grad, over) if wants[2:3] == (True,) else None,
+        *[None] * len(ctx.options),
+    )
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, other, _, *ctx.options = inputs
+    ctx.save_for_backward(grad, other)
+
+
+def _backward_of_input(ctx: Any, grad_dx: Any) -> Any:
+    grad, weight = ctx.saved_tensors
+    wants = ctx.needs_input_grad
+    conv = _conv(weight.dim() - 2) if wants[0] else None
+    weights = library.call("conv_backward_weight") if wants[1] else None
+    return (
+        conv(grad_dx, weight, None, *ctx.options) if conv else None,
+        weights(grad, grad_dx, list(weight.shape), *ctx.options) if weights else None,
+        *[None] * (1 + len(ctx.options)),
+    )
+
+
+def _backward_of_weight(ctx: Any, grad_dw: Any) -> Any:
+    grad, x = ctx.saved_tensors
+    wants = ctx.needs_input_grad
+    conv = _conv(grad_dw.dim() - 2) if wants[0] else None
+    data = library.call("conv_backward_input") if wants[1] else None
+    return (
+        conv(x, grad_dw, None, *ctx.options) if conv else None,
+        data(grad, grad_dw, list(x.shape), *ctx.options) if data else None,
+        *[None] * (1 + len(ctx.options)),
+    )
+
+
+# ---- calls -------------------------------------------------------------------------------------
+def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns words for padding into numbers, and converts to the dtype of autocast as torch does."""
+
+    def redirected(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+                   groups: int, precision: str) -> Any:  # fmt: skip
+        tensors, kind = [x, weight, bias], x.device.type
+        pads = arguments.numbers(name, padding, weight.shape[2:], stride, dilation)
+        if torch.is_autocast_enabled(kind) and x.dtype is not torch.float64:
+            dtype = torch.get_autocast_dtype(kind)
+            tensors = [None if t is None else t.to(dtype) for t in tensors]
+        elif not isinstance(padding, str):
+            return NotImplemented
+        # With numbers the fast path has a plan; torch.compile traces the op itself.
+        call = op if torch.compiler.is_compiling() else library.call(name)
+        with torch.autocast(kind, enabled=False):
+            return call(*tensors, stride, pads, dilation, groups, precision)
+
+    return redirected
+
+
+def _last(x: Any) -> bool:
+    """True if a tensor has the channels last, as job.py decides it from its layout."""
+    if x.dim() != 4 or x.is_contiguous():
+        return False
+    return bool(x.is_contiguous(memory_format=torch.channels_last))
+
+
+def _made(like: Any, size: tuple[Any, ...], last: bool) -> Any:
+    return (
+        like.new_empty_strided(size, dense_strides(size, last=last))
+        if last
+        else like.new_empty(size)
+    )
+
+
+def _fake(
+    name: str, dims: int, x: Any, weight: Any, bias: Any = None, stride: Any = 1,
+    padding: Any = 0, dilation: Any = 1, groups: int = 1, precision: str = "fp32",
+) -> Any:  # fmt: skip
+    arguments.check(name, dims, x, weight, bias, stride, padding, dilation, groups, precision)
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    out = extents(x.shape[-dims:], weight.shape[2:], options)
+    batched = x.dim() == dims + 2
+    last = batched and (_last(x) or _last(weight))
+    return _made(x, (*(x.shape[:1] if batched else ()), weight.shape[0], *out), last)
+
+
+def _fake_input(dy: Any, weight: Any, input_size: Any, *options: Any) -> Any:
+    last = len(input_size) == 4 and (_last(dy) or _last(weight))
+    return _made(dy, tuple(input_size), last)
+
+
+def _check_input(dy: Any, weight: Any, size: Any, *options: Any) -> None:
+    dims = weight.dim() - 2
+    x = dy.new_empty(1).expand(tuple(size)) if math.prod(size) else dy.new_empty(tuple(size))
+    arguments.check("conv_backward_input", dims, x, weight, None, *options)
+
+
+def _forward_definition(dims: int) -> Definition:
+    name = f"conv{dims}d"
+    return Definition(
+        name=name,
+        schema=f'(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS.format(dims=dims)}, '
+        'str precision="fp32") -> Tensor',
+        doc=f"""Convolution of {dims} dimension{"s" * (dims > 1)}, as torch.nn.functional.{name}.
+
+        padding is a number, one for each dimension, two for each (before and after), "valid" or
+        "same". precision="tf32" computes products of float32 on tensor cores with 10 bits of
+        mantissa; float16 and bfloat16 are always multiplied on tensor cores and summed in float32.
+        """,
+        fake=functools.partial(_fake, name, dims),
+        candidates=functools.partial(candidates.forward, dims),
+        check=functools.partial(arguments.check, name, dims),
+        setup=_setup,
+        backward=_backward,
+        autocast=None,
+        redirect=functools.partial(_redirect, name),
+    )  # fmt: skip
+
+
+_BACKWARD = (
+    "int[] stride=[1], int[] padding=[0], int[] dilation=[1], int groups=1, "
+    'str precision="fp32") -> Tensor'
+)
+
+GROUP = "convolution"
+DEFINITIONS = (
+    _forward_definition(1),
+    _forward_definition(2),
+    Definition(
+        name="conv_backward_input",
+        schema=f"(Tensor dy, Tensor weight, int[] input_size, {_BACKWARD}",
+        doc="The gradient of a convolution's input.",
+        fake=_fake_input,
+        candidates=candidates.backward_input,
+        check=_check_input,
+        setup=_setup_backward,
+        backward=_backward_of_input,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name="conv_backward_weight",
+        schema=f"(Tensor dy, Tensor input, int[] weight_size, {_BACKWARD}",
+        doc="The gradient of a convolution's weight.",
+        fake=lambda dy, x, weight_size, *options: x.new_empty(tuple(weight_size)),
+        candidates=candidates.backward_weight,
+        setup=_setup_backward,
+        backward=_backward_of_weight,
+        autocast=None,
+        public=False,
+    ),
+)

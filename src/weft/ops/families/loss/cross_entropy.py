@@ -1,0 +1,393 @@
+"""cross_entropy, forward and backward, and both from one read of the logits."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops.core import eager, library, source
+from weft.ops.core.bind.derive import derive
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.function import Definition
+from weft.ops.core.plan import Buffer, Layout, Plan, Step
+from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
+from weft.ops.families.elementwise.copies import contiguous
+from weft.ops.families.loss.classes import Call, call_of, check, label_shape
+from weft.ops.families.loss.scale import scale_unless_one
+
+FILE = "loss/cross_entropy.cu"
+HELD, SHARED = 8, 12
+"""The most 16-byte vectors that a thread keeps in registers, and in shared memory."""
+ALONE = 1.45
+"""The time of rows that one or two blocks of an SM hold, relative to that of a stream."""
+LOOPED = 32
+"""Blocks per SM, above which blocks of short rows take several groups of rows each."""
+FEW = 4
+"""The most classes of a kernel with one thread for a label, which has several labels at a time."""
+LONG = 256
+"""Classes from which on those that are not contiguous may be turned into rows."""
+TURNS, ROUND, RESIDENT, SECTOR = 4, 1e-6, 8, 32
+"""Loads of a thread in flight and their latency in seconds; blocks of an SM; bytes of an access."""
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _candidates(loss: bool, gradient: bool, first: int, request: Request) -> list[Candidate]:
+    x = request.inputs[first]
+    assert x is not None
+    labels, none = label_shape(x), request.options["reduction"] == "none"
+    outputs = [Buffer(labels if none else (), x.dtype)] if loss else []
+    outputs += [Buffer(x.shape, x.dtype)] if gradient else []
+    make = functools.partial(
+        call_of, request, FILE, tuple(outputs), first=first, loss=loss, gradient=gradient
+    )
+    if x.numel == 0 and (none or not loss):
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(outputs)))]
+    call = make()
+    moved = x.numel * x.itemsize
+    target = request.inputs[first + 1]
+    if target is not None and target.dtype.is_floating_point:
+        return _of_probabilities(call, make, moved)
+    return (_of_columns if call.view.inner > 1 else _of_rows)(call, make, moved)
+
+
+def _of_rows(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+    """Candidates for logits whose classes are contiguous: on chip, or in two passes."""
+    v, gpu = call.view, call.tensors.request.target
+    chunks = max(1, cdiv(v.n, v.vector) + (v.n % v.vector > 0))
+    once = moved * (1 + call.modes[1])
+    parts = parts_of(v, chunks, gpu.sms) if v.outer else 1
+    time = 2 * gpu.launch + call.tensors.cost + (once + moved * call.modes[1]) / gpu.bandwidth
+    candidates = [
+        Candidate("long rows", time, f"{parts} blocks per row, two passes",
+                  lambda: _long(make(), parts, chunks))
+    ]  # fmt: skip
+    threads, held, shared = group(chunks, HELD)
+    if shared <= SHARED:
+        # A row on one SM: few rows leave most SMs idle.
+        busy = once / max(v.outer, 1) / 50e9 * cdiv(v.outer, gpu.sms * max(1, 1024 // threads))
+        # A block that has an SM to itself waits for its row; a loss alone need not hold the row.
+        alone = ALONE if threads >= 512 and not call.modes[1] else 1.0
+        time = gpu.launch + call.tensors.cost + max(alone * once / gpu.bandwidth, busy)
+        why = f"{threads} threads per row, {held} vectors of {v.vector} in registers each"
+        build = functools.partial(_rows, make, threads, held, shared)
+        candidates.insert(0, Candidate("rows", time, why, build))
+    return candidates
+
+
+def _of_columns(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+    """Candidates for classes that are not contiguous: as they are, or turned into rows first."""
+    v, gpu, gradient = call.view, call.tensors.request.target, call.modes[1]
+    by = _tiles(call)
+    turns = cdiv(v.n, by.deep * TURNS) * ROUND * (1 + gradient)
+    waves = cdiv(by.count(v), RESIDENT * gpu.sms)
+    busy = max(moved * (1 + 2 * gradient) / gpu.bandwidth, waves * turns)
+    time = gpu.launch + call.tensors.cost + busy
+    why = "the classes are not contiguous; they are read twice for a gradient"
+    columns = Candidate("columns", time, why, lambda: _columns(make()))
+    if v.n <= FEW:
+        read = moved * (1 + gradient) + call.count * call.label_size
+        time = gpu.launch + call.tensors.cost + read / gpu.bandwidth
+        why = f"one thread for each label, {_at_once(call)} labels at a time"
+        return [columns, Candidate("few classes", time, why, lambda: _few(make()))]
+    if v.n < LONG:
+        return [columns]
+    rows = _of_rows(_turned(make()), lambda: _turned(make()), moved)
+    return [columns, *(replace(c, name=f"turned, {c.name}") for c in rows)]
+
+
+def _turned(call: Call) -> Call:
+    """The call with classes that are contiguous: a copy, and a gradient that is copied back."""
+    v, tensors = call.view, call.tensors
+    dtype = call.tensors.outputs[-1].dtype
+    shape = (v.outer, v.inner, v.n)
+    planes = Layout(dtype, shape, (v.n * v.inner, 1, v.inner), v.vector * call.itemsize)
+    rows = tensors.buffer(Buffer(shape, dtype))
+    copy = contiguous(planes, call.x, rows, tensors.request.target)
+    tensors.steps += copy.steps
+    tensors.cost += copy.cost
+    view = view_of(Layout(dtype, (v.outer * v.inner, v.n), (v.n, 1), 16), 1)
+    assert view is not None
+    if call.gradient is None:
+        return replace(call, view=view, x=rows)
+    gradient = tensors.buffer(Buffer(shape, dtype))
+    turned = Layout(dtype, (v.outer, v.n, v.inner), (v.n * v.inner, 1, v.n), 16)
+    back = contiguous(turned, gradient, call.gradient, tensors.request.target)
+    tensors.after += back.steps
+    tensors.cost += back.cost
+    return replace(call, view=view, x=rows, gradient=gradient)
+
+
+def _of_probabilities(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+    gpu = call.tensors.request.target
+    time = gpu.launch + call.tensors.cost + moved * (2 + 3 * call.modes[1]) / gpu.bandwidth
+    why = "the target has probabilities; both are read twice for a gradient"
+    return [Candidate("probabilities", time, why, lambda: _probabilities(make()))]
+
+
+# ---- plans -------------------------------------------------------------------------------------
+def _smooth(call: Call) -> bool:
+    return bool(call.options["label_smoothing"] > 0)
+
+
+def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
+    call = make()
+    v, sms = call.view, call.tensors.request.target.sms
+    block = 128 if threads <= 32 else threads
+    groups = max(1, cdiv(v.outer, block // threads))
+    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
+    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
+    memory = shared * threads * packed_bytes(v.vector, call.itemsize)
+    # Blocks that have one long row each leave the sum of the losses to a launch of its own.
+    apart = threads >= 512 and v.outer > 1 and call.loss is not None and call.reduction > 0
+    loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
+    counter = None if apart else counter
+    args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
+    steps = [Step(kernel, (blocks,), (block,), args, memory)]
+    if apart:
+        join = source.kernel(FILE, f"join_rows<{call.types[0]}>")
+        steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem)))
+    return call.tensors.plan(*steps)
+
+
+def _long(call: Call, parts: int, chunks: int) -> Plan:
+    v, rest = call.view, (parts, cdiv(chunks, parts))
+    found = call.tensors.buffer(Buffer((v.outer * parts, 4), torch.float32))
+    first = call.kernel("parts_of_rows", *call.vectors, _smooth(call))
+    second = call.kernel("finish_rows", *call.vectors, *call.modes, _smooth(call))
+    blocks = v.outer * (parts if call.modes[1] else 1)
+    labels = call.labels()
+    args = (call.x, *labels, *call.results(blocks), found, *rest, call.problem)
+    steps = (
+        Step(
+            first, (v.outer * parts,), (BLOCK,), (call.x, *labels[:2], found, *rest, call.problem)
+        ),
+        Step(second, (blocks,), (BLOCK,), args),
+    )
+    return call.tensors.plan(*steps)
+
+
+class _Tiles(NamedTuple):
+    """How a block shares out classes that are not contiguous: struct Tiles of the kernels."""
+
+    width: int
+    deep: int
+    planes: int
+
+    def count(self, v: View) -> int:
+        return cdiv(v.outer, self.planes) * cdiv(v.inner, self.width)
+
+    def packed(self, v: View) -> bytes:
+        return struct.pack("<3i2I", *self, cdiv(v.inner, self.width), self.count(v))
+
+
+def _tiles(call: Call) -> _Tiles:
+    v, sms = call.view, call.tensors.request.target.sms
+    width = min(v.inner, BLOCK)
+    while width > 32 and v.outer * cdiv(v.inner, width) < 4 * sms:
+        width //= 2
+    if width < v.inner:
+        return _Tiles(width, BLOCK // width, 1)
+    # Threads of a neighbour read whole sectors together. More of them are worth the time to join
+    # what each has found for long columns, or where the GPU has few threads otherwise.
+    deep = 1
+    while 2 * deep * width <= BLOCK and 2 * deep <= v.n and (
+        deep * width * call.itemsize < SECTOR or 8 * deep * deep < v.n
+        or call.count * deep < 512 * sms
+    ):  # fmt: skip
+        deep *= 2
+    return _Tiles(width, deep, BLOCK // (width * deep))
+
+
+def _blocks(call: Call, by: _Tiles) -> int:
+    return max(1, min(by.count(call.view), LOOPED * call.tensors.request.target.sms))
+
+
+def _probabilities(call: Call) -> Plan:
+    by = _tiles(call)
+    blocks = _blocks(call, by)
+    words = (call.types[0], *(str(m).lower() for m in call.modes))
+    kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>")
+    args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
+            by.packed(call.view), call.problem)  # fmt: skip
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+def _columns(call: Call) -> Plan:
+    by = _tiles(call)
+    blocks = _blocks(call, by)
+    kernel = call.kernel("columns", *call.modes, _smooth(call))
+    args = (call.x, *call.labels(), *call.results(blocks), by.packed(call.view), call.problem)
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+def _at_once(call: Call) -> int:
+    """Labels of a thread at a time; see the kernel."""
+    return 4 if call.view.n <= 2 else 2
+
+
+def _few(call: Call) -> Plan:
+    blocks = cdiv(call.count, BLOCK * _at_once(call))
+    blocks = max(1, min(blocks, LOOPED * call.tensors.request.target.sms))
+    words = (*call.types, *(str(p).lower() for p in (call.view.n, *call.modes, _smooth(call))))
+    kernel = source.kernel("loss/few_classes.cu", f"few<{', '.join(words)}>")
+    args = (call.x, *call.labels(), *call.results(blocks), call.problem)
+    return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _check(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> None:
+    check("cross_entropy", input, target, weight, reduction, probabilities=True)
+    if target.is_floating_point() and ignore_index >= 0:
+        raise ArgumentError(
+            "weft.ops.cross_entropy: probabilities have no label to ignore",
+            got=f"ignore_index={ignore_index}, a target of {target.dtype}",
+            next="give such rows the weight 0: multiply them by 0 in the target",
+        )
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            "weft.ops.cross_entropy: this is no smoothing",
+            got=f"label_smoothing={label_smoothing}", allowed="0 to 1",
+        )  # fmt: skip
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3])
+    ctx.options = inputs[3:]
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    """Reads the logits once more."""
+    _refuse_others(ctx.needs_input_grad)
+    dx = library.call("cross_entropy_backward")(grad, *ctx.saved_tensors, *ctx.options)
+    return dx, None, None, None, None, None
+
+
+def _refuse_others(wanted: Sequence[bool]) -> None:
+    # torch leaves out arguments that have their defaults.
+    for name, needed in zip(("target", "weight"), wanted[1:], strict=False):
+        if needed:
+            raise ArgumentError(
+                f"weft.ops.cross_entropy: there is no gradient of '{name}'",
+                got=f"a {name} that requires a gradient", next=f"{name}.detach()",
+            )  # fmt: skip
+
+
+def _redirect(op: Callable[..., Any]) -> eager.Redirect:
+    """Eager calls that want a gradient of a number get it with the loss, from one read."""
+    record = library.function("cross_entropy_with_gradient").recording(results=1)
+    assert record is not None
+
+    def recorded(input: Any, target: Any, weight: Any, *options: Any) -> Any:
+        # float16 would lose small gradients before they are multiplied by a scaled loss's.
+        if options[1] == "none" or input.dtype is torch.float16 or not input.requires_grad:
+            return NotImplemented
+        return record(input, target, weight, *options)
+
+    def every(*args: Any) -> Any:
+        return recorded(*args) if eager.wanted(args) else NotImplemented
+
+    return eager.Redirect(every, recorded)
+
+
+def _setup_fused(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.set_materialize_grads(False)  # the second result has no gradient
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.options = inputs[3:]
+
+
+def _backward_fused(ctx: Any, grad: Any, *_: Any) -> Any:
+    _refuse_others(ctx.needs_input_grad)
+    *inputs, dx = ctx.saved_tensors
+    keep: bool = torch._C._autograd._get_current_graph_task_keep_graph()
+    # The saved gradient is handed over, so it must not be needed again.
+    if keep or torch.is_grad_enabled() or not eager.plain():
+        dx = library.call("cross_entropy_backward")(grad, *inputs, *ctx.options)
+    else:
+        scale_unless_one(dx, grad)
+    return dx, None, None, None, None, None
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.options = inputs[4:]
+
+
+def _second(ctx: Any, v: Any) -> Any:
+    """The second derivative, by torch's formulas."""
+    grad, x, target, weight = ctx.saved_tensors
+    ignore_index, reduction, label_smoothing = ctx.options
+    target = target if target.is_floating_point() else target.long()
+
+    def first(grad: Any, x: Any) -> Any:
+        loss = torch.nn.functional.cross_entropy(
+            x, target, weight, ignore_index=ignore_index, reduction=reduction,
+            label_smoothing=label_smoothing,
+        )  # fmt: skip
+        return torch.autograd.grad(loss, x, grad, create_graph=True)
+
+    return (*derive(first, [grad, x], [v]), None, None, None, None, None)
+
+
+def _fake(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    return input.new_empty(label_shape(input) if reduction == "none" else ())
+
+
+_OPTIONS = 'int ignore_index=-100, str reduction="mean", float label_smoothing=0.0'
+DEFINITIONS = (
+    Definition(
+        name="cross_entropy",
+        schema=f"(Tensor input, Tensor target, Tensor? weight=None, {_OPTIONS}) -> Tensor",
+        doc="""The cross-entropy of logits and labels, as torch.nn.functional.cross_entropy.
+
+        input has shape [C], [N, C] or [N, C, d1, …], and target the same without C: labels from 0
+        to C - 1, or ignore_index. Another label fails an assertion of the kernel, as in PyTorch;
+        on the simulated GPU that is weft.AssertFailed. Rows with ignore_index have the gradient 0,
+        even if they have NaN. A floating-point target has the shape of input: probabilities of
+        the classes.
+
+        An eager call that needs a gradient computes it together with the loss, and reads the logits
+        once. `backward` multiplies it by the gradient of the loss, unless that is 1. For float16,
+        for reduction="none" and under torch.compile, `backward` reads the logits once more instead.
+        """,
+        fake=_fake,
+        candidates=functools.partial(_candidates, True, False, 0),
+        check=_check,
+        setup=_setup,
+        backward=_backward,
+        redirect=_redirect,
+    ),
+    Definition(
+        name="cross_entropy_with_gradient",
+        traceable=False,
+        schema=f"(Tensor input, Tensor target, Tensor? weight, {_OPTIONS}) -> (Tensor, Tensor)",
+        doc="The loss, and its gradient with respect to the logits.",
+        fake=lambda input, *rest: (_fake(input, *rest), input.new_empty(input.shape)),
+        candidates=functools.partial(_candidates, True, True, 0),
+        check=_check,
+        setup=_setup_fused,
+        backward=_backward_fused,
+        public=False,
+    ),
+    Definition(
+        name="cross_entropy_backward",
+        schema=f"(Tensor dy, Tensor input, Tensor target, Tensor? weight, {_OPTIONS}) -> Tensor",
+        doc="The gradient of the logits, from the gradient of the loss.",
+        fake=lambda dy, input, *rest: input.new_empty(input.shape),
+        candidates=functools.partial(_candidates, False, True, 1),
+        setup=_setup_backward,
+        backward=_second,
+        public=False,
+    ),
+)

@@ -1,0 +1,74 @@
+// What the kernels of classification losses share: labels and their weights, and the sum over all of them.
+#pragma once
+#include <assert.h>
+
+#include "../../../core/cuda/group.cuh"
+#include "../../../core/cuda/last.cuh"
+#include "../../../core/cuda/vector.cuh"
+
+enum Reduction { NONE, MEAN, SUM };
+
+struct Classes {
+    long long count, inner;  // labels; labels that follow each other behind the dimension of the classes
+    long long stride;        // from one row of logits to the next
+    long long ignore;        // the label that does not count
+    int n, reduction;        // classes
+    float smoothing;
+    int upstream_step;       // 0 if all labels share one gradient of the loss
+};
+
+template <class T, class L>
+struct Labels {
+    const L* target;
+    const T* weight;
+
+    // The class of a label; -1 if it does not count. One that is no class stops the kernel, as in PyTorch.
+    __device__ int of(long long i, const Classes& c) const { return checked(target[i], c); }
+    static __device__ int checked(long long label, const Classes& c) {
+        if (label == c.ignore) return -1;
+        assert(label >= 0 && label < c.n && "a label must be 0 to classes - 1, or ignore_index");
+        return int(label);
+    }
+    __device__ float weigh(int label) const { return label < 0 ? 0 : weight ? to<float>(weight[label]) : 1; }
+
+    // The sum of all weights, by all threads of a block. `total` has it already where labels are many.
+    template <int BLOCK>
+    __device__ float sum(const Classes& c, const float* total) const {
+        if (c.reduction != MEAN) return 1;
+        if (total) return *total;
+        float sum = 0;
+        for (long long i = threadIdx.x; i < c.count; i += BLOCK) sum += weigh(of(i, c));
+        return across<BLOCK>(sum, 0, plus);
+    }
+};
+
+// Adds what the threads of all blocks have, in an order that does not depend on timing, and stores the result: the
+// sum of the losses, or their mean.
+template <int BLOCK, class T>
+__device__ void reduce_losses(float loss, float weight, float2* partials, int* counter, T* out, const Classes& c) {
+    loss = across<BLOCK>(loss, 0, plus), weight = across<BLOCK>(weight, 0, plus);
+    if (gridDim.x > 1) {
+        if (threadIdx.x == 0) partials[blockIdx.x] = make_float2(loss, weight);
+        if (!is_last(counter, gridDim.x)) return;
+        loss = weight = 0;
+        for (int i = threadIdx.x; i < gridDim.x; i += BLOCK) {
+            float2 one = __ldcg(partials + i);
+            loss += one.x, weight += one.y;
+        }
+        loss = across<BLOCK>(loss, 0, plus), weight = across<BLOCK>(weight, 0, plus);
+    }
+    if (threadIdx.x == 0) *out = to<T>(c.reduction == MEAN ? loss / weight : loss);
+}
+
+// The sum of the weights of all labels, for kernels whose blocks need it at once.
+template <class T, class L>
+__global__ void __launch_bounds__(256) total_weight(const L* target, const T* weight, float2* partials, float* total,
+                                                    int* counter, const Classes c) {
+    Labels<T, L> labels{target, weight};
+    float sum = 0;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll)
+        sum += labels.weigh(labels.of(i, c));
+    Classes plain = c;
+    plain.reduction = SUM;
+    reduce_losses<256>(sum, 0, partials, counter, total, plain);
+}

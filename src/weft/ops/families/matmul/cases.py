@@ -1,0 +1,78 @@
+"""Matrix products: square, skinny, short, batched; linear layers of any dtype."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from weft.ops.sweep import draw
+from weft.ops.sweep.case import FLOATS, Case
+from weft.ops.sweep.draw import Call
+
+
+def _drawn(rng: random.Random, most: int) -> Call:
+    """Sizes with a bounded number of products; a batch in one of five calls."""
+    edge = max(2, round(most ** (1 / 2)))
+    work = most ** (3 / 2)
+    least = 1 if rng.random() < 0.35 else max(1, round(edge**0.5))
+    m, n, k = (max(least, draw.size(rng, edge)) for _ in range(3))
+    while m * n * k > work:
+        m, n, k = max(1, m // 2), max(1, n // 2), max(1, k // 2)
+    lead: tuple[int, ...] = ()
+    if rng.random() < 0.2:
+        lead = (draw.size(rng, max(1, min(256, round(work / (m * n * k))))),)
+    a = draw.tensor(rng, (*lead, m, k), "float32")
+    b = draw.tensor(rng, (*(lead if rng.random() < 0.5 else ()), k, n), "float32")
+    return Call("matmul", (a, b), {})
+
+
+def _half(rng: random.Random, most: int) -> Call:
+    """The sizes and layouts of matmul, with 16-bit elements."""
+    call, dtype = _drawn(rng, most), rng.choice(("float16", "bfloat16"))
+    tensors = tuple(t and dataclasses.replace(t, dtype=dtype) for t in call.tensors)
+    return dataclasses.replace(call, tensors=tensors)
+
+
+def _linear(rng: random.Random, most: int) -> Call:
+    """Rows of one to three dimensions, a weight, and a bias in three of four calls."""
+    rows = draw.shape(rng, (1, 1, 2), max(1, most // 64))
+    edge = max(2, round((most / max(rows)) ** 0.5))
+    inner, outer = draw.size(rng, edge), draw.size(rng, edge)
+    dtype = rng.choice(FLOATS)
+    x = draw.tensor(rng, (*rows, inner), dtype, plain=0.8)
+    weight = draw.tensor(rng, (outer, inner), dtype, plain=0.9)
+    bias = draw.tensor(rng, (outer,), dtype) if rng.random() < 0.75 else None
+    return Call("linear", (x, weight, bias), {})
+
+
+def _addmm(rng: random.Random, most: int) -> Call:
+    """The sizes of matmul without a batch, a bias for each column, and an activation or none."""
+    call = _drawn(rng, most)
+    a, b = (dataclasses.replace(t, shape=t.shape[-2:], order=_two(t)) for t in call.tensors if t)
+    bias = draw.tensor(rng, b.shape[-1:], "float32")
+    return Call("addmm", (bias, a, b), {"activation": rng.choice(("", "relu", "gelu"))})
+
+
+def _two(tensor: draw.Tensor) -> tuple[int, int]:
+    """The order of the last two dimensions."""
+    first, second = (d for d in tensor.order if d >= len(tensor.shape) - 2)
+    return (0, 1) if first < second else (1, 0)
+
+
+def _with_bias(bias: Any, a: Any, b: Any, activation: str) -> Any:
+    result = torch.addmm(bias, a, b)
+    return getattr(F, activation)(result) if activation else result
+
+
+_LINEAR = Case("linear", _linear, F.linear, depth=lambda call: call.shape()[-1])
+CASES = (
+    Case("matmul", _drawn, torch.matmul, depth=lambda call: call.shape()[-1]),
+    Case("matmul half", _half, torch.matmul, depth=lambda call: call.shape()[-1]),
+    Case("addmm", _addmm, _with_bias, depth=lambda call: call.shape(1)[-1], shared=True),
+    _LINEAR,
+    _LINEAR.with_backward(depth=lambda call: max(call.shape()), roundings=8),
+)

@@ -1,0 +1,180 @@
+// Tiles of a single-precision matrix product, for any strides: both operands arrive by cp.async in a ring of stages.
+//
+// BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN, a thread TM x TN. In shared memory both
+// operands lie as [k][m] and [k][n], so that what a thread needs of one k is side by side. What the next k needs is read
+// from shared memory while this one is multiplied.
+#pragma once
+#include "../../../core/cuda/last.cuh"
+
+template <int BYTES>
+__device__ void copy_async(float* to, const float* from, bool inside) {
+    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    int bytes = inside ? BYTES : 0;  // the rest is filled with zeros
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes));
+}
+
+// One operand: `extent` is its size along M or N. MODE says what is contiguous in memory:
+// 0: M or N, 16 bytes at a time; 1: M or N, 4 bytes at a time; 2: K, 4 bytes at a time.
+// PAD keeps rows of shared memory from meeting in the same banks.
+template <int B, int BK, int THREADS, int MODE, int PAD = MODE == 2 ? 4 : 0>
+struct Side {
+    static constexpr int PITCH = B + PAD;
+    static constexpr int SIZE = BK * PITCH, WIDE = MODE == 0 ? 4 : 1;
+    static constexpr int TOTAL = B * BK / WIDE, COPIES = (TOTAL + THREADS - 1) / THREADS;
+    static constexpr int ALONG = MODE == 2 ? BK : B / WIDE;  // copies that lie side by side in memory
+    static constexpr int APART = THREADS / ALONG;             // rows between two copies of a thread
+    static_assert(THREADS % ALONG == 0, "a thread stays in its column");
+
+    const float* from;
+    float* to;
+    long long stride, step;
+    int left, extent;  // of K and of M or N, from this thread's first copy on
+
+    // The operand from `start` on along M or N, and K from k0 up to k1; `ld` is the stride that is not 1.
+    __device__ Side(const float* base, float* shared, long long ld, int start, int size, int k0, int k1) {
+        int fast = threadIdx.x % ALONG * WIDE, slow = threadIdx.x / ALONG;
+        left = k1 - k0 - (MODE == 2 ? fast : slow), extent = size - start - (MODE == 2 ? slow : fast), stride = ld;
+        if constexpr (MODE == 2) {
+            from = base + (start + slow) * ld + k0 + fast, step = BK;
+            to = shared + fast * PITCH + slow;
+        } else {
+            from = base + (k0 + slow) * ld + start + fast, step = BK * ld;
+            to = shared + slow * PITCH + fast;
+        }
+    }
+    __device__ void next(int stage) {
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            if (TOTAL % THREADS && i * THREADS + int(threadIdx.x) >= TOTAL) break;
+            bool inside = MODE == 2 ? left > 0 && i * APART < extent : extent > 0 && i * APART < left;
+            float* at = to + stage * SIZE + (MODE == 2 ? i * APART : i * APART * PITCH);
+            copy_async<4 * WIDE>(at, from + i * APART * stride, inside);
+        }
+        from += step, left -= BK;
+    }
+    __device__ void prepare(int) {}
+};
+
+// Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and the last one to come here
+// adds them in order: results do not depend on which block comes last. True for that block, false for the others. `slot` is the
+// number of the tile; `parts` are [slot][split][place of a thread's four results][thread].
+template <int THREADS, int COUNT>
+__device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long long slot, int split, int splits) {
+    constexpr int FOURS = COUNT / 4;
+    float4* mine = reinterpret_cast<float4*>(parts) + slot * splits * FOURS * THREADS + threadIdx.x;
+#pragma unroll
+    for (int f = 0; f < FOURS; ++f)
+        mine[(split * FOURS + f) * THREADS] = make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
+    if (!is_last(counters + slot, splits)) return false;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) of[i] = 0;
+    for (int s = 0; s < splits; ++s)
+#pragma unroll
+        for (int f = 0; f < FOURS; ++f) {
+            float4 v = __ldcg(mine + (s * FOURS + f) * THREADS);
+            of[f * 4] += v.x, of[f * 4 + 1] += v.y, of[f * 4 + 2] += v.z, of[f * 4 + 3] += v.w;
+        }
+    return true;
+}
+
+// The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the next BK of K. Once in each
+// step of the loop, between two barriers, `prepare(stage)` of B may compute what `next(stage)` needs in the step after.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA, class SideB>
+struct Tile {
+    static constexpr int THREADS = BM / WM * (BN / WN) * 32;
+    using A = SideA;
+    using B = SideB;
+    static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
+    static constexpr int ROWS = TM, COLUMNS = TN, ROOM = STAGES * (A::SIZE + B::SIZE);  // of a thread; words of memory
+    static_assert(LM * LN == 32 && BK % 2 == 0, "a warp has 32 lanes; k by k in two sets of registers, in turns");
+
+    int row, column;  // of the first result of this thread, in the tile
+    float of[TM][TN];
+
+    // The place of a lane in its warp. Lanes stand in pairs, down and across in turns: a 16-byte load of the warp takes two
+    // steps instead of four.
+    static __device__ int down() { return threadIdx.x % 2 + threadIdx.x % 32 / (2 * LN) * 2; }
+    static __device__ int across() { return threadIdx.x % 32 / 2 % LN; }
+
+    // Calls f(row, column, values) for each four results that lie side by side.
+    template <class Function>
+    __device__ void each(Function f) const {
+#pragma unroll
+        for (int i = 0; i < TM; ++i)
+#pragma unroll
+            for (int j = 0; j < TN; j += 4) f(row + i / 4 * 4 * LM + i % 4, column + j * LN, &of[i][j]);
+    }
+
+    // Sums over k from k0 up to k1.
+    __device__ void run(A a_side, B b_side, float* as, float* bs, int k0, int k1) {
+        int warp = threadIdx.x / 32, now = 0, into = 0;
+        row = warp / (BN / WN) * WM + down() * 4, column = warp % (BN / WN) * WN + across() * 4;
+        const float *pa = as + row, *pb = bs + column;
+        float a[2][TM], b[2][TN];
+#pragma unroll
+        for (int i = 0; i < TM; ++i)
+#pragma unroll
+            for (int j = 0; j < TN; ++j) of[i][j] = 0;
+        auto fetch = [&]() {
+            a_side.next(into);
+            b_side.next(into);
+            asm volatile("cp.async.commit_group;");
+            into = into + 1 == STAGES ? 0 : into + 1;
+        };
+        auto load = [&](int to, int k) {
+#pragma unroll
+            for (int i = 0; i < TM; i += 4)
+                *reinterpret_cast<float4*>(&a[to][i]) = *reinterpret_cast<const float4*>(pa + k * A::PITCH + i * LM);
+#pragma unroll
+            for (int j = 0; j < TN; j += 4)
+                *reinterpret_cast<float4*>(&b[to][j]) = *reinterpret_cast<const float4*>(pb + k * B::PITCH + j * LN);
+        };
+        auto multiply = [&](int from) {
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) {
+                    int jj = i % 2 ? TN - 1 - j : j;  // there and back: the operand at a turn is used again
+                    of[i][jj] += a[from][i] * b[from][jj];
+                }
+        };
+        auto wait = [&]() {
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            __syncthreads();
+        };
+        for (int s = 0; s < STAGES - 1; ++s) fetch();
+        wait();
+        load(0, 0);
+#pragma unroll 1
+        for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
+            fetch();
+            b_side.prepare(into);
+#pragma unroll
+            for (int k = 2; k < BK; k += 2) {
+                load(1, k - 1);
+                multiply(0);
+                load(0, k);
+                multiply(1);
+            }
+            load(1, BK - 1);
+            multiply(0);
+            wait();  // for the next tile, whose first k is read already
+            now = now + 1 == STAGES ? 0 : now + 1;
+            pa = as + now * A::SIZE + row, pb = bs + now * B::SIZE + column;
+            load(0, 0);
+            multiply(1);
+        }
+        asm volatile("cp.async.wait_all;");
+    }
+    __device__ bool joined(float* parts, int* counters, long long slot, int split, int splits) {
+        return join_parts<THREADS>(reinterpret_cast<float(&)[TM * TN]>(of), parts, counters, slot, split, splits);
+    }
+};
+
+// The product of two matrices.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
+using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM * (BN / WN) * 32, AMODE>,
+                  Side<BN, BK, BM / WM * (BN / WN) * 32, BMODE>>;

@@ -1,0 +1,119 @@
+"""linear: a product with a transposed weight, a bias and an activation, in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.ops.core import library
+from weft.ops.core.bind.autocast import LOWER
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.function import Definition
+from weft.ops.families.matmul.matmul import DTYPES, candidates_of
+from weft.ops.families.matmul.product import ACTIVATIONS, Roles, product_of
+
+_OPS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "relu": ("relu", ()), "gelu": ("gelu", ("none",)), "gelu_tanh": ("gelu", ("tanh",)),
+    "silu": ("silu", ()),
+}  # fmt: skip
+"""The ops of activations, and their options."""
+_OF_INPUT = ("gelu", "gelu_tanh", "silu")
+"""Activations whose gradient is computed from their input, not from their result."""
+
+
+def _candidates(request: Request) -> list[Candidate]:
+    roles = Roles(left=0, right=1, bias=2, transposed=True)
+    return candidates_of(product_of(request, roles), request)
+
+
+def _check(input: Any, weight: Any, bias: Any, activation: str) -> None:
+    tensors = {"input": input, "weight": weight, "bias": bias}
+    for name, x in tensors.items():
+        if x is not None and (x.dtype not in DTYPES or x.dtype is not input.dtype):
+            raise ArgumentError(
+                f"weft.ops.linear: '{name}' has a dtype that no kernel takes",
+                got=f"{x.dtype}, input {input.dtype}",
+                allowed="float32, float16 or bfloat16, the same for all",
+                next=f"convert it: {name}.to(input.dtype)",
+            )
+    fits = input.dim() > 0 and weight.dim() == 2 and input.shape[-1] == weight.shape[1]
+    if not fits or (bias is not None and tuple(bias.shape) != (weight.shape[0],)):
+        raise ArgumentError(
+            "weft.ops.linear: the shapes do not fit",
+            got=f"input {list(input.shape)}, weight {list(weight.shape)}"
+            + ("" if bias is None else f", bias {list(bias.shape)}"),
+            allowed="input […, in], weight [out, in], bias [out]",
+        )
+    if activation not in ACTIVATIONS:
+        raise ArgumentError(
+            "weft.ops.linear: there is no such activation",
+            got=repr(activation), allowed=", ".join(map(repr, ACTIVATIONS)),
+        )  # fmt: skip
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Activations whose gradient needs their input are launches of their own if one is wanted.
+
+    To keep that input costs less than to compute the product again.
+    """
+
+    def redirected(input: Any, weight: Any, bias: Any, activation: str) -> Any:
+        wanted = torch.is_grad_enabled() and any(
+            t is not None and t.requires_grad for t in (input, weight, bias)
+        )
+        if not wanted or activation not in _OF_INPUT or torch.compiler.is_compiling():
+            return NotImplemented
+        name, options = _OPS[activation]
+        return library.call(name)(op(input, weight, bias, ""), *options)
+
+    return redirected
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    input, weight, bias, ctx.activation = inputs
+    ctx.save_for_backward(input, weight, bias, output if ctx.activation == "relu" else None)
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    input, weight, bias, output = ctx.saved_tensors
+    if ctx.activation:
+        name, options = _OPS[ctx.activation]
+        kept = output if output is not None else library.call("linear")(input, weight, bias, "")
+        grad = library.call(f"{name}_backward")(grad, kept, *options)
+    product = library.call("matmul")
+    wants = (*ctx.needs_input_grad, False, False)  # torch leaves out arguments with defaults
+    rows = grad.reshape(-1, grad.shape[-1])
+    flat = input.reshape(-1, input.shape[-1])
+    return (
+        product(grad, weight) if wants[0] else None,
+        product(rows.t(), flat) if wants[1] else None,
+        library.call("sum")(rows, 0) if wants[2] else None,
+        None,
+    )
+
+
+DEFINITIONS = (
+    Definition(
+        name="linear",
+        schema='(Tensor input, Tensor weight, Tensor? bias=None, str activation="") -> Tensor',
+        doc="""activation(input weightᵀ + bias), as torch.nn.functional.linear.
+
+        activation is "relu", "gelu", "gelu_tanh", "silu" or none. It is computed in the launch of
+        the product; except that of gelu and silu, if a gradient is wanted, which needs their input.
+        Products of float16 and bfloat16 are computed on tensor cores and summed in float32.
+        """,
+        fake=lambda input, weight, bias=None, activation="": input.new_empty(
+            (*input.shape[:-1], weight.shape[0])
+        ),
+        candidates=_candidates,
+        check=_check,
+        setup=_setup,
+        backward=_backward,
+        autocast=LOWER,
+        redirect=_redirect,
+    ),
+)

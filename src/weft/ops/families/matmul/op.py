@@ -1,0 +1,8 @@
+"""Matrix products and linear layers."""
+
+from __future__ import annotations
+
+from weft.ops.families.matmul import linear, matmul
+
+GROUP = "products"
+DEFINITIONS = (*linear.DEFINITIONS, *matmul.DEFINITIONS)

@@ -1,1 +1,0 @@
-"""Ops of networks: layers, losses, and their gradients."""

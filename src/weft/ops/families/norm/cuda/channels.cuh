@@ -1,0 +1,154 @@
+// Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel]. RAGGED: the planes of `inner` elements
+// are no whole vectors; their first and last ones may reach out of the plane. FLAT and RAGGED: rows are no whole vectors, but
+// several of them are. These are one row of the kernels, in whose columns the channels repeat.
+#pragma once
+#include "../../../core/cuda/last.cuh"
+#include "../../../core/cuda/vector.cuh"
+#include "moments.cuh"
+
+// What blocks of 256 threads divide among themselves. Without FLAT a block has one channel and `each` vectors of its
+// batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each, and `each` rows.
+struct Shape {
+    int channels;  // FLAT and RAGGED: columns
+    int inner;  // vectors from a channel to its next; FLAT: 1, or elements of the last row; RAGGED: of a plane, at the most
+    int count;  // vectors of a channel; FLAT: rows
+    int width;  // a power of two; without FLAT: 1
+    int parts, each;
+    int plane;  // RAGGED: elements; FLAT as well: channels
+};
+
+// Where a vector is, and which of its elements are in its plane.
+struct Spot {
+    long long at;
+    int from, to;
+};
+
+// The vectors of a thread, some at a time, so that their loads are under way together:
+//   while (int n = walk.take(at)) the first n of `at` are their places
+template <int V, bool FLAT, bool RAGGED = false>
+struct Walk {
+    static constexpr int K = FLAT ? V : 1;  // channels of a vector
+    static constexpr bool FOLDED = FLAT && RAGGED;
+    int channel, tile, part, t, deep, i, end, plane, place, planes, places, inner;
+    int elements, last, left;  // FOLDED: the last row, and the elements that its vector has
+    long long channels;
+    bool there;
+
+    __device__ explicit Walk(const Shape& s) : inner(s.inner), elements(s.plane), channels(s.channels) {
+        int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
+        // Blocks that run at the same time have neighbouring channels.
+        tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
+        channel = FLAT ? (tile * s.width + int(threadIdx.x) % s.width) * V : tile;
+        t = threadIdx.x / s.width, deep = 256 / s.width;
+        there = channel < s.channels;
+        i = part * s.each + t, end = there ? min(s.count, (part + 1) * s.each) : 0;
+        if (FOLDED) {
+            last = s.count - 1, left = max(0, min(s.inner - channel, V));
+            if (left == 0) end = min(end, last);
+        }
+        if (!FLAT) {  // the vector's plane and place in it, without a division per step
+            plane = i / inner, place = i % inner;
+            planes = deep / inner, places = deep % inner;
+        }
+    }
+    template <int N>
+    __device__ int take(Spot (&at)[N]) {
+        int n = 0;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            if (i >= end) continue;
+            if constexpr (FOLDED) {
+                at[k] = {i * channels + channel, 0, i == last ? left : V};
+            } else if constexpr (RAGGED) {
+                long long start = (plane * channels + channel) * elements;
+                int before = int(start % V) - place * V;  // elements of the plane before the vector are negative
+                at[k] = {start - before, max(before, 0), min(before + elements, V)};
+            } else {
+                at[k] = {FLAT ? i * channels + channel : ((plane * channels + channel) * inner + place) * V, 0, V};
+            }
+            i += deep, n++;
+            if (!FLAT) {
+                plane += planes, place += places;
+                if (place >= inner) place -= inner, plane++;
+            }
+        }
+        return n;
+    }
+    // The channel of element k of a vector.
+    __device__ int real(int k) const { return FOLDED ? (channel + k) % elements : channel + k; }
+
+    // Joins the values of all threads of a channel: the first one of them has the result.
+    template <class Value>
+    __device__ void join(Value (&own)[K]) const {
+        __shared__ Value all[K][256];  // neighbours meet no bank twice: values have an odd number of words, or two
+        __syncthreads();
+        for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
+        for (int d = deep / 2; d > 0; d /= 2) {
+            __syncthreads();
+            if (t < d)
+                for (int k = 0; k < K; k++) all[k][threadIdx.x].add(all[k][threadIdx.x + d * (256 / deep)]);
+        }
+        for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
+    }
+    // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others.
+    template <class Value>
+    __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
+        join(own);
+        if (parts == 1) return t == 0 && there;
+        if (t == 0 && there)
+            for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
+        if (!is_last(counters + tile, parts)) return false;
+        for (int k = 0; k < K; k++) own[k] = Value{};
+#pragma unroll 4
+        for (int p = t; p < (there ? parts : 0); p += deep)
+            for (int k = 0; k < K; k++) own[k].add(found[p * channels + channel + k]);
+        join(own);
+        return t == 0 && there;
+    }
+};
+
+// Vectors of a thread whose loads are under way together: narrow ones must be more.
+template <class T, int V>
+constexpr int AHEAD = V * sizeof(T) <= 4 ? 8 : 4;
+
+// Loads the first n vectors at some places; elements outside of their plane are 0.
+template <int V, int N, class T>
+__device__ void load_all(Vector<T, V> (&v)[N], const T* x, const Spot (&at)[N], int n) {
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (k >= n) continue;
+        if (at[k].from == 0 && at[k].to == V) {
+            v[k] = load<V>(x + at[k].at);
+        } else {
+#pragma unroll
+            for (int j = 0; j < V; j++) v[k][j] = j >= at[k].from && j < at[k].to ? x[at[k].at + j] : to<T>(0.0f);
+        }
+    }
+}
+
+// Stores those elements of a vector that are in its plane.
+template <int V, class T>
+__device__ void store_part(T* y, const Spot& at, const Vector<T, V>& v) {
+    if (at.from == 0 && at.to == V) {
+        store(y + at.at, v);
+    } else {
+#pragma unroll
+        for (int j = 0; j < V; j++)
+            if (j >= at.from && j < at.to) y[at.at + j] = v[j];
+    }
+}
+
+// The parameters of a thread's channels.
+template <int K>
+struct Affine {
+    float mean[K], scale[K], w[K], b[K];
+
+    template <class Walk, class S, class W>
+    __device__ Affine(const Walk& walk, const S* means, const S* vars, const W* ws, const W* bs, float eps) {
+        for (int k = 0; k < K; k++) {
+            int c = walk.there ? walk.real(k) : 0;
+            mean[k] = to<float>(means[c]), scale[k] = rsqrtf(to<float>(vars[c]) + eps);
+            w[k] = ws ? to<float>(ws[c]) : 1, b[k] = bs ? to<float>(bs[c]) : 0;
+        }
+    }
+};

@@ -1,0 +1,195 @@
+// Layer norm, RMS norm and group norm of rows, forward:
+//   layer norm  y = (x - mean) * rstd * w + b,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+//   RMS norm    y = x * rstd * w,               rstd = 1 / sqrt(mean(x^2) + eps)
+// w and b may be null; mean and rstd are stored where their addresses are not null. With ADD, the row is x + added,
+// which is stored as well. With CHANNELS, as in group norm, `inner` neighbours of a row share a weight, and weights repeat
+// after `groups` rows.
+#pragma once
+#include "../../../core/cuda/group.cuh"
+#include "affine.cuh"
+#include "floats.cuh"
+#include "moments.cuh"
+
+// Sums over a vector; its elements outside of the row are equal to `shift`.
+template <class T, int V>
+__device__ float sum_of(const Vector<T, V>& v, float shift, float sum) {
+    Floats<V> f = unpack(v);
+    float part[2] = {sum, 0};  // two chains of sums, each half as long
+#pragma unroll
+    for (int j = 0; j < V; j++) part[j % 2] += f[j] - shift;
+    return part[0] + part[1];
+}
+template <class T, int V, bool RAGGED>
+__device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, int chunk, float shift, float mean, float sum) {
+    Floats<V> f = unpack(v);
+    bool whole = r.whole(chunk);
+    float part[2] = {};
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        float d = f[j] - shift - mean;
+        if (!RAGGED || whole || r.has(chunk, j)) part[j % 2] += d * d;
+    }
+    return RAGGED || whole ? sum + (part[0] + part[1]) : sum;
+}
+template <class T, class W, int V>
+__device__ Vector<T, V> results(const Vector<T, V>& v, float shift, float mean, float rstd, const Vector<W, V>& w,
+                                const Vector<W, V>& b) {
+    Floats<V> f = unpack(v), fw = unpack(w), fb = unpack(b);
+    float offset = -mean * rstd;
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+        // Rounding the offset costs digits only where elements have more of them than shorter types do.
+        float z = sizeof(T) < 4 ? fmaf(f[j], rstd, offset) : (f[j] - shift - mean) * rstd;
+        f[j] = fmaf(z, fw[j], fb[j]);
+    }
+    return pack<T>(f);
+}
+template <class T, int V>
+__device__ Vector<T, V> sums(const Vector<T, V>& a, const Vector<T, V>& b) {
+    Floats<V> f = unpack(a), more = unpack(b);
+#pragma unroll
+    for (int j = 0; j < V; j++) f[j] += more[j];
+    return pack<T>(f);
+}
+
+__device__ inline void copy16(void* to, const void* from) {
+    unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+}
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// The blocks of an SM that must fit into its registers, so that some load while others compute.
+template <int BLOCK, int HELD>
+constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK : HELD <= 4 ? 1 : (HELD > 8 ? 512 : 768) / BLOCK;
+
+// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. With KEEP, weights stay in registers
+// too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector. With AHEAD,
+// a block takes one row after another, and a vector of the next row is on its way as soon as the place of one is free.
+template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP,
+          bool CHANNELS, bool AHEAD = false>
+__device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
+                          long long count, int n, long long stride, float eps, int inner, int groups) {
+    constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
+    constexpr int KEPT = KEEP ? HELD : 1;
+    constexpr bool HIDE = HELD * V > 32;
+    // A block with much of its row in shared memory waits once instead of twice: its threads square deviations from their
+    // own means, and join these. Where the row is in registers, that takes more of them than there are.
+    constexpr bool OWN = CENTRED && SHARED >= 8;
+    // Copies to shared memory do not wait for their data; they need whole vectors of 16 bytes.
+    constexpr bool COPIED = SHARED > 0 && !RAGGED && !ADD && V * sizeof(T) == 16;
+    static_assert(!AHEAD || (!RAGGED && !ADD && !KEEP && ROWS == 1), "rows that are read ahead");
+    unsigned zero = n < 0;
+    extern __shared__ char memory[];
+    auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
+    int t = threadIdx.x % G;
+    Vector<W, V> kept_w[KEPT], kept_b[KEPT];
+    if constexpr (KEEP) {
+        int lead = (blockIdx.x * (long long)ROWS + threadIdx.x / G) * n % V;
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            kept_w[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
+            kept_b[k] = weights<V, RAGGED>(b, (k * G + t) * V - lead, n, 0);
+        }
+    }
+    Vector<T, V> held[HELD];
+    float coming = 0;  // the shift of the next row
+    for (long long first = blockIdx.x * (long long)ROWS; first < count; first += gridDim.x * (long long)ROWS) {
+        long long row = first + threadIdx.x / G, next = row + gridDim.x;
+        bool there = row < count, more = AHEAD && next < count, fetched = AHEAD && first > blockIdx.x;
+        Row<T, V, RAGGED> r{int(row * n % V), there ? n : 0};
+        const T *from = x + row * stride, *from_next = x + next * stride;
+        float shift = CENTRED ? shift_of(from, there) + (ADD ? shift_of(added + row * n, there) : 0) : 0;
+        if (fetched) shift = coming;
+        if (CENTRED && AHEAD) coming = shift_of(from_next, more);
+        auto get = [&](int chunk) {
+            Vector<T, V> v = r.get(from, chunk, shift);
+            if constexpr (ADD) {
+                v = sums(v, r.get(added + row * n, chunk, 0));
+                r.put(total + row * n, chunk, v);
+            }
+            return v;
+        };
+        auto copy = [&](const T* of, int k) {
+            int chunk = (HELD + k) * G + t;
+            if (r.whole(chunk)) copy16(lying + k * G + t, of + chunk * V);
+        };
+        if (!fetched) {
+            if constexpr (COPIED)
+#pragma unroll
+                for (int k = 0; k < SHARED; k++) copy(from, k);
+#pragma unroll
+            for (int k = 0; k < HELD; k++) held[k] = get(k * G + t);
+            if constexpr (SHARED > 0 && !COPIED) {
+#pragma unroll 2
+                for (int k = 0; k < SHARED; k++) lying[k * G + t] = get((HELD + k) * G + t);
+            }
+        }
+        float middle = 0, sum = 0, own = 0;
+        if constexpr (CENTRED) {
+#pragma unroll
+            for (int k = 0; k < HELD; k++) sum = sum_of(held[k], shift, sum);
+            if constexpr (COPIED) wait_for_copies();
+#pragma unroll 2
+            for (int k = 0; k < SHARED; k++)
+                if (!COPIED || r.whole((HELD + k) * G + t)) sum = sum_of(lying[k * G + t], shift, sum);
+            if constexpr (OWN) {
+                for (int k = 0; k < HELD + SHARED; k++) own += r.count(k * G + t);
+                middle = own > 0 ? sum / own : 0;
+            } else {
+                middle = across<G>(sum, 0, plus) / n;
+            }
+            sum = 0;
+            if constexpr (HIDE)
+#pragma unroll
+                for (int k = 0; k < HELD; k++) hide(held[k], zero);
+        }
+#pragma unroll
+        for (int k = 0; k < HELD; k++) sum = squares_of(held[k], r, k * G + t, shift, middle, sum);
+        if constexpr (COPIED && !CENTRED) wait_for_copies();
+#pragma unroll 2
+        for (int k = 0; k < SHARED; k++)
+            if (!COPIED || r.whole((HELD + k) * G + t))
+                sum = squares_of(lying[k * G + t], r, (HELD + k) * G + t, shift, middle, sum);
+        float total_squares;
+        if constexpr (OWN) {
+            Moments all;
+            all.add(own, middle, sum);
+            all = across<G>(all);
+            middle = all.mean, total_squares = all.squares;
+        } else {
+            total_squares = across<G>(sum, 0, plus);
+        }
+        float scale = rsqrtf(total_squares / n + eps);
+        if constexpr (HIDE)
+#pragma unroll
+            for (int k = 0; k < HELD; k++) hide(held[k], zero);
+        if (there && t == 0) {
+            if (CENTRED && mean) mean[row] = shift + middle;
+            if (rstd) rstd[row] = scale;
+        }
+        auto put = [&](int k, const Vector<T, V>& v) {
+            int at = (k * G + t) * V - r.lead;
+            Vector<W, V> vw, vb;
+            if constexpr (KEEP)
+                vw = kept_w[k], vb = kept_b[k];
+            else if constexpr (CHANNELS)
+                vw = channel_weights<V, RAGGED>(w, row, at, r.n, inner, groups, 1),
+                vb = channel_weights<V, RAGGED>(b, row, at, r.n, inner, groups, 0);
+            else
+                vw = weights<V, RAGGED>(w, at, r.n, 1), vb = weights<V, RAGGED>(b, at, r.n, 0);
+            r.put(y + row * n, k * G + t, results(v, shift, middle, scale, vw, vb));
+        };
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            put(k, held[k]);
+            if (more) held[k] = r.get(from_next, k * G + t, coming);
+        }
+        if constexpr (SHARED > 0) {
+#pragma unroll 2
+            for (int k = 0; k < SHARED; k++) {
+                if (!COPIED || r.whole((HELD + k) * G + t)) put(HELD + k, lying[k * G + t]);
+                if (COPIED && more) copy(from_next, k);
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+"""group_norm, forward and backward. A row is a group of channels of one element of the batch."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.kernels import cdiv
+from weft.ops.core import library, source
+from weft.ops.core.bind.derive import derive
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.function import Definition
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.families.norm import groups_last
+from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
+from weft.ops.families.norm.forward import Kind, candidates
+from weft.ops.families.norm.layer_norm_backward import gradients_of_rows
+from weft.ops.families.norm.rows import BLOCK, Job, job, parts_of
+from weft.ops.families.norm.saving import saving
+
+KIND = Kind("group_norm", centred=True, added=False)
+LONG = 1024
+"""Vectors of a plane from which on a block sums it, instead of a warp."""
+AMPLE, MOST, WAITING = 32 << 10, 100 << 10, 0.2
+"""Bytes of a block's rows: enough for the bandwidth, at the most, and what AMPLE more of them cost.
+
+The blocks of an SM load while others compute; larger ones are fewer.
+"""
+BLOCKS = 8
+"""Blocks for each SM that a block must leave before it has more rows."""
+SUMMED = 512
+"""Elements of a batch that one block sums for 32 channels."""
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _job(request: Request, x: Layout, rows: Any, weights: Any, outputs: Any) -> Job:
+    groups = request.options["num_groups"]
+    inner = math.prod(x.shape[2:])
+    n = x.shape[1] // groups * inner
+    forward = len(rows) == 1
+    return job(request, n, rows, weights, outputs, inner, groups, forward=forward)
+
+
+def _forward(saved: bool, request: Request) -> list[Candidate]:
+    x = request.first
+    statistics = Buffer((x.shape[0], request.options["num_groups"]), torch.float32)
+    outputs = (Buffer(x.shape, x.dtype), *[statistics] * (2 * saved))
+    if x.numel == 0:
+        zeros = tuple(b._replace(zeroed=True) for b in outputs)
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), zeros))]
+    rows = candidates(KIND, saved, _job(request, x, (0,), (1, 2), outputs))
+    return [*rows, *groups_last.candidates(request, outputs)]
+
+
+def _backward(request: Request) -> list[Candidate]:
+    x, weight = request.inputs[1:3]
+    assert x is not None
+    wanted = request.options["weights"]
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = Buffer(x.shape[1:2] if wanted else (0,), dtype, zeroed=x.numel == 0)
+    outputs = (Buffer(x.shape, x.dtype), sums, sums)
+    if x.numel == 0:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    groups, inner = request.options["num_groups"], math.prod(x.shape[2:])
+    if (weight is None and not wanted) or (groups == 1 and inner == 1):  # as layer_norm's
+        n = x.shape[1] // groups * inner
+        return gradients_of_rows(True, job(request, n, (0, 1), (2,), outputs))
+    made = _job(request, x, (0, 1), (2,), outputs)
+    gpu = request.target
+    moved = x.numel * x.itemsize
+    again = 2 * moved * (0.2 if 2 * moved < gpu.l2 else 1)
+    time = made.cost + (2 + wanted) * gpu.launch + (3 * moved + again) / gpu.bandwidth
+    why = f"sums of {x.shape[0] * x.shape[1]} planes, then gradients"
+    build = functools.partial(_planes, made, x.shape[:2], wanted)
+    candidates = [Candidate("planes", time, why, build)]
+    tile = _tile(made, x.shape[1])
+    if tile is not None:
+        waiting = 1 + max(0.0, tile.memory / AMPLE - 1) * WAITING
+        time = made.cost + (1 + wanted) * gpu.launch + 3 * moved * waiting / gpu.bandwidth
+        why = f"{tile.rows} rows of {made.n} elements in shared memory per block"
+        build = functools.partial(_rows, made, x.shape[:2], wanted, tile)
+        candidates.append(Candidate("rows", time, why, build))
+    return candidates
+
+
+class Tile(NamedTuple):
+    """The rows of a block that holds them in shared memory.
+
+    vector  elements that are copied at once
+    memory  bytes
+    """
+
+    rows: int
+    vector: int
+    memory: int
+
+
+def _tile(made: Job, channels: int) -> Tile | None:
+    """The rows of a block, which begin where vectors do; None if they do not fit."""
+    size, share = int(made.dtype.itemsize), channels // made.groups
+    own = (made.request.inputs[i] for i in (0, 1) if made.inputs[i] == Pointer(i))
+    vector = min((t.aligned for t in own if t is not None), default=16) // size
+    each = 2 * made.n * size + 16 * share + 4
+    room = min(MOST, made.request.target.shared_per_sm // 2 - 1024)
+
+    def least(vector: int) -> int:
+        """Bytes of the fewest rows that are whole vectors."""
+        return vector // math.gcd(vector, made.n) * each
+
+    # Copies of 8 bytes are good enough where they leave more blocks.
+    while vector and (least(vector) > room or (
+        vector * size > 8 and least(vector) > max(AMPLE, least(vector // 2))
+    )):  # fmt: skip
+        vector //= 2
+    if not vector or share > made.n // 2:  # planes of single elements take more than the rows
+        return None
+    rows = vector // math.gcd(vector, made.n)
+    while 2 * rows * each <= AMPLE and 2 * rows * BLOCKS * made.request.target.sms <= made.count:
+        rows *= 2
+    return Tile(rows, vector, rows * each)
+
+
+def _rows(made: Job, shape: tuple[int, ...], wanted: bool, tile: Tile) -> Plan:
+    share = shape[1] // made.groups
+    lanes, over = (1 << max(0, min(5, n.bit_length() - 1)) for n in (made.inner // 2, share))
+    types = f"{source.ctype(made.dtype)}, {source.ctype(made.weight)}, {tile.vector}"
+    kernel = source.kernel("norm/groups_backward.cu", f"rows_of_planes<{types}>")
+    numbers = (made.count, made.inner, share, made.groups, tile.rows, lanes, over)
+    partial = made.extra(0) if wanted else None
+    args = (*made.inputs, partial, made.output(0), *numbers)
+    step = Step(kernel, (cdiv(made.count, tile.rows),), (BLOCK,), args, tile.memory)
+    return _summed(made, shape, wanted, (step,))
+
+
+def _planes(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
+    batch, channels = shape
+    inner, planes, share = made.inner // made.vector, batch * channels, channels // made.groups
+    threads = BLOCK if inner > LONG else min(32, 1 << (inner - 1).bit_length())
+    dy, x, w, mean, rstd = made.inputs
+    partial, name = made.extra(0), "norm/planes_backward.cu"
+    ctype, of_weights = source.ctype(made.dtype), source.ctype(made.weight)
+    first = source.kernel(name, f"plane_sums<{ctype}, {made.vector}, {threads}>")
+    second = source.kernel(name, f"gradient<{ctype}, {of_weights}, {made.vector}>")
+    parts = max(parts_of(made), 1)
+    each = cdiv(share * inner, parts)
+    steps = (
+        Step(first, (cdiv(planes, BLOCK // threads),), (BLOCK,),
+             (dy, x, mean, rstd, partial, planes, inner, share)),
+        Step(second, (made.count * parts,), (BLOCK,),
+             (dy, x, w, mean, rstd, partial, made.output(0), planes, inner, share, made.groups,
+              parts, each)),
+    )  # fmt: skip
+    return _summed(made, shape, wanted, steps, kept=True)
+
+
+def _summed(
+    made: Job, shape: tuple[int, ...], wanted: bool, steps: tuple[Step, ...], kept: bool = False
+) -> Plan:
+    """Adds the sums of planes over the batch; `kept`: they are there even if not wanted."""
+    batch, channels = shape
+    sums = Buffer((2, *shape), torch.float32)
+    if not wanted:
+        return made.plan(*steps, scratch=(sums,) if kept else ())
+    partial, scratch, tiles = made.extra(0), [sums], cdiv(channels, 32)
+    dw, db, blocks = made.output(1), made.output(2), batch
+    parts = min(cdiv(batch, SUMMED), cdiv(4 * made.request.target.sms, 2 * tiles))
+    if parts > 1:  # first over parts of the batch
+        kernel = source.kernel("norm/rows_backward.cu", "sum_partials<float>")
+        joined = made.extra(1)
+        more = Pointer(joined.number, 4 * parts * channels)
+        args = (partial, joined, more, batch, channels, tiles, cdiv(batch, parts))
+        steps = (*steps, Step(kernel, (2 * tiles, parts), (BLOCK,), args))
+        scratch.append(Buffer((2, parts, channels), torch.float32))
+        partial, blocks = joined, parts
+    kernel = source.kernel("norm/rows_backward.cu", f"sum_partials<{source.ctype(made.weight)}>")
+    args = (partial, dw, db, blocks, channels, tiles, blocks)
+    return made.plan(*steps, Step(kernel, (2 * tiles,), (BLOCK,), args), scratch=tuple(scratch))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
+    check_dtype("group_norm", x)
+    if x.dim() < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise ArgumentError(
+            "weft.ops.group_norm: 'num_groups' must divide the channels",
+            got=f"{num_groups} groups of input of shape {list(x.shape)}",
+            allowed="a divisor of dimension 1",
+        )
+    size = math.prod(x.shape[2:]) * (x.shape[1] // num_groups)
+    if x.shape[0] * size == 1:
+        raise ArgumentError(
+            "weft.ops.group_norm: more than one value per group is needed",
+            got=f"{num_groups} groups of input of shape {list(x.shape)}",
+        )
+    if size > LONGEST:
+        raise ArgumentError(
+            "weft.ops.group_norm: a group has too many elements",
+            got=str(size), allowed=f"at most {LONGEST}",
+        )  # fmt: skip
+    check_weights("group_norm", x, (x.shape[1],), weight=weight, bias=bias)
+
+
+def _fake(saved: bool, x: Any, num_groups: int, *rest: Any) -> Any:
+    shape = (x.shape[0], num_groups)
+    statistics = [x.new_empty(shape, dtype=torch.float32) for _ in range(2 * saved)]
+    return (x.new_empty(x.shape), *statistics) if saved else x.new_empty(x.shape)
+
+
+def _setup(saved: bool, ctx: Any, inputs: Any, output: Any) -> None:
+    """Keeps the input, the weight, and the statistics if the op returns them."""
+    x, ctx.groups, weight, bias, ctx.eps = inputs
+    statistics = output[1:] if saved else ()
+    ctx.mark_non_differentiable(*statistics)
+    ctx.set_materialize_grads(False)
+    ctx.biased = bias is not None
+    ctx.save_for_backward(x, weight, *statistics)
+
+
+def _gradients(ctx: Any, dy: Any, *_: Any) -> Any:
+    x, weight, *statistics = ctx.saved_tensors
+    if not statistics:
+        _, *statistics = library.call("group_norm_forward")(x.detach(), ctx.groups, eps=ctx.eps)
+    wanted = any(ctx.needs_input_grad[2:4])
+    backward = library.call("group_norm_backward")
+    # torch.autograd.grad accepts gradients of any dtype.
+    dx, dw, db = backward(dy.to(x.dtype), x, weight, *statistics, ctx.groups, wanted)
+    sums = (dw if weight is not None and wanted else None, db if ctx.biased and wanted else None)
+    return dx, None, *sums, None
+
+
+def _fake_backward(dy: Any, x: Any, weight: Any, *rest: Any) -> Any:
+    dtype = x.dtype if weight is None else weight.dtype
+    shape = x.shape[1:2] if rest[-1] else (0,)
+    return x.new_empty(x.shape), *(x.new_empty(shape, dtype=dtype) for _ in range(2))
+
+
+def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.groups, _ = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+
+
+def _second(ctx: Any, *grads: Any) -> Any:
+    """Second derivatives, by torch: the first ones written out and differentiated."""
+    dy, x, weight, _, rstd = ctx.saved_tensors
+    inputs = [t for t in (dy, x, weight) if t is not None]
+    found = derive(functools.partial(_written_out, ctx.groups, rstd), inputs, grads)
+    return (*found, *[None] * (3 - len(inputs)), None, None, None, None)
+
+
+def _written_out(groups: int, rstd: Any, dy: Any, x: Any, weight: Any = None) -> tuple[Any, ...]:
+    shape = (x.shape[0], groups, -1)
+    rows = x.float().reshape(shape)
+    centred = rows - rows.mean(2, keepdim=True)
+    squares = centred.square().mean(2, keepdim=True)
+    # rstd is 1 / sqrt(squares + eps), with an eps that is not known here.
+    scale = (squares + (rstd.unsqueeze(2) ** -2 - squares.detach())).rsqrt()
+    z, g = centred * scale, dy.float()
+    product = g * z.reshape(x.shape)
+    if weight is not None:
+        g = g * weight.float().view(1, -1, *[1] * (x.dim() - 2))
+    g = g.reshape(shape)
+    dx = scale * (g - g.mean(2, keepdim=True) - z * (g * z).mean(2, keepdim=True))
+    dims = (0, *range(2, x.dim()))
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = (product.sum(dims).to(dtype), dy.float().sum(dims).to(dtype))
+    return dx.reshape(x.shape).to(x.dtype), *sums
+
+
+def _definition(saved: bool) -> Definition:
+    returned = "(Tensor, Tensor, Tensor)" if saved else "Tensor"
+    return Definition(
+        name="group_norm_forward" if saved else "group_norm",
+        schema="(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None,"
+        f" float eps=1e-05) -> {returned}",
+        doc="Group norm, as torch.nn.functional.group_norm.",
+        fake=functools.partial(_fake, saved),
+        candidates=functools.partial(_forward, saved),
+        check=_check,
+        setup=functools.partial(_setup, saved),
+        backward=_gradients,
+        redirect=None if saved else saving("group_norm", 1),
+        public=not saved,
+    )
+
+
+DEFINITIONS = (
+    _definition(False),
+    _definition(True),
+    Definition(
+        name="group_norm_backward",
+        schema="(Tensor dy, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int num_groups,"
+        " bool weights) -> (Tensor, Tensor, Tensor)",
+        doc="The gradients of group_norm's input and weights.",
+        fake=_fake_backward,
+        candidates=_backward,
+        setup=_setup_second,
+        backward=_second,
+        public=False,
+    ),
+)

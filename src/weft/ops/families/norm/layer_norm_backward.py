@@ -1,0 +1,201 @@
+"""The backward ops of layer_norm and rms_norm."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.bind.derive import derive
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.function import Definition
+from weft.ops.core.plan import Buffer, Plan, Step
+from weft.ops.families.norm.rows import BLOCK, Job, Way, job, parts_of
+
+FEW, MANY = 32, 1 << 15
+"""Blocks, at the most, and columns, at least, whose sums take one thread for each column."""
+HELD = 4
+"""The most vectors of each tensor that a thread keeps in registers."""
+
+
+def _candidates(centred: bool, request: Request) -> list[Candidate]:
+    x, weight = request.inputs[1], request.inputs[2]
+    assert x is not None
+    dtotal, wanted = request.inputs[-1], request.options["weights"]
+    shape = tuple(request.options["normalized_shape"])
+    n = math.prod(shape)
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = Buffer(shape if wanted else (0,), dtype, zeroed=x.numel == 0)
+    outputs = (Buffer(x.shape, x.dtype), *[sums] * (1 + centred))
+    if x.numel == 0:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    rows = (0, 1) if dtotal is None else (0, 1, len(request.inputs) - 1)
+    return gradients_of_rows(centred, job(request, n, rows, (2,), outputs))
+
+
+def gradients_of_rows(centred: bool, made: Job) -> list[Candidate]:
+    """Candidates of a job whose inputs are dy, x, the weight, statistics and maybe dtotal."""
+    gpu, (added, wanted) = made.request.target, _flags(centred, made)
+    size = made.count * made.n * made.dtype.itemsize
+    moved = (3 + added) * size
+    finish = gpu.launch if wanted else 0
+    parts = parts_of(made)
+    again = 2 * size * (0.2 if moved < gpu.l2 else 1)
+    time = 2 * gpu.launch + finish + (moved + again) / gpu.bandwidth
+    why = f"{parts} blocks per row, two passes"
+    build = functools.partial(_long, centred, made, parts)
+    candidates = [Candidate("long rows", made.cost + time, why, build)]
+    threads = _threads(made.chunks)
+    held = cdiv(made.chunks, threads)
+    if held <= HELD:
+        time = gpu.launch + finish + moved / gpu.bandwidth
+        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
+        way = Way(threads, held, resident=1024 // max(threads, 128))
+        build = functools.partial(_rows, centred, made, way)
+        candidates.insert(0, Candidate("rows", made.cost + time, why, build))
+    return candidates
+
+
+def _threads(chunks: int) -> int:
+    """Threads for a row: up to a warp with several vectors each, else one vector each if possible.
+
+    Sums of gradients take two registers for each element, so few elements leave more blocks.
+    """
+    if chunks > 1024:  # of 1024 threads, each would have too few registers for two vectors
+        return 512
+    return 1 << (cdiv(chunks, 4 if chunks <= 128 else 1) - 1).bit_length()
+
+
+def _addresses(centred: bool, made: Job) -> tuple[Any, ...]:
+    """The arguments: dy, x, w, mean and rstd, the gradient of the sum, dx."""
+    dy, x, w, *rest = made.inputs
+    mean, rstd, *dtotal = rest if centred else (None, *rest)
+    return dy, x, w, mean, rstd, dtotal[0] if dtotal else None, made.output(0)
+
+
+def _flags(centred: bool, made: Job) -> tuple[bool, bool]:
+    """(a gradient is added, gradients of weights are wanted)."""
+    added = made.inputs[4 + centred :]
+    return bool(added) and added[0] is not None, bool(made.request.options["weights"])
+
+
+def _rows(centred: bool, made: Job, way: Way) -> Plan:
+    added, wanted = _flags(centred, made)
+    kernel = made.kernel("rows_backward.cu", "rows", way.threads, way.held, centred, added, wanted)
+    args = (*_addresses(centred, made), made.extra(0) if wanted else None, made.count, made.n)
+    memory = 8 * way.rows * made.n if wanted and way.rows > 1 else 0
+    grid = way.grid(made)
+    return _summed(centred, made, grid, (Step(kernel, (grid,), (way.block,), args, memory),))
+
+
+def _long(centred: bool, made: Job, parts: int) -> Plan:
+    added, wanted = _flags(centred, made)
+    dy, x, w, mean, rstd, dtotal, dx = _addresses(centred, made)
+    name = "rows_backward.cu"
+    first = made.kernel(name, "parts_of_rows", centred)
+    second = made.kernel(name, "finish_rows", centred, added, wanted)
+    slabs = cdiv(made.chunks, BLOCK)
+    cycle = made.vector // math.gcd(made.vector, made.n)
+    most = cdiv(8 * made.request.target.sms, slabs)
+    blocks = min(made.count, max(cycle, most - most % cycle))
+    whole = wanted and blocks == 1  # a block has all rows of its columns
+    kept = wanted and not whole
+    sums, partial = made.extra(1 if kept else 0), made.extra(0) if kept else None
+    inputs = (dy, x, w, mean, rstd)
+    shape = (made.n, parts)
+    weights = (made.output(1), made.output(2) if centred else None) if whole else (None, None)
+    steps = (
+        Step(first, (made.count * parts,), (BLOCK,),
+             (*inputs, sums, *shape, cdiv(made.chunks, parts))),
+        Step(second, (slabs * blocks,), (BLOCK,),
+             (*inputs, dtotal, dx, sums, partial, *weights, made.count, *shape, slabs)),
+    )  # fmt: skip
+    scratch = Buffer((made.count * parts, 2), torch.float32)
+    if whole:
+        return made.plan(*steps, scratch=(scratch,))
+    return _summed(centred, made, blocks, steps, scratch)
+
+
+def _summed(
+    centred: bool, made: Job, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
+) -> Plan:
+    """Adds the sum of gradients of weights over `blocks` blocks."""
+    if not _flags(centred, made)[1]:
+        return made.plan(*steps, scratch=scratch)
+    few = blocks <= FEW and made.n >= MANY
+    name, tiles = (
+        ("sum_columns", cdiv(made.n, BLOCK)) if few else ("sum_partials", cdiv(made.n, 32))
+    )
+    kernel = source.kernel("norm/rows_backward.cu", f"{name}<{source.ctype(made.weight)}>")
+    dw, db = made.output(1), made.output(2) if centred else None
+    args = (made.extra(0), dw, db, blocks, made.n, tiles, *(() if few else (blocks,)))
+    step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args)
+    partial = Buffer((2, blocks, made.n), torch.float32)
+    return made.plan(*steps, step, scratch=(partial, *scratch))
+
+
+# ---- definitions -------------------------------------------------------------------------------
+def _fake(centred: bool, dy: Any, x: Any, weight: Any, *rest: Any) -> Any:
+    shape, wanted = rest[-2:]
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = [x.new_empty(shape if wanted else (0,), dtype=dtype) for _ in range(1 + centred)]
+    return x.new_empty(x.shape), *sums
+
+
+def _setup(centred: bool, ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.shape, ctx.wanted = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(centred: bool, ctx: Any, *grads: Any) -> Any:
+    """Second derivatives, by torch: the first ones written out and differentiated."""
+    dy, x, weight, *_, rstd, dtotal = ctx.saved_tensors
+    inputs = [t for t in (dy, x, weight) if t is not None]
+    found = derive(functools.partial(_written_out, centred, ctx, rstd), inputs, grads)
+    missing = [None] * (3 - len(inputs) + 1 + centred)  # no weight; statistics follow from x
+    return (*found, *missing, None if dtotal is None else grads[0], None, None)
+
+
+def _written_out(
+    centred: bool, ctx: Any, rstd: Any, dy: Any, x: Any, weight: Any = None
+) -> tuple[Any, ...]:
+    dims = tuple(range(-len(ctx.shape), 0))
+    wide = x.float()
+    z = wide - wide.mean(dims, keepdim=True) if centred else wide
+    squares = z.square().mean(dims, keepdim=True)
+    # rstd is 1 / sqrt(squares + eps), with an eps that is not known here.
+    eps = rstd.reshape(squares.shape) ** -2 - squares.detach()
+    scale = (squares + eps).rsqrt()
+    z = z * scale
+    g = dy.float() if weight is None else dy.float() * weight.float()
+    dx = g - z * (g * z).mean(dims, keepdim=True)
+    if centred:
+        dx = dx - g.mean(dims, keepdim=True)
+    lead = tuple(range(x.dim() - len(dims)))
+    dtype = x.dtype if weight is None else weight.dtype
+    sums = [(dy.float() * z), dy.float()] if ctx.wanted else []
+    return (dx * scale).to(x.dtype), *((s.sum(lead) if lead else s).to(dtype) for s in sums)
+
+
+def _definition(name: str, centred: bool) -> Definition:
+    statistics = "Tensor mean, Tensor rstd" if centred else "Tensor rstd"
+    returned = "Tensor, Tensor, Tensor" if centred else "Tensor, Tensor"
+    return Definition(
+        name=f"{name}_backward",
+        schema=f"(Tensor dy, Tensor x, Tensor? weight, {statistics}, Tensor? dtotal,"
+        f" int[] normalized_shape, bool weights) -> ({returned})",
+        doc=f"The gradients of {name}'s input and weights.",
+        fake=functools.partial(_fake, centred),
+        candidates=functools.partial(_candidates, centred),
+        setup=functools.partial(_setup, centred),
+        backward=functools.partial(_backward, centred),
+        public=False,
+    )
+
+
+DEFINITIONS = (_definition("layer_norm", True), _definition("rms_norm", False))

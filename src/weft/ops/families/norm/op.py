@@ -1,0 +1,20 @@
+"""Layer, RMS, group and batch norms."""
+
+from __future__ import annotations
+
+from weft.ops.families.norm import (
+    batch_norm,
+    batch_norm_backward,
+    group_norm,
+    layer_norm,
+    layer_norm_backward,
+)
+
+GROUP = "normalisation"
+DEFINITIONS = (
+    *batch_norm.DEFINITIONS,
+    *batch_norm_backward.DEFINITIONS,
+    *group_norm.DEFINITIONS,
+    *layer_norm.DEFINITIONS,
+    *layer_norm_backward.DEFINITIONS,
+)

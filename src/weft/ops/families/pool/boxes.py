@@ -1,0 +1,196 @@
+"""Pooling through shared memory for tensors of any strides: the boxes of `cuda/pool/staged.cuh`.
+
+A block has planes of some channels of some images, and copies them in the order of memory: no
+copy of the tensor is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops.core.choose import Candidate
+from weft.ops.core.layouts import divisor
+from weft.ops.core.plan import Layout
+from weft.ops.core.target import Target
+from weft.ops.families.pool.kernels import Job
+from weft.ops.families.pool.staged import LEAST, MOST, WINDOWS, Part, Pitches, Staged
+
+RUN = 128
+"""Bytes of neighbours in memory that a block should copy together."""
+SECTOR = 32
+SEGMENT, ELEMENT = 40, 30
+"""Instructions to copy a segment, by as many threads as it has vectors, or an element."""
+
+
+class Size(NamedTuple):
+    """A dimension of a box: its size, and its stride in memory."""
+
+    name: str
+    size: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A box in memory: segments of `run` neighbours along up to three dimensions.
+
+    pitch  elements between the dimensions of `outer`, innermost first, in shared memory
+    wide   bytes of an access: distances of segments are multiples
+    """
+
+    run: int
+    outer: tuple[Size, ...]
+    pitch: tuple[int, ...]
+    wide: int
+    steps: dict[str, int]
+
+    @property
+    def segments(self) -> int:
+        return math.prod(d.size for d in self.outer)
+
+    @property
+    def span(self) -> int:
+        return self.pitch[-1]
+
+
+def memory(sizes: list[Size], itemsize: int, pad: int) -> Memory | None:
+    """How a box lies in memory; None if its innermost elements are no neighbours.
+
+    pad  vectors that are left free behind a segment in shared memory
+    """
+    rest = sorted((d for d in sizes if d.size > 1), key=lambda d: d.stride)
+    run, steps = 1, {d.name: 0 for d in sizes}
+    while rest and rest[0].stride == run:
+        inner = rest.pop(0)
+        steps[inner.name] = run
+        run *= inner.size
+    if len(rest) > 3:
+        return None
+    low = math.gcd(16, *(d.stride * itemsize for d in rest))
+    vector = max(1, low // itemsize)
+    pitch = [(cdiv(run + vector - 1, vector) + pad) * vector]
+    for d in rest:
+        steps[d.name] = pitch[-1]
+        pitch.append(pitch[-1] * d.size)
+    return Memory(run, tuple(rest), tuple(pitch), low, steps)
+
+
+@dataclass(frozen=True)
+class Boxed(Staged):
+    """A pooling by blocks that copy a box of the input."""
+
+    x: Layout
+    high: int
+    counts: tuple[int, int]
+    chosen: Part
+    memory: Memory
+
+    @property
+    def name(self) -> str:
+        return "boxes"
+
+    @property
+    def kind(self) -> str:
+        return f"Box<{self.memory.wide}>"
+
+    def _part(self) -> Part | None:
+        return self.chosen
+
+    def _blocks(self, part: Part) -> int:
+        images, channels = self.x.shape[:2]
+        return cdiv(channels, self.counts[0]) * cdiv(images, self.counts[1])
+
+    def _time(self, part: Part) -> float:
+        vectors = cdiv(self.memory.run * self.x.itemsize, self.memory.wide)
+        lanes = 1 << min(5, (vectors - 1).bit_length())
+        blocks = self._blocks(part) * cdiv(self.job.sizes[0], part.rows)
+        each = SEGMENT * self.memory.segments * lanes * cdiv(vectors, lanes) / 32
+        if self.memory.wide < 4:
+            each = ELEMENT * self.memory.segments * self.memory.run / 32
+        # The ends of a run are parts of sectors.
+        again = part.again * (1 + SECTOR / (self.memory.run * self.x.itemsize))
+        time = super()._time(replace(part, again=again))
+        return time + blocks * each / (4 * self.target.fp32 / 256)
+
+    def _chunk(self, part: Part, bands: int) -> bytes:
+        m, (images, channels), (sn, sc, sh, _) = self.memory, self.x.shape[:2], self.x.strides
+        sizes = [self.counts[0], m.run, *(d.size for d in m.outer[:2]), 1, 1][:4]
+        numbers = [n for size in sizes for n in (size, *divisor(size, 32))]
+        vectors = cdiv(m.run * self.x.itemsize, m.wide) + 1
+        lanes = 1 << min(5, (vectors - 1).bit_length())
+        pitch = [*m.pitch[:-1], 0, 0, 0][:3]
+        apart = [*(d.stride for d in m.outer), 0, 0, 0][:3]
+        return struct.pack(
+            "<3iIi2i2i2iI12I5i4x3q3q", self.input.row, self.input.column, part.rows, bands,
+            self.high, m.steps["c"], m.steps["n"], *self.counts, channels, images,
+            cdiv(channels, self.counts[0]), *numbers, m.segments, lanes, *pitch,
+            sh, sc, sn, *apart,
+        )  # fmt: skip
+
+
+def boxed(job: Job, x: Layout, target: Target) -> list[Candidate]:
+    """The candidate, or none."""
+    if len(x.shape) != 4 or job.view.inner > 1:
+        return []
+    found = _box(job, x, target)
+    return found.candidates(0.0) if found else []
+
+
+def _box(job: Job, x: Layout, target: Target) -> Boxed | None:
+    """The largest box that fits, in blocks enough for the GPU."""
+    v, (rows, columns), size = job.view, job.sizes, x.itemsize
+    if job.windows.out and max(rows, columns) > WINDOWS:
+        return None
+    plain = Staged(job, Pitches(v.height * v.width, v.width, 1), target)
+    height = plain.height(rows)
+    goal = x.numel * size // (4 * target.sms)  # short runs cost more than few blocks
+    most = max(LEAST, min(MOST, goal)) // size
+    least = _least(x)
+    count, high = cdiv(rows, height), v.height
+    while least * high * v.width > most and count > 1:
+        count = max(1, min(count - 1, count * most // (least * high * v.width)))
+        high = max(plain.spans(count * height))
+    again = sum(plain.spans(count * height)) / v.height if count * height < rows else 1.0
+    counts = _counts(x, max(1, most // (high * v.width)), least, rows * columns * size)
+    part = Part(height, count * height, math.prod(counts), 0, again)
+    boxes = []
+    for pad in range(4):
+        made = memory([Size("c", counts[0], x.strides[1]), Size("n", counts[1], x.strides[0]),
+                       Size("h", high, x.strides[2]), Size("w", v.width, x.strides[3])],
+                      size, pad)  # fmt: skip
+        if made is None or made.span * size > MOST * 5 // 4:
+            continue
+        pitches = Pitches(made.steps["c"] or made.steps["n"], made.steps["h"], made.steps["w"])
+        whole = replace(part, span=made.span)
+        boxes.append(Boxed(job, pitches, target, x, high, counts, whole, made))
+    return min(boxes, key=lambda b: b.conflicts(b.chosen), default=None)
+
+
+def _near(x: Layout) -> int:
+    """Which is closer in memory: 0 for channels, 1 for images."""
+    (images, channels), (sn, sc) = x.shape[:2], x.strides[:2]
+    return int(channels == 1 or (images > 1 and sn < sc))
+
+
+def _least(x: Layout) -> int:
+    """Planes along the closer dimension that a block needs for runs of some length."""
+    near = _near(x)
+    step, planes = max(1, x.strides[1 - near]), x.shape[1 - near]
+    each = step if step <= max(x.shape[2:]) else RUN
+    return min(planes, cdiv(RUN // 2, each * x.itemsize))
+
+
+def _counts(x: Layout, planes: int, least: int, result: int) -> tuple[int, int]:
+    """Channels and images of a box of so many planes; `result` has the bytes of a plane's."""
+    near, (images, channels) = _near(x), x.shape[:2]
+    closer, farther = (images, channels) if near else (channels, images)
+    some = min(closer, planes)
+    # Results of channels are neighbours: short ones are written together.
+    if near and result < RUN:
+        some = min(some, max(least, planes // farther))
+    other = min(farther, max(1, planes // some))
+    return (other, some) if near else (some, other)

@@ -1,0 +1,215 @@
+"""Implements `weft tune`: measures the candidates of a request and stores the fastest.
+
+The clock is an argument, so that the decision can be tested without a GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError, Error
+from weft.ops.core import choose, library
+from weft.ops.core.choose import Candidate
+from weft.ops.core.function import Function
+from weft.ops.core.runner import runner
+from weft.ops.core.target import named
+from weft.ops.sweep.cases import CASES
+from weft.ops.sweep.draw import Call, Tensor
+from weft.ops.sweep.time import Clock
+
+MARGIN = 0.03
+"""The least relative gain to replace the current candidate; smaller gains are noise."""
+MOST = 2**26
+"""The most elements of a random tensor."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate: seconds as modelled and as measured, or why it could not be measured."""
+
+    name: str
+    why: str
+    modelled: float
+    measured: float | None = None
+    failure: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "candidate": self.name,
+            "why": self.why,
+            "modelled_seconds": self.modelled,
+            "measured_seconds": self.measured,
+            "failure": self.failure,
+        }
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A call, its candidates, and the chosen one before and after.
+
+    stored  True if the winner is in the user's cache
+    """
+
+    call: Call
+    gpu: str
+    rows: tuple[Row, ...]
+    before: str
+    chosen: str
+    stored: bool = False
+
+    @property
+    def gain(self) -> float:
+        """The speed-up over the previous choice; 1 if not measured."""
+        measured = {row.name: row.measured for row in self.rows}
+        before, now = measured[self.before], measured[self.chosen]
+        return before / now if before and now else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-compatible values."""
+        return {
+            "op": self.call.op,
+            "call": str(self.call),
+            "gpu": self.gpu,
+            "before": self.before,
+            "chosen": self.chosen,
+            "stored": self.stored,
+            "gain": self.gain,
+            "candidates": [row.to_dict() for row in self.rows],
+        }
+
+
+def listed(call: Call, device: str, word: str | None = None) -> Tuned:
+    """The candidates of a call with their modelled times; nothing is measured or stored.
+
+    `word` names the GPU to choose for; by default it is that of `device`, torch's.
+    """
+    function = _function(call.op)
+    tensors = [t and t.empty(device) for t in call.tensors]
+    request = function.request(*_bound(function, call, tensors))
+    if word is not None:
+        request = replace(request, target=named(word))
+    choice = function.choice(request)
+    rows = tuple(Row(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
+    return Tuned(call, request.target.name, rows, choice.used.name, choice.used.name)
+
+
+def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
+    """Measures the candidates of a call in turns and stores the winner in the user's cache."""
+    function = _function(call.op)
+    generator = torch.Generator(device).manual_seed(seed)
+    tensors = [t and t.make(device, generator) for t in call.tensors]
+    arguments = _bound(function, call, tensors)
+    request = function.request(*arguments)
+    choice = function.choice(request)
+    inputs = [v for a, v in zip(function.arguments, arguments, strict=True)
+              if a.name in function.tensors]  # fmt: skip
+    candidates = (choice.used, *choice.others)
+    made = [_runner(c, inputs, torch.device(device)) for c in candidates]
+    works = [run for run in made if not isinstance(run, str)]
+    # Timed together, so that all candidates run at the same clock.
+    seconds = iter(clock(works) if works else [])
+    rows = tuple(
+        Row(c.name, c.why, c.cost, failure=run) if isinstance(run, str)
+        else Row(c.name, c.why, c.cost, next(seconds))
+        for c, run in zip(candidates, made, strict=True)
+    )  # fmt: skip
+    chosen = decide(rows)
+    stored = choose.remember(request, chosen)
+    # Plans chosen before the measurement must not be used again.
+    function.forget()
+    return Tuned(call, request.target.name, rows, choice.used.name, chosen, stored)
+
+
+def decide(rows: Sequence[Row]) -> str:
+    """The candidate to use; the first row is the current one."""
+    measured = {row.name: row.measured for row in rows if row.measured is not None}
+    used = rows[0].name
+    if not measured:
+        raise ArgumentError(
+            "no candidate could be measured",
+            got="; ".join(f"{row.name}: {row.failure}" for row in rows),
+        )
+    best = min(measured, key=measured.__getitem__)
+    if used in measured and measured[best] >= measured[used] * (1 - MARGIN):
+        return used
+    return best
+
+
+def _runner(candidate: Candidate, inputs: Sequence[Any], device: torch.device) -> Any:
+    """The runner of a candidate after one call, or the error message if it failed."""
+    try:
+        run = functools.partial(runner(candidate.build(), len(inputs), device), *inputs)
+        run()
+    except Error as error:
+        return error.what
+    return run
+
+
+def _bound(function: Function, call: Call, tensors: Sequence[Any]) -> list[Any]:
+    """All arguments of a call; optional tensors may follow the options in the schema."""
+    named = dict(zip(function.tensors, tensors, strict=False))
+    return function.bound((), {**named, **call.options})
+
+
+def _function(op: str) -> Function:
+    known = [name for name in library.names() if name not in library.makers()]
+    if op not in known:
+        raise ArgumentError("weft.ops has no such op", got=op, allowed=", ".join(known))
+    return library.function(op)
+
+
+# ---- calls -------------------------------------------------------------------------------------
+def drawn(op: str, count: int, seed: int) -> list[Call]:
+    """Random calls, as in the sweep."""
+    function = _function(op)
+    case = next((c for c in CASES if c.name == op), None)
+    # The tensors of a drawn call are the first arguments; axpy begins with a number.
+    if case is None or function.arguments[0].name not in function.tensors:
+        raise ArgumentError(
+            "the sweep draws no calls of this op",
+            got=op, allowed=", ".join(c.name for c in CASES if c.name == c.op),
+            next=f'give the shapes: weft tune {op} --shapes "64x4096;128x1000"',
+        )  # fmt: skip
+    rng = random.Random(f"{seed} {op}")
+    return [case.draw(rng, MOST) for _ in range(count)]
+
+
+def written(op: str, shapes: str, dtype: str, options: dict[str, Any]) -> list[Call]:
+    """The calls of a text: "64x4096,4096x4096;1x1024,1024x8", tensors by "," and calls by ";"."""
+    function = _function(op)
+    if not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise ArgumentError("no such dtype", got=dtype, allowed="float32, float16, bfloat16, …")
+    names = [a.name for a in function.arguments if a.name not in function.tensors]
+    for name in options:
+        if name not in names:
+            allowed = ", ".join(names) or "none"
+            raise ArgumentError(f"weft.ops.{op} has no such option", got=name, allowed=allowed)
+    required = sum(
+        a.name in function.tensors and not a.has_default_value() for a in function.arguments
+    )
+    calls = []
+    for text in filter(None, (part.strip() for part in shapes.split(";"))):
+        tensors = tuple(_tensor(op, one.strip(), dtype) for one in text.split(","))
+        if not required <= len(tensors) <= len(function.tensors):
+            raise ArgumentError(
+                f"weft.ops.{op} takes another number of tensors",
+                got=text, allowed=f"shapes of {', '.join(function.tensors)}, separated by ','",
+            )  # fmt: skip
+        calls.append(Call(op, tensors, options))
+    return calls
+
+
+def _tensor(op: str, text: str, dtype: str) -> Tensor:
+    sizes = text.split("x")
+    if not all(size.isdecimal() for size in sizes):
+        raise ArgumentError(
+            f"a shape for weft.ops.{op} cannot be read", got=repr(text), allowed="e.g. 64x4096"
+        )
+    shape = tuple(map(int, sizes))
+    return Tensor(shape, dtype, tuple(range(len(shape))))

@@ -1,0 +1,151 @@
+"""Kernels for products of special shapes, each asked for by name: any layout, against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import draw
+
+torch = pytest.importorskip("torch")
+
+import weft  # noqa: E402
+from weft.ops.core import library  # noqa: E402
+from weft.ops.core.plan import Pointer  # noqa: E402
+from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.matmul import groups  # noqa: E402
+from weft.ops.families.matmul.half import side, sides  # noqa: E402
+from weft.ops.families.matmul.product import Operand, Roles, product_of  # noqa: E402
+
+LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
+"""Norms of errors, relative to the norm of the result."""
+half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
+
+
+def matrix(rows: int, columns: int, dtype: Any, turned: bool, seed: int, batch: int = 1) -> Any:
+    """A batch of matrices whose columns are contiguous if `turned`."""
+    lead = (batch,) if batch > 1 else ()
+    shape = (*lead, columns, rows) if turned else (*lead, rows, columns)
+    made = draw.seeded(seed).normal(shape).to(dtype)
+    return made.mT if turned else made
+
+
+def close(found: Any, true: Any) -> None:
+    limit = LIMITS[found.dtype]
+    assert found.shape == true.shape
+    assert (found.double() - true).norm() <= limit * true.norm()
+
+
+def run(name: str, a: Any, b: Any, bias: Any = None, activation: str = "") -> Any:
+    """The product by the candidate of this name."""
+    op = "matmul" if bias is None else "addmm"
+    inputs = (a, b) if bias is None else (bias, a, b)
+    function = library.function(op)
+    options = ("fp32",) if bias is None else (activation, "fp32")
+    candidates = function.definition.candidates(function.request(*inputs, *options))
+    plan = next(c for c in candidates if c.name == name).build()
+    return runner(plan, len(inputs), a.device)(*inputs)
+
+
+ORDERS = [(False, False), (True, False), (False, True), (True, True)]
+ORDER_NAMES = ["by rows", "a by columns", "b by columns", "both by columns"]
+
+
+# ---- panels ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("a_turned", "b_turned"), ORDERS, ids=ORDER_NAMES)
+def test_panels(a_turned: bool, b_turned: bool) -> None:
+    """Rows that begin at any element, of a batch, and tiles that are cut off."""
+    a = matrix(37, 45, half, a_turned, 1, batch=2)
+    b = matrix(45, 35, half, b_turned, 2, batch=2)
+    close(run("panels of 32 x 32", a, b), a.double() @ b.double())
+
+
+def test_panels_of_parts_with_a_bias() -> None:
+    """Operands in the middle of wider matrices, the last one up to the end of its memory."""
+    a, b = matrix(40, 40, bfloat, False, 1)[:35, 3:34], matrix(31, 81, bfloat, False, 2)[:, 11:]
+    bias = matrix(35, 70, bfloat, False, 3)
+    true = torch.relu(a.double() @ b.double() + bias.double())
+    close(run("panels of 32 x 64", a, b, bias, "relu"), true)
+
+
+def test_a_single_row_is_read_in_whole_copies() -> None:
+    """Its memory may end inside of 16 bytes, and compute-sanitizer reports such a copy."""
+    row = Operand(Pointer(0), along=0, k=1, batch=0, base=16)
+    assert side(row, 1, 5).bytes == 2 and side(row, 1, 6).bytes == 4
+    assert side(row, 1, 8).bytes == 16 and side(row._replace(along=8), 3, 5).bytes == 16
+
+
+def test_panels_are_for_unaligned_rows() -> None:
+    odd, even = matrix(605, 91, half, False, 1), matrix(640, 96, half, False, 1)
+    for a, wanted in ((odd, True), (even, False)):
+        explained = weft.ops.explain(weft.ops.matmul, a, a.t().contiguous())
+        names = [c.name for c in (explained.choice.used, *explained.choice.others)]
+        assert any(n.startswith("panels") for n in names) == wanted
+        assert explained.choice.used.name.startswith("panels") == wanted
+
+
+# ---- narrow ------------------------------------------------------------------------------------
+NARROW = {
+    "one term": (lambda: (matrix(300, 1, single, False, 1), matrix(1, 6, single, False, 2))),
+    "whole vectors": (lambda: (matrix(519, 8, half, False, 1), matrix(8, 5, half, True, 2))),
+    "a batch": (lambda: (
+        matrix(257, 3, bfloat, False, 1, batch=3), matrix(3, 2, bfloat, False, 2, batch=3)
+    )),
+    "by columns": (lambda: (matrix(261, 7, single, True, 1), matrix(7, 9, single, False, 2))),
+    "parts": (lambda: (matrix(260, 9, single, False, 1)[:, 2:7], matrix(5, 4, single, False, 2))),
+    "few rows": (lambda: (matrix(4, 5, single, False, 1), matrix(5, 300, single, True, 2))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", NARROW)
+def test_narrow(subject: str) -> None:
+    a, b = NARROW[subject]()
+    close(run("narrow", a, b), a.double() @ b.double())
+
+
+def test_narrow_with_a_bias() -> None:
+    a, b, bias = (matrix(*x) for x in (
+        (270, 6, single, False, 1), (6, 3, single, True, 2), (270, 3, single, False, 3)
+    ))  # fmt: skip
+    for one in (bias, bias[:1]):
+        true = torch.nn.functional.silu((a.double() @ b.double()) + one.double())
+        close(run("narrow", a, b, one, "silu"), true)
+
+
+def test_narrow_is_for_many_rows_of_few_columns() -> None:
+    x, w = torch.empty(90000, 18, dtype=half), torch.empty(10, 18, dtype=half)
+    assert weft.ops.explain(weft.ops.linear, x, w).choice.used.name == "narrow"
+    wide = torch.empty(512, 18, dtype=half)
+    assert weft.ops.explain(weft.ops.linear, x, wide).choice.used.name != "narrow"
+
+
+# ---- warpgroups --------------------------------------------------------------------------------
+def by_groups(a: Any, b: Any, tile: groups.Tile) -> Any:
+    """The product by this tile, which is a candidate on a real GPU alone."""
+    function = library.function("matmul")
+    p = product_of(function.request(a, b, "fp32"), Roles(left=0, right=1))
+    plan = groups.plan(p, tile, *sides(p))
+    return runner(plan, 2, a.device)(a, b)
+
+
+@pytest.mark.parametrize("tile", groups.TILES, ids=lambda t: f"{t.bn} columns")
+@pytest.mark.parametrize(("a_turned", "b_turned"), ORDERS, ids=ORDER_NAMES)
+def test_warpgroups(a_turned: bool, b_turned: bool, tile: groups.Tile) -> None:
+    """More steps than stages, and the last one is not whole: rows are parts of wider matrices."""
+    m, k, n = 131, 4 * 64 + 13, tile.bn + 5
+    a = matrix(136, 272, half, a_turned, 1)[:m, :k]
+    b = matrix(272, cols := tile.bn + 8, half, b_turned, 2)[:k, : cols - 3]
+    result = by_groups(a, b, tile)
+    assert result.shape == (m, n)
+    close(result, a.double() @ b.double())
+
+
+def test_sanitized() -> None:
+    """No kernel reads what nothing wrote, or races."""
+    with weft.sanitize() as session:
+        run("panels of 32 x 32", matrix(33, 21, half, False, 1), matrix(21, 19, half, False, 2))
+        run("narrow", matrix(257, 3, half, False, 1), matrix(3, 2, half, False, 2))
+        for tile in groups.TILES:
+            by_groups(matrix(40, 336, half, False, 1), matrix(336, 48, half, False, 2), tile)
+    assert not session.findings
