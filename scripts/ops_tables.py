@@ -12,6 +12,7 @@ from typing import Any
 RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ops_sweep.jsonl"
 MISSING = "There is no record yet: `weft bench ops --record {file}` makes one on a GPU."
 WORST = 10
+"""The slowest calls that the page of a family lists."""
 LOW = 0.8
 LISTED = 5
 """The most ops that a row names."""
@@ -85,23 +86,6 @@ def _arguments(schema: str) -> str:
     return f"({', '.join(part.split(maxsplit=1)[-1] for part in parts if part)})"
 
 
-def summary_table(table: Table) -> str:
-    """A row for each op of the newest sweep."""
-    found = newest()
-    if not found:
-        return MISSING.format(file=_shown())
-    header = ("op", "seed#", "kernels", "calls#", "geometric mean#", "worst#", f"below {LOW} x#",
-              "again#", "peak memory#", "host µs#", "host µs, torch#")  # fmt: skip
-    host, again = _host(), _again()
-    rows = [_summary(r, again.get((op, r["seed"])), host.get(op, [])) for op, r in found.items()]
-    words = (
-        "The seed and the digest of the kernels' sources say what was timed; older records have no "
-        f"digest. Again: of the calls below {LOW} x that were timed again, those that were below "
-        "it again. Peak memory is what all calls allocate, relative to PyTorch."
-    )
-    return f"{_machine(found.values())} {words}\n\n{table(header, rows)}"
-
-
 def family_table(table: Table) -> str:
     """A row for each group of families of the newest sweep, and one for all backward passes."""
     from weft.ops.core import library
@@ -135,25 +119,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {others} others" if others > 0 else shown
 
 
-def compile_table(table: Table) -> str:
-    """How the calls compare that were timed with torch.compile as well, by op."""
-    timed = {
-        record["op"]: record
-        for record in _sweeps()
-        if any("compile" in result["us"] for result in record["results"])
-    }
-    if not timed:
-        return MISSING.format(file=_shown())
-    header = ("op", "seed#", "compiled calls#", "geometric mean#", "worst#", f"below {LOW} x#")
-    rows = []
-    for op, record in timed.items():
-        times = [result["us"] for result in record["results"] if "compile" in result["us"]]
-        speeds = _speeds([us["compile"] / us["weft"] for us in times])
-        rows.append([f"`{op}`", record["seed"], *speeds])
-    about = "The time of torch.compile divided by that of weft, for calls of at least 30 µs."
-    return f"{_where(timed.values())}. {about}\n\n{table(header, rows)}"
-
-
 def host_table(table: Table) -> str:
     """The host time of eager calls of small tensors, forward, and forward plus backward."""
     found = _host()
@@ -183,12 +148,35 @@ def _three_cells(row: dict[str, Any] | None) -> tuple[str, str, str]:
     return f"{weft:.1f}", f"{torch:.1f}", f"{torch / weft:.2f} x"
 
 
-def worst_table(table: Table) -> str:
-    """The calls of each op that lose most against the best peer."""
+def line(table: Table) -> str:
+    """One sentence about all calls of the newest sweep, for README."""
     found = newest()
     if not found:
         return MISSING.format(file=_shown())
-    return "\n\n".join(_worst(record, table) for record in found.values())
+    forward = {op: record for op, record in found.items() if not op.endswith("backward")}
+    ratios = [ratio(result) for record in forward.values() for result in _compared(record)]
+    count, mean, worst, low = _speeds(ratios)
+    gpu = ", ".join(sorted({record["gpu"] for record in forward.values()}))
+    return (
+        f"{count:,} random calls of {len(forward)} ops on an {gpu}: {mean} as fast as the faster "
+        f"of PyTorch and torch.compile (geometric mean), {low} of them below {LOW} x, the worst "
+        f"{worst}."
+    )
+
+
+def of_family(family: str, table: Table) -> str:
+    """The ops of one family in the newest sweep, and the calls that lose most."""
+    from weft.ops.sweep.cases import families
+
+    found = {case.name: newest()[case.name] for case in families()[family] if case.name in newest()}
+    if not found:
+        return MISSING.format(file=_shown())
+    header = ("op", "seed#", "kernels", "calls#", "geometric mean#", "worst#", f"below {LOW} x#",
+              "again#", "peak memory#", "beside torch.compile#")  # fmt: skip
+    again = _again()
+    rows = [_summary(record, again.get((op, record["seed"]))) for op, record in found.items()]
+    summary = f"{_where(found.values())}.\n\n{table(header, rows)}"
+    return f"{summary}\n\n{_worst(found.values(), table)}"
 
 
 # ---- records -----------------------------------------------------------------------------------
@@ -258,14 +246,13 @@ def _compared(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [r for r in record["results"] if len(r["us"]) > 1]
 
 
-def _summary(
-    record: dict[str, Any], again: dict[str, Any] | None, host: Sequence[dict[str, Any]]
-) -> list[object]:
+def _summary(record: dict[str, Any], again: dict[str, Any] | None) -> list[object]:
     ratios = [ratio(r) for r in _compared(record)]
+    compiled = [r["us"] for r in record["results"] if "compile" in r["us"]]
+    beside = _speeds([us["compile"] / us["weft"] for us in compiled])[1] if compiled else ""
     return [
         f"`{record['op']}`", record["seed"], record.get("kernels", ""), *_speeds(ratios),
-        _still_low(again), _memory(record),
-        *(_host_cell(host, who) for who in ("weft_us", "torch_us")),
+        _still_low(again), _memory(record), beside,
     ]  # fmt: skip
 
 
@@ -294,13 +281,13 @@ def _host_cell(host: Sequence[dict[str, Any]], who: str) -> str:
     return f"{sum(row[who] for row in host) / len(host):.1f}" if host else ""
 
 
-def _worst(record: dict[str, Any], table: Table) -> str:
-    results = sorted(_compared(record), key=ratio)[:WORST]
-    names = [n for n in ("weft", "torch", "compile") if any(n in r["us"] for r in results)]
-    header = ("ratio#", "call", "kernel", *(f"{n}, µs#" for n in names))
+def _worst(records: Iterable[dict[str, Any]], table: Table) -> str:
+    compared = [(ratio(r), record["op"], r) for record in records for r in _compared(record)]
+    worst = sorted(compared, key=lambda row: row[0])[:WORST]
+    names = [n for n in ("weft", "torch", "compile") if any(n in r["us"] for _, _, r in worst)]
+    header = ("ratio#", "op", "call", "kernel", *(f"{n}, µs#" for n in names))
     rows = [
-        (f"{ratio(r):.2f} x", r["call"], r["plan"], *(r["us"].get(n, "") for n in names))
-        for r in results
+        (f"{low:.2f} x", f"`{op}`", r["call"], r["plan"], *(r["us"].get(n, "") for n in names))
+        for low, op, r in worst
     ]
-    kernels = f", kernels {record['kernels']}" if "kernels" in record else ""
-    return f"### {record['op']}\n\nSeed {record['seed']}{kernels}.\n\n{table(header, rows)}"
+    return table(header, rows)

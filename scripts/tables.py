@@ -38,6 +38,7 @@ RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"
 LAUNCH_RECORDS = RECORDS.with_name("launch_overhead.jsonl")
 FRONT_END_RECORDS = RECORDS.with_name("frontends_speed.jsonl")
 API = ROOT / "docs" / "api.md"
+FAMILIES = ROOT / "src" / "weft" / "ops" / "families"
 SURVEY = ROOT / "tests" / "golden" / "opcodes_sm80.txt"
 MARKED = re.compile(r"(<!-- table:(\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
@@ -49,6 +50,7 @@ def documents() -> list[Path]:
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         *sorted((ROOT / "docs").glob("*.md")),
+        *sorted(FAMILIES.glob("*/README.md")),
         *sorted(chapters),
     ]
 
@@ -261,12 +263,15 @@ TABLES: dict[str, Callable[[], str]] = {
     "profile_cost": profile_cost_table,
     "ladders": lambda: ladder_tables.best_table(table),
     "rungs": lambda: ladder_tables.rungs_table(table),
-    "ops": lambda: ops_tables.summary_table(table),
-    "ops_compile": lambda: ops_tables.compile_table(table),
     "ops_families": lambda: ops_tables.family_table(table),
     "ops_host": lambda: ops_tables.host_table(table),
     "ops_list": lambda: ops_tables.list_table(table),
-    "ops_worst": lambda: ops_tables.worst_table(table),
+    "ops_line": lambda: ops_tables.line(table),
+    **{
+        f"ops_{path.name}": functools.partial(ops_tables.of_family, path.name, table)
+        for path in FAMILIES.iterdir()
+        if (path / "cases.py").exists()
+    },
     "sanitizer": lambda: sanitizer_tables.found_table(table),
     "sanitizer_cost": lambda: sanitizer_tables.cost_table(table),
 }

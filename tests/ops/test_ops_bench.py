@@ -363,7 +363,7 @@ def line(op: str, seed: int, *ratios: float) -> str:
 
 def test_without_a_record(record: Path) -> None:
     said = "There is no record yet: `weft bench ops --record benchmarks/records/ops_sweep.jsonl`"
-    for name in ("ops", "ops_compile", "ops_families", "ops_worst"):
+    for name in ("ops_line", "ops_families", "ops_reduce"):
         assert said in tables.TABLES[name]()
 
 
@@ -374,17 +374,15 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     many = [2.0, 0.5, *[1.0] * 12]
     record.write_text("\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0),
                                  line("sum", 2, *many)]))  # fmt: skip
-    summary = tables.TABLES["ops"]()
-    assert "| `sum` | 2 | 1a2b | 14 | 1.00 x | 0.50 x | 1 |  | 1.50 x | 4.0 | 5.0 |" in summary
-    assert "| `add` | 1 | 1a2b | 2 | 2.00 x | 1.00 x | 0 |  | 1.50 x |  |  |" in summary
-    assert "seed 1, 2;" in summary
-    compared = tables.TABLES["ops_compile"]()
-    assert "| `sum` | 2 | 13 | 1.90 x | 1.00 x | 0 |" in compared
-    assert "| `add` | 1 | 1 | 2.00 x | 2.00 x | 0 |" in compared
-    worst = tables.TABLES["ops_worst"]()
-    of_sum = worst[worst.index("### sum") : worst.index("### add")]
-    assert "| 0.50 x | float32 1 | flat | 10.0 | 5.0 | 10.0 |" in of_sum
-    assert of_sum.count("| flat |") == 10 and "2.00 x" not in of_sum
+    page = tables.TABLES["ops_reduce"]()
+    assert "| `sum` | 2 | 1a2b | 14 | 1.00 x | 0.50 x | 1 |  | 1.50 x | 1.90 x |" in page
+    assert "seed 2" in page and "`add`" not in page
+    assert "| 0.50 x | `sum` | float32 1 | flat | 10.0 | 5.0 | 10.0 |" in page
+    assert page.count("| flat |") == 10
+    page = tables.TABLES["ops_elementwise"]()
+    assert "| `add` | 1 | 1a2b | 2 | 2.00 x | 1.00 x | 0 |  | 1.50 x | 2.00 x |" in page
+    line = tables.TABLES["ops_line"]()
+    assert "16 random calls of 2 ops" in line and "1 of them below 0.8 x, the worst 0.50 x" in line
 
 
 def test_families_have_a_row_each(record: Path) -> None:
