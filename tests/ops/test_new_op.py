@@ -12,7 +12,7 @@ import weft
 torch = pytest.importorskip("torch")
 
 import weft.ops.families  # noqa: E402
-from weft.ops.core import library, scaffold, source  # noqa: E402
+from weft.ops.core import library, scaffold  # noqa: E402
 
 
 @pytest.fixture
@@ -22,7 +22,6 @@ def families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir(parents=True)
     (tmp_path / "tests" / "ops").mkdir(parents=True)
     monkeypatch.setattr(weft.ops.families, "__path__", [*weft.ops.families.__path__, str(folder)])
-    monkeypatch.setattr(source, "FAMILIES", folder)
     cached = (library.definitions, library.makers)
     for function in cached:
         function.cache_clear()
@@ -49,4 +48,4 @@ def test_refused(families: Path, tmp_path: Path) -> None:
     with pytest.raises(weft.ArgumentError, match="a Python name in lower case"):
         scaffold.new_family("4 fold", families)
     with pytest.raises(weft.ArgumentError, match="in a clone of weft's repository"):
-        scaffold.new_family("fivefold", tmp_path / "a" / "b" / "c" / "d")
+        scaffold.new_family("fivefold", tmp_path / "lib" / "site" / "weft" / "ops" / "families")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 from pathlib import Path
 
 import torch
@@ -47,7 +48,9 @@ def digest() -> str:
 def kernel(file: str, name: str, **defines: str) -> Kernel:
     """A kernel of a family's source, e.g. ("softmax/forward.cu", "rows<float, 4>")."""
     family, _, rest = file.rpartition("/")
-    path = (FAMILIES / family / "cuda" / rest).resolve()
+    folders = map(Path, importlib.import_module("weft.ops.families").__path__)
+    home = next(folder / family for folder in folders if (folder / family).is_dir())
+    path = (home / "cuda" / rest).resolve()
     return _module(path, tuple(sorted(defines.items()))).kernel(name)
 
 
