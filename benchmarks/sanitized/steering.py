@@ -22,11 +22,11 @@ _GLOBAL = re.compile(r"__global__[\s\w]*?(\w+)\s*\(")
 
 
 def every_kernel() -> list[str]:
-    """All kernels of the library as "file name", e.g. "softmax.cu rows"."""
+    """All kernels of the library as "file name", e.g. "softmax/forward.cu rows"."""
     found = []
-    for path in sorted(p for p in source.HOME.rglob("*") if p.suffix in (".cu", ".cuh")):
+    for file, path in source.sources().items():
         text = _BOUNDS.sub("", _COMMENT.sub("", path.read_text(encoding="utf-8")))
-        found += [f"{path.relative_to(source.HOME).as_posix()} {n}" for n in _GLOBAL.findall(text)]
+        found += [f"{file} {name}" for name in _GLOBAL.findall(text)]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import os
 from pathlib import Path
 
 import torch
@@ -39,9 +40,18 @@ def ctype(dtype: torch.dtype) -> str:
 def digest() -> str:
     """Eight digits that stand for all sources, so that a record says which kernels it is of."""
     made = hashlib.sha256()
-    for path in sorted(p for p in HOME.rglob("*") if p.suffix in (".cu", ".cuh")):
-        made.update(f"{path.relative_to(HOME).as_posix()}\0".encode() + path.read_bytes())
+    for name, path in sources().items():
+        made.update(f"{name}\0".encode() + path.read_bytes())
     return made.hexdigest()[:8]
+
+
+def sources() -> dict[str, Path]:
+    """Every CUDA source of the library and of the optimisers, by the name that `kernel` takes."""
+    found = {}
+    for cuda in sorted([*HOME.rglob("cuda"), HOME.parent / "optim" / "cuda"]):
+        home = Path(os.path.relpath(cuda.parent, FAMILIES)).as_posix()
+        found |= {f"{home}/{p.name}": p for p in sorted(cuda.glob("*.cu*"))}
+    return found
 
 
 @functools.lru_cache(REMEMBERED)
