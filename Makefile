@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 GPU_TESTS := tests/gpu/test_devices.py tests/gpu/test_gpu.py tests/gpu/test_gpu_random.py tests/gpu/test_gpu_train.py tests/gpu/test_gpu_learn.py tests/simulator/test_errors.py tests/check/test_check_launch.py \
              tests/ops/test_torch_op.py tests/ops/test_torch_messages.py tests/ops/test_torch_ladders.py tests/bench/test_bench_verb.py tests/frontends/test_python_textures.py \
-             $(wildcard tests/whole_kernels/test_kernels_*.py) $(wildcard tests/conformance)
+             $(wildcard tests/device_library/test_*.py) $(wildcard tests/whole_kernels/test_kernels_*.py) $(wildcard tests/conformance)
 
 .PHONY: demo climb quick test test-all test-gpu check format tables clean
 

@@ -228,7 +228,7 @@ def _unit(
     folders = [str(folder) for folder in include]
     main = _main(source_or_path, name)
     _must_be_text(main, [*folders, *flags, *expressions])
-    files, complete = scan.files(main, folders)
+    files, complete = scan.files(main, [*folders, headers.DEVICE_LIBRARY])
     on_disk = isinstance(source_or_path, Path) or main.text is not source_or_path
     return _Unit(files, complete, folders, flags, list(dict.fromkeys(expressions)), on_disk)
 

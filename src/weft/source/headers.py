@@ -11,6 +11,7 @@ If wheels are missing, the folders of an installed CUDA toolkit are searched las
 | curand_kernel.h, curand*.h                        | nvidia-curand       | weft-gpu[curand]    |
 | cutlass/*, cute/*                                 | nvidia-cutlass      | -                   |
 | stdio.h, stdint.h, cmath, ... (C's own, device)   | -                   | weft, `include/`    |
+| weft/* (the device library)                       | -                   | weft, `../include/` |
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from weft.errors import pip_install
 NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
+DEVICE_LIBRARY = str(Path(__file__).parent.parent / "include")
+"""The folder of `weft/*.cuh`. Their text is part of the cache keys of the sources that include them."""
 CONSTANTS = os.path.join(_OWN, "math.h")
 """INFINITY, NAN, M_PI and the like, which nvcc predefines and NVRTC does not."""
 _MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")
@@ -74,11 +77,11 @@ def wheels() -> dict[str, str]:
 
 @functools.cache
 def folders() -> tuple[str, ...]:
-    """Include folders in search order; weft's own C headers come last."""
+    """Include folders in search order; weft's own headers come last."""
     existing = _existing(os.path.join(folder, _LAYOUT) for folder in dict.fromkeys(sys.path))
     if not all(any(os.path.isfile(os.path.join(f, h)) for f in existing) for h in _MUST_HAVE):
         existing += _existing(toolkits())
-    return (*existing, *cutlass(), _OWN)
+    return (*existing, *cutlass(), _OWN, DEVICE_LIBRARY)
 
 
 @functools.cache

@@ -20,6 +20,8 @@ VARIABLE = "WEFT_NVCC"
 LINKER = "weft-link"
 """Stands beside the `nvcc` of a toolkit folder that weft has made."""
 LIBRARIES = Path(__file__).parent / "libraries"
+DEVICE_LIBRARY_OPTIONS = ("-I", headers.DEVICE_LIBRARY)
+"""For nvcc. Not `-isystem`: the compiler lists the headers, so that a change builds anew."""
 CUDA_12 = Path(__file__).parent / "cuda12"
 """The folder of declarations of CUDA 12 that CUDA 13 lacks."""
 
@@ -70,9 +72,9 @@ def failure(compiler: str, what: str, output: str) -> CompileError:
 def header_options() -> list[str]:
     """Options of nvcc for headers of libraries that a toolkit may lack; its own come first.
 
-    By the macro nvJitLink's call functions whose names do not have its version.
+    The macro makes nvJitLink's headers call functions whose names do not have its version.
     """
-    options = ["-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
+    options = [*DEVICE_LIBRARY_OPTIONS, "-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
     return [*options, *(word for folder in headers.cutlass() for word in ("-isystem", folder))]
 
 

@@ -42,7 +42,8 @@ def compile(arguments: Sequence[str]) -> int:
         return _link_as_host(arguments[1:], tools)
     arguments = user_flags.versioned(arguments)
     if not arguments or any(word in _PASSED_ON for word in arguments):
-        return subprocess.run([tools.nvcc, *arguments]).returncode
+        command = [tools.nvcc, *toolkit.DEVICE_LIBRARY_OPTIONS, *arguments]
+        return subprocess.run(command).returncode
     if any(word in _VERBOSE for word in arguments):
         arguments = [word for word in arguments if word not in _VERBOSE]
         if refused := toolkit_folder.print_steps(arguments, tools):

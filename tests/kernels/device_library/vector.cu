@@ -1,0 +1,51 @@
+// Calls every function of weft/vector.cuh.
+#include <weft/vector.cuh>
+
+using namespace weft;
+
+// y[i] = x[i], N at a time, by both stores in turn.
+template <class T, int N>
+__global__ void copy(const T* x, T* y, int n) {
+    int i = threadIdx.x * N;
+    if (i >= n) return;
+    Vector<T, N> v = load<N>(x + i);
+    if constexpr (sizeof(v) % 4 == 0) opaque(v);
+    if (threadIdx.x % 2) store(y + i, v);
+    else store_whole(y + i, v);
+}
+
+// y[k] = N copies of x[k].
+template <class T, int N>
+__global__ void filled(const T* x, T* y) {
+    store(y + threadIdx.x * N, fill<N>(x[threadIdx.x]));
+}
+
+// Four elements from each of x + 1, x + 2, x + 3 on.
+__global__ void shifted(const float* x, float* y) {
+    store(y, load_shifted<4, 1>(x + 1));
+    store(y + 4, load_shifted<4, 2>(x + 2));
+    store(y + 8, load_shifted<4, 3>(x + 3));
+}
+
+// 16 bytes from byte threadIdx.x of x on.
+__global__ void funnel(const uint4* x, uint4* y) {
+    y[threadIdx.x] = funnel_shift(x[0], x[1], threadIdx.x);
+}
+
+// A value that the compiler would know is still the value.
+__global__ void hidden(int* y, long long* z) {
+    int a = 3;
+    unsigned b = 4;
+    long long c = 5;
+    opaque(a), opaque(b), opaque(c);
+    *y = a * int(b), *z = c << 40;
+}
+
+template __global__ void copy<float, 4>(const float*, float*, int);
+template __global__ void copy<float, 1>(const float*, float*, int);
+template __global__ void copy<short, 4>(const short*, short*, int);
+template __global__ void copy<unsigned char, 2>(const unsigned char*, unsigned char*, int);
+template __global__ void copy<double, 4>(const double*, double*, int);
+template __global__ void filled<short, 4>(const short*, short*);
+template __global__ void filled<short, 1>(const short*, short*);
+template __global__ void filled<double, 2>(const double*, double*);
