@@ -131,7 +131,7 @@ class DeviceModule(Protocol):
     """A program that is loaded on a device."""
 
     def resources(self, entry: str) -> Resources | None:
-        """What a kernel needs, where the device reports it; None where an assembler must."""
+        """The resources of a kernel, if the device reports them; None if an assembler must."""
 
     def find(self, name: str) -> list[str]:
         """The variables that a C++ name may mean, as PTX names them."""

@@ -95,7 +95,7 @@ def count() -> int:
 
 
 def absence() -> str:
-    """Why there is no GPU to use, in one line."""
+    """The reason why no GPU can be used, in one line."""
     try:
         library()
     except MissingDependency as error:
@@ -176,7 +176,7 @@ def query(stream: int) -> int:
 
 
 def check(code: int, doing: str) -> None:
-    """Raises for a call that is no launch."""
+    """Raise for a failed driver call that is not a launch."""
     if code != SUCCESS:
         raise DeviceError(f"the driver failed while {doing}", got=describe(code))
 

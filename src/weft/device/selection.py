@@ -23,7 +23,7 @@ _REAL = re.compile(r"(?:gpu|cuda)(?::(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class Selection:
-    """What a device word selects.
+    """The device that a device word selects.
 
     number  the real GPU; None for a simulated one
     key     the model that the word names; None where it names none
@@ -34,7 +34,7 @@ class Selection:
 
     @property
     def real(self) -> bool:
-        """Whether this is a real GPU."""
+        """True for a real GPU."""
         return self.number is not None
 
     @property
@@ -135,7 +135,7 @@ def selected(
 
 
 def deprecated(name: str, key: str) -> str:
-    """What a warning says about a deprecated option that names a model."""
+    """The text of the warning about a deprecated option that names a model."""
     new = f"--device sim:{key}" if name.startswith("-") else f'device="sim:{key}"'
     return f"{name} is deprecated and will be removed in the next release; use {new}"
 

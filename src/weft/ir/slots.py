@@ -1,4 +1,4 @@
-"""Values in memory under the addresses `NAME.p`: how they are stored, loaded, and how large."""
+"""Values in memory at the addresses `NAME.p`: their stores, loads and sizes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class IntegerStep:
 
     @property
     def runs(self) -> Runs:
-        """In bytes, of which one holds two 4-bit numbers."""
+        """The layout in bytes, of which one holds two 4-bit numbers."""
         size = self.depth * int(self.a[1:]) // 8
         return Runs("i8", 16, size // 16)
 
@@ -157,7 +157,7 @@ def _store_columns(b: Builder, step: DoubleStep, bt: Val) -> Val:
 
 
 def _plain_chains(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """The processor's FMAs; a NaN at the end means one on the way, and that its bits are wrong."""
+    """Run the processor's FMAs; a NaN at the end means that one occurred, with wrong bits."""
     columns, odd = _store_columns(b, step, bt), b.alloca("i1", N)
     b.store(b.zero("i1", N), odd)
     with b.loop(step.rows) as m:

@@ -130,7 +130,7 @@ def _checked(
 def _all_rows(
     b: Builder, step: Step, rows: Val, columns: Val, c: Val, d: Val, picks: Val | None = None
 ) -> Val:
-    """Two rows at a time; is a sum too small or too large for this path?"""
+    """Compute two rows at a time; true if a sum is too small or too large for this path."""
     tile, shift = _Tile(b, step, rows, columns, c, d, picks), 2 * step.format.bias
     high, low = Peak(b, "smax", "i16", PAIR, NOTHING), Peak(b, "smin", "i16", PAIR, -NOTHING)
     sums = Peak(b, "umax", "i32", N)
@@ -244,7 +244,7 @@ class _Tile:
         b.store(b.shuffle(result, range(4, 8)), b.at(base, 128), 16)
 
     def terms_are_small(self) -> Val:
-        """Is there an output with a term that is not zero, but none of a size for this path?"""
+        """True if an output has a nonzero term, but none of a size for this path."""
         b, shift, found = self.b, 2 * self.step.format.bias, Peak(self.b, "umax", "i16", PAIR)
         with b.loop(self.step.rows // 2) as i:
             addends, products = [self.addend(i * 2 + row) for row in range(2)], self.largest(i)

@@ -17,7 +17,7 @@ from weft.source.resources import Resources
 
 
 class KernelCode:
-    """All that a launch needs to know of a kernel."""
+    """The facts about a kernel that its launches need."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class KernelCode:
         """A kernel of a program, by its entry in the PTX and its name in the source.
 
         model    the GPU to simulate for arrays in host memory; `fast` as in SimDevice
-        measure  gives what the assembler reports of the program's kernels, by entry
+        measure  returns the assembler's report on the program's kernels, by entry
         home     the real GPU that the program was compiled for, which runs all launches
         """
         self.program, self.model, self.home = program, model, home

@@ -1,4 +1,4 @@
-"""What check, profile and bench require of a kernel with its grid, whatever its front end."""
+"""The interface of a kernel with its grid for check, profile and bench, for all front ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of a launch: a launch is checked against what its device allows before it runs."""
+"""Limits of a launch: it is checked against those of its device before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules: what one compilation gives, and the kernels and variables in it."""
+"""Modules: the results of one compilation, and the kernels and variables in it."""
 
 from __future__ import annotations
 
@@ -117,13 +117,13 @@ def synchronize(device: int | str | None = None) -> None:
 
 
 def _placed(device: str) -> tuple[GpuModel, Device | None]:
-    """The GPU to simulate, and the real one where that was asked for."""
+    """The GPU to simulate, and the real one if it was selected."""
     chosen = select(device)
     return chosen.simulated, None if chosen.number is None else devices.real(chosen.number)
 
 
 def is_fast(mode: str) -> bool:
-    """Whether a mode computes tensor-core products with plain FMA."""
+    """Return whether a mode computes tensor-core products with plain FMA."""
     if mode not in ("exact", "fast"):
         raise LaunchError("unknown math mode", got=repr(mode), allowed="'exact' or 'fast'")
     return mode == "fast"
@@ -188,7 +188,7 @@ class Module:
         return devices.named(word, simulator, self._home)
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        """What each kernel needs, by entry; `names` are instances of templates."""
+        """The resources of each kernel, by entry; `names` are instances of templates."""
         device, entries = self._device(), self.program.summary.entries
         loaded = self.program.on(device)
         reported = {e: r for e in entries if (r := loaded.resources(e)) is not None}
@@ -226,7 +226,7 @@ class Module:
 
 
 REMEMBERED = 256
-"""Kernels that a module of templates keeps: the oldest is freed for a new one."""
+"""The number of kernels that a module of templates stores: the oldest is freed for a new one."""
 
 
 class CudaModule(Module):

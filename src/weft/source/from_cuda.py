@@ -341,7 +341,7 @@ def _output_of_nvcc(unit: _Unit, kind: str) -> from_nvcc.Output:
 
 
 def _rejected(main: scan.File, log: str) -> CompileError:
-    """The error that says what is wrong with the source, from a compiler's log."""
+    """The error that describes the defect of the source, from a compiler's log."""
     from weft.source import diagnose  # here: most sources are right
 
     return diagnose.error(log, main.name, main.text)

@@ -44,8 +44,9 @@ class Refused(Exception):
 _HOST_LAMBDA = re.compile(r"is considered a host function[^\n]*\n[^\n]*\][ \t]*\([^\n]*\bauto\b")
 _DEVICE_BY_DEFAULT = "--device-as-default-execution-space"
 _RUNTIME = re.compile(r"include|cuda|CU_|\btex|\bsurf|<<<|##", re.IGNORECASE)
-"""What a source may need of the types and functions that the option `--minimal` leaves out: those
-of the runtime and driver, textures and surfaces, launches, or a header that needs them."""
+"""Words of a source that may need the types and functions that the option `--minimal` leaves out:
+those of the runtime and driver, textures and surfaces, launches, or a header that needs them.
+"""
 
 
 def compile(
@@ -68,7 +69,7 @@ def compile_minimal(
 ) -> Compiled | None:
     """The same in less time; None where the runtime may be needed, or the source is rejected.
 
-    named  texts of the user that may name something of the runtime
+    named  texts of the user that may contain names of the runtime
     """
     if any(_RUNTIME.search(text) for text in named):
         return None
@@ -146,7 +147,7 @@ _SUCCESS = 0
 _OUTPUTS = ("ProgramLog", "PTX", "CUBIN", "LTOIR")
 _NAME = "libnvrtc.so.13"
 _WHEEL = os.path.join("nvidia", "cu13", "lib", _NAME)
-"""Where the wheel has the library, in a folder of `sys.path`."""
+"""The path of the wheel's library, in a folder of `sys.path`."""
 _PROGRAM, _OUT = c_void_p, POINTER(c_void_p)
 _FUNCTIONS: dict[str, list[type]] = {
     "nvrtcVersion": [POINTER(c_int), POINTER(c_int)],

@@ -1,4 +1,4 @@
-"""Scans CUDA C++ text for what the compiler does not report: included files, names of kernel
+"""Scans CUDA C++ text for facts that the compiler does not report: included files, names of kernel
 parameters, and `extern "C"` kernels.
 
 It ignores macros and conditionals. Its results are candidates that the caller verifies.

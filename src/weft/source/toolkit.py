@@ -127,7 +127,7 @@ def _candidates(name: str, variable: str) -> Iterator[str]:
 
 
 def _advice(log: str) -> str:
-    """What helps against errors of a compiler, where that is known."""
+    """Advice on errors of a compiler, if there is any."""
     if _OF_CUDA_12.search(log):
         return "a program for CUDA 12 is compiled with --cuda 12"
     missing = _NO_HEADER.search(log)

@@ -15,14 +15,14 @@ Launcher = Callable[..., int]
 
 
 class Layout(NamedTuple):
-    """Where the parameters of a kernel are in a parameter block, and how long it is."""
+    """The offsets of a kernel's parameters in its parameter block, and the size of the block."""
 
     size: int
     offsets: tuple[int, ...]
 
 
 class Slot:
-    """What the driver is given for one launch; two launches at once need two.
+    """The arguments of one driver launch; two simultaneous launches need two slots.
 
     The driver is given a pointer to each parameter, never the block as a whole: ptxas moves
     parameters that are aligned to more than 16 bytes, and only the driver knows where to.
@@ -118,7 +118,7 @@ class Call:
             raise pending.failure(code, self.name)
 
     def _placed(self, direct: Launcher) -> Launcher:
-        """With several GPUs the context that is current may be another one's: look first."""
+        """Make the device's context current before each launch: with several GPUs it may not be."""
         get = driver.library().cuCtxGetDevice
 
         def launch(*given: Any) -> int:

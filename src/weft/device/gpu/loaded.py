@@ -41,7 +41,7 @@ class LoadedProgram:
             _inherit(self.module, base.module, plain)
 
     def resources(self, entry: str) -> Resources:
-        """What the driver reports of a kernel."""
+        """The resources of a kernel, as the driver reports them."""
         return self.module.resources(entry)
 
     def find(self, name: str) -> list[str]:
@@ -49,7 +49,7 @@ class LoadedProgram:
         return matching(name, self._names())
 
     def admit(self, instance: Program) -> None:
-        """Accepts its names: which loaded code has the variables, `variable` finds out."""
+        """Accept the names of its variables; `variable` finds the loaded code that has them."""
         self._admitted += (v.name for v in instance.summary.variables)
 
     def variable(self, name: str, dtype: Any) -> GpuVariable:

@@ -54,7 +54,7 @@ class GpuPlan:
         return launch
 
     def _fast_path(self, args: Sequence[Any], library: str) -> FastPath:
-        """What launches arguments like these, which the slow path has checked."""
+        """The fast path for arguments like these, which the slow path has checked."""
         if library not in self._fast:
             self._fast[library] = fast_launch(self._packer, self.call, self._stream, library)
         fast = self._fast[library]

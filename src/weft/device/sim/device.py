@@ -46,7 +46,7 @@ class SimDevice:
         return self.model.compile_for
 
     def get_ready(self) -> None:
-        """Loads what makes code, which takes a while, before there is a kernel to compile."""
+        """Import the code generator, which takes a while, before there is a kernel to compile."""
         load_compiler()
 
     def load(self, program: Program) -> SimModule:
@@ -97,7 +97,7 @@ settings.provide(_strict)
 
 
 def module(program: Program, device: object) -> SimModule:
-    """A program's module on a simulated GPU, with all that tools read of it."""
+    """A program's module on a simulated GPU, which tools read."""
     assert isinstance(device, SimDevice)
     loaded = program.on(device)
     assert isinstance(loaded, SimModule)

@@ -104,7 +104,7 @@ def _without_top(form: Form) -> Form:
 
 
 def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instruction]]:
-    """Finds branches that split a warp; returns what must be looked at again."""
+    """Find branches that split a warp; return what must be analysed again."""
     graph = program.graph
     split = False
     for b in graph.blocks:
@@ -164,7 +164,7 @@ def _overtaken(graph: Graph) -> set[int]:
 
 
 def _may_leave_behind(graph: Graph, sides: list[set[int]], stop: int) -> bool:
-    """Can lanes be at a `.sync` instruction while others, in a later block, still go to it?
+    """Return whether lanes may be at a `.sync` instruction while later blocks still lead to it.
 
     The lowest block runs first. A loop with two ways back has blocks after the instruction that
     lead to it again: of its body, or of a recursive function, whose calls and returns are a loop.

@@ -87,7 +87,7 @@ def _read(program: Program, ins: Instruction, state: State) -> Instruction:
 
 
 def _at_starts(program: Program, graph: Graph, names: set[str]) -> list[State]:
-    """What the registers hold where each block starts, whichever way leads there."""
+    """The contents of the registers at the start of each block, for all of its predecessors."""
     known: list[State | None] = [None] * len(graph.blocks)
     known[0] = dict.fromkeys(names)
     work = [0]

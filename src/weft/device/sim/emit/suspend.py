@@ -19,7 +19,7 @@ the thread it waits for may be a lane of the same warp or of a block on the same
 
 
 class Suspending(Running, Together, Recomputing, Protocol):
-    """What a warp that stops must save."""
+    """The emitter's interface for saving a warp."""
 
 
 class Suspension:
@@ -59,7 +59,7 @@ class Suspension:
         site: Val | None = None,
         place: int | None = None,
     ) -> None:
-        """Saves and returns `status`; what is emitted next is where the warp comes back.
+        """Save the warp and return `status`; the code emitted next is where it resumes.
 
         `site` is the instruction that errors name: the present one, unless another is given.
         `place` is for a warp of which all lanes wait at a barrier: the code may go on with another

@@ -60,14 +60,14 @@ class Source:
     digest: str
 
     def pack(self) -> Callable[[], Source]:
-        """A way to get it again, which takes little memory meanwhile."""
+        """A function that returns the source again and takes little memory meanwhile."""
         packed, info, digest = zlib.compress(self.text.encode(), 1), self.info, self.digest
         return lambda: Source(zlib.decompress(packed).decode(), info, digest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """What is to be compiled; `parsed` is only asked for the module if its code is not cached."""
+    """A kernel to compile; `parsed` is only called if its code is not cached."""
 
     parsed: Callable[[], Module]
     text: str

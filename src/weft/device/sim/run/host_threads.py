@@ -70,7 +70,7 @@ class ThreadTasks:
         return True
 
     def results(self) -> list[int]:
-        """What each returned; raises what one has raised."""
+        """The results of all tasks; raises the exception of one that failed."""
         out = []
         for number in range(self._count):
             outcome = self._outcomes[number]

@@ -26,7 +26,7 @@ class SampleWatcher(CountWatcher):
         super().__init__(e)
         self._sites: list[dict[str, Any]] = []
         self._records: Val | None = None
-        """What is kept of the block of threads, 0 for most; loaded once in a basic block."""
+        """The records of the block of threads, 0 for most; loaded once in a basic block."""
 
     def notes(self) -> Mapping[str, Any]:
         return {**super().notes(), "sites": self._sites}
@@ -86,7 +86,7 @@ class SampleWatcher(CountWatcher):
 
 
 def _has_lanes(access: Access) -> bool:
-    """Has each lane a place of its own? Of a copy, the source is shown."""
+    """Return whether each lane has an address of its own. A copy is represented by its source."""
     if access.unit is Unit.COPY:
         return not access.writes
     return access.unit in (Unit.LANES, Unit.MATRIX)

@@ -1,4 +1,4 @@
-"""Bulk copies: what they write to global memory counts as written from their issue on.
+"""Bulk copies: their targets in global memory count as written from their issue on.
 
 They take no part in races: no thread makes them, and they land when they are waited for.
 """
