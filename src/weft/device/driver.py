@@ -136,7 +136,7 @@ def _ptx_of(cuda: int) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def current(number: int) -> Iterator[None]:
-    """Makes a device's primary context current, for a while if another one was."""
+    """Make a device's primary context current, for a while if another one was."""
     driver, wanted = library(), device(number)
     before = ctypes.c_void_p()
     driver.cuCtxGetCurrent(ctypes.byref(before))
@@ -151,7 +151,7 @@ def current(number: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def relaxed_capture() -> Iterator[None]:
-    """Lets code be loaded while a stream of this thread is being captured into a graph."""
+    """Let code be loaded while a stream of this thread is being captured into a graph."""
     # The driver exchanges the mode for the earlier one, so the same call restores it.
     mode = ctypes.c_int(_RELAXED_CAPTURE)
     library().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))

@@ -244,7 +244,7 @@ def _linked(data: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
 
 
 def _check_object(data: bytes) -> None:
-    """Refuses what is not a whole ELF object file; other formats pass."""
+    """Refuse an incomplete ELF object file; other formats pass."""
     if llvm.get_object_format() != "ELF":
         return
     if data[:4] != b"\x7fELF" or len(data) < _ELF.size:

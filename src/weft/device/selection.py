@@ -61,7 +61,7 @@ class Selection:
         return models.find(facts(self.number).name) or self.simulated
 
     def first(self, reason: str) -> None:
-        """Raises ArgumentError for a real GPU that is not the first; `reason` says why."""
+        """Raise ArgumentError for a real GPU that is not the first; `reason` says why."""
         if self.number:
             raise ArgumentError(
                 reason,
@@ -82,7 +82,7 @@ class Selection:
         return self.simulated
 
     def require(self, purpose: str, next: str = "") -> None:
-        """Raises MissingDependency for a real GPU that is not in this machine."""
+        """Raise MissingDependency for a real GPU that is not in this machine."""
         if self.number is None:
             return
         from weft.device import driver  # needs a driver
@@ -97,7 +97,7 @@ class Selection:
 
 
 def select(device: str | Selection) -> Selection:
-    """Reads a device word; a selection is returned as it is."""
+    """Read a device word; a selection is returned as it is."""
     if isinstance(device, Selection):
         return device
     expect("device", device, str, allowed=ALLOWED)

@@ -309,7 +309,7 @@ class Builder(Flow):
         self.emit(f"store {v.typed}, {p.typed}" + (f", align {align}" if align else ""))
 
     def prefetch(self, p: Val) -> None:
-        """Prefetches the bytes at p, which need not be a valid address."""
+        """Prefetch the bytes at p, which need not be a valid address."""
         fn = "@llvm.prefetch.p0"
         self.module.declarations[fn] = f"declare void {fn}(ptr, i32, i32, i32)"
         # Of data, for a read, to be kept in all caches.

@@ -93,12 +93,12 @@ class Flow(ABC):
         self.place(on)
 
     def jump_table(self, value: Val, cases: Mapping[int, str], default: str) -> None:
-        """Jumps to the label of a value."""
+        """Jump to the label of a value."""
         table = " ".join(f"{value.element} {k}, label %{label}" for k, label in cases.items())
         self._end(f"switch {value.typed}, label %{default} [ {table} ]")
 
     def ret(self, value: Val | None = None) -> None:
-        """Returns from the function."""
+        """Return from the function."""
         self._end("ret void" if value is None else f"ret {value.typed}")
 
     def _end(self, text: str) -> None:

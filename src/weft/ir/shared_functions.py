@@ -28,7 +28,7 @@ class Parts:
 
 
 def parts(text: str) -> Parts:
-    """Splits a module."""
+    """Split the text of a module."""
     module = Parts()
     head = ""
     lines: list[str] = []
@@ -122,7 +122,7 @@ class Shared:
         return [texts[name] for name in sorted(texts)]
 
     def add(self, text: str) -> str:
-        """Adds a function whose head has no name yet: `@(`. Returns the name."""
+        """Add a function whose head has no name yet: `@(`. Return the name."""
         parts = [text]
         for reference in _REFERENCE.findall(text):
             parts += self._closure(reference)  # shared functions have been renamed

@@ -79,7 +79,7 @@ class DoubleStep:
 
 
 def call_integer(b: Builder, step: IntegerStep, *fragments: Val) -> None:
-    """Calls the step's function on A, B, C and D in memory; a sparse one has a table besides."""
+    """Call the step's function on A, B, C and D in memory; a sparse one has a table besides."""
 
     def body(b: Builder, ps: list[Val]) -> None:
         a, bt, c, d, *picks = ps
@@ -125,7 +125,7 @@ def _in_order(b: Builder, runs: list[list[Val]]) -> list[Val]:
 
 
 def call_bits(b: Builder, step: BitStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """Calls the step's function on four fragments in memory."""
+    """Call the step's function on four fragments in memory."""
 
     def body(b: Builder, ps: list[Val]) -> None:
         a, bt, c, d = ps
@@ -143,7 +143,7 @@ def call_bits(b: Builder, step: BitStep, a: Val, bt: Val, c: Val, d: Val) -> Non
 
 
 def call_double(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """Calls the step's function on four fragments in memory."""
+    """Call the step's function on four fragments in memory."""
     body = _plain_chains if step.mode == "rn" else _exact_chains
     fn = b.helper(step.name, [("ptr", 0)] * 4, None, lambda inner, ps: body(inner, step, *ps))
     fn(a, bt, c, d)

@@ -79,7 +79,7 @@ class Peak:
 
 
 def prepare_rows(b: Builder, step: Step, a: Val, to: Val) -> None:
-    """Calls the function that prepares A."""
+    """Call the function that prepares A."""
     fn = b.helper(
         f"tensor.rows.{step.name_of_operands}",
         [("ptr", 0)] * 2,
@@ -90,7 +90,7 @@ def prepare_rows(b: Builder, step: Step, a: Val, to: Val) -> None:
 
 
 def prepare_columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
-    """Calls the function that prepares B."""
+    """Call the function that prepares B."""
     fn = b.helper(
         f"tensor.columns.{step.name_of_operands}.{step.accumulator}",
         [("ptr", 0)] * 2,

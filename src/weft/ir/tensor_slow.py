@@ -27,7 +27,7 @@ class _Number:
 
 
 def call_slow(b: Builder, step: Step, floor: int, *fragments: Val) -> None:
-    """Calls the function that does the whole tile, on the pointers of the common path."""
+    """Call the function that does the whole tile, on the pointers of the common path."""
     fn = b.helper(
         step.name + ".slow",
         [("ptr", 0)] * len(fragments),

@@ -18,7 +18,7 @@ from weft.ir.tensor_slow import call_slow
 def call_special(
     b: Builder, step: Step, floor: int, again: Callable[..., None], *fragments: Val
 ) -> None:
-    """Calls the function of a whole tile; `again` calls the step itself, for finite tiles.
+    """Call the function of a whole tile; `again` calls the step itself, for finite tiles.
 
     A tile that is finite needs the slow path: that is why the common path did not take it.
     """

@@ -45,7 +45,7 @@ LOWEST, HIGHEST = -100, 120
 
 
 def call_step(b: Builder, step: Step, *fragments: Val, fast: bool = False) -> None:
-    """Calls the step's function on A, B, C and D in memory; `fast` is a chain of FMAs.
+    """Call the step's function on A, B, C and D in memory; `fast` is a chain of FMAs.
 
     A sparse step has a fifth pointer: its table of rows of B.
     """
@@ -92,7 +92,7 @@ def _exact_body(
 def call_prepared(
     b: Builder, step: Step, a: tuple[Val, Val], bt: tuple[Val, Val], c: Val, d: Val, *picks: Val
 ) -> None:
-    """Calls the function that sums, on A and B as they are and prepared."""
+    """Call the function that sums, on A and B as they are and prepared."""
     params = [*a, *bt, c, d, *picks]
     fn = b.helper(
         step.name + ".sum", [("ptr", 0)] * len(params), None,
@@ -227,7 +227,7 @@ class _Tile:
         return [x[0] if len(x) == 1 else b.intrinsic("sadd.sat", x) for x in sums]
 
     def store(self, total: Val, back: Val, m: Val) -> None:
-        """Cuts to 24 bits or fewer; for f16 the last bit represents all that was cut off."""
+        """Cut to 24 bits or fewer; for f16 the last bit represents all that was cut off."""
         b, step = self.b, self.step
         near = b.cast("sitofp", total, "float")
         bits = b.cast("bitcast", near, "i32")

@@ -46,7 +46,7 @@ class KernelCode:
 
     @property
     def packer(self) -> Packer:
-        """Checks its arguments and converts them to parameters."""
+        """The object that checks its arguments and converts them to parameters."""
         if self._packer is None:
             summary, types = self.summary, self.program.ptx.signatures.get(self.entry)
             self._packer = Packer(self.name, summary.params, summary.param_bytes, types)
@@ -103,6 +103,6 @@ class KernelCode:
         return self.home
 
     def check(self, config: LaunchConfig, device: Device) -> None:
-        """Raises LaunchError where a device cannot run the launch."""
+        """Raise LaunchError where a device cannot run the launch."""
         resources = self.program.on(device).resources(self.entry) or self._resources
         check(self.name, self.summary, config, device.limits, resources)

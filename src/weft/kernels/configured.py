@@ -23,7 +23,7 @@ class Configured(Protocol):
     def threads(self) -> int | None: ...
 
     def __call__(self, *args: Any, **options: Any) -> None:
-        """Runs the grid where the arrays are."""
+        """Run the grid where the arrays are."""
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
         """The arguments' names in the source; ArgumentError for arguments that do not fit."""

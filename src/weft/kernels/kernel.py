@@ -23,7 +23,7 @@ REMEMBERED = 256
 
 
 def cdiv(a: int, b: int) -> int:
-    """Returns a / b, rounded up: the number of blocks of b threads that cover a elements.
+    """Return a / b, rounded up: the number of blocks of b threads that cover a elements.
 
     >>> print(weft.cdiv(1000, 256))
     4

@@ -42,7 +42,7 @@ class Launch:
     def __call__(
         self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **named: Any
     ) -> None:
-        """Runs the grid where the arrays are.
+        """Run the grid where the arrays are.
 
         On the simulated GPU it returns when the grid has run, on a real one as soon as it is
         launched. With `sanitize` every access is checked, and findings raise SanitizerError.

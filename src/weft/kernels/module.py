@@ -39,7 +39,7 @@ def cuda(
     device: str = "sim",
     math: str = "exact",
 ) -> CudaModule:
-    """Compiles CUDA C++ from a string or a file. The kernels are attributes of the module.
+    """Compile CUDA C++ from a string or a file. The kernels are attributes of the module.
 
     source_or_path  CUDA C++, or the path of a file
     arch            the architecture to compile for, e.g. "sm_80"; by default that of `device`
@@ -85,7 +85,7 @@ def cuda(
 
 
 def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exact") -> Module:
-    """Loads PTX from a string or a file. The kernels are attributes of the module.
+    """Load PTX from a string or a file. The kernels are attributes of the module.
 
     text_or_path    PTX, or the path of a file
     device, math    as in `weft.cuda`
@@ -103,7 +103,7 @@ def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exac
 
 
 def synchronize(device: int | str | None = None) -> None:
-    """Waits for all work on a real GPU, by default on all of them. Raises its pending errors.
+    """Wait for all work on a real GPU, by default on all of them. Raise its pending errors.
 
     device  "gpu:1", or the number of the GPU. A launch on the simulated GPU has ended when it
             returns, so "sim" returns at once.
@@ -251,7 +251,7 @@ class CudaModule(Module):
         return read(self._assemble(names, arch).report, arch)
 
     def _machine_code(self, *names: str) -> Callable[[str], bytes]:
-        """Compiles the source, with instances of templates, to machine code for a real GPU."""
+        """A function that compiles the source and its instances for a real GPU."""
         return lambda arch: self._assemble(names, arch).cubin
 
     def kernel(self, name: str) -> Kernel:

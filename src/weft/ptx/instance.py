@@ -78,7 +78,7 @@ class Instance:
         return self.code.function.name
 
     def variable(self, name: str) -> str:
-        """Copies of a function share its variables: no two of them are active in one thread."""
+        """A variable's name: copies of a function share its variables, since only one is active."""
         return f"{self.name}:{name}" if self.prefix else name
 
     def scalar(self, name: str) -> Operand:

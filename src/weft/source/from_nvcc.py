@@ -47,7 +47,7 @@ def compile(
     expressions: Sequence[str],
     kind: str,
 ) -> Output:
-    """Compiles the device code to `kind`: "ptx" or "cubin"."""
+    """Compile the device code to `kind`: "ptx" or "cubin"."""
     name = os.path.abspath(main.name)
     near = [f"-I{os.path.dirname(name)}", *(f"-I{folder}" for folder in folders)]
     quiet = [

@@ -52,7 +52,7 @@ those of the runtime and driver, textures and surfaces, launches, or a header th
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str] = ()
 ) -> Compiled:
-    """Compiles a translation unit and instantiates the name expressions.
+    """Compile a translation unit and instantiate the name expressions.
 
     NVRTC 13.0 takes a generic lambda in a kernel for a host function; later releases do not.
     """
@@ -111,7 +111,7 @@ def version() -> str:
 
 
 def reserve_for_headers(size: int) -> None:
-    """Sets the bytes of memory for precompiled headers, before any are used."""
+    """Set the bytes of memory for precompiled headers, before any are used."""
     _check(_library().nvrtcSetPCHHeapSize(size))
 
 
@@ -137,7 +137,7 @@ class _Running:
             self._changed.notify_all()
 
     def _stop(self) -> None:
-        """Waits; none begins until the lock is released."""
+        """Wait for all; none begins until the lock is released."""
         self._changed.acquire()
         self._changed.wait_for(lambda: not self._count)
 
@@ -225,7 +225,7 @@ def _lowered(program: c_void_p, expression: str) -> str:
 
 
 def _check(status: int) -> None:
-    """Raises Refused with NVRTC's error text."""
+    """Raise Refused with NVRTC's error text."""
     if status != _SUCCESS:
         raise Refused(_error(status))
 

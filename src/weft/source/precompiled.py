@@ -53,7 +53,7 @@ _lock = threading.Lock()
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str], own: Sequence[File]
 ) -> nvrtc.Compiled:
-    """Compiles as `nvrtc.compile`, with precompiled headers where that saves time.
+    """Compile as `nvrtc.compile`, with precompiled headers where that saves time.
 
     own  all headers that are not NVIDIA's
     """

@@ -48,11 +48,11 @@ class Toolkit:
         )
 
     def run(self, arguments: Sequence[str], *, what: str) -> str:
-        """Runs nvcc; returns its output, or raises `CompileError` with it."""
+        """Run nvcc; return its output, or raise `CompileError` with it."""
         return self.call([self.nvcc, *arguments], what=what)
 
     def call(self, command: Sequence[str], *, what: str) -> str:
-        """Runs a compiler in the same way."""
+        """Run a compiler in the same way."""
         done = _run(command)
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
@@ -78,7 +78,7 @@ def header_options() -> list[str]:
 
 @functools.cache
 def find() -> Toolkit:
-    """Finds nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
+    """Find nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
     nvcc = locate("nvcc", VARIABLE)
     if nvcc is None:
         raise MissingDependency(

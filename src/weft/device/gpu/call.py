@@ -68,7 +68,7 @@ class Call:
         self.launcher = direct if driver.count() == 1 else self._placed(direct)
 
     def run(self, params: bytes, stream: int) -> None:
-        """Launches with a parameter block on a stream."""
+        """Launch with a parameter block on a stream."""
         try:
             slot = self.idle.pop()
         except IndexError:
@@ -98,7 +98,7 @@ class Call:
         return launch
 
     def fire(self, slot: Slot, stream: int) -> None:
-        """Launches what a slot holds."""
+        """Launch with the arguments of a slot."""
         if slot.stream != stream:
             slot.config.stream = slot.stream = stream
         pending.launched.append(self.name)
@@ -106,7 +106,7 @@ class Call:
             self.failed(code, slot)
 
     def failed(self, code: int, slot: Slot) -> None:
-        """Retries where only the context was missing; raises the driver's error."""
+        """Retry if only the context was missing; else raise the driver's error."""
         # A new thread has no current context. With one GPU, this retry is cheaper than a look at it
         # before every launch.
         if code in driver.NO_CONTEXT:

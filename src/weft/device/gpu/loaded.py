@@ -92,7 +92,7 @@ def _image(program: Program, machine: str) -> str | bytes:
 
 
 def _inherit(module: GpuModule, base: GpuModule, names: Iterable[str]) -> None:
-    """Copies the values of variables from the module that a template instance belongs to."""
+    """Copy the values of variables from the module that a template instance belongs to."""
     for name in names:
         to, source = module.symbol(name), base.symbol(name)
         if to is not None and source is not None and to[1] == source[1]:

@@ -37,7 +37,7 @@ _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 
 
 def load(image: str | bytes, device: int = 0, *, origin: str = "<ptx>", ptx: str = "") -> GpuModule:
-    """Loads PTX text, which the driver assembles, or a cubin made from the text `ptx`."""
+    """Load PTX text, which the driver assembles, or a cubin made from the text `ptx`."""
     if isinstance(image, str):
         _check_version(image, origin)
     return GpuModule(image, device, origin, image if isinstance(image, str) else ptx)
@@ -168,7 +168,7 @@ class GpuModule:
         shared_bytes: int = 0,
         stream: int = 0,
     ) -> None:
-        """Launches a kernel with its parameter block as it is, laid out as the driver says."""
+        """Launch a kernel with a parameter block in the driver's layout."""
         layout = self._layout(entry)
         if len(params) < layout.size:
             raise LaunchError(

@@ -47,7 +47,7 @@ _KINDS: dict[int, tuple[type[DeviceError], str]] = {
 
 
 def synchronize(device: int | None = None) -> None:
-    """Waits for all work of a GPU (of every one in use); raises what went wrong there."""
+    """Wait for all work of a GPU (of every one in use); raise what went wrong there."""
     if not driver.count():
         return
     for number in range(driver.count()) if device is None else (device,):

@@ -31,7 +31,7 @@ class GpuPlan:
         self._native: NativeLaunch | None = None
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> FastPath | None:
-        """Launches; returns at once unless there is a time limit."""
+        """Launch; return at once unless there is a time limit."""
         params, _, _, place = packed
         stream = self._current(place)()
         self.call.run(params, stream)

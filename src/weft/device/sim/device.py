@@ -75,13 +75,13 @@ class SimDevice:
         observer: object,
         time_limit: float | None,
     ) -> None:
-        """Runs one launch under an observer."""
+        """Run one launch under an observer."""
         sim, watching = cast(SimModule, module), cast("Observer", observer)
         plan = within(time_limit, sim.name(entry), lambda: Plan(sim, entry, config, watching))
         plan.run((), packed, time_limit)
 
     def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
-        """Runs one launch under the sanitizer; raises SanitizerError for its findings."""
+        """Run one launch under the sanitizer; raise SanitizerError for its findings."""
         params, memory, keep, _ = packed
         _strict().run(Request(cast(Plan, launch), params, memory, keep, time_limit))
 

@@ -182,7 +182,7 @@ class _Writer:
         return LABEL.sub(target, block.last)
 
     def _leave(self, label: str, name: str, blocks: Iterable[Block]) -> Iterator[str]:
-        """Stores the variables that `blocks` may have set and that are live at a label."""
+        """Store the variables that `blocks` may have set and that are live at a label."""
         written = 0
         for block in blocks:
             written |= block.writes

@@ -146,13 +146,13 @@ class Warp(Protocol):
         """Test whether a generic address lies in a state space."""
 
     def fence(self) -> None:
-        """Orders memory accesses before and after it."""
+        """Order memory accesses before and after it."""
 
     def barrier(self, ins: Instruction, op: str) -> None:
-        """Arrives at a barrier of the block; waiting happens at the end of the block of code."""
+        """Arrive at a barrier of the block; waiting happens at the end of the block of code."""
 
     def trap(self, ins: Instruction) -> None:
-        """Ends the launch with an error."""
+        """End the launch with an error."""
 
     def call(self, ins: Instruction) -> None:
         """A function that the host serves (`vprintf`, `__assertfail`, `malloc`, `free`)."""

@@ -216,7 +216,7 @@ def instruction(
     literals: Mapping[str, Sequence[int]] | None = None,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
-    """Adds a row to the table; see the head of this file for the notation.
+    """Add a row to the table; see the head of this file for the notation.
 
     form          the relation of its result to its operands
     nans          the possible NaNs of its f32 result

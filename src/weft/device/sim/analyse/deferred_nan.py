@@ -8,7 +8,7 @@ from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg, Sym, Vec
 
 
 def find(program: Program) -> None:
-    """Finds registers that hold results of f32 arithmetic alone.
+    """Find registers that hold results of f32 arithmetic alone.
 
     The host's arithmetic gives NaNs that a GPU does not. In these registers they are made canonical
     when their bits are read. A register that may also hold bits from elsewhere (a load, an integer)

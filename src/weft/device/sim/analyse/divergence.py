@@ -135,7 +135,7 @@ def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instructi
 
 
 def _note_split(program: Program, source: int, overtaken: set[int]) -> None:
-    """Marks the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
+    """Mark the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
     graph = program.graph
     stop = graph.post_dominator[source]
     starts = graph.blocks[source].successors

@@ -22,7 +22,7 @@ State = dict[str, Special | None]
 
 
 def replace_reads(program: Program) -> None:
-    """Replaces operands of the function, instruction by instruction."""
+    """Replace operands of the function, instruction by instruction."""
     names = _candidates(program)
     if not names:
         return

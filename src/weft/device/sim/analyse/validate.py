@@ -71,7 +71,7 @@ def unsupported(ins: Instruction) -> UnsupportedInstruction:
 
 @contextmanager
 def naming(current: Callable[[], Instruction]) -> Iterator[None]:
-    """Adds the current instruction to errors that are raised during code generation."""
+    """Add the current instruction to errors that are raised during code generation."""
     try:
         yield
     except PtxError as e:
@@ -97,7 +97,7 @@ def naming(current: Callable[[], Instruction]) -> Iterator[None]:
 
 
 def check(module: Module, entry: Function) -> None:
-    """Raises PtxError for the first instruction of `entry`, or of what it calls, that is wrong."""
+    """Raise PtxError for the first instruction of `entry`, or of what it calls, that is wrong."""
     names = [entry.name]
     if entry.calls:
         names = list(call_graph(module, entry, function_ids(module)).callees)

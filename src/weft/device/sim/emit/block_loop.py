@@ -54,7 +54,7 @@ def emit_run(
     late: bool,
     watch: Watcher,
 ) -> None:
-    """Adds `run(context, worker) -> Run.*` to the module.
+    """Add `run(context, worker) -> Run.*` to the module.
 
     late  the state of barriers and warps is cleared where warps are separated
     """
@@ -112,7 +112,7 @@ class _Worker:
         return f"call {kind} @{name}({args})"
 
     def _start(self, slot: Val) -> Val:
-        """Takes the next block into an empty slot; false when there is none."""
+        """Put the next block into an empty slot; false when there is none."""
         return self.b.val("i32", 0, self._call("i32", "start", slot)).ne(0)
 
     def _run(self, slot: Val, again: str) -> None:

@@ -62,7 +62,7 @@ class Predicates:
                     self.readers.setdefault(name, []).append(ins)
 
     def defer(self, ins: Instruction) -> bool:
-        """Defers a predicate's definition to the branch; False when it cannot be deferred."""
+        """Defer a predicate's definition to the branch; False when it cannot be deferred."""
         form = decode(ins).row.form
         if form is not Result.COMPARISON and form not in _COMBINATIONS:
             return False

@@ -216,7 +216,7 @@ class Lockstep:
         return self.e.warp.eq(self.e.program.warps - 1)
 
     def _passed(self, place: int) -> None:
-        """Notifies the observer, as `release` does."""
+        """Notify the observer, as `release` does."""
         b, watch = self.e.b, self.e.watch
         number = barrier_number(self.phases.sites[place - 1][1])
 

@@ -62,7 +62,7 @@ class Pending:
         self.words.store(Frame.LOWEST, b.smin(low, i))
 
     def take(self, i: Val) -> None:
-        """Makes pending point i the running one and jumps to its block."""
+        """Make pending point i the running one and jump to its block."""
         e, b = self.e, self.e.b
         at = b.at(b.at(e.frame, self.masks_at), i.zext("i64") << 2)
         b.store(b.load("i32", 0, at), e.mask_slot)

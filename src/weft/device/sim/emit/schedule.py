@@ -169,7 +169,7 @@ class Schedule:
             )
 
     def edge(self, block: Block, target: int) -> None:
-        """Continues at `target` with the running lanes, unless lanes before it are pending."""
+        """Continue at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
         hammock = e.program.hammocks.around.get(block.index)
         if hammock is not None and target == hammock.join:
@@ -291,7 +291,7 @@ class Schedule:
         b.jump("dispatch")
 
     def _note_ways(self, block: Block, hits: list[tuple[int, Val]]) -> None:
-        """Notifies the observer when lanes have gone to more than one target."""
+        """Notify the observer when lanes have gone to more than one target."""
         e, b = self.e, self.e.b
         ways = b.integer("i32", 0)
         for target in sorted({t for t, _ in hits}):
@@ -328,7 +328,7 @@ class Schedule:
             b.jump("dispatch")
 
     def _emit_dispatch(self) -> None:
-        """Runs the lowest pending block; with none, the warp waits or is done."""
+        """Run the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
         i = self.words.load(Frame.LOWEST)

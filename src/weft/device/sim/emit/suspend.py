@@ -97,7 +97,7 @@ class Suspension:
             self._let_others_run(block, target)
 
     def _let_others_run(self, block: Block, target: int) -> None:
-        """Lets other lanes, warps and blocks run; then the next pending lanes take their turn."""
+        """Let other lanes, warps and blocks run; then run the next pending lanes."""
         e, b = self.e, self.e.b
         if not e.program.partial[block.index]:
             self.suspend(self.survivors(block, target), Status.YIELDED)

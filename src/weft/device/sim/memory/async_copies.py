@@ -67,7 +67,7 @@ class AsyncCopies:
 
     # ---- issue ------------------------------------------------------------------------------
     def issue(self, ins: Instruction) -> None:
-        """Reads the source now, into a new entry of the ring."""
+        """Read the source now, into a new entry of the ring."""
         e, b = self.e, self.e.b
         target, source, amount, *more = ins.operands
         if "L2::cache_hint" in ins.parts:
@@ -191,7 +191,7 @@ class AsyncCopies:
             self._read_bytes(replace(access, nbytes=1), part, entry, wanted)
 
     def _read_bytes(self, byte: Access, lanes: Val, entry: Val, wanted: Val) -> None:
-        """Checks the last byte and then the first, and copies what is between."""
+        """Check the last byte and then the first, and copy what is between."""
         e, b = self.e, self.e.b
         addresses, counts = e.memory.addresses(byte.address), e.memory.buffer(1)
         first = b.load("i64", 32, addresses, 64)

@@ -129,7 +129,7 @@ class Operation:
         return self.retry(b, p, lambda old: self.change(b, old, x, near))
 
     def retry(self, b: Builder, p: Val, change: Callable[[Val], Val]) -> Val:
-        """Retries until no other thread has changed the location in between."""
+        """Retry until no other thread has changed the location in between."""
         start = b.val(self.ty, 0, f"load atomic {self.ty}, {p.typed} monotonic, align {self.size}")
         return b.until(start, lambda old: _exchange(b, p, old, change(old)))
 

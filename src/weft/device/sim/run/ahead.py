@@ -42,7 +42,7 @@ class _Ahead:
 
 @contextmanager
 def compile_ahead() -> Iterator[None]:
-    """Launches inside compile and run nothing; returns when all of them are compiled.
+    """Compile the launches inside instead of running them; return when all are compiled.
 
     Raises what one of the compilations raised.
     """

@@ -36,7 +36,7 @@ def chosen() -> Tier:
 
 @contextmanager
 def drafts() -> Iterator[None]:
-    """Launches inside get drafts."""
+    """Give drafts to the launches inside."""
     token = _wanted.set(True)
     try:
         yield

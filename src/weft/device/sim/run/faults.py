@@ -316,7 +316,7 @@ class _Story:
         return f"nearest is '{near.name}' ({near.nbytes} bytes): {miss} bytes {side}"
 
     def deadlock(self, slots: Sequence[tuple[int, int]], why: str) -> Deadlock:
-        """Names the waiting warps, their lines, and what each waits for."""
+        """The error that names the waiting warps, their lines, and the condition of each."""
         rows, kinds = [], {why}
         slots = sorted(slots, key=lambda s: self.block(*s)[::-1])  # whichever worker has them
         for worker, slot in slots[:4]:

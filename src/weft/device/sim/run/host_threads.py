@@ -58,7 +58,7 @@ class ThreadTasks:
             _thread().give(number, task, self._done)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for all; False when the time is over first."""
+        """Wait for all; return False when the time is over first."""
         end = None if seconds is None else time.monotonic() + seconds
         while len(self._outcomes) < self._count:
             left = None if end is None else max(0.0, end - time.monotonic())

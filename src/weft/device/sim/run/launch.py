@@ -71,7 +71,7 @@ class Plan:
             self.prepare()
 
     def prepare(self) -> None:
-        """Compiles the kernel, and settles what depends on its code."""
+        """Compile the kernel, and allocate what depends on its code."""
         sim, config = self.sim, self.config
         self.code = sim.code(self.entry, config.block, self.observer)
         info = self.code.info

@@ -127,7 +127,7 @@ class SimModule:
         return matching(name, self.image.placed)
 
     def admit(self, instance: Program) -> None:
-        """Places the variables of a template instance in the image that instances share."""
+        """Place the variables of a template instance in the image that instances share."""
         SimModule(instance, self.model, fast=self.fast, within=self).place()
 
     def variable(self, name: str, dtype: DTypeLike) -> NDArray[Any]:

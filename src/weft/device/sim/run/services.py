@@ -270,7 +270,7 @@ class Services:
         return 0
 
     def release(self, address: int) -> None:
-        """Frees memory of the heap."""
+        """Free memory of the heap."""
         self.heap.free(address)
         for launch in self._launches.values():
             launch.remove(address)

@@ -30,7 +30,7 @@ class Planned(Protocol):
     def run_plain(
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
-        """Runs the grid to its end, whatever session is active."""
+        """Run the grid to its end, whatever session is active."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ _of_thread = threading.local()
 
 @contextmanager
 def in_this_thread(session: Session) -> Iterator[None]:
-    """Gives the launches of this thread alone to a session, inside of a `with` block.
+    """Hand the launches of this thread alone to a session, inside of a `with` block.
 
     A thread may outlive its caller, for example after a time limit; `current` would then stay set.
     """

@@ -52,7 +52,7 @@ def provide(outlined: Outlined) -> dict[str, jit.Library]:
 
 
 def load(batches: Iterable[str]) -> list[jit.Library] | None:
-    """Loads batches from the cache; None if one is not there."""
+    """Load batches from the cache; None if one is not there."""
     with _lock:
         libraries = [_load(batch) for batch in batches]
     whole = [library for library in libraries if library is not None]

@@ -119,7 +119,7 @@ class TouchWatcher(Watcher):
         raise NotImplementedError
 
     def body(self, b: Builder, args: list[Val]) -> None:
-        """Emits the helper; `args` are those that `_note` gives it."""
+        """Emit the helper; `args` are those that `_note` gives it."""
         raise NotImplementedError
 
     def _fragment(self, access: Access, rows: Rows) -> None:

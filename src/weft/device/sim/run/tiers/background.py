@@ -51,7 +51,7 @@ functions sets another. The last registered function is called first, so before 
 
 
 def submit(text: Callable[[], str], done: Done) -> None:
-    """Compiles the IR that `text` returns; `done` is called in another thread."""
+    """Compile the IR that `text` returns; `done` is called in another thread."""
     global _registered
     with _changed:
         if not _registered:

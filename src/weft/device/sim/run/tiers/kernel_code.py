@@ -60,7 +60,7 @@ class KernelCode:
         return code
 
     def run(self, arena: Arena, worker: int) -> int:
-        """Runs one worker of a launch to its end, in one code after the other."""
+        """Run one worker of a launch to its end, in one code after the other."""
         result = Run.REPLACED
         while result == Run.REPLACED:
             compiled = self.current  # held: its memory is freed with it

@@ -88,7 +88,7 @@ class Batch:
 
     @property
     def others(self) -> list[Touch]:
-        """Reads of other threads' words, as far as the write is concerned."""
+        """The reads that may be of other threads' words, as far as the write is concerned."""
         return [t for t in self.reads if self.write is None or not t.same_place(self.write)]
 
     @property

@@ -43,7 +43,7 @@ class Checking(Protocol):
         """A record of the first of these lanes, for findings that are not about memory."""
 
     def count(self, field: int, by: Val) -> None:
-        """Adds to a counter of the worker."""
+        """Add to a counter of the worker."""
 
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
         """The access pattern of the current instruction for a number of bytes."""

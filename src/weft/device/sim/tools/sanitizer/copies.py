@@ -149,7 +149,7 @@ def _mark(
     x: Builder, layout: BlockState, slot: Val, target: Callable[[Val], Val], lanes: Val,
     nbytes: int, who: Val,
 ) -> None:  # fmt: skip
-    """Records of the words that the copies of some lanes go to."""
+    """Write the records of the words that the copies of some lanes go to."""
     p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
 
     def one(lane: Val) -> None:

@@ -168,7 +168,7 @@ class Decoder:
         return number % x, number // x % y, number // (x * y)
 
     def _other_block(self, r: Raw, shared: bool) -> int:
-        """Records of global memory keep the low bits of a block's number."""
+        """The other block's number: records of global memory have its low bits."""
         if shared:
             return r.block
         low = (r.other >> Record.BLOCK) - 1 & Record.BLOCKS
