@@ -432,6 +432,6 @@ def similar(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:
-    """Raises ArgumentError for an argument of the wrong type, before deeper code fails on it."""
+    """Raise ArgumentError for an argument of the wrong type, before deeper code fails on it."""
     if not isinstance(value, kinds):
         raise ArgumentError(f"{what} has the wrong type", got=type(value).__name__, allowed=allowed)

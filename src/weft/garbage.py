@@ -16,15 +16,15 @@ _lock = threading.Lock()
 _inside: set[object] = set()
 """One for each thread that pauses the collector now."""
 _enabled = False
-"""Was the collector enabled before the first of them?"""
+"""True if the collector was enabled before the first of them."""
 
 
 @contextmanager
 def paused(*, lasting: bool = False) -> Iterator[None]:
-    """The collector does not run inside, in any thread: for Python code that ends soon.
+    """Pause the collector inside, in all threads: for Python code that ends soon.
 
-    lasting  most objects made inside stay, as modules do: the collector takes them for old ones,
-             instead of looking at them all when it runs again
+    lasting  most objects made inside stay, as modules do: the collector treats them as old,
+             instead of scanning them all when it runs again
     """
     global _enabled
     me = object()
@@ -46,7 +46,7 @@ def paused(*, lasting: bool = False) -> Iterator[None]:
 
 
 def _resume() -> None:
-    """In a child of `fork`: the threads that paused the collector are its parent's."""
+    """Reset in a child of `fork`: the threads that paused the collector are its parent's."""
     global _lock
     _lock = threading.Lock()
     if _inside:

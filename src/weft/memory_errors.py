@@ -12,7 +12,7 @@ _MORE_MEMORY = "free memory, or raise the limit of this process: `ulimit -v` sho
 
 @contextmanager
 def memory_for(what: str) -> Iterator[None]:
-    """Raises OutOfMemory where the memory for `what` cannot be allocated."""
+    """Raise OutOfMemory where the memory for `what` cannot be allocated."""
     try:
         yield
     except MemoryError as error:

@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 def sanitize(*, raises: bool = True) -> AbstractContextManager[Report]:
-    """Runs all launches on simulated GPUs inside a `with` under the sanitizer.
+    """Run all launches on simulated GPUs inside a `with` under the sanitizer.
 
     raises  raise `SanitizerError` at the end of the `with` if there are findings; the report has
             the findings in any case
@@ -55,7 +55,7 @@ def sanitize(*, raises: bool = True) -> AbstractContextManager[Report]:
 
 
 def empty(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndarray[Any, Any]:
-    """Returns an uninitialized array. The sanitizer reports kernels that read it before a write.
+    """Return an uninitialized array. The sanitizer reports kernels that read it before a write.
 
     Writes of kernels are tracked. After a write by the host, call `filled(array)`.
 
@@ -80,7 +80,7 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndarr
 
 
 def filled(array: np.ndarray[Any, Any]) -> None:
-    """Marks an array of `empty` as written by the host, so that kernels may read all of it.
+    """Mark an array of `empty` as written by the host, so that kernels may read all of it.
 
     >>> y = weft.sanitizer.empty(4)
     >>> y[:] = 1

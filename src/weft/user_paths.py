@@ -10,7 +10,7 @@ from weft.errors import ArgumentError
 
 
 def must_exist(path: Path, suffixes: Sequence[str] = (".py",), what: str = "a Python file") -> None:
-    """Raises ArgumentError if the file does not exist, and suggests a similar name."""
+    """Raise ArgumentError if the file does not exist, and suggest a similar name."""
     if not path.is_file():
         names = [p.name for p in path.parent.glob("*") if p.suffix in suffixes and p.is_file()]
         near = difflib.get_close_matches(path.name, names, 1)

@@ -6,6 +6,7 @@ one; do not remove any.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tokenize
@@ -53,6 +54,13 @@ WORDS = (
     "no matter what",
 )
 """Nowhere either: `reports`, `fixes`, `names`, `compared with` are what these mean."""
+QUESTION_WORDS = ("what", "where", "how", "of", "which", "does", "when", "whether", "why")
+"""No docstring begins with one: it is a sentence in the imperative or a noun phrase."""
+CLEAN = """
+    device ptx ir cache kernels source
+    sanitizer.py records.py errors.py memory_errors.py garbage.py user_paths.py
+"""
+"""The packages and modules whose docstrings are tested for this."""
 LADDERS = sorted((ROOT / "src" / "weft" / "ladders").glob("*/ladder.md"))
 TEXTS = [pytest.param(p, id=str(p.relative_to(ROOT))) for p in [*tables.documents(), *LADDERS]]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -83,9 +91,51 @@ def test_docstrings_comments_and_messages() -> None:
     assert {name: words for name, words in found.items() if words} == {}
 
 
+def test_docstrings_state_and_do_not_ask() -> None:
+    weft = ROOT / "src" / "weft"
+    roots = [weft / name for name in CLEAN.split()]
+    modules = [p for root in roots for p in ([root] if root.is_file() else root.rglob("*.py"))]
+    assert len(modules) > 300
+    found = [
+        f"{p.relative_to(weft)}:{line}: {text}"
+        for p in sorted(modules)
+        for line, text in questions(p.read_text())
+    ]
+    assert found == []
+
+
+def test_a_question_is_noticed() -> None:
+    text = '''
+"""What a module is."""
+LIMIT = 3
+"""Of each thread."""
+def f(x):
+    """Is it even?
+
+    A paragraph.
+    """
+def g(x):
+    """Return whether it is odd."""
+'''
+    assert questions(text) == [(2, "What a module is."), (4, "Of each thread."), (6, "Is it even?")]
+
+
 def test_a_phrase_is_noticed() -> None:
     assert phrases_in("It prints a total, were it\n  nothing.", PHRASES) == ["were it nothing"]
     assert phrases_in("Nobody waits; anybody's guess", PEOPLE) == ["nobody", "anybody"]
+
+
+def questions(text: str) -> list[tuple[int, str]]:
+    """Line and first paragraph of docstrings that ask, or that begin with a question word."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(value))):
+                first = value.strip().split("\n\n")[0]
+                word = re.match(r"\w*", first)[0].lower()
+                if word in QUESTION_WORDS or first.endswith("?"):
+                    found.append((node.lineno, first))
+    return sorted(found)
 
 
 def _help() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Why a result of the two devices differs, where it does."""
+"""Causes of the differences between results of the two devices."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def save(record: Mapping[str, Any], folder: Path) -> None:
 
 
 def machine() -> dict[str, str]:
-    """What the answers depend on; asked of programs, for this process must not start CUDA."""
+    """The versions that the answers depend on, from programs: this process must not start CUDA."""
     query = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
     name, _, driver = _said(query).strip().partition(", ")
     ptxas = _said(f"{find_ptxas()} --version").partition("release ")[2].partition(",")[0]

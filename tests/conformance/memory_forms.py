@@ -15,7 +15,7 @@ POOL = ".shared .align 128 .b8 pool[8192]; .local .align 32 .b8 mine[32];"
 """32 bytes of shared and of local memory a thread; a warp's 1024 bytes are together."""
 WORDS = ("b32",) * 8
 BYTES = 131072 * 4
-"""Of one 32-bit operand: what loads from global memory may read."""
+"""The values of one 32-bit operand that loads from global memory may read."""
 OWN = (
     "mov.u32 %t0, %tid.x; shl.b32 %t1, %t0, 5; mov.u32 %t2, pool; add.u32 %t1, %t1, %t2;"
     "mov.u32 %t3, mine; cvt.u64.u32 %u4, %t3; cvta.local.u64 %u5, %u4;"
@@ -330,7 +330,7 @@ SEQUENCES: dict[str, Sequence[str]] = {
         "mbarrier.arrive.shared.b64 %u6, [%t1];", "STATE",
     ),
 }  # fmt: skip
-"""What is done to a barrier that each thread has for itself; STATE looks at it."""
+"""The operations on a barrier that each thread has for itself; STATE tests it."""
 
 
 def mbarriers(row: Row) -> Iterator[Form]:

@@ -1,4 +1,4 @@
-"""What ptxas makes of a program where that is not what the PTX says, written as PTX again.
+"""Programs for which ptxas deviates from the PTX: its deviations, rewritten as PTX.
 
 A program that is so rewritten leaves on the simulated GPU what the program itself left on the real
 one, bit by bit: that shows a cause to be the cause. `cause` names it, `rewritten` does it.
@@ -41,19 +41,21 @@ class Instruction:
 
     @property
     def constant(self) -> bool:
-        """Does it depend on constants alone?"""
+        """Return whether it depends on constants alone."""
         loads = self.line.startswith("ld") or not self.line
         return not loads and all(x.constant for x in self.sources)
 
     @property
     def shared(self) -> bool:
-        """Do all threads load what it depends on from one place?"""
+        """Return whether all threads load its inputs from one place."""
         if self.line.startswith("ld"):
             return "[%in" in self.line
         return bool(self.line) and all(x.shared for x in self.sources)
 
     def reads(self, pattern: str, first: int = 0) -> bool:
-        """Was one of its sources, after so many, written by an instruction like this?"""
+        """Return whether one of its sources, after the first ones, was written by such an
+        instruction.
+        """
         return any(re.match(pattern, x.line) for x in self.sources[first:])
 
     def like(self, pattern: str) -> bool:
@@ -218,13 +220,13 @@ MISTAKES = (
 
 
 def first(text: str, line: str) -> Mistake | None:
-    """What happens to an instruction of a chain."""
+    """The change of an instruction of a chain."""
     x = Instruction(text, line)
     return next((m for m in MISTAKES if m.befalls(x)), None)
 
 
 def cause(finding: Finding) -> str | None:
-    """Why a program differs, by the first register that does; None where nobody knows."""
+    """The cause of a program's difference, by the first register that differs; None if unknown."""
     if finding["name"] in flows.FLOWS:
         return flows.FLOWS[finding["name"]].why
     if not finding["name"].startswith("chain") or not finding["example"]["places"]:

@@ -141,7 +141,7 @@ class WarpMaker(Maker):
         self.emit(f"{self.guard()}red.global.{self.REDUCTIONS[slot]} [%table+{at}], {value}")
 
     def exchange(self) -> None:
-        """Where all threads come: through shared memory, or within the warp."""
+        """Code that all threads reach: exchange through shared memory, or within the warp."""
         r = self.rng
         r.choice((super().exchange, self.shuffle, self.shuffle, self.vote, self.reduce))()
 

@@ -30,7 +30,7 @@ from conformance.pool import spread  # noqa: E402
 
 Finding = dict[str, Any]
 SPOILED = ("ulp", "example", "text", "simulator", "shown")
-"""What a finding has only where it differs."""
+"""The fields of a finding that it has only where they differ."""
 
 
 def again(task: str) -> list[Finding]:
@@ -66,7 +66,7 @@ def _form(name: str) -> list[np.ndarray]:
 
 
 def program(name: str, text: str | None = None) -> list[np.ndarray]:
-    """What a program leaves, or another text in its place."""
+    """The results of a program, or of another text in its place."""
     made = mixes.make(name, golden.opcodes(golden.read()["findings"]["forms"]), "k")
     text = re.sub(r"\.entry \w+\(", ".entry k(", text or made.text, count=1)
     Simulated(tasks.TOP + text).run("k", made.grid, made.block, made.arguments)

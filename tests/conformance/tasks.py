@@ -1,4 +1,4 @@
-"""What is done on both devices, in pieces that processes share out: one function a kind of piece.
+"""Work on both devices, in pieces that processes share out: one function for each kind.
 
 Each gives a list of findings, plain dictionaries with at least `name`.
 """

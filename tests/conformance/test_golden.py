@@ -34,7 +34,7 @@ QUICK_TILES = (
 
 
 def recorded(kind: str) -> list[dict[str, Any]]:
-    """What both devices ran and agreed on."""
+    """The programs that both devices ran with equal results."""
     found: list[dict[str, Any]] = golden.read()["findings"][kind]
     return [x for x in found if x.get("differing") == 0]
 
@@ -211,7 +211,7 @@ def test_programs_as_ptxas_understood_them(found: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_the_assembler_is_to_blame() -> None:
-    """Where control flow differs, a thread-by-thread interpreter agrees with the simulator."""
+    """A thread-by-thread interpreter agrees with the simulator on differing control flow."""
     found = golden.read()["findings"]["programs"]
     for x in found:
         if x.get("differing") and x["name"].startswith(("straight", "graph", "tree")):

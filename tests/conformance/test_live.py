@@ -19,7 +19,7 @@ PROGRAMS = [f"{kind} live {i}" for kind in mixes.KINDS if kind != "chain" for i 
 
 
 def exact(found: list[dict[str, Any]]) -> int:
-    """How many ran on both devices; all of them must have left the same bits."""
+    """The number of programs that ran on both devices; all must have left the same bits."""
     assert not [x for x in found if x.get("differing") or "simulator" in x]
     return sum("differing" in x for x in found)
 

@@ -25,12 +25,12 @@ BLOCK, GRID, TURNS = 128, 128, 112
 """A launch has 512 warps, each of which takes 2 * 112 tiles; of a kind that comes in four layouts,
 each layout has a quarter of the blocks."""
 NEVER, ALWAYS, SOMETIMES = 0xFFFFFFFF, 0, 63
-"""How rarely a register is left as drawn, infinities and NaNs included: one in mask + 1."""
+"""The rarity of registers left as drawn, infinities and NaNs included: one in mask + 1."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """What A, B and C look like.
+    """The distribution of A, B and C.
 
     twin  products come in pairs of opposite sign
     part  the share of blocks that it gets: one part in so many, where simulating it takes long
@@ -108,7 +108,7 @@ def masks(kind: str, how: str) -> tuple[int, int]:
 
 
 def parameters(opcode: str, d: Distribution) -> np.ndarray:
-    """What the kernel reads of a distribution: and, or for each of A, B, C; rarity; twins."""
+    """The kernel's inputs for a distribution: and, or for each of A, B, C; rarity; twins."""
     words = Kind(opcode).words
     pairs = [masks(words[m], how) for m, how in zip("abc", (d.a, d.b, d.c), strict=True)]
     flat = [x for pair in pairs for x in pair]
@@ -141,7 +141,7 @@ def kernel(name: str, opcode: str) -> str:
 
 
 def _registers(kind: Kind, matrix: str) -> tuple[int, int, int]:
-    """How many, how wide, and how many of them are not copies of others."""
+    """The number and width of registers, and how many of them are not copies of others."""
     layout, element = kind.layout(matrix), kind.words[matrix]
     per = packed(element)
     distinct = len(dict.fromkeys(layout)) // per

@@ -36,7 +36,7 @@ class OnGpu:
                 "data": (self._at.value or 0, False), "strides": None}  # fmt: skip
 
     def back(self) -> np.ndarray:
-        """What it holds now; its memory is given back."""
+        """Its present contents; its memory is freed."""
         from weft.device import driver
 
         out = np.empty(self.shape, self._dtype)
@@ -102,7 +102,7 @@ def _loaded(ptx: str) -> Any:
 
 
 def _variables(launch: Launch) -> Kept:
-    """What the module's variables hold."""
+    """The contents of the module's variables."""
     code = module(launch.kernel.program, launch.kernel.simulator)
     code.place()
     image = code.image

@@ -21,7 +21,7 @@ BENCHMARKS = TESTS.parent / "benchmarks"
 
 
 def pieces() -> list[str]:
-    """What `run` takes: files of tests, and what else there is."""
+    """Arguments of `run`: files of tests, and other checks."""
     files = sorted(path.name for path in (TESTS / "whole_kernels").glob("test_*.py"))
     return [*files, "benchmarks", "examples", "library", "library --use_fast_math"]
 

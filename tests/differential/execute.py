@@ -116,7 +116,7 @@ def _launch(
 
 
 def _difference(program: Program, got: np.ndarray, wanted: np.ndarray) -> str:
-    """What differs first, and with which inputs; empty when nothing does."""
+    """The first difference, and its inputs; empty if there is none."""
     left = outputs(program)
     for i, (name, kind) in enumerate(left):
         a, b = (column(program, words, kind, i, len(left)) for words in (got, wanted))
@@ -178,7 +178,7 @@ def _host_module(packs: Sequence[Pack], folder: Path) -> ctypes.CDLL:
 
 
 def _places(pack: Pack) -> Iterator[tuple[int, int]]:
-    """Where the inputs and the outputs of each program begin."""
+    """The offsets of the inputs and the outputs of each program."""
     index = into = 0
     for program in pack.programs:
         yield index, into

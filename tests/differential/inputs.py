@@ -1,4 +1,4 @@
-"""What a program is given: a column of values for each input, one value for each thread."""
+"""Inputs of a program: a column of values for each input, one value for each thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the inputs and results of a thread are in memory, for the kernels and for NumPy.
+"""The layout of a thread's inputs and results in memory, for the kernels and for NumPy.
 
 Every value has a 64-bit slot. In most programs the threads' values of one variable are side by
 side, as in everyday kernels; in some each thread has a row of its own: its accesses are strided.

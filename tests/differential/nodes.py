@@ -21,7 +21,7 @@ STRUCT = "Parts"
 BITS = {name: int(name[1:]) for name in NUMBERS}
 
 Path = tuple[int, ...]
-"""Which child of which child: a place inside a tree."""
+"""A place inside a tree: the child of the child ..."""
 
 
 @dataclass(frozen=True)

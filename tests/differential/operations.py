@@ -147,7 +147,7 @@ _KEEPS_NUMBERS = frozenset({"fneg", "fabs", "floor", "ceil", "trunc", "rint"})
 
 
 def never_nan(node: Node) -> bool:
-    """Is this float a number, whatever the operands are? Only then are its bits defined."""
+    """Return whether this float is never a NaN, so that its bits are defined."""
     if node.op == "const":
         return True
     if node.op.startswith("from_"):

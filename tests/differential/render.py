@@ -51,7 +51,7 @@ def host_code(program: Program, index: str) -> str:
 
 
 def outputs(program: Program) -> list[Output]:
-    """What every thread stores at the end: all variables but inputs and counters."""
+    """The variables that every thread stores at the end: all but inputs and counters."""
     found: list[Output] = []
     for d in (d for d in program.decls if d.shown):
         if d.type == STRUCT:

@@ -1,4 +1,4 @@
-"""What a finding looks like to people and to programs."""
+"""The text of a finding, for people and for programs."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_the_host_keeps_the_sign_of_zero() -> None:
 
 
 def test_smaller_programs_are_programs(seed: str) -> None:
-    """What the minimiser tries must be free of undefined behaviour, or it would find that."""
+    """The minimiser's candidates must be free of undefined behaviour, or it would find that."""
     program = generate(f"{seed}:1", (64, 1))
     smaller = [p for _, p in zip(range(48), candidates(program), strict=False)][::4]
     packs = [Pack(f"{i}", tuple(smaller[i : i + PACK])) for i in range(0, len(smaller), PACK)]

@@ -30,7 +30,7 @@ _FLOAT_EDGES = (
 
 @dataclass
 class Scope:
-    """What an expression may read, and a statement may write."""
+    """The names that an expression may read, and a statement may write."""
 
     variables: dict[str, str] = field(default_factory=dict)
     """Type by name; members of structs by `name.member`."""

@@ -19,7 +19,7 @@ pytestmark = [
 
 
 def numba_works() -> bool:
-    """Whether the installed Numba fits the installed NumPy: some pairs fail at every kernel."""
+    """True if the installed Numba fits the installed NumPy: some pairs fail at every kernel."""
     try:
         from numba import cuda
 

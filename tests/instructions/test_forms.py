@@ -108,7 +108,9 @@ def derived(opcode: str, d: Decoded, drawn: list[Drawn], wide: int) -> tuple[For
 
 
 def evaluate(opcode: str, d: Decoded, columns: list[np.ndarray], wide: int) -> list[int] | None:
-    """What the row leaves in a register of `wide` bits; None for words that do not go together."""
+    """The result of the row in a register of `wide` bits; None for words that exclude each
+    other.
+    """
     try:
         out = run(opcode, columns)[0]
     except weft.UnsupportedInstruction:
@@ -174,7 +176,7 @@ def test_rows(row: Row, whole: bool, seed: str) -> None:
 
 
 def test_meet(seed: str) -> None:
-    """What is written with either of two forms has their meet."""
+    """The form of a register that is written with either of two forms is their meet."""
     rng = random.Random(f"{seed} meet")
     for bits, _ in itertools.product((16, 32, 64), range(300)):
         kinds = KINDS.get(bits, KINDS[64][:3])

@@ -129,7 +129,7 @@ def in_memory(matrix: np.ndarray, width: int, layout: str, stride: int) -> np.nd
 
 
 def fragment(matrix: np.ndarray, which: str, shape: str, kind: str) -> list[np.ndarray]:
-    """What each register of each lane holds."""
+    """The contents of each register of each lane."""
     per, width = packed(kind), WIDTH[kind]
     slots = fragment_layout(which, shape, kind)
     out = []

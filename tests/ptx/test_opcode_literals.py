@@ -1,4 +1,4 @@
-"""What is known of an opcode is in its row: no module outside `ptx/isa` knows opcodes by name.
+"""An opcode is described by its row: no module outside `ptx/isa` knows opcodes by name.
 
 The test walks the syntax tree of every module. It reports
  - a comparison of an opcode (`ins.parts`, `.opcode`, `row.base`, or a variable that holds one) with
@@ -104,7 +104,7 @@ def _literals(node: ast.AST) -> set[str]:
 
 
 def _is_opcode(node: ast.AST, held: set[str]) -> bool:
-    """Does an expression give an opcode, or its first word?"""
+    """Return whether an expression gives an opcode, or its first word."""
     if isinstance(node, ast.Name):
         return node.id in held
     if isinstance(node, ast.Attribute):
@@ -119,7 +119,7 @@ def _is_opcode(node: ast.AST, held: set[str]) -> bool:
 
 
 def _is_parts(node: ast.AST, held: set[str]) -> bool:
-    """Does an expression give the words of an opcode?"""
+    """Return whether an expression gives the words of an opcode."""
     if isinstance(node, ast.Attribute):
         return node.attr == "parts"
     if isinstance(node, ast.Name):

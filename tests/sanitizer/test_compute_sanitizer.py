@@ -35,7 +35,7 @@ def quote(file: str, line: int) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What a tool prints, and what is made of it: the kind, the lines, the kernel, how often."""
+    """The output of a tool, and the findings read from it: kind, lines, kernel, number."""
 
     id: str
     text: str

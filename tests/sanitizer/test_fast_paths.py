@@ -49,8 +49,9 @@ STEPS = {
 }
 """Steps of a random kernel. What is stored does not depend on what was read."""
 SALTS = itertools.count(0x1A73B5D)
-"""What launches store: a write of what is there already is no hazard. Memory may hold what an
-earlier launch has left, or anything else: round numbers such as 1 << 26 are found there."""
+"""The values that launches store: a write of an equal value is no hazard. Memory may hold the
+results of an earlier launch, or anything else: round numbers such as 1 << 26 are found there.
+"""
 OFTEN = (
     *("reads",) * 4, *("some",) * 3, *("half",) * 3, *("tree",) * 3,
     *("copy", "gaps", "ends", "column"), *("barrier", "barrier", "warp", "shuffle", "exit"),

@@ -23,7 +23,7 @@ RUNGS = [
     if rung.path.suffix == ".cu"
 ]
 CASES = 2
-"""Of each operation: the first, and a ragged one."""
+"""The first input of each operation, and a ragged one."""
 
 
 @pytest.mark.parametrize(("op", "rung"), RUNGS)

@@ -189,7 +189,7 @@ def test_a_damaged_secret_heals(root: Path, damage: bytes) -> None:
 
 
 def _entry(data: bytes) -> tuple[Any, bytes]:
-    """What is known of a kernel, without how long LLVM took, and its code."""
+    """The facts about a kernel, without LLVM's time, and its code."""
     size = int.from_bytes(data[:4], "little")
     return {**json.loads(data[4 : 4 + size]), "seconds": 0}, data[4 + size :]
 

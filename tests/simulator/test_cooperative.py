@@ -16,7 +16,7 @@ from everyday import load
 
 ROUNDS = 3
 TOO_MANY = 300
-"""Of 1,024 threads each an H200 holds 264 blocks at once."""
+"""The number of blocks of 1,024 threads that an H200 holds at once."""
 
 
 @cuda.jit

@@ -32,7 +32,7 @@ __global__ void mix(const float* x, float* y, int n) {
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> list[bool]:
-    """Whether each piece of code that is made is a draft."""
+    """For each piece of code that is made: true for a draft."""
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     kinds, real = [], jit.compile_object
 

@@ -32,7 +32,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """What a process writes, line by line; ends it when it falls silent."""
+    """The output of a process, line by line; end the process when it falls silent."""
     assert process.stdout is not None
     rest = b""
     with selectors.DefaultSelector() as selector:

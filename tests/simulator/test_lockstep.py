@@ -40,7 +40,7 @@ extern "C" __global__ void k(int* out, int* early, int mode, int which) {
 
 
 def _expected(n: int, mode: int, which: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each thread of a block writes to `out` and `early`."""
+    """The values that each thread of a block writes to `out` and `early`."""
     t = np.arange(n)
     v = (t + 33) % n + mode
     ends = {1: t // 32 == which, 2: t % 32 == which}.get(mode, np.zeros(n, bool))

@@ -1,4 +1,4 @@
-"""Where errors say they happened: the user's own line, and the memory that was missed."""
+"""The places in errors: the user's own line, and the memory that was missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host does for a running kernel: printf, assert, malloc and free."""
+"""Host services for a running kernel: printf, assert, malloc and free."""
 
 from __future__ import annotations
 

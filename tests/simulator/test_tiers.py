@@ -99,11 +99,11 @@ libc.exit(0)
 
 
 class Seen:
-    """What happens to the code of kernels."""
+    """A log of the code of kernels."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[int, int]] = []
-        """Which code a worker ran, in the order of loading, and what it returned."""
+        """The code that a worker ran, in the order of loading, and its results."""
         self.replaced = threading.Event()
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is called and takes, read from mangled names and from source text."""
+"""Names and parameters of kernels, read from mangled names and from source text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between releases of NVRTC, and is made alike."""
+"""Differences between releases of NVRTC that weft removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels need of a real GPU: the assembler's report against the machine code itself."""
+"""Resources of kernels on a real GPU: the assembler's report against the machine code itself."""
 
 from __future__ import annotations
 

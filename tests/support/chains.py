@@ -125,7 +125,7 @@ class Chain:
         return str(value), np.full(N, value, np.uint64)
 
     def evaluate(self, name: str, decoded: Decoded, values: list[Column]) -> list[Column] | None:
-        """What an instruction leaves, or None where it cannot be had."""
+        """The result of an instruction, or None if it is not available."""
         parts = name.split(".")
         if parts[0] == "mul" and parts[-1] in FUSED and set(parts[1:-1]) <= {"ftz", "sat"}:
             return None  # with a sum after it, it would not be rounded by itself

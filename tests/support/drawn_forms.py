@@ -137,7 +137,7 @@ def _wide(rng: random.Random, kind: int) -> Drawn:
 
 
 def broken(form: Form, values: list[int], bits: int) -> str:
-    """What a form promises and the values do not keep; "" when they have it."""
+    """The property of a form that the values violate; "" if there is none."""
     whole = 1 << bits
     if form.const is not None and any(v != form.const % whole for v in values):
         return f"const {form.const}"
@@ -160,7 +160,7 @@ def broken(form: Form, values: list[int], bits: int) -> str:
 
 
 def _is_stepped(far: list[int], rows: tuple[int, ...]) -> bool:
-    """Is there a step of 32 bits, of which each lane has as many as its row says?"""
+    """Return whether there is a step of 32 bits, which each lane has as often as its row says."""
     if any(x % (1 << 32) if r == 0 else x % (r & -r) for x, r in zip(far, rows, strict=True)):
         return False
     whole = 1 << 32

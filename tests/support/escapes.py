@@ -60,7 +60,7 @@ MUTANT = TESTS / "golden" / "grouped_far_offset.ptx"
 
 
 def outcome(text: str, *args: object) -> str:
-    """What a launch ends with."""
+    """The name of the error that ends a launch, or "ok"."""
     try:
         weft.load_ptx(text).k[1, 32](*args)
     except weft.Error as error:

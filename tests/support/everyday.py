@@ -31,7 +31,7 @@ def normal(shape: int | tuple[int, ...], *key: int) -> np.ndarray:
 
 
 def close(got: np.ndarray, want: np.ndarray, rtol: float = 1e-5, atol: float = 1e-6) -> None:
-    """Is the result the float64 reference's, within the tolerance?"""
+    """Assert that the result is the float64 reference's, within the tolerance."""
     np.testing.assert_allclose(got.astype(np.float64), want, rtol=rtol, atol=atol)
 
 

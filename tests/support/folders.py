@@ -1,4 +1,4 @@
-"""Where the files of the tests and of the project are."""
+"""Folders of the tests and of the project."""
 
 from __future__ import annotations
 

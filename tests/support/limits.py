@@ -1,4 +1,4 @@
-"""How long tests wait for what they start."""
+"""Time limits of tests for the processes and threads that they start."""
 
 PROCESS_SECONDS = 600
 """For a process that a test starts: none takes a minute on an idle machine, and one that is five

@@ -1,4 +1,4 @@
-"""What one access of a warp costs, slowly: sets of addresses, as MEMORY's rules state them.
+"""The cost of one access of a warp, computed slowly: sets of addresses, as MEMORY's rules state.
 
 `lanes` maps each lane that takes part to its byte address (global: in the pretended memory, shared:
 inside the block's memory, local: inside the thread's).

@@ -117,7 +117,7 @@ def _address(effect: Effect, space: str, number: int) -> str:
 
 
 def _registers(row: Row, words: dict[str, str]) -> tuple[int, int]:
-    """How many registers of how many bits a value takes."""
+    """The number and the width of the registers that a value takes."""
     if "matrix" in words or "layout" in words:
         shape, kind, layout = words["shape"], words["type"], words["layout"]
         slots = fragment_layout(words.get("matrix", "d"), shape, kind, layout)
@@ -129,7 +129,7 @@ def _registers(row: Row, words: dict[str, str]) -> tuple[int, int]:
 
 
 FAR = {"global": 1 << 44, "generic": 1 << 44, "const": 1 << 44}
-"""What makes an address wrong; offsets in a window have 32 bits."""
+"""The invalid addresses; offsets in a window have 32 bits."""
 
 
 def module(chosen: list[Case]) -> str:

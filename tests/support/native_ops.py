@@ -1,4 +1,4 @@
-"""What the tests of the op library's C++ code share."""
+"""Shared code of the tests of the op library's C++ code."""
 
 from __future__ import annotations
 

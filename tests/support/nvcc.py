@@ -1,4 +1,4 @@
-"""What tests of whole programs need: nvcc, or a reason to skip them."""
+"""Requirements of tests of whole programs: nvcc, or a reason to skip them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.source import toolkit
 
 
 def missing() -> str:
-    """What is not installed; empty where nvcc is there."""
+    """The missing tool; empty if nvcc is installed."""
     try:
         toolkit.find()
     except MissingDependency as error:

@@ -64,7 +64,7 @@ class Case:
 
     @property
     def memory(self) -> str:
-        """Where the bug is, for the table."""
+        """The location of the bug, for the table."""
         return "shared" if "__shared__" in self.text or "shared" in self.name else "global"
 
     def lines(self) -> set[int]:
@@ -145,7 +145,7 @@ def sanitized(case: Case, bug: bool, folder: Path) -> Any:
 
 
 def named(case: Case, findings: Sequence[Any]) -> bool:
-    """Is there one of the right kind that names one of the lines?"""
+    """Return whether there is one of the right kind that names one of the lines."""
     lines = case.lines()
     return any(f.kind == case.kind and any(a.number in lines for a in f.accesses) for f in findings)
 

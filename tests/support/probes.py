@@ -21,7 +21,7 @@ FLOATS = {
 }  # fmt: skip
 """Bits of exponent and mantissa, and unused bits below them."""
 MODES = ("narrow", "middle", "wide", "tiny", "huge", "cancel", "special", "raw")
-"""How floats are distributed; successive warps take one after the other."""
+"""Distributions of floats; successive warps take one after the other."""
 PAIRS = np.array([0x4, 0x8, 0x9, 0xC, 0xD, 0xE], np.uint32)
 """Two different places out of four, in order: what metadata of `mma.sp` may hold."""
 SINGLES = np.array([0x4, 0xE], np.uint32)
@@ -102,7 +102,7 @@ def batches(probe: Probe, count: int) -> Iterator[np.ndarray]:
 
 
 def checksum(results: np.ndarray) -> int:
-    """Of one batch's results."""
+    """The digest of one batch's results."""
     return crc32(np.ascontiguousarray(results))
 
 

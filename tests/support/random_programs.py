@@ -25,7 +25,7 @@ GRIDS: tuple[Shape, ...] = ((1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1))
 
 @dataclass(frozen=True)
 class Setting:
-    """What a program is launched with."""
+    """The arguments of a program's launch."""
 
     grid: Shape
     block: Shape

@@ -1,4 +1,4 @@
-"""What an H200 answered: recorded operands and results of scalar instruction forms."""
+"""Answers of an H200: recorded operands and results of scalar instruction forms."""
 
 from __future__ import annotations
 

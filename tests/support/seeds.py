@@ -19,7 +19,7 @@ import pytest
 KNOWN = "20261115"
 EVERY = 4
 _SHARED = "WEFT_TEST_SEEDS"
-"""What the first process of a run decides, for the workers of xdist."""
+"""The variable with the seeds of the first process of a run, for the workers of xdist."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def _tf32(x: np.ndarray) -> np.ndarray:
 
 
 def _random(kernel: str, shape: tuple[int, int], key: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the kernel gets, and the numbers that it stands for."""
+    """The arguments of the kernel, and the numbers that they represent."""
     if kernel.startswith("f16"):
         x = normal(shape, key).astype(np.float16)
         return x, x.astype(np.float64)

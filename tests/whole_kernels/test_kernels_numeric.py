@@ -131,7 +131,7 @@ def test_bf16(n: int) -> None:
 
 
 def _fp8_values(exponent_bits: int, mantissa_bits: int, largest: int) -> np.ndarray:
-    """What each of the codes 0 to `largest` stands for."""
+    """The number that each of the codes 0 to `largest` represents."""
     code = np.arange(largest + 1)
     e, m = code >> mantissa_bits, code & ((1 << mantissa_bits) - 1)
     bias = (1 << (exponent_bits - 1)) - 1

@@ -57,7 +57,7 @@ def get(kind: str, key: str) -> bytes | None:
 
 
 def put(kind: str, key: str, data: bytes) -> bool:
-    """Stores `data`; False if the cache is unusable."""
+    """Store `data`; False if the cache is unusable."""
     place = _place(kind, key)
     if not is_usable(place.folder, create=True):
         return False
@@ -116,7 +116,7 @@ def _digest(secret: bytes, kind: str, key: str, data: bytes) -> bytes:
 
 
 def _write(path: str, data: bytes, move: Callable[[str, str], None] = os.replace) -> bool:
-    """Writes a file atomically."""
+    """Write a file atomically."""
     temporary = f"{path}.{os.urandom(8).hex()}{upkeep.TEMPORARY}"
     try:
         private.create(temporary, data)
@@ -132,7 +132,7 @@ def _write(path: str, data: bytes, move: Callable[[str, str], None] = os.replace
 
 
 def _unless_there(temporary: str, path: str) -> None:
-    """Moves a file unless the target exists: the first of several writers wins."""
+    """Move a file unless the target exists: the first of several writers wins."""
     try:
         os.link(temporary, path)
     except FileExistsError:

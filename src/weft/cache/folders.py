@@ -57,7 +57,7 @@ def is_usable(folder: str, *, create: bool = False) -> bool:
 
 
 def warn_once(path: str, why: str, next: str = "make room, or set WEFT_CACHE_DIR") -> None:
-    """Warns that nothing is cached, once per path."""
+    """Warn that nothing is cached, once per path."""
     if path not in _refused:
         _refused.add(path)
         message = f"weft keeps no compiled code in {directory()}: {why}\n  next: {next}"

@@ -35,7 +35,7 @@ class Untrusted(Exception):
 
 
 def secure(folder: str, *, create: bool = False) -> str:
-    """Checks every folder on the path and returns the path without links; raises Untrusted.
+    """Check every folder on the path and return the path without links; raise Untrusted.
 
     `create` makes missing folders with mode 700, regardless of the umask.
     """
@@ -68,7 +68,7 @@ def secure(folder: str, *, create: bool = False) -> str:
 
 
 def open_own(path: str, *, secret: bool = False) -> BinaryIO:
-    """Opens a regular file of this user that no other user may write (or read); raises Untrusted.
+    """Open a regular file of this user that no other user may write (or read); raise Untrusted.
 
     The open descriptor is checked, not the name, so the file cannot be exchanged meanwhile.
     """
@@ -85,7 +85,7 @@ def open_own(path: str, *, secret: bool = False) -> BinaryIO:
 
 
 def create(path: str, data: bytes) -> None:
-    """Writes a new file that only this user can read."""
+    """Write a new file that only this user can read."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)

@@ -49,7 +49,7 @@ class Status:
 
 
 def clear(kind: str | None = None) -> int:
-    """Removes all entries, or those of one kind; returns their number."""
+    """Remove all entries, or those of one kind; return their number."""
     removed = 0
     for path, _ in _own_files():
         if kind is None or _kind(path) == kind:
@@ -69,7 +69,7 @@ def status() -> Status:
 
 
 def prune(limit: int = LIMIT) -> int:
-    """Removes the least recently used entries until the rest fits; returns their number."""
+    """Remove the least recently used entries until the rest fits; return their number."""
     now, removed = time.time(), 0
     entries = []
     for path, stat in _own_files():
@@ -119,7 +119,7 @@ def _scan(root: str | Path) -> list[os.DirEntry[str]]:
 
 
 def remove(path: str) -> bool:
-    """Removes a file; False if it does not exist."""
+    """Remove a file; False if it does not exist."""
     try:
         os.unlink(path)
     except OSError:
@@ -128,7 +128,7 @@ def remove(path: str) -> bool:
 
 
 def touch(path: str) -> bool:
-    """Marks an entry as just used."""
+    """Mark an entry as just used."""
     try:
         os.utime(path)
     except OSError:
@@ -137,7 +137,7 @@ def touch(path: str) -> bool:
 
 
 def prune_if_due(root: Path) -> None:
-    """Prunes at most once in ten minutes; the stamp file is shared by all processes."""
+    """Prune at most once in ten minutes; the stamp file is shared by all processes."""
     stamp = root / _STAMP
     try:
         if stamp.exists() and time.time() - stamp.stat().st_mtime <= _PRUNE_EVERY:
@@ -149,7 +149,7 @@ def prune_if_due(root: Path) -> None:
 
 
 def warn_if_unusable() -> None:
-    """Warns, once, if nothing can be stored: for what takes long to compile again."""
+    """Warn, once, if nothing can be stored: for what takes long to compile again."""
     if trouble := _trouble(directory()):
         warn_once(str(directory()), f"{trouble}: every run compiles again", "set WEFT_CACHE_DIR")
 

@@ -1,4 +1,4 @@
 """Stage 3 of 5: a place to run PTX: `sim`, the simulated GPU, and `gpu`, the real one.
 
-What both share is here: the models of GPUs, and arguments checked against a kernel's signature.
+Shared by both: the models of GPUs, and arguments checked against a kernel's signature.
 """

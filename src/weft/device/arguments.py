@@ -30,8 +30,9 @@ _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 Packed = tuple[bytes, list[Allocation], object, Place | None]
-"""Parameter block, memory the kernel may touch, what must stay alive, and the real GPU that the
-arrays are on: None for the host."""
+"""Parameter block, memory that the kernel may access, an object that keeps this memory alive, and
+the real GPU that the arrays are on: None for the host.
+"""
 
 
 class Handle(int):
@@ -71,9 +72,9 @@ class Packer:
         return _INTEGERS[want.format if want is not None else _UNSIGNED[self.params[i].size]]
 
     def _pack_plain(self, args: Sequence[Any]) -> Packed | None:
-        """What most launches are given, in a hurry: NumPy arrays like earlier ones, int, float.
+        """Pack the arguments of most launches quickly: NumPy arrays like earlier ones, int, float.
 
-        None for anything else, and for all that is wrong.
+        Return None for anything else, errors included.
         """
         if self.whole is None or len(args) != len(self.params):
             return None
@@ -150,7 +151,7 @@ class Packer:
         return [a for value, name in pairs if (a := arrays.around(value, name)) is not None]
 
     def _place(self, found: Mapping[int, arrays.Memory]) -> Place | None:
-        """Where all arrays are; the first one determines the stream."""
+        """The place of all arrays; the first one determines the stream."""
         first: arrays.Memory | None = None
         for i, a in found.items():
             first = first or a
@@ -251,7 +252,7 @@ class Packer:
         return self._replacement(i, a, "dtype", dtype)
 
     def _replacement(self, i: int, a: arrays.Memory, what: str, dtype: str = "") -> str:
-        """What to pass instead of an array; the results of a copy must be copied back."""
+        """A suggestion of what to pass instead of an array; copies must be copied back."""
         want, name = self.types[i], self.names[i]
         made = _remedy(a, what, name, dtype)
         if want is not None and want.const:
@@ -337,7 +338,7 @@ class Packer:
             struct.pack_into("<" + code, block, param.offset, self._float(i, value))
 
     def _float(self, i: int, value: Any) -> float:
-        """A number as a double; an integer that none can hold is not infinity by itself."""
+        """A number as a double; raise for an integer that is too large for one."""
         try:
             return float(value)
         except OverflowError:
@@ -351,7 +352,7 @@ class Packer:
 
 
 def _shown(number: int) -> str:
-    """Its digits, or how many bits it has where they would fill pages."""
+    """The digits of a number, or its number of bits where the digits would fill pages."""
     bits = number.bit_length()
     return str(number) if bits <= 64 else f"an integer of {bits} bits"
 
@@ -363,17 +364,17 @@ _REMEDIES = {
     "copy": {"torch": "{x}.clone()", "": "{x}.copy()"},
     "dtype": {"torch": "{x}.to(torch.{dtype})", "": "{x}.astype('{dtype}')"},
 }  # fmt: skip
-"""What is wrong with an array -> its library -> what makes a right one; "" is any other library."""
+"""Defect of an array -> its library -> an expression that fixes it; "" is any other library."""
 
 
 def _remedy(a: arrays.Memory, what: str, name: str, dtype: str = "") -> str:
-    """An expression in the words of the array's own library."""
+    """An expression that fixes an array with the functions of its own library."""
     ways = _REMEDIES[what]
     return ways.get(a.library, ways[""]).format(x=name, dtype=dtype)
 
 
 def _as_array(value: Any, want: CType, name: str) -> str:
-    """How a list becomes an array that fits; nothing for what is no list."""
+    """Code that makes a suitable array of a list; empty for other values."""
     known = [d for d in want.dtypes if d in _BUILTIN]
     if not isinstance(value, list | tuple) or not known:
         return ""
@@ -385,7 +386,7 @@ def _where(a: arrays.Memory) -> str:
 
 
 def _format(param: Argument, value: Any) -> str:
-    """How to pack a number when only the PTX type is known."""
+    """The `struct` format of a number when only the PTX type is known."""
     if param.type == "f32":
         return "f"
     if param.type == "f64":

@@ -43,7 +43,7 @@ class Memory:
 
 
 class Elsewhere(Exception):
-    """The array is neither on the host nor on a CUDA GPU; its text says where."""
+    """Error: the array is neither on the host nor on a CUDA GPU; the message says where it is."""
 
 
 class _Device(ctypes.Structure):
@@ -69,7 +69,7 @@ _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object
 
 
 class Exchange(NamedTuple):
-    """Two functions of DLPack's C exchange interface: what an array is, and the current stream."""
+    """Two functions of DLPack's C exchange interface: describe an array, get the current stream."""
 
     describe: int
     work_stream: int
@@ -94,7 +94,7 @@ def exchange(capsule: object) -> Exchange:
 
 
 def is_array(value: object) -> bool:
-    """Does the value offer its memory by one of the protocols?"""
+    """Return whether the value offers its memory through one of the protocols."""
     return isinstance(value, np.ndarray) or any(
         hasattr(value, name)
         for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
@@ -102,7 +102,7 @@ def is_array(value: object) -> bool:
 
 
 def address(a: Any) -> int:
-    """Where a NumPy array begins that can be written and has elements; `ctypes.data` is slow."""
+    """The address of a NumPy array that is writable and not empty; `ctypes.data` is slow."""
     return ctypes.addressof(ctypes.c_char.from_buffer(a))
 
 
@@ -161,7 +161,7 @@ def _numpy(a: np.ndarray[Any, Any]) -> Memory:
 
 
 def _torch(value: Any) -> Memory:
-    """By its own attributes: DLPack takes five times as long and refuses what requires a grad."""
+    """Read a tensor's attributes: DLPack is five times slower and refuses what requires a grad."""
     where = value.device
     if where.type not in ("cpu", "cuda"):
         raise Elsewhere(f"a tensor on {where}")
@@ -182,7 +182,7 @@ def _torch(value: Any) -> Memory:
 
 
 def _cuda(value: Any) -> Memory:
-    """By `__cuda_array_interface__`: CuPy, Numba and many more."""
+    """Read `__cuda_array_interface__`, which CuPy, Numba and many more offer."""
     from weft.device.driver import device_of  # arrays in host memory need no driver
 
     facts = value.__cuda_array_interface__

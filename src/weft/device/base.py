@@ -121,7 +121,7 @@ class PreparedLaunch(Protocol):
     """A kernel with its launch configuration on one device: all that its launches share."""
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> FastPath | None:
-        """Launches, and returns the fast path for launches like this one, where there is one."""
+        """Launch; return the fast path for launches like this one, if there is one."""
 
     def bind(self, args: Sequence[Any], packed: Packed) -> Callable[[], None]:
         """A function that launches with these arguments."""
@@ -131,13 +131,13 @@ class DeviceModule(Protocol):
     """A program that is loaded on a device."""
 
     def resources(self, entry: str) -> Resources | None:
-        """What a kernel needs, where the device reports it; None where an assembler must."""
+        """The resources of a kernel, if the device reports them; None if an assembler must."""
 
     def find(self, name: str) -> list[str]:
         """The variables that a C++ name may mean, as PTX names them."""
 
     def admit(self, instance: Program) -> None:
-        """Makes the variables of a template instance reachable by `find` and `variable`."""
+        """Make the variables of a template instance reachable by `find` and `variable`."""
 
     def variable(self, name: str, dtype: Any) -> Any:
         """A variable, by its C++ name, that is indexed like an array."""
@@ -154,10 +154,10 @@ class Device(Protocol):
         """The architecture that sources are compiled for, e.g. sm_90a."""
 
     def get_ready(self) -> None:
-        """Loads what kernels may need soon; is called while a source is compiled."""
+        """Load what kernels may need soon, while a source is compiled."""
 
     def load(self, program: Program) -> DeviceModule:
-        """Loads a program; `Program.on` calls it once per device."""
+        """Load a program; `Program.on` calls it once per device."""
 
     def prepare(
         self,
@@ -168,7 +168,7 @@ class Device(Protocol):
         stream: object = None,
         time_limit: float | None = None,
     ) -> PreparedLaunch:
-        """Compiles or loads what launches with this configuration need."""
+        """Compile or load what launches with this configuration need."""
 
     def observe(
         self,
@@ -179,10 +179,10 @@ class Device(Protocol):
         observer: object,
         time_limit: float | None,
     ) -> None:
-        """Runs one launch under an observer; raises ArgumentError where none can be attached."""
+        """Run one launch under an observer; raise ArgumentError where none can be attached."""
 
     def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
-        """Runs one launch under the sanitizer; raises ArgumentError where it cannot run."""
+        """Run one launch under the sanitizer; raise ArgumentError where it cannot run."""
 
 
 class Program:

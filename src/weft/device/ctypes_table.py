@@ -57,7 +57,7 @@ class CType:
 
 
 def parse(spelling: str) -> CType:
-    """Takes a demangled type apart: `float const*`, `unsigned int`, `float4*`, `Params`."""
+    """Parse a demangled type: `float const*`, `unsigned int`, `float4*`, `Params`."""
     text = spelling.strip()
     pointer = text.endswith(("*", "&"))
     target = text.rstrip("*&").rstrip() if pointer else text

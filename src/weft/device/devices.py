@@ -32,14 +32,14 @@ def real(index: int) -> Device:
 
 
 def synchronize(index: int | None) -> None:
-    """Waits for all work on a real GPU, by default on all of them; raises pending errors."""
+    """Wait for all work on a real GPU, by default on all of them; raise pending errors."""
     from weft.device.gpu import pending
 
     pending.synchronize(index)
 
 
 def check_stream(stream: object) -> None:
-    """Raises LaunchError for an object that is not a stream."""
+    """Raise LaunchError for an object that is not a stream."""
     from weft.device.gpu import streams
 
     streams.handle(stream)

@@ -95,7 +95,7 @@ def count() -> int:
 
 
 def absence() -> str:
-    """Why there is no GPU to use, in one line."""
+    """The reason why no GPU can be used, in one line."""
     try:
         library()
     except MissingDependency as error:
@@ -136,7 +136,7 @@ def _ptx_of(cuda: int) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def current(number: int) -> Iterator[None]:
-    """Makes a device's primary context current, for a while if another one was."""
+    """Make a device's primary context current, for a while if another one was."""
     driver, wanted = library(), device(number)
     before = ctypes.c_void_p()
     driver.cuCtxGetCurrent(ctypes.byref(before))
@@ -151,7 +151,7 @@ def current(number: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def relaxed_capture() -> Iterator[None]:
-    """Lets code be loaded while a stream of this thread is being captured into a graph."""
+    """Let code be loaded while a stream of this thread is being captured into a graph."""
     # The driver exchanges the mode for the earlier one, so the same call restores it.
     mode = ctypes.c_int(_RELAXED_CAPTURE)
     library().cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
@@ -176,7 +176,7 @@ def query(stream: int) -> int:
 
 
 def check(code: int, doing: str) -> None:
-    """Raises for a call that is no launch."""
+    """Raise for a failed driver call that is not a launch."""
     if code != SUCCESS:
         raise DeviceError(f"the driver failed while {doing}", got=describe(code))
 

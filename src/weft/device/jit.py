@@ -27,7 +27,7 @@ except (ImportError, OSError, MemoryError) as error:
 PASSES = ("sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_store_elimination")
 """A handful of light passes: the whole O3 pipeline takes longer and gains nothing here."""
 DRAFT_PASSES = ("sroa", "simplify_cfg")
-"""Of these, the passes that leave LLVM less code to emit than they cost."""
+"""The subset of these passes that saves LLVM more time than it costs."""
 
 OPTIONS = (
     "-enable-misched=false",
@@ -52,12 +52,12 @@ NONE_SAVED = "preserve_nonecc "
 """The calling convention of functions that save no registers: in full code."""
 
 _ELF = struct.Struct("<16xH22xQ10xHH2x")
-"""Of a 64-bit ELF header: its type, the section headers' offset, size and number."""
+"""Fields of a 64-bit ELF header: its type, the section headers' offset, size and number."""
 _RELOCATABLE = 1
 
 
 class BadObject(Error):
-    """Bytes that are no object file."""
+    """Error: bytes that are not an object file."""
 
 
 _linking = threading.Lock()
@@ -79,7 +79,7 @@ def _set_up() -> None:
 
 
 def folder() -> str:
-    """Where LLVM's package is found: for a process with a search path of its own."""
+    """The folder of LLVM's package, for a process with a search path of its own."""
     return str(Path(llvmlite.__file__).absolute().parents[1])
 
 
@@ -98,7 +98,7 @@ def host() -> tuple[str, str]:
 
 @functools.cache
 def identity() -> str:
-    """What machine code depends on besides its source."""
+    """The properties, besides its source, that machine code depends on."""
     return "|".join((*host(), llvmlite.__version__, *OPTIONS, *PASSES, *DRAFT_PASSES))
 
 
@@ -244,7 +244,7 @@ def _linked(data: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
 
 
 def _check_object(data: bytes) -> None:
-    """Refuses what is not a whole ELF object file; other formats pass."""
+    """Refuse an incomplete ELF object file; other formats pass."""
     if llvm.get_object_format() != "ELF":
         return
     if data[:4] != b"\x7fELF" or len(data) < _ELF.size:

@@ -70,7 +70,7 @@ class GpuModel:
 
     @property
     def triton_arch(self) -> int:
-        """What Triton compiles for: sm_89 has floats of 8 bits, sm_90 would mean `wgmma`."""
+        """The architecture for Triton: sm_89 has 8-bit floats, sm_90 would mean `wgmma`."""
         least = int(self.compile_for.removeprefix("compute_"))
         return max(least, 89) if self.compute_capability >= (8, 9) else least
 

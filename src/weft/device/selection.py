@@ -23,7 +23,7 @@ _REAL = re.compile(r"(?:gpu|cuda)(?::(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class Selection:
-    """What a device word selects.
+    """The device that a device word selects.
 
     number  the real GPU; None for a simulated one
     key     the model that the word names; None where it names none
@@ -34,7 +34,7 @@ class Selection:
 
     @property
     def real(self) -> bool:
-        """Whether this is a real GPU."""
+        """True for a real GPU."""
         return self.number is not None
 
     @property
@@ -61,7 +61,7 @@ class Selection:
         return models.find(facts(self.number).name) or self.simulated
 
     def first(self, reason: str) -> None:
-        """Raises ArgumentError for a real GPU that is not the first; `reason` says why."""
+        """Raise ArgumentError for a real GPU that is not the first; `reason` says why."""
         if self.number:
             raise ArgumentError(
                 reason,
@@ -82,7 +82,7 @@ class Selection:
         return self.simulated
 
     def require(self, purpose: str, next: str = "") -> None:
-        """Raises MissingDependency for a real GPU that is not in this machine."""
+        """Raise MissingDependency for a real GPU that is not in this machine."""
         if self.number is None:
             return
         from weft.device import driver  # needs a driver
@@ -97,7 +97,7 @@ class Selection:
 
 
 def select(device: str | Selection) -> Selection:
-    """Reads a device word; a selection is returned as it is."""
+    """Read a device word; a selection is returned as it is."""
     if isinstance(device, Selection):
         return device
     expect("device", device, str, allowed=ALLOWED)
@@ -135,7 +135,7 @@ def selected(
 
 
 def deprecated(name: str, key: str) -> str:
-    """What a warning says about a deprecated option that names a model."""
+    """The text of the warning about a deprecated option that names a model."""
     new = f"--device sim:{key}" if name.startswith("-") else f'device="sim:{key}"'
     return f"{name} is deprecated and will be removed in the next release; use {new}"
 

@@ -1,4 +1,4 @@
-"""What a launch needs from a PTX module, cached on disk so that a later process need not parse it.
+"""The summary of a PTX module for launches, cached on disk: a later process need not parse it.
 
 Parameters, launch bounds and shared memory of each kernel, and the module's variables: everything
 but the code.

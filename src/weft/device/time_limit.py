@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Limit(float):
-    """Seconds, of which the first begins when the limit is made."""
+    """A number of seconds, counted from the creation of the limit."""
 
     end: float
 
@@ -30,7 +30,7 @@ class Limit(float):
 
 
 def limited(seconds: object) -> Limit | None:
-    """What `time_limit=` was given, checked; a limit that has begun goes on."""
+    """The argument of `time_limit=`, checked; a limit that has begun continues."""
     if seconds is None or isinstance(seconds, Limit):
         return seconds
     number = seconds if isinstance(seconds, int | float) else 0
@@ -44,9 +44,9 @@ def limited(seconds: object) -> Limit | None:
 
 
 def within(limit: float | None, name: str, make: Callable[[], T]) -> T:
-    """What `make` returns, which compiles a kernel; TimeLimit when that takes too long.
+    """Return the result of `make`, which compiles a kernel; TimeLimit when that takes too long.
 
-    A compiler cannot be stopped: it goes on in its thread, and the next launch finds its code.
+    A compiler cannot be stopped: it continues in its thread, and the next launch finds its code.
     The process waits for it at exit, since LLVM crashes when its data are freed while it works.
     """
     limit = limited(limit)

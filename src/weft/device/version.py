@@ -1,4 +1,4 @@
-"""Which weft is running: part of the key of everything that is kept on disk."""
+"""The identity of the running weft: part of the key of everything that is stored on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STARTED = time.time()
 
 @functools.cache
 def generator() -> str:
-    """A digest of the files that make code: what an edited one made is not found again.
+    """A digest of the files that make code: entries made by other versions of them are not found.
 
     It depends on the contents alone, so that a cache that is carried to another machine, as those
     of continuous integration are, serves the same weft there. A process in which files of two
@@ -34,7 +34,7 @@ def generator() -> str:
 
 @functools.cache
 def look_again() -> None:
-    """Is called before the files that make code are loaded, which may be long after the start.
+    """Check the files again, before those that make code are loaded, maybe long after the start.
 
     They are loaded at the first cache miss. Code that files of two versions made would crash the
     processes that find it in the cache.
@@ -44,7 +44,7 @@ def look_again() -> None:
 
 
 def _edited(paths: list[str]) -> bool:
-    """Has a file changed since this process began to load them?"""
+    """Return whether a file has changed since this process began to load them."""
     newest = max(os.stat(path).st_mtime for path in paths)
     return _STARTED < newest <= time.time()  # later: the clock of another machine
 

@@ -13,7 +13,7 @@ from weft.ir.value import BITS, Operandish, Val
 __all__ = ["BITS", "CONSTANT", "Builder", "Val"]
 
 CONSTANT = ", !invariant.load !{}"
-"""On a load of what does not change while a function runs: no store comes in its way."""
+"""Metadata of a load from memory that does not change while a function runs."""
 
 _MANGLE = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "i128": "i128",
@@ -25,7 +25,7 @@ _NAN32 = 0x7FFFFFFF
 
 
 def _integer(ty: str, value: int) -> str:
-    """How IR spells an integer of this type: signed, or a truth value."""
+    """The IR spelling of an integer of this type: signed, or a truth value."""
     if ty == "i1":
         return "true" if value & 1 else "false"
     width = BITS[ty]
@@ -52,7 +52,7 @@ class Builder(Flow):
         return Val(self, ty, n, ref)
 
     def pure(self, ty: str, n: int, text: str) -> Val:
-        """The result of an instruction that a block need not repeat: no load, no call."""
+        """The result of an instruction that a block need not repeat: not a load or a call."""
         ref = self.known.get(text)
         if ref is None:
             assert not self.ended, f"unreachable: {text}"
@@ -187,7 +187,7 @@ class Builder(Flow):
         return self.pure("i1", a.lanes, f"fcmp {pred} {a.typed}, {c.ref}")
 
     def select(self, cond: Val, a: Val, c: Val) -> Val:
-        """cond ? a : c; a scalar condition picks between whole vectors."""
+        """cond ? a : c; a scalar condition selects whole vectors."""
         if cond.lanes == 0:
             a, c = self.match(a, c)
         else:
@@ -309,7 +309,7 @@ class Builder(Flow):
         self.emit(f"store {v.typed}, {p.typed}" + (f", align {align}" if align else ""))
 
     def prefetch(self, p: Val) -> None:
-        """Prefetches the bytes at p, which need not be a valid address."""
+        """Prefetch the bytes at p, which need not be a valid address."""
         fn = "@llvm.prefetch.p0"
         self.module.declarations[fn] = f"declare void {fn}(ptr, i32, i32, i32)"
         # Of data, for a read, to be kept in all caches.
@@ -336,7 +336,7 @@ class Builder(Flow):
         *,
         attrs: str = "#0",
     ) -> Callable[..., Val]:
-        """A function of the module, written once by `body`; returns a way to call it."""
+        """A function of the module, written once by `body`; returns a function that calls it."""
         shape = "void" if ret is None else f"<{ret[1]} x {ret[0]}>" if ret[1] else ret[0]
         if name not in self.module.functions:
             self.module.functions[name] = ""  # a recursive use finds it declared
@@ -361,10 +361,10 @@ class Builder(Flow):
     def lanewise(self, name: str, args: Sequence[Val], ret: str, body: Callable[..., Val]) -> Val:
         """`body(builder, *args)` as an out-of-line function for the width at hand.
 
-        Large sequences go through here, so that each is compiled once per module. What is called
-        the same and takes other arguments is another function. It does nothing but compute: of two
-        calls with the same arguments LLVM keeps one, e.g. the reciprocal of a sum that divides all
-        elements of a row.
+        Large sequences go through here, so that each is compiled once per module. The same name
+        with other argument types is another function. It has no side effects: of two calls with the
+        same arguments LLVM keeps one, e.g. the reciprocal of a sum that divides all elements of a
+        row.
         """
         vs = self.match(*args)
         n = vs[0].lanes
@@ -374,7 +374,7 @@ class Builder(Flow):
 
     # ---- masks ------------------------------------------------------------------------------
     def any(self, m: Val) -> Val:
-        """Does any lane hold? (a scalar i1 is itself)"""
+        """True if any lane is true (a scalar i1 is itself)."""
         if m.lanes == 0:
             return m
         fn = f"@llvm.vector.reduce.or.v{m.lanes}i1"
@@ -382,11 +382,11 @@ class Builder(Flow):
         return self.val("i1", 0, f"call i1 {fn}({m.typed})")
 
     def same(self, a: Val, c: Val) -> Val:
-        """Are two integer vectors equal in every lane?"""
+        """True if two integer vectors are equal in every lane."""
         fn = f"@llvm.vector.reduce.or.v{a.lanes}{a.element}"
         self.module.declarations[fn] = f"declare {a.element} {fn}({a.type})"
         return self.val(a.element, 0, f"call {a.element} {fn}({(a ^ c).typed})").eq(0)
 
     def all(self, m: Val) -> Val:
-        """Do all lanes hold?"""
+        """True if all lanes are true."""
         return self.any(~m) ^ 1 if m.lanes else m

@@ -17,7 +17,7 @@ from weft.ir.module import Function, IrModule
 from weft.ir.value import Val
 
 T = TypeVar("T", None, Val, list[Val])
-"""What an arm gives: nothing, a value, or several."""
+"""The result of an arm: nothing, a value, or several."""
 
 _RARE, _LIKELY = ", !prof !0", ", !prof !2"
 """The branch weights of `IrModule`."""
@@ -30,13 +30,13 @@ class Flow(ABC):
         self.module, self.fn = module, fn
         self.block = "entry"
         self.ended = False
-        """Has the current block its last instruction? Then a label must come next."""
+        """True if the current block has its last instruction: a label must come next."""
         self.known: dict[str, str] = {}
-        """Results of the current block that depend on nothing but the instruction's text."""
+        """Results of the current block that depend only on the instruction's text."""
 
     @abstractmethod
     def named(self, ty: str, n: int, ref: str) -> Val:
-        """A value by what the text calls it."""
+        """A value by its name in the text."""
 
     # ---- text -------------------------------------------------------------------------------
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Flow(ABC):
         self.begin()
 
     def begin(self) -> None:
-        """What follows is another block: it knows no results."""
+        """Begin another block, which has no known results."""
         self.ended, self.known = False, {}
 
     def jump(self, label: str) -> None:
@@ -81,24 +81,24 @@ class Flow(ABC):
         self._end(f"br {cond.typed}, label %{yes}, label %{no}{tail}")
 
     def jump_if(self, cond: Val, label: str, *, rare: bool = False) -> None:
-        """Leaves for `label` if the scalar `cond` holds."""
+        """Jump to `label` if the scalar `cond` holds."""
         on = self.label("on")
         self.branch(cond, label, on, rare=rare)
         self.place(on)
 
     def jump_unless(self, cond: Val, label: str) -> None:
-        """Leaves for `label` in the unlikely case that the scalar `cond` does not hold."""
+        """Jump to `label` in the unlikely case that the scalar `cond` does not hold."""
         on = self.label("on")
         self.branch(cond, on, label, likely=True)
         self.place(on)
 
     def jump_table(self, value: Val, cases: Mapping[int, str], default: str) -> None:
-        """Jumps to the label of a value."""
+        """Jump to the label of a value."""
         table = " ".join(f"{value.element} {k}, label %{label}" for k, label in cases.items())
         self._end(f"switch {value.typed}, label %{default} [ {table} ]")
 
     def ret(self, value: Val | None = None) -> None:
-        """Returns from the function."""
+        """Return from the function."""
         self._end("ret void" if value is None else f"ret {value.typed}")
 
     def _end(self, text: str) -> None:
@@ -115,7 +115,7 @@ class Flow(ABC):
     # ---- branches ---------------------------------------------------------------------------
     @contextmanager
     def when(self, cond: Val, *, rare: bool = False) -> Iterator[None]:
-        """The body runs if the scalar `cond` holds."""
+        """Run the body if the scalar `cond` holds."""
         yes, end = self.label("then"), self.label("end")
         self.branch(cond, yes, end, rare=rare)
         self.place(yes)
@@ -133,7 +133,7 @@ class Flow(ABC):
         rare: bool = False,
         likely: bool = False,
     ) -> T:
-        """One of two arms, by the scalar `cond`; its value."""
+        """The value of one of two arms, by the scalar `cond`."""
         yes, no = self.label("then"), self.label("else")
         self.branch(cond, yes, no, rare=rare, likely=likely)
         return self._arms([(yes, then), (no, otherwise)])
@@ -141,7 +141,7 @@ class Flow(ABC):
     def switch(
         self, value: Val, arms: Mapping[int, Callable[[], T]], default: Callable[[], T]
     ) -> T:
-        """The arm of a value, or the default; its value."""
+        """The value of the arm of a value, or of the default."""
         labelled = [(self.label("case"), arm) for arm in arms.values()]
         other = self.label("default")
         cases = {k: label for k, (label, _) in zip(arms, labelled, strict=True)}
@@ -150,7 +150,7 @@ class Flow(ABC):
         return self._arms(labelled)
 
     def _arms(self, arms: Sequence[tuple[str, Callable[[], T]]]) -> T:
-        """Code for each arm, and the join of those that go on."""
+        """Code for each arm, and the join of those that continue."""
         end = self.label("end")
         results: list[tuple[T, str]] = []
         for label, arm in arms:
@@ -180,7 +180,7 @@ class Flow(ABC):
 
     @contextmanager
     def breakable(self) -> Iterator[str]:
-        """The body runs once; a jump to the label leaves it."""
+        """Run the body once; a jump to the label leaves it."""
         end = self.label("end")
         yield end
         if not self.ended:
@@ -190,7 +190,7 @@ class Flow(ABC):
     # ---- loops ------------------------------------------------------------------------------
     @contextmanager
     def loop(self, count: Val | int) -> Iterator[Val]:
-        """The body runs with i = 0 .. count-1 (i32; at least once is not assumed)."""
+        """Run the body with i = 0 .. count-1 (i32; the count may be 0)."""
         limit = self.named("i32", 0, str(count)) if isinstance(count, int) else count
         pre, head, body, end = self.block, self.label("head"), self.label("body"), self.label("end")
         i, following = self.name(), self.name()
@@ -236,7 +236,7 @@ class Flow(ABC):
         return x
 
     def _carried(self, start: Val, pre: str) -> tuple[Val, Callable[[Val], None]]:
-        """A value that a loop carries, and what notes its value for the next iteration."""
+        """A value that a loop carries, and a function that sets it for the next iteration."""
         # Reserved for the phi, which is complete only when the body is.
         at = len(self.fn.lines)
         self.emit("")
@@ -250,7 +250,7 @@ class Flow(ABC):
 
     @contextmanager
     def forever(self) -> Iterator[str]:
-        """The body runs again and again until it returns; a jump to the label starts it anew."""
+        """Run the body repeatedly until it returns; a jump to the label starts it again."""
         head = self.label("again")
         self.jump(head)
         self.place(head)

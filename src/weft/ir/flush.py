@@ -10,7 +10,7 @@ _EXPONENT, _SIGN, _LEAST = 0x7F800000, 0x80000000, 0x00800000
 
 
 def rarely(b: Builder, cond: Val, value: Val, fix: Callable[[], Val]) -> Val:
-    """`value`, or what `fix` makes where the scalar `cond` holds."""
+    """`value`, or the result of `fix` where the scalar `cond` holds."""
     return b.either(cond, fix, lambda: value, rare=True)
 
 
@@ -39,7 +39,7 @@ def flush_rounded(
     """A rounded f32 result, flushed when tiny *after* rounding with unbounded exponent.
 
     That is the denormals, and those ±2^-126 that only the coarser steps of denormals rounded up:
-    `scaled(builder, *args)` gives the result times 2^24, rounded likewise, to tell them apart.
+    `scaled(builder, *args)` gives the result times 2^24, rounded likewise, to distinguish them.
     """
 
     def fix(b: Builder, r: Val, *args: Val) -> Val:

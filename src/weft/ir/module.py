@@ -1,4 +1,4 @@
-"""The text of functions and of the module they make up."""
+"""The text of functions and of their module."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _ex2_words() -> tuple[int, ...]:
 
 
 def _ex2_row(b: Builder, words: Val, n: Val) -> Val:
-    """Where the row of a fraction is."""
+    """The address of the row of a fraction."""
     # By index, not by offset: to scale it is a part of the load on most CPUs.
     index = ((n >> 17) & 63).zext("i64")
     return b.pure("ptr", 0, f"getelementptr i64, {words.typed}, {index.typed}")
@@ -178,7 +178,7 @@ def _normal(b: Builder, s: Val, unit: int) -> Val:
 
 
 def _fix(b: Builder, odd: Val, r: Val, fixes: Callable[[], Val]) -> Val:
-    """The results of special lanes, off the path."""
+    """Correct the results of special lanes, off the common path."""
     return rarely(b, b.any(odd), r, lambda: odd.select(fixes(), r))
 
 
@@ -213,7 +213,7 @@ def _not_positive(x: Val) -> Val:
 
 
 def _special(b: Builder, x: Val, zero: Operandish, infinite: int) -> Val:
-    """What a function of positive numbers gives for the others: ±0 and denormals -> `zero`."""
+    """The result of a function of positive numbers for others: ±0 and denormals -> `zero`."""
     small, inf = (x & _EXPONENT).eq(0), x.eq(_INF)
     return _pick(b, (small, zero), (inf, infinite), default=_NAN)
 
@@ -264,7 +264,7 @@ def _ex2_result(b: Builder, n: Val, square: Val, row: Val) -> Val:
 
 
 def _ex2_of_numbers(b: Builder, x: Val) -> Val:
-    """What a row is found by is stored and loaded again: faster than lanes out of a vector."""
+    """ex2 of numbers: row indices go through memory, which is faster than lanes of a vector."""
     words = b.table("mufu.table.ex2", "i64", _ex2_words())
     if x.lanes == 0:
         n = _ex2_fixed(b, x)
@@ -360,7 +360,7 @@ _FUNCTIONS: dict[str, Body] = {
 
 
 _OFTEN_ALIKE = {"rcp", "rsqrt", "sqrt"}
-"""Functions that normalise a row: all lanes often have its sum, which no analysis knows."""
+"""Functions that normalise a row: all lanes often have its sum, which no analysis detects."""
 
 
 def mufu(b: Builder, name: str, x: Val) -> Val:

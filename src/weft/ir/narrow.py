@@ -1,10 +1,10 @@
 """Exact conversions between number formats, under every rounding mode, in portable IR.
 
-Rounding to nearest is what `fptrunc` and `sitofp` give; the other modes correct its result by one
-unit in the last place. The sixth mode, "odd", cuts and sets the last bit when anything was lost:
-a value rounded to odd can be rounded again, to at least two bits less, as if it were exact. So a
-long way (f64 to f16, i64 to f32, the exact sum of an fma) is taken in two steps, each of which
-both x86 and AArch64 do in vectors.
+`fptrunc` and `sitofp` round to nearest; the other modes correct its result by one unit in the last
+place. The sixth mode, "odd", cuts and sets the last bit when anything was lost: a value rounded to
+odd can be rounded again, to at least two bits less, as if it were exact. So a long way (f64 to f16,
+i64 to f32, the exact sum of an fma) is taken in two steps, each of which both x86 and AArch64 do in
+vectors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def raw_bits(b: Builder, v: Val) -> Val:
 
 
 def is_nan(v: Val, kind: str) -> Val:
-    """Whether bits of a format are a NaN."""
+    """True if bits of a format are a NaN."""
     exponent, mantissa = WIDTHS[kind]
     return (v & ((1 << (exponent + mantissa)) - 1)).ugt(infinity(kind))
 
@@ -58,7 +58,7 @@ def saturate(b: Builder, bits: Val, kind: str) -> Val:
 
 
 def settle(b: Builder, bits: Val, over: Val, under: Val, mode: str) -> Val:
-    """Bits that were rounded to nearest, moved to where `mode` rounds.
+    """Bits that were rounded to nearest, moved to the result of `mode`.
 
     `over` and `under` say that the number is above or below the exact one.
     """
@@ -194,7 +194,7 @@ def _float_from_int(b: Builder, v: Val, mode: str, *, signed: bool) -> Val:
 
 
 def _half_from_int(b: Builder, v: Val, mode: str, *, signed: bool) -> Val:
-    """Bits of f16. What exceeds 2^17 overflows as 2^17 does, and up to there f32 is exact."""
+    """Bits of f16. A value above 2^17 overflows like 2^17, and up to there f32 is exact."""
     if v.bits > 16:
         v = b.smin(b.smax(v, -(1 << 17)), 1 << 17) if signed else b.umin(v, 1 << 17)
         v = b.resize(v, "i32")

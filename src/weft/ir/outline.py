@@ -3,11 +3,11 @@
 LLVM selects most scalar instructions quickly, and vectors of 32 lanes slowly: each is split into
 many registers. A kernel repeats a few vector operations again and again. `outline` replaces them in
 a kernel's own functions by calls. Vectors pass through memory, each in a slot on the stack. The
-functions are named by their contents, so that kernels share their machine code; the helpers
-of a module are shared in the same way.
+functions are named by their contents, so that kernels share their machine code; the helpers of a
+module are shared in the same way.
 
-The instructions and their order stay the same, and so do the results. Frames and registers are not
-touched: full code of the same IR can go on with what a draft has begun.
+The instructions and their order stay the same, and so do the results. Frames and registers stay the
+same: full code of the same IR can continue the blocks that a draft has begun.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LONGEST = 24
 
 
 class Unsupported(Exception):
-    """IR that cannot be outlined: vectors that a loop exchanges, or merges with constants."""
+    """Error: IR that cannot be outlined: vectors that a loop exchanges or merges with constants."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def outline(text: str) -> Outlined:
 
 
 def helpers(text: str) -> Outlined:
-    """The functions that kernels share, of a module of which a part is written yet.
+    """The functions that kernels share, of a module of which a part has been written.
 
     Those that call functions which are not yet written are left out.
     """
@@ -216,7 +216,7 @@ class _Outliner:
             self._flush(at)
 
     def _merge(self, name: str, kind: str, incoming: str) -> None:
-        """A phi of vectors: a phi of their slots, and a copy, since a loop writes them again."""
+        """Replace a phi of vectors by a phi of their slots and a copy: a loop writes them again."""
         pairs = _INCOMING.findall(incoming)
         merged = {x for x, _ in self._copies} | {name}
         if any(value in merged or not value.startswith("%") for value, _ in pairs):
@@ -248,7 +248,7 @@ class _Outliner:
         return self._slots[name]
 
     def _flush(self, at: int) -> None:
-        """Replaces the instructions that have been collected by a call."""
+        """Replace the collected instructions by a call."""
         run, self._run = self._run, []
         names: dict[str, str] = {}
         text = NAME.sub(lambda m: names.setdefault(m[0], f"%v{len(names)}"), "\n".join(run))
@@ -305,12 +305,12 @@ class _Outliner:
 
 
 def _movable(line: str) -> bool:
-    """Can a scalar instruction move above vector ones that write nothing?"""
+    """Return whether a scalar instruction can move above vector ones that write nothing."""
     _, equals, rhs = line.partition(" = ")
     words = rhs.split(" ", 2)
     return bool(equals) and words[0] in _PURE and words[1] not in ("volatile", "atomic")
 
 
 def _written(name: str) -> str:
-    """How a call passes a name, or a number that stands as one."""
+    """The text of a name, or of a number that is passed like one, in a call."""
     return name.removeprefix(_LITERAL).replace("_", "-") if name.startswith(_LITERAL) else name

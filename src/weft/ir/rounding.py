@@ -15,7 +15,7 @@ _LETTER = {"float": "f32", "double": "f64"}
 _NAN_ORDER = {
     "fadd": (1, 0), "fsub": (1, 0), "fmul": (1, 0), "fma": (1, 2, 0), "fdiv": (0, 1), "sqrt": (0,),
 }  # fmt: skip
-"""Which operand's NaN an f64 operation returns, first come first."""
+"""The operands whose NaN an f64 operation returns, in order of priority."""
 
 _SCALED = {"fmul": (0,), "fma": (0, 2), "fdiv": (0,)}
 """Operands that carry a power of two into the result; other operations have no tiny rounding."""

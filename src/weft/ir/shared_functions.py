@@ -28,7 +28,7 @@ class Parts:
 
 
 def parts(text: str) -> Parts:
-    """Splits a module."""
+    """Split the text of a module."""
     module = Parts()
     head = ""
     lines: list[str] = []
@@ -50,7 +50,7 @@ def parts(text: str) -> Parts:
 
 
 def without_incomplete(module: Parts) -> Parts:
-    """The module without functions that refer, directly or not, to what it does not have."""
+    """The module without functions that refer, directly or not, to missing functions."""
     functions = dict(module.functions)
     others = module.constants.keys() | module.declarations.keys()
     while True:
@@ -65,7 +65,7 @@ def without_incomplete(module: Parts) -> Parts:
 
 
 def declaration(function: str) -> str:
-    """What stands for a function in a module that only calls it."""
+    """The declaration of a function in a module that only calls it."""
     head = _HEAD.match(function)
     assert head is not None, function[:200]
     return f"declare {head[1]} @{head[2]}({NAME.sub('', head[3])}) {head[4]}"
@@ -77,7 +77,7 @@ def callees(function: str) -> list[str]:
 
 
 class Shared:
-    """Functions under names that stand for their contents."""
+    """Functions under names that are digests of their contents."""
 
     def __init__(self, module: Parts) -> None:
         self._module = module
@@ -122,7 +122,7 @@ class Shared:
         return [texts[name] for name in sorted(texts)]
 
     def add(self, text: str) -> str:
-        """Adds a function whose head has no name yet: `@(`. Returns the name."""
+        """Add a function whose head has no name yet: `@(`. Return the name."""
         parts = [text]
         for reference in _REFERENCE.findall(text):
             parts += self._closure(reference)  # shared functions have been renamed
@@ -132,5 +132,5 @@ class Shared:
 
 
 def _digest(*texts: str) -> str:
-    """A name that stands for texts."""
+    """A name that is the digest of texts."""
     return f"weft_{hashlib.sha256(chr(0).join(texts).encode()).hexdigest()[:24]}"

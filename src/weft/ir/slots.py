@@ -1,4 +1,4 @@
-"""Values in memory under the addresses `NAME.p`: how they are stored, loaded, and how large."""
+"""Values in memory at the addresses `NAME.p`: their stores, loads and sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def size(kind: str) -> int:
 
 
 def load(kind: str, name: str, align: int = 64) -> str:
-    """Loads the value `name`."""
+    """The instructions that load the value `name`."""
     if " x i1>" not in kind:
         return f"  {name} = load {kind}, ptr {name}.p, align {align}"
     bytes_ = stored(kind)
@@ -33,7 +33,7 @@ def load(kind: str, name: str, align: int = 64) -> str:
 
 
 def store(kind: str, name: str, align: int = 64) -> str:
-    """Stores the value `name`."""
+    """The instructions that store the value `name`."""
     if " x i1>" not in kind:
         return f"  store {kind} {name}, ptr {name}.p, align {align}"
     bytes_ = stored(kind)

@@ -1,6 +1,6 @@
 """Matrix products of one warp, from fragments in registers to fragments in registers.
 
-`multiply` cuts the product of an `mma` or `wmma` into steps of 16 (or 8) rows and 8 columns and
+`multiply` splits the product of an `mma` or `wmma` into steps of 16 (or 8) rows and 8 columns and
 calls one out-of-line function for each; fragments pass through memory.
 """
 
@@ -51,7 +51,7 @@ class Form:
 
     @property
     def quad_pairs(self) -> bool:
-        """Is it the form that multiplies four pairs of matrices?"""
+        """True for the form that multiplies four pairs of matrices."""
         return self.shape == "m8n8k4" and self.a == "f16"
 
 
@@ -59,10 +59,10 @@ class Form:
 class Sources:
     """Registers of A and B: 32 lanes of i32 or double.
 
-    keys    stand for their contents: equal ones in a function for equal contents
-    known   what the function has prepared
-    addend  stands for the contents of C
-    whole   does one product make D of C? Then the function may keep where D is
+    keys    of their contents: equal keys in a function for equal contents
+    known   the operands that the function has prepared
+    addend  the key of C's contents
+    whole   one product computes D from C: then the function may record the address of D
     """
 
     a: Sequence[Val]
@@ -123,7 +123,7 @@ def _steps(b: Builder, form: Form, wide: str, fast: bool) -> Call:
 def _tiles(
     b: Builder, form: Form, x: Sources, c: Sequence[Val], wide: str, fast: bool
 ) -> list[Val]:
-    """D by steps; what more registers than the matrices need hold is not read."""
+    """Compute D by steps; registers beyond the matrices are not read."""
     m, n, k = shape_of(form.shape)
     reg, rows = 32 * max(WIDTH[wide], 32) // 8, min(m, 16)
     down, across = m // rows, n // 8

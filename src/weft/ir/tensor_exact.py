@@ -39,7 +39,7 @@ class IntegerStep:
 
     @property
     def runs(self) -> Runs:
-        """In bytes, of which one holds two 4-bit numbers."""
+        """The layout in bytes, of which one holds two 4-bit numbers."""
         size = self.depth * int(self.a[1:]) // 8
         return Runs("i8", 16, size // 16)
 
@@ -79,7 +79,7 @@ class DoubleStep:
 
 
 def call_integer(b: Builder, step: IntegerStep, *fragments: Val) -> None:
-    """Calls the step's function on A, B, C and D in memory; a sparse one has a table besides."""
+    """Call the step's function on A, B, C and D in memory; a sparse one has a table besides."""
 
     def body(b: Builder, ps: list[Val]) -> None:
         a, bt, c, d, *picks = ps
@@ -125,7 +125,7 @@ def _in_order(b: Builder, runs: list[list[Val]]) -> list[Val]:
 
 
 def call_bits(b: Builder, step: BitStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """Calls the step's function on four fragments in memory."""
+    """Call the step's function on four fragments in memory."""
 
     def body(b: Builder, ps: list[Val]) -> None:
         a, bt, c, d = ps
@@ -143,7 +143,7 @@ def call_bits(b: Builder, step: BitStep, a: Val, bt: Val, c: Val, d: Val) -> Non
 
 
 def call_double(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """Calls the step's function on four fragments in memory."""
+    """Call the step's function on four fragments in memory."""
     body = _plain_chains if step.mode == "rn" else _exact_chains
     fn = b.helper(step.name, [("ptr", 0)] * 4, None, lambda inner, ps: body(inner, step, *ps))
     fn(a, bt, c, d)
@@ -157,7 +157,7 @@ def _store_columns(b: Builder, step: DoubleStep, bt: Val) -> Val:
 
 
 def _plain_chains(b: Builder, step: DoubleStep, a: Val, bt: Val, c: Val, d: Val) -> None:
-    """The processor's FMAs; a NaN at the end means one on the way, and that its bits are wrong."""
+    """Run the processor's FMAs; a NaN at the end means that one occurred, with wrong bits."""
     columns, odd = _store_columns(b, step, bt), b.alloca("i1", N)
     b.store(b.zero("i1", N), odd)
     with b.loop(step.rows) as m:

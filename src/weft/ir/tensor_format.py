@@ -1,4 +1,4 @@
-"""The operand formats of tensor cores, and how a vector of their bit patterns is taken apart."""
+"""The operand formats of tensor cores, and functions that split their bit patterns."""
 
 from __future__ import annotations
 

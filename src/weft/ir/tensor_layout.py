@@ -1,4 +1,4 @@
-"""Which matrix element each lane holds in each register of a matrix fragment.
+"""The matrix element of each lane in each register of a matrix fragment.
 
 `mma` fixes this in the PTX manual. `wmma` leaves it open; here a `wmma` fragment is made of the
 fragments of the `mma` steps that compute it, so one rule serves both. With g = lane / 4 and

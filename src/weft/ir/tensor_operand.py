@@ -1,4 +1,4 @@
-"""What a tensor-core step is, and how it reads and writes fragments in memory.
+"""A tensor-core step, and its reads and writes of fragments in memory.
 
 With every register of `mma` stored as its 32 lanes, A is [K/run][rows][run], B is
 [K/run][8][run], and a row of an accumulator is 8 neighbours (f16) or two runs of 4 that
@@ -23,7 +23,7 @@ N = 8
 
 @dataclass(frozen=True)
 class Runs:
-    """How K lies in memory: `count` blocks, in each of them `width` neighbours of type `ty`."""
+    """The layout of K in memory: `count` blocks, each of `width` neighbours of type `ty`."""
 
     ty: str
     width: int
@@ -58,7 +58,7 @@ class Step:
 
     @property
     def runs(self) -> Runs:
-        """Four lanes of one 32-bit register hold neighbouring k."""
+        """The layout of K: four lanes of one 32-bit register hold neighbouring k."""
         width = self.width or 4 * 32 // self.format.bits
         return Runs(self.format.container, width, self.depth // width)
 
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def name_of_operands(self) -> str:
-        """Names what the fragments of A and B depend on."""
+        """An identifier of the properties that the fragments of A and B depend on."""
         tail = (f".w{self.width}" if self.width else "") + (".sp" if self.sparse else "")
         return f"{self.operand}.m{self.rows}k{self.depth}{tail}"
 
@@ -100,7 +100,7 @@ class Columns:
     lanes: int = N
 
     def load(self, b: Builder, k: int, m: Val) -> Val:
-        """Those that element k of row m is multiplied by."""
+        """The columns that multiply element k of row m."""
         if self.picks is None:
             return b.load(self.ty, self.lanes, b.at(self.base, k * self.stride), 16)
         at = picked(b, self.picks, b.integer("i32", k), m) * self.stride
@@ -150,7 +150,7 @@ def _regroup(b: Builder, chunks: list[Val]) -> list[Val]:
 
 
 def load_rows(b: Builder, a: Val, m: Val, rows: int, runs: Runs, count: int = 1) -> list[Val]:
-    """Of `rows` rows of A, `count` from row m on: for every block, their runs."""
+    """`count` of `rows` rows of A, from row m on: for every block, their runs."""
     base = b.at(a, (m * runs.bytes).zext("i64"))
     places = [b.at(base, i * rows * runs.bytes) for i in range(runs.count)]
     return [b.load(runs.ty, count * runs.width, p, min(runs.bytes, 16)) for p in places]
@@ -179,7 +179,7 @@ def load_accumulator(b: Builder, ty: str, c: Val, m: Val) -> Val:
 
 
 def store_accumulator(b: Builder, v: Val, d: Val, m: Val) -> None:
-    """The other way round."""
+    """Store row m of an accumulator: the inverse of `load_accumulator`."""
     if v.element == "half":
         b.store(v, b.at(d, (m * 16).zext("i64")), 16)
         return

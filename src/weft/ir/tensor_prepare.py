@@ -3,8 +3,9 @@
 Kernels multiply each fragment with several others. `Fragments` keeps those that were prepared as
 long as their registers are known to be the same.
 
-A prepared fragment has three parts: values as f32, exponents, and whether one of its numbers is
-not finite. Exponents lie as they meet: 16 lanes are 8 columns of B with two rows of A each.
+A prepared fragment has three parts: values as f32, exponents, and whether one of its numbers is not
+finite. Exponents are in the order of the products: 16 lanes are 8 columns of B with two rows of A
+each.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _REGISTER = 128
 """Bytes of a stored register."""
 
 KEPT = 4
-"""Prepared fragments of a kind in a function; each takes a few KiB of the stack."""
+"""The number of prepared fragments of a kind in a function; each takes a few KiB of the stack."""
 KEPT_SUMS = 16
-"""Sums of one size in a function; each takes 512 bytes of the stack, or a few times that."""
+"""The number of sums of one size in a function; each takes 512 bytes of the stack or more."""
 Prepared = tuple[Val, Val]
 """A fragment as it is and prepared, in memory."""
 
@@ -62,7 +63,7 @@ def _places(values: int, exponents: int) -> Places:
 
 
 class Peak:
-    """The most extreme value seen so far in each lane."""
+    """The extreme value seen so far in each lane."""
 
     def __init__(self, b: Builder, op: str, ty: str, n: int, start: int = 0) -> None:
         self.b, self.op, self.ty, self.n, self.slot = b, op, ty, n, b.alloca(ty, n, 16)
@@ -78,7 +79,7 @@ class Peak:
 
 
 def prepare_rows(b: Builder, step: Step, a: Val, to: Val) -> None:
-    """Calls the function that prepares A."""
+    """Call the function that prepares A."""
     fn = b.helper(
         f"tensor.rows.{step.name_of_operands}",
         [("ptr", 0)] * 2,
@@ -89,7 +90,7 @@ def prepare_rows(b: Builder, step: Step, a: Val, to: Val) -> None:
 
 
 def prepare_columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
-    """Calls the function that prepares B."""
+    """Call the function that prepares B."""
     fn = b.helper(
         f"tensor.columns.{step.name_of_operands}.{step.accumulator}",
         [("ptr", 0)] * 2,
@@ -134,13 +135,13 @@ def _columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
 
 
 class Sums:
-    """Where products have left their sums, which are often the addends of others."""
+    """The locations of products' sums, which are often the addends of others."""
 
     def __init__(self) -> None:
         self._kept: dict[int, dict[Hashable, Val]] = {}
         self._free: dict[int, list[Val]] = {}
         self.newest: tuple[int, Val] | None = None
-        """Size and place of the sums that have no name yet."""
+        """Size and place of the sums that have no key yet."""
 
     def take(self, size: int, key: Hashable) -> Val | None:
         """The place of these sums, to be freed by the caller."""
@@ -157,7 +158,7 @@ class Sums:
         self._free[size].append(place)
 
     def name(self, key: Hashable) -> None:
-        """The newest sums have these contents; None if their registers may differ from them."""
+        """Set the key of the newest sums; None if their registers may differ from them."""
         if self.newest is None:
             return
         (size, place), self.newest = self.newest, None
@@ -168,14 +169,14 @@ class Sums:
 
 
 class Fragments:
-    """The prepared fragments of a function, with what each holds."""
+    """The prepared fragments of a function, with the contents of each."""
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[Hashable, Prepared]] = {}
         self.sums = Sums()
 
     def rows(self, b: Builder, step: Step, regs: Sequence[Val], key: Hashable) -> Prepared:
-        """A; the same `key` stands for the same contents of `regs`, None for unknown ones."""
+        """A; the same `key` means the same contents of `regs`, None unknown ones."""
         kind = f"rows.{step.name_of_operands}"
         place, known = self._place(b, kind, places_of_rows(step).size, len(regs), key)
         if not known:
@@ -195,7 +196,7 @@ class Fragments:
     def _place(
         self, b: Builder, kind: str, size: int, registers: int, key: Hashable
     ) -> tuple[Prepared, bool]:
-        """Where a fragment is or goes; is it there already?"""
+        """The location of a fragment, and whether it is already prepared there."""
         kept = self._kept.setdefault(kind, {})
         if key is not None and key in kept:
             kept[key] = kept.pop(key)  # the one that was used last

@@ -17,7 +17,7 @@ _TYPE = {"f16": "half", "f32": "float"}
 def call_quad(
     b: Builder, layouts: tuple[str, str], kinds: tuple[str, str], a: Val, bt: Val, c: Val, d: Val
 ) -> None:
-    """Calls the function for these layouts of A and B (row, col) and these formats of C and D."""
+    """Call the function for these layouts of A and B (row, col) and these formats of C and D."""
     name = f"tensor.quad.{'.'.join(layouts + kinds)}"
 
     def body(b: Builder, ps: list[Val]) -> None:

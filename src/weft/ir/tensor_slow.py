@@ -16,7 +16,7 @@ _NONE = -100_000
 
 @dataclass(frozen=True)
 class _Number:
-    """One operand taken apart: sign (i1), significand (i64), exponent (i32), and its class."""
+    """One operand split into sign (i1), significand (i64), exponent (i32), and its class."""
 
     negative: Val
     significand: Val
@@ -27,7 +27,7 @@ class _Number:
 
 
 def call_slow(b: Builder, step: Step, floor: int, *fragments: Val) -> None:
-    """Calls the function that does the whole tile, on the pointers of the common path."""
+    """Call the function that does the whole tile, on the pointers of the common path."""
     fn = b.helper(
         step.name + ".slow",
         [("ptr", 0)] * len(fragments),
@@ -88,7 +88,7 @@ def _output(
 
 @dataclass(frozen=True)
 class _Factors:
-    """Where the factors of a product lie."""
+    """The locations of the factors of a product."""
 
     step: Step
     a: Val

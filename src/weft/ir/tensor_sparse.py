@@ -33,7 +33,7 @@ SELECTORS = {
     ("m16n8k32", 16): 2, ("m16n8k16", 32): 2, ("m16n8k32", 8): 2, ("m16n8k64", 4): 2,
     ("m16n8k64", 8): 1, ("m16n8k128", 4): 1,
 }  # fmt: skip
-"""How many selectors a shape has for elements of so many bits."""
+"""The number of selectors of a shape, by the bits of an element."""
 
 _REGISTER = 128
 """Bytes of a register of a warp."""
@@ -92,7 +92,7 @@ def _fields(width: int, k: int, selector: int) -> Iterator[_Field]:
 
 
 def _picks_of(kind: str, field: _Field) -> list[_Pick]:
-    """What a field chooses."""
+    """The choices of a field."""
     n = field.number
     if kind == "tf32":  # the upper bit of every second field; the others are redundant
         upper = replace(field, shift=field.shift + 1)

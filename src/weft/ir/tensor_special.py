@@ -18,7 +18,7 @@ from weft.ir.tensor_slow import call_slow
 def call_special(
     b: Builder, step: Step, floor: int, again: Callable[..., None], *fragments: Val
 ) -> None:
-    """Calls the function of a whole tile; `again` calls the step itself, for finite tiles.
+    """Call the function of a whole tile; `again` calls the step itself, for finite tiles.
 
     A tile that is finite needs the slow path: that is why the common path did not take it.
     """
@@ -72,7 +72,7 @@ def _finite(b: Builder, source: Val, fmt: Format, count: int) -> tuple[Val, Val]
 
 
 def _kinds(b: Builder, step: Step, a: Val, bt: Val, c: Val, *picks: Val) -> Val:
-    """For each output a float that is infinite or NaN as the output is, or any finite one.
+    """For each output a float that is infinite or NaN like the output, or any finite one.
 
     A sum of products in which each finite factor is 0 or 1 with its sign: such a sum is finite,
     and infinity times 0 or minus another infinity is a NaN.

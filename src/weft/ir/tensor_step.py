@@ -45,7 +45,7 @@ LOWEST, HIGHEST = -100, 120
 
 
 def call_step(b: Builder, step: Step, *fragments: Val, fast: bool = False) -> None:
-    """Calls the step's function on A, B, C and D in memory; `fast` is a chain of FMAs.
+    """Call the step's function on A, B, C and D in memory; `fast` is a chain of FMAs.
 
     A sparse step has a fifth pointer: its table of rows of B.
     """
@@ -92,7 +92,7 @@ def _exact_body(
 def call_prepared(
     b: Builder, step: Step, a: tuple[Val, Val], bt: tuple[Val, Val], c: Val, d: Val, *picks: Val
 ) -> None:
-    """Calls the function that sums, on A and B as they are and prepared."""
+    """Call the function that sums, on A and B as they are and prepared."""
     params = [*a, *bt, c, d, *picks]
     fn = b.helper(
         step.name + ".sum", [("ptr", 0)] * len(params), None,
@@ -130,7 +130,7 @@ def _checked(
 def _all_rows(
     b: Builder, step: Step, rows: Val, columns: Val, c: Val, d: Val, picks: Val | None = None
 ) -> Val:
-    """Two rows at a time; is a sum too small or too large for this path?"""
+    """Compute two rows at a time; true if a sum is too small or too large for this path."""
     tile, shift = _Tile(b, step, rows, columns, c, d, picks), 2 * step.format.bias
     high, low = Peak(b, "smax", "i16", PAIR, NOTHING), Peak(b, "smin", "i16", PAIR, -NOTHING)
     sums = Peak(b, "umax", "i32", N)
@@ -227,7 +227,7 @@ class _Tile:
         return [x[0] if len(x) == 1 else b.intrinsic("sadd.sat", x) for x in sums]
 
     def store(self, total: Val, back: Val, m: Val) -> None:
-        """Cuts to 24 bits or fewer; for f16 the last bit represents all that was cut off."""
+        """Cut to 24 bits or fewer; for f16 the last bit represents all that was cut off."""
         b, step = self.b, self.step
         near = b.cast("sitofp", total, "float")
         bits = b.cast("bitcast", near, "i32")
@@ -244,7 +244,7 @@ class _Tile:
         b.store(b.shuffle(result, range(4, 8)), b.at(base, 128), 16)
 
     def terms_are_small(self) -> Val:
-        """Is there an output with a term that is not zero, but none of a size for this path?"""
+        """True if an output has a nonzero term, but none of a size for this path."""
         b, shift, found = self.b, 2 * self.step.format.bias, Peak(self.b, "umax", "i16", PAIR)
         with b.loop(self.step.rows // 2) as i:
             addends, products = [self.addend(i * 2 + row) for row in range(2)], self.largest(i)

@@ -1,4 +1,4 @@
-"""What a user holds: modules, kernels and configured launches."""
+"""The objects that users hold: modules, kernels and configured launches."""
 
 from weft.kernels.configured import Configured
 from weft.kernels.indexed import Dim, Indexed

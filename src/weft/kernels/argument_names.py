@@ -11,7 +11,7 @@ from weft.errors import ArgumentError
 def in_order(
     kernel: str, names: Sequence[str], args: Sequence[Any], options: Mapping[str, Any], takes: str
 ) -> list[str]:
-    """Returns `names`; ArgumentError where `args` are more or fewer, or some are passed by name."""
+    """Return `names`; ArgumentError where `args` are more or fewer, or some are passed by name."""
     if options:
         raise ArgumentError(
             f"{kernel} takes its arguments in order, none by name",

@@ -17,7 +17,7 @@ from weft.source.resources import Resources
 
 
 class KernelCode:
-    """All that a launch needs to know of a kernel."""
+    """The facts about a kernel that its launches need."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class KernelCode:
         """A kernel of a program, by its entry in the PTX and its name in the source.
 
         model    the GPU to simulate for arrays in host memory; `fast` as in SimDevice
-        measure  gives what the assembler reports of the program's kernels, by entry
+        measure  returns the assembler's report on the program's kernels, by entry
         home     the real GPU that the program was compiled for, which runs all launches
         """
         self.program, self.model, self.home = program, model, home
@@ -46,7 +46,7 @@ class KernelCode:
 
     @property
     def packer(self) -> Packer:
-        """Checks its arguments and converts them to parameters."""
+        """The object that checks its arguments and converts them to parameters."""
         if self._packer is None:
             summary, types = self.summary, self.program.ptx.signatures.get(self.entry)
             self._packer = Packer(self.name, summary.params, summary.param_bytes, types)
@@ -103,6 +103,6 @@ class KernelCode:
         return self.home
 
     def check(self, config: LaunchConfig, device: Device) -> None:
-        """Raises LaunchError where a device cannot run the launch."""
+        """Raise LaunchError where a device cannot run the launch."""
         resources = self.program.on(device).resources(self.entry) or self._resources
         check(self.name, self.summary, config, device.limits, resources)

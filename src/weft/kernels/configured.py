@@ -1,4 +1,4 @@
-"""What check, profile and bench require of a kernel with its grid, whatever its front end."""
+"""The interface of a kernel with its grid for check, profile and bench, for all front ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Configured(Protocol):
     def threads(self) -> int | None: ...
 
     def __call__(self, *args: Any, **options: Any) -> None:
-        """Runs the grid where the arrays are."""
+        """Run the grid where the arrays are."""
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
         """The arguments' names in the source; ArgumentError for arguments that do not fit."""

@@ -1,4 +1,4 @@
-"""`k[grid, block, shared_mem, stream](*args)` and its keyword form, whichever front end k is of."""
+"""`k[grid, block, shared_mem, stream](*args)` and its keyword form, for all front ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Indexed(ABC, Generic[L]):
 
     @abstractmethod
     def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> L:
-        """What `k[grid, block, shared_mem, stream]` is."""
+        """Make the launch `k[grid, block, shared_mem, stream]`."""
 
     def __getitem__(self, config: Any) -> L:
         items = config if isinstance(config, tuple) else (config,)

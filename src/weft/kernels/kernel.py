@@ -19,11 +19,11 @@ from weft.kernels.launch import Launch
 from weft.kernels.op_options import OpOptions
 
 REMEMBERED = 256
-"""Launch configurations that a kernel keeps prepared."""
+"""The number of launch configurations that a kernel keeps prepared."""
 
 
 def cdiv(a: int, b: int) -> int:
-    """Returns a / b, rounded up: the number of blocks of b threads that cover a elements.
+    """Return a / b, rounded up: the number of blocks of b threads that cover a elements.
 
     >>> print(weft.cdiv(1000, 256))
     4
@@ -74,15 +74,15 @@ class Kernel(KernelCode, Indexed[Launch]):
         shared_mem: int = 0,
         stream: object = None,
     ) -> Callable[[], None]:
-        """A function that launches with these arguments again and again: for hot loops.
+        """A function that launches with these arguments repeatedly: for hot loops.
 
         Arguments are checked and packed once. Arrays are kept alive and their contents may change,
-        but not their memory: a tensor that is resized stays bound to where it was.
+        but not their memory: a tensor that is resized stays bound to its old memory.
         """
         return self[grid, block, shared_mem, stream].bind(*args)
 
     def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> Launch:
-        """What `k[grid, block, shared_mem, stream]` is when it is new."""
+        """Make the launch `k[grid, block, shared_mem, stream]`."""
         config = LaunchConfig(
             _dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem)
         )
@@ -97,7 +97,7 @@ class Kernel(KernelCode, Indexed[Launch]):
 
 
 def _constant(config: Any) -> bool:
-    """Whether a configuration is immutable; a list or a tensor may have changed next time."""
+    """Return whether a configuration is immutable; a list or a tensor may change later."""
     if isinstance(config, tuple):
         return all(_constant(item) for item in config)
     return config is None or type(config) is int

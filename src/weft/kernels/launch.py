@@ -42,7 +42,7 @@ class Launch:
     def __call__(
         self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **named: Any
     ) -> None:
-        """Runs the grid where the arrays are.
+        """Run the grid where the arrays are.
 
         On the simulated GPU it returns when the grid has run, on a real one as soon as it is
         launched. With `sanitize` every access is checked, and findings raise SanitizerError.
@@ -73,7 +73,7 @@ class Launch:
         return math.prod(self.config.block)
 
     def names(self, args: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-        """What the arguments are called; they are given in order."""
+        """The names of the arguments, which are given in order."""
         packer = self.kernel.packer
         return in_order(self.name, packer.names, args, options, packer.signature())
 
@@ -88,7 +88,7 @@ class Launch:
         return prepared.bind(args, packed)
 
     def reaching(self, memory: Sequence[Allocation], *args: Any) -> None:
-        """Runs the grid with memory that the kernel knows by address only, e.g. from a table.
+        """Run the grid with memory that the kernel reaches by address only, e.g. from a table.
 
         A real GPU lets a kernel access any memory of its process; the simulated one checks.
         """

@@ -1,4 +1,4 @@
-"""Limits of a launch: a launch is checked against what its device allows before it runs."""
+"""Limits of a launch: it is checked against those of its device before it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.source.resources import Resources
 def check(
     name: str, entry: Entry, config: LaunchConfig, m: Limits, resources: Resources | None
 ) -> None:
-    """Raises LaunchError where the device would refuse; registers count where they are known."""
+    """Raise LaunchError where the device would refuse; registers count where they are known."""
     for what, sizes, most in (
         ("grid", config.grid, m.max_grid),
         ("block", config.block, m.max_block),

@@ -1,4 +1,4 @@
-"""Modules: what one compilation gives, and the kernels and variables in it."""
+"""Modules: the results of one compilation, and the kernels and variables in it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cuda(
     device: str = "sim",
     math: str = "exact",
 ) -> CudaModule:
-    """Compiles CUDA C++ from a string or a file. The kernels are attributes of the module.
+    """Compile CUDA C++ from a string or a file. The kernels are attributes of the module.
 
     source_or_path  CUDA C++, or the path of a file
     arch            the architecture to compile for, e.g. "sm_80"; by default that of `device`
@@ -85,7 +85,7 @@ def cuda(
 
 
 def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exact") -> Module:
-    """Loads PTX from a string or a file. The kernels are attributes of the module.
+    """Load PTX from a string or a file. The kernels are attributes of the module.
 
     text_or_path    PTX, or the path of a file
     device, math    as in `weft.cuda`
@@ -103,7 +103,7 @@ def load_ptx(text_or_path: str | Path, *, device: str = "sim", math: str = "exac
 
 
 def synchronize(device: int | str | None = None) -> None:
-    """Waits for all work on a real GPU, by default on all of them. Raises its pending errors.
+    """Wait for all work on a real GPU, by default on all of them. Raise its pending errors.
 
     device  "gpu:1", or the number of the GPU. A launch on the simulated GPU has ended when it
             returns, so "sim" returns at once.
@@ -117,13 +117,13 @@ def synchronize(device: int | str | None = None) -> None:
 
 
 def _placed(device: str) -> tuple[GpuModel, Device | None]:
-    """The GPU to simulate, and the real one where that was asked for."""
+    """The GPU to simulate, and the real one if it was selected."""
     chosen = select(device)
     return chosen.simulated, None if chosen.number is None else devices.real(chosen.number)
 
 
 def is_fast(mode: str) -> bool:
-    """Whether a mode computes tensor-core products with plain FMA."""
+    """Return whether a mode computes tensor-core products with plain FMA."""
     if mode not in ("exact", "fast"):
         raise LaunchError("unknown math mode", got=repr(mode), allowed="'exact' or 'fast'")
     return mode == "fast"
@@ -188,7 +188,7 @@ class Module:
         return devices.named(word, simulator, self._home)
 
     def _measure(self, names: Sequence[str] = ()) -> Mapping[str, Resources]:
-        """What each kernel needs, by entry; `names` are instances of templates."""
+        """The resources of each kernel, by entry; `names` are instances of templates."""
         device, entries = self._device(), self.program.summary.entries
         loaded = self.program.on(device)
         reported = {e: r for e in entries if (r := loaded.resources(e)) is not None}
@@ -226,7 +226,7 @@ class Module:
 
 
 REMEMBERED = 256
-"""Kernels that a module of templates keeps: the oldest is freed for a new one."""
+"""The number of kernels that a module of templates stores: the oldest is freed for a new one."""
 
 
 class CudaModule(Module):
@@ -251,7 +251,7 @@ class CudaModule(Module):
         return read(self._assemble(names, arch).report, arch)
 
     def _machine_code(self, *names: str) -> Callable[[str], bytes]:
-        """Compiles the source, with instances of templates, to machine code for a real GPU."""
+        """A function that compiles the source and its instances for a real GPU."""
         return lambda arch: self._assemble(names, arch).cubin
 
     def kernel(self, name: str) -> Kernel:

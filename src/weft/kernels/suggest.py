@@ -1,4 +1,4 @@
-"""What may be meant by the name of a kernel that a module does not have."""
+"""Suggestions for the name of a kernel that a module does not have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXAMPLES = ((r"\b(typename|class)\b", "float"), (r"\bbool\b", "true"), (r"", "1
 
 
 def suggest(name: str, names: Sequence[str], sources: Mapping[str, str]) -> str:
-    """What to do instead: an instance of a template, a missing `__global__`, a near name."""
+    """The suggestion: an instance of a template, a missing `__global__`, a similar name."""
     base = name.partition("<")[0]
     instances = [known for known in names if known.startswith(f"{base}<")]
     if instances:
@@ -32,14 +32,14 @@ def suggest(name: str, names: Sequence[str], sources: Mapping[str, str]) -> str:
 
 
 def listed(names: Iterable[str], sources: Mapping[str, str]) -> str:
-    """The kernels and templates that there are, in one line."""
+    """The available kernels and templates, in one line."""
     written = [k for text in sources.values() for k in scan.kernels(text)]
     templates = dict.fromkeys(f"{k.name}<{', '.join(k.template)}>" for k in written if k.template)
     return ", ".join([*names, *templates]) or "nothing: the source has no __global__ function"
 
 
 def unexpected(kernel: str, given: Iterable[str], known: Sequence[str]) -> Error:
-    """For what a launch is given by name: options only, and those spelt right."""
+    """The error for keyword arguments of a launch: they must be options, spelt correctly."""
     first = next(iter(given))
     near = similar(first, known)
     return ArgumentError(

@@ -1,8 +1,8 @@
 """The parameters of functions as registers and local memory.
 
 A `.param` that is only ever loaded and stored as one scalar becomes a register. The others
-(structures by value, parameters whose address is taken) become local variables. What a kernel
-itself is given stays as it is.
+(structures by value, parameters whose address is taken) become local variables. The parameters of a
+kernel itself stay unchanged.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _leaves(ins: Instruction) -> bool:
 
 
 def lower(function: Function) -> Lowered:
-    """The function with its parameters, and those of the calls it makes, in their places."""
+    """The function with its parameters, and those of the calls it makes, lowered."""
     own: list[Param | Variable] = [v for v in function.variables.values() if v.space == "param"]
     # The parameters of a kernel stay in the parameter block that the launch fills.
     if not function.is_entry:

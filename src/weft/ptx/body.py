@@ -208,7 +208,7 @@ class _Body:
             self.scope.declare_register(name, type, lanes, count)
 
     def _call(self, text: str) -> Reg | Sym:
-        """Note the call beside its instruction; the operand is the function that is called."""
+        """Record the call beside its instruction; the operand is the called function."""
         found = _CALL.fullmatch(text.strip())
         if found is None:
             raise PtxError(

@@ -1,4 +1,4 @@
-"""Who calls whom from a kernel: what is reached, what may be entered again, how large it grows."""
+"""The call graph of a kernel: reachable functions, recursion, and sizes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from weft.ptx.services import LANGUAGE, SERVICES
 from weft.records import dataclass
 
 INLINE_LIMIT = 500
-"""A function of at most so many instructions, all that it calls included, gets its own copy at
-each call: values known at one call do not meet those of another."""
+"""The largest function, in instructions with all that it calls, that gets its own copy at each
+call: values known at one call do not meet those of another.
+"""
 
 _TAKES_ADDRESS = isa.bases(lambda row: Accepts.FUNCTION in row.accepts)
 """Opcodes whose operand may be the name of a function."""
@@ -38,13 +39,13 @@ class CallGraph:
     weight: dict[str, int] = field(default_factory=dict)
 
     def copied(self, name: str) -> bool:
-        """Does each call site get a copy of its own?"""
+        """Return whether each call site gets a copy of its own."""
         if name in self.recursive:
             return False
         return self.sites[name] == 1 or self.weight[name] <= INLINE_LIMIT
 
     def needs_stack(self, name: str) -> bool:
-        """Does a call of this function reach one that keeps a frame on the stack?"""
+        """Return whether a call of this function reaches one that has a frame on the stack."""
         seen, work = {name}, [name]
         while work:
             f = work.pop()
@@ -183,7 +184,7 @@ def _close(graph: CallGraph, stack: list[str], root: str) -> None:
 
 
 def _weigh(module: Module, graph: CallGraph, root: str) -> None:
-    """Bottom up; what is shared counts as its call only."""
+    """Compute the weights bottom up; a shared function counts as its call only."""
     work = [root]
     while work:
         name = work[-1]

@@ -17,7 +17,7 @@ from weft.records import dataclass
 
 EXIT = -1
 _ENDS = (Control.BRANCH, Control.TABLE, Control.RETURN, Control.EXIT)
-"""Where a block ends; a trap has its code inside one."""
+"""Control flow that ends a block; a trap is inside one."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""`mul` and `add` that the assembler makes one `fma` of, as ptxas does.
+"""Contraction: `mul` and `add` that become one `fma`, as in ptxas.
 
 An `add` or `sub` without a rounding mode whose operand is the product of a `mul` without one is
 rounded once on the hardware: ptxas 13 fuses it, for f16, f16x2, f32 and f64 alike, where the
@@ -78,7 +78,7 @@ def contract(function: Function) -> Function:
 
 
 def _is(ins: Instruction, form: Result) -> bool:
-    """A floating instruction without a rounding mode."""
+    """Return whether it is a floating-point instruction without a rounding mode."""
     if ins.parts[-1] not in TYPES or decode(ins).row.form is not form:
         return False
     return set(ins.parts[1:-1]) <= {"ftz", "sat"}
@@ -95,7 +95,7 @@ def _negated(products: dict[str, _Product], ins: Instruction) -> _Product | None
 def _forget(
     products: dict[str, _Product], factor_of: dict[str, set[str]], ins: Instruction
 ) -> None:
-    """Products whose register or factors are written here are no longer known."""
+    """Discard products whose register or factors are written here."""
     for name in registers(ins.operands[0]) if ins.operands else []:
         products.pop(name, None)
         for other in factor_of.pop(name, ()):

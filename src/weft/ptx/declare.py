@@ -40,7 +40,7 @@ _TYPES = " ".join(f".{name}" for name in SIZES)
 
 @dataclass
 class Qualifiers:
-    """What stands in front of the name: `.align 8 .v4 .f32`, `.b64 .ptr .global .align 16`."""
+    """The qualifiers before the name: `.align 8 .v4 .f32`, `.b64 .ptr .global .align 16`."""
 
     type: str = ""
     align: int = 0
@@ -149,7 +149,7 @@ def _extent(text: str) -> int:
 
 
 def _initialiser(text: str, pos: int) -> tuple[int, str]:
-    """Where the initialiser at `pos` ends, and its text."""
+    """The end of the initialiser at `pos`, and its text."""
     start = _after_blanks(text, pos)
     if text[start : start + 1] != "{":
         end = text.find(",", start)

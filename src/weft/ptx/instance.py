@@ -22,14 +22,14 @@ from weft.ptx.model import (
 from weft.records import dataclass
 
 POINTER = "stack:pointer"
-"""The register that says where a thread's frame starts: no identifier of PTX has a colon."""
+"""The register that points to a thread's frame: no identifier of PTX has a colon."""
 RETURN = "return:"
 """The register of a shared function with the number of the site to return to."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """A recursive function's place on the stack: local variables, then what its calls save.
+    """A recursive function's place on the stack: local variables, then registers saved by calls.
 
     saves  by call: (register, byte offset) of what is read after it
     """
@@ -78,7 +78,7 @@ class Instance:
         return self.code.function.name
 
     def variable(self, name: str) -> str:
-        """Copies of a function share its variables: no two of them are active in one thread."""
+        """A variable's name: copies of a function share its variables, since only one is active."""
         return f"{self.name}:{name}" if self.prefix else name
 
     def scalar(self, name: str) -> Operand:
@@ -86,7 +86,7 @@ class Instance:
         return Reg(self.prefix + name) if name in self.code.registers else Imm(int(name))
 
     def place(self, name: str, offset: int = 0, below: int = 0) -> Mem:
-        """A local variable; `below` is how far the stack pointer is past this frame."""
+        """A local variable; `below` is the distance of the stack pointer from this frame."""
         if self.frame is None:
             return Mem(Sym(self.variable(name)), offset)
         return Mem(Reg(POINTER), self.frame.offsets[name] + offset - below)

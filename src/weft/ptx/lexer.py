@@ -1,4 +1,4 @@
-"""The text of one PTX file without its comments, and the one way to say where an error is."""
+"""The text of one PTX file without its comments, and the positions of errors."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Lines:
                 self._bytes += bytes(int(v) & 255 for v in values.replace(",", " ").split())
 
     def start_function(self) -> None:
-        """Forget which calls were inlined: chains do not reach across functions."""
+        """Discard the inlined calls: chains do not reach across functions."""
         self._latest.clear()
 
     def at(self, loc: str) -> SourceLine | None:

@@ -243,7 +243,7 @@ class _Linker:
             self._add("call", result, Sym(name), *values)
 
     def _output(self, name: str, result: Operand, values: Sequence[Operand]) -> None:
-        """A service that stores its result: by an instruction, which is checked as any other."""
+        """Store the result of a service: by an instruction, which is checked like any other."""
         size = OUTPUTS[name]
         held = f"service:{8 * size}"
         self.out.registers[held], self.out.registers[TEST] = f"b{8 * size}", "pred"
@@ -270,7 +270,7 @@ class _Linker:
         return out
 
     def _not_one_value(self, me: Instance, service: str, name: str) -> PtxError:
-        """A service takes and gives scalars: the access that makes something else of one."""
+        """The error for an access that does not treat a service's operand as one scalar."""
         function = me.code.function
         ins = taken_apart(function, name) or self.at
         size = function.variables[name].size if name in function.variables else 8
@@ -299,7 +299,7 @@ class _Linker:
     def _transfer(
         self, source: Instance, name: str, back: int, dest: Instance, into: str, past: int, p: Param
     ) -> None:
-        """A value between functions; `back` and `past` are how far their frames lie below."""
+        """Copy a value between functions; `back` and `past` are the distances of their frames."""
         kind = source.code.registers.get(name) or dest.code.registers.get(into) or "b32"
         if name not in source.code.locals and into not in dest.code.locals:
             self._move(kind, dest.prefix + into, source.scalar(name))
@@ -342,7 +342,7 @@ class _Linker:
         self.out.body.append(room)
 
     def _saved(self, me: Instance, callee: str) -> list[tuple[str, str, Mem]]:
-        """(register, type, place) that a call which may come back here must not lose."""
+        """(register, type, place) that a call which may return here must preserve."""
         if me.frame is None or self.graph.component[me.name] != self.graph.component[callee]:
             return []
         kinds = me.code.registers

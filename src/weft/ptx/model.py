@@ -108,7 +108,7 @@ class Instruction:
     loc: SourceLine | None
     index: int = -1
     decoded: Any = field(default=None, init=False, repr=False, compare=False)
-    """What `isa.decode` has found; a copy with another opcode begins without it."""
+    """The result of `isa.decode`; a copy with another opcode begins without it."""
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class Call:
 
 @dataclass(slots=True)
 class Label:
-    """A place that branches name."""
+    """A position that branches name."""
 
     name: str
 
@@ -152,7 +152,8 @@ class Variable:
 class Param:
     """A `.param` of an entry or function; `offset` inside the parameter block.
 
-    `pointer_space` and `pointer_align` say what a `.ptr` promises; `count` 0 is `x[]`, variadic.
+    `pointer_space` and `pointer_align` are the properties of a `.ptr`; `count` 0 is `x[]`,
+    variadic.
     """
 
     name: str

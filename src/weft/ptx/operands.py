@@ -151,7 +151,7 @@ def _offset(text: str) -> int:
 
 
 def _declared(scope: Scope) -> str:
-    """The registers in reach, shortened: what a mistyped name could have meant."""
+    """The registers in scope, shortened: candidates for a misspelt name."""
     known: list[str] = []
     reach: Scope | None = scope
     while reach is not None:

@@ -1,4 +1,4 @@
-"""Names in nested `{ }` scopes: what a register, variable or label means where it is used."""
+"""Names in nested `{ }` scopes: the meaning of a register, variable or label at its use."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Scope:
             raise PtxError("declared twice in one scope", got=brief(name))
 
     def find(self, name: str) -> Operand | None:
-        """What `name` means here, looking outwards; None where nothing of the function has it."""
+        """The meaning of `name` here, searched outwards; None if nothing of the function has it."""
         prefix, number = _split_number(name)
         scope: Scope | None = self
         while scope is not None:

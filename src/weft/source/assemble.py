@@ -32,7 +32,7 @@ def assemble(ptx: str, arch: str, registers: int | None = None) -> dict[str, Res
 
 
 def _ptxas() -> Path:
-    """Finds ptxas. The wheel's comes first: one on PATH may be too old for this PTX."""
+    """Find ptxas. The wheel's comes first: one on PATH may be too old for this PTX."""
     try:
         files = metadata.files(_WHEEL) or []
     except metadata.PackageNotFoundError:

@@ -94,7 +94,7 @@ class _Type:
         return f"{self.left} {self.right}" if self.bare else self.left + self.right
 
     def wrap(self, suffix: str) -> _Type:
-        """Adds a `*`, a `&` or a qualifier next to the declared name."""
+        """Add a `*`, a `&` or a qualifier next to the declared name."""
         if self.pack is not None:
             return replace(self, pack=tuple(item.wrap(suffix) for item in self.pack))
         if self.bare and suffix in POINTERS.values():

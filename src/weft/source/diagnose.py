@@ -89,7 +89,7 @@ def _misspelt(what: str, quote: str, log: str) -> str:
 
 
 def _meant(name: str, source: str, log: str) -> str:
-    """Suggests the header that defines a name, or a similar name of the code."""
+    """Suggest the header that defines a name, or a similar name of the code."""
     header = next((h for pattern, h in _HEADERS if pattern.match(name)), "")
     if header and header not in source:
         return f"#include <{header}>"
@@ -106,7 +106,7 @@ def _meant(name: str, source: str, log: str) -> str:
 
 
 def _without_pragma(quote: str) -> str:
-    """Removes NVRTC's pragma from a quoted name expression, and moves the caret."""
+    """Remove NVRTC's pragma from a quoted name expression, and move the caret."""
     lines = quote.split("\n")
     at = lines[1].find(_EXPRESSION) if len(lines) == 3 else -1
     if at < 0:

@@ -60,7 +60,7 @@ def compile_cuda(
     name: str = "kernel.cu",
     meanwhile: Callable[[], None] | None = None,
 ) -> Ptx:
-    """Compiles CUDA C++ to PTX with line information.
+    """Compile CUDA C++ to PTX with line information.
 
     `source_or_path` is a `pathlib.Path`, a string that ends in `.cu`, `.cuh`, `.cpp` and the like,
     or the source itself, which errors then call `name`. Templates are instantiated by
@@ -88,7 +88,7 @@ def compile_cuda(
 
 @contextlib.contextmanager
 def _beside(work: Callable[[], None] | None) -> Iterator[None]:
-    """Calls `work` in another thread, and waits for it: a fork must not find it half done."""
+    """Call `work` in another thread, and wait for it: a fork must not find it half done."""
     if work is None:
         yield
         return
@@ -117,7 +117,7 @@ def compile_machine(
     name_expressions: Sequence[str] = (),
     name: str = "kernel.cu",
 ) -> Machine:
-    """Compiles the same source to machine code; returns it with the assembler's report."""
+    """Compile the same source to machine code; return it with the assembler's report."""
     real = _architecture(arch, "sm")
     flags = [*_flags(real, std, defines or {}, fast_math), "--ptxas-options=-v", *options]
     unit = _unit(source_or_path, name, include, flags, name_expressions)
@@ -146,7 +146,7 @@ def compile_machine(
 def compile_lto(
     source_or_path: str | Path, name: str, *, arch: str, include: Sequence[str | Path] = ()
 ) -> bytes:
-    """Compiles CUDA C++ to LTO-IR, which nvJitLink links with other LTO-IR."""
+    """Compile CUDA C++ to LTO-IR, which nvJitLink links with other LTO-IR."""
     flags = [*_flags(_architecture(arch, "compute"), "c++17", {}, False), "-rdc=true", "-dlto"]
     unit = _unit(source_or_path, name, include, flags, ())
     stored = unit.stored("lto")
@@ -199,7 +199,7 @@ class _Unit:
         return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
 
     def compile(self, source: str, expressions: Sequence[str]) -> nvrtc.Compiled:
-        """Compiles the main file with `source` for its text."""
+        """Compile the main file with `source` for its text."""
         name, options = self.files[0].name, self.options
         if not self.complete:  # a header may have changed meanwhile
             return nvrtc.compile(source, name, options, expressions)
@@ -234,7 +234,7 @@ def _unit(
 
 
 def _expect_texts(what: str, texts: object) -> None:
-    """Raises unless this is a list of strings or paths; a single string would be iterated."""
+    """Raise unless this is a list of strings or paths; a single string would be iterated."""
     expect(what, texts, list, tuple, allowed="a list of strings")
     assert isinstance(texts, list | tuple)
     for text in texts:
@@ -269,7 +269,7 @@ def _main(source_or_path: str | Path, name: str) -> scan.File:
 
 
 def _must_be_text(main: scan.File, others: Sequence[str]) -> None:
-    """Raises CompileError for a lone surrogate, which cannot be encoded for NVRTC."""
+    """Raise CompileError for a lone surrogate, which cannot be encoded for NVRTC."""
     for text in (main.text, main.name, *others):
         try:
             text.encode("utf-8", "surrogateescape")
@@ -315,7 +315,7 @@ def _compile(unit: _Unit, arch: str) -> Ptx:
 
 
 def _by_nvcc(unit: _Unit, arch: str, refused: CompileError) -> Ptx:
-    """Compiles a file that also has host code, which NVRTC has refused."""
+    """Compile a file that also has host code, which NVRTC has refused."""
     files, main = unit.files, unit.files[0]
     try:
         output = _output_of_nvcc(unit, "ptx")
@@ -341,7 +341,7 @@ def _output_of_nvcc(unit: _Unit, kind: str) -> from_nvcc.Output:
 
 
 def _rejected(main: scan.File, log: str) -> CompileError:
-    """The error that says what is wrong with the source, from a compiler's log."""
+    """The error that describes the defect of the source, from a compiler's log."""
     from weft.source import diagnose  # here: most sources are right
 
     return diagnose.error(log, main.name, main.text)
@@ -370,7 +370,7 @@ def _by_nvrtc(unit: _Unit, arch: str) -> Ptx:
 
 
 def _probed(unit: _Unit, kernels: Sequence[str]) -> _Probed:
-    """Compiles with a signature probe per kernel, or without probes if NVRTC rejects them."""
+    """Compile with a signature probe per kernel, or without probes if NVRTC rejects them."""
     main, expressions = unit.files[0], unit.expressions
     probes = {kernel: signature.probe(kernel) for kernel in kernels}
     source = main.text + (signature.PROBE_SOURCE if probes else "")
@@ -387,7 +387,7 @@ def _probed(unit: _Unit, kernels: Sequence[str]) -> _Probed:
 
 
 def _with_known_names(ptx: str, files: Sequence[scan.File]) -> str:
-    """Restores the user's file names: NVRTC writes absolute paths, even for built-in headers.
+    """Restore the user's file names: NVRTC writes absolute paths, even for built-in headers.
 
     Error messages then show the names that the user passed.
     """

@@ -21,12 +21,12 @@ _HOST = re.compile(
     r"|\bu(?:int|short|char|long)\b",
     re.MULTILINE,
 )
-"""What host code is recognised by, and types that only the host's headers define."""
+"""Patterns of host code, and types that only the host's headers define."""
 _INSTANCE = "weft_instance_"
 
 
 class Output(NamedTuple):
-    """What nvcc has written, its own words, and name expression -> entry."""
+    """The output of nvcc, its messages, and name expression -> entry."""
 
     data: bytes
     log: str
@@ -34,7 +34,7 @@ class Output(NamedTuple):
 
 
 def has_host_code(text: str) -> bool:
-    """True if nvcc may compile what NVRTC has rejected."""
+    """True if nvcc may compile a source that NVRTC has rejected."""
     return toolkit.locate("nvcc", toolkit.VARIABLE) is not None and bool(
         _HOST.search(scan.without_comments(text))
     )
@@ -47,7 +47,7 @@ def compile(
     expressions: Sequence[str],
     kind: str,
 ) -> Output:
-    """Compiles the device code to `kind`: "ptx" or "cubin"."""
+    """Compile the device code to `kind`: "ptx" or "cubin"."""
     name = os.path.abspath(main.name)
     near = [f"-I{os.path.dirname(name)}", *(f"-I{folder}" for folder in folders)]
     quiet = [
@@ -83,5 +83,5 @@ def _entries(ptx: bytes, expressions: Sequence[str]) -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    """A name without what C++ allows in several spellings."""
+    """A name in a normal form, without the variations that C++ allows."""
     return re.sub(r"\s+|^&", "", name)

@@ -11,7 +11,7 @@ from weft.values import Ptx
 
 
 def read_ptx(text_or_path: str | Path) -> Ptx:
-    """Reads PTX from text, from a `pathlib.Path`, or from a string that ends in `.ptx`."""
+    """Read PTX from text, from a `pathlib.Path`, or from a string that ends in `.ptx`."""
     text, origin = _read(text_or_path)
     try:
         text.encode()

@@ -44,14 +44,15 @@ class Refused(Exception):
 _HOST_LAMBDA = re.compile(r"is considered a host function[^\n]*\n[^\n]*\][ \t]*\([^\n]*\bauto\b")
 _DEVICE_BY_DEFAULT = "--device-as-default-execution-space"
 _RUNTIME = re.compile(r"include|cuda|CU_|\btex|\bsurf|<<<|##", re.IGNORECASE)
-"""What a source may need of the types and functions that the option `--minimal` leaves out: those
-of the runtime and driver, textures and surfaces, launches, or a header that needs them."""
+"""Words of a source that may need the types and functions that the option `--minimal` leaves out:
+those of the runtime and driver, textures and surfaces, launches, or a header that needs them.
+"""
 
 
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str] = ()
 ) -> Compiled:
-    """Compiles a translation unit and instantiates the name expressions.
+    """Compile a translation unit and instantiate the name expressions.
 
     NVRTC 13.0 takes a generic lambda in a kernel for a host function; later releases do not.
     """
@@ -68,7 +69,7 @@ def compile_minimal(
 ) -> Compiled | None:
     """The same in less time; None where the runtime may be needed, or the source is rejected.
 
-    named  texts of the user that may name something of the runtime
+    named  texts of the user that may contain names of the runtime
     """
     if any(_RUNTIME.search(text) for text in named):
         return None
@@ -110,7 +111,7 @@ def version() -> str:
 
 
 def reserve_for_headers(size: int) -> None:
-    """Sets the bytes of memory for precompiled headers, before any are used."""
+    """Set the bytes of memory for precompiled headers, before any are used."""
     _check(_library().nvrtcSetPCHHeapSize(size))
 
 
@@ -136,7 +137,7 @@ class _Running:
             self._changed.notify_all()
 
     def _stop(self) -> None:
-        """Waits; none begins until the lock is released."""
+        """Wait for all; none begins until the lock is released."""
         self._changed.acquire()
         self._changed.wait_for(lambda: not self._count)
 
@@ -146,7 +147,7 @@ _SUCCESS = 0
 _OUTPUTS = ("ProgramLog", "PTX", "CUBIN", "LTOIR")
 _NAME = "libnvrtc.so.13"
 _WHEEL = os.path.join("nvidia", "cu13", "lib", _NAME)
-"""Where the wheel has the library, in a folder of `sys.path`."""
+"""The path of the wheel's library, in a folder of `sys.path`."""
 _PROGRAM, _OUT = c_void_p, POINTER(c_void_p)
 _FUNCTIONS: dict[str, list[type]] = {
     "nvrtcVersion": [POINTER(c_int), POINTER(c_int)],
@@ -224,7 +225,7 @@ def _lowered(program: c_void_p, expression: str) -> str:
 
 
 def _check(status: int) -> None:
-    """Raises Refused with NVRTC's error text."""
+    """Raise Refused with NVRTC's error text."""
     if status != _SUCCESS:
         raise Refused(_error(status))
 

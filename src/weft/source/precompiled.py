@@ -1,9 +1,9 @@
 """Precompiled headers: a process that compiles many sources with the same headers reads them once.
 
-NVRTC writes what it has read of the headers at the start of a source to a file, which only the same
-process can use. To write it takes up to a third longer than to compile as usual. So the first
-source is compiled as usual, the second one writes the file, and later ones use it. Large headers
-are written by the third one: a module and one instance of a template are two compilations.
+NVRTC writes the headers at the start of a source, as parsed, to a file, which only the same process
+can use. To write it takes up to a third longer than to compile as usual. So the first source is
+compiled as usual, the second one writes the file, and later ones use it. Large headers are written
+by the third one: a module and one instance of a template are two compilations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.source.scan import File, without_comments
 LONG = 0.5
 """Seconds: the headers of a source that takes longer are large."""
 MOST_BYTES = 1 << 29
-"""Of all files: those that were used longest ago are removed. CUB's headers take 300 MB."""
+"""The limit on all files: the least recently used are removed. CUB's headers take 300 MB."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ _lock = threading.Lock()
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str], own: Sequence[File]
 ) -> nvrtc.Compiled:
-    """Compiles as `nvrtc.compile`, with precompiled headers where that saves time.
+    """Compile as `nvrtc.compile`, with precompiled headers where that saves time.
 
     own  all headers that are not NVIDIA's
     """
@@ -108,7 +108,7 @@ def _begin(key: str) -> tuple[_Headers, bool]:
 def _attempt(
     headers: _Headers, source: str, name: str, options: Sequence[str], expressions: Sequence[str]
 ) -> nvrtc.Compiled | None:
-    """Writes or uses the file; None where that fails, or something is wrong with the source."""
+    """Write or use the file; None if that fails, or the source has an error."""
     try:
         made = nvrtc.compile(source, name, options, expressions)
     except nvrtc.Refused:

@@ -41,7 +41,7 @@ def _of_weft(what: str) -> bool:
 
 
 def show(remarks: Iterable[str]) -> None:
-    """Shows warnings that are new in this process, as one Python warning."""
+    """Show warnings that are new in this process, as one Python warning."""
     new = [text for text in dict.fromkeys(remarks) if text not in _shown]
     if not new:
         return

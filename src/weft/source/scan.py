@@ -1,4 +1,4 @@
-"""Scans CUDA C++ text for what the compiler does not report: included files, names of kernel
+"""Scans CUDA C++ text for facts that the compiler does not report: included files, names of kernel
 parameters, and `extern "C"` kernels.
 
 It ignores macros and conditionals. Its results are candidates that the caller verifies.
@@ -57,7 +57,7 @@ class File:
 
 
 def without_comments(text: str) -> str:
-    """Replaces comments by spaces; line numbers are unchanged."""
+    """Replace comments by spaces; line numbers are unchanged."""
 
     def blank(match: re.Match[str]) -> str:
         token = match.group()
@@ -96,7 +96,7 @@ def files(main: File, folders: Sequence[str]) -> tuple[list[File], bool]:
 
 
 def read(path: str) -> File:
-    """Reads a source file; bytes that are not UTF-8 are preserved for the compiler."""
+    """Read a source file; bytes that are not UTF-8 are preserved for the compiler."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         return File(path, file.read())
 
@@ -165,7 +165,7 @@ def _matching(text: str, opening: int) -> int:
 
 
 def _split(parameters: str) -> list[str]:
-    """Splits a parameter list at its outermost commas."""
+    """Split a parameter list at its outermost commas."""
     parts, depth = [""], 0
     for letter in parameters:
         depth += (letter in _OPEN) - (letter in _CLOSE)

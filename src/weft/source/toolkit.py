@@ -50,11 +50,11 @@ class Toolkit:
         )
 
     def run(self, arguments: Sequence[str], *, what: str) -> str:
-        """Runs nvcc; returns its output, or raises `CompileError` with it."""
+        """Run nvcc; return its output, or raise `CompileError` with it."""
         return self.call([self.nvcc, *arguments], what=what)
 
     def call(self, command: Sequence[str], *, what: str) -> str:
-        """Runs a compiler in the same way."""
+        """Run a compiler in the same way."""
         done = _run(command)
         output = (done.stderr + done.stdout).strip()
         if done.returncode == 0:
@@ -80,7 +80,7 @@ def header_options() -> list[str]:
 
 @functools.cache
 def find() -> Toolkit:
-    """Finds nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
+    """Find nvcc: WEFT_NVCC, this environment, PATH, the default folder."""
     nvcc = locate("nvcc", VARIABLE)
     if nvcc is None:
         raise MissingDependency(
@@ -129,7 +129,7 @@ def _candidates(name: str, variable: str) -> Iterator[str]:
 
 
 def _advice(log: str) -> str:
-    """What helps against errors of a compiler, where that is known."""
+    """Advice on errors of a compiler, if there is any."""
     if _OF_CUDA_12.search(log):
         return "a program for CUDA 12 is compiled with --cuda 12"
     missing = _NO_HEADER.search(log)

@@ -19,9 +19,10 @@ from weft.device.gpu.plan import GpuPlan
 
 
 class Launch(NamedTuple):
-    """Both take one address per pointer and launch on the current stream.
+    """Two functions that take one address per pointer and launch on the current stream.
 
-    `fast` returns 0 when it has launched; `slow` raises what is wrong. `keep` must live as long.
+    `fast` returns 0 when it has launched; `slow` raises what is wrong. `keep` must live as long as
+    they do.
     """
 
     fast: Callable[..., int]
@@ -45,7 +46,7 @@ def addressed(
 
 
 def checked(launch: PreparedLaunch, params: bytes, offsets: Sequence[int]) -> Callable[..., None]:
-    """The same launch in Python: it makes the context current where it is not, and raises."""
+    """The same launch in Python: it makes the context current if necessary, and raises."""
     call, current = call_of(launch), streams.getter("torch")
 
     def slow(*addresses: int) -> None:

@@ -15,14 +15,14 @@ Launcher = Callable[..., int]
 
 
 class Layout(NamedTuple):
-    """Where the parameters of a kernel are in a parameter block, and how long it is."""
+    """The offsets of a kernel's parameters in its parameter block, and the size of the block."""
 
     size: int
     offsets: tuple[int, ...]
 
 
 class Slot:
-    """What the driver is given for one launch; two launches at once need two.
+    """The arguments of one driver launch; two simultaneous launches need two slots.
 
     The driver is given a pointer to each parameter, never the block as a whole: ptxas moves
     parameters that are aligned to more than 16 bytes, and only the driver knows where to.
@@ -68,7 +68,7 @@ class Call:
         self.launcher = direct if driver.count() == 1 else self._placed(direct)
 
     def run(self, params: bytes, stream: int) -> None:
-        """Launches with a parameter block on a stream."""
+        """Launch with a parameter block on a stream."""
         try:
             slot = self.idle.pop()
         except IndexError:
@@ -98,7 +98,7 @@ class Call:
         return launch
 
     def fire(self, slot: Slot, stream: int) -> None:
-        """Launches what a slot holds."""
+        """Launch with the arguments of a slot."""
         if slot.stream != stream:
             slot.config.stream = slot.stream = stream
         pending.launched.append(self.name)
@@ -106,7 +106,7 @@ class Call:
             self.failed(code, slot)
 
     def failed(self, code: int, slot: Slot) -> None:
-        """Retries where only the context was missing; raises the driver's error."""
+        """Retry if only the context was missing; else raise the driver's error."""
         # A new thread has no current context. With one GPU, this retry is cheaper than a look at it
         # before every launch.
         if code in driver.NO_CONTEXT:
@@ -118,7 +118,7 @@ class Call:
             raise pending.failure(code, self.name)
 
     def _placed(self, direct: Launcher) -> Launcher:
-        """With several GPUs the context that is current may be another one's: look first."""
+        """Make the device's context current before each launch: with several GPUs it may not be."""
         get = driver.library().cuCtxGetDevice
 
         def launch(*given: Any) -> int:

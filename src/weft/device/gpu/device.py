@@ -30,7 +30,7 @@ class GpuDevice:
         """Nothing: whatever a launch needs has been loaded to find the architecture."""
 
     def load(self, program: Program) -> LoadedProgram:
-        """Loads machine code, or PTX."""
+        """Load machine code, or PTX."""
         return LoadedProgram(program, self, self.number)
 
     def prepare(

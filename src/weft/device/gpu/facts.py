@@ -1,4 +1,4 @@
-"""What a real GPU is and allows, as its driver reports; the limits are named as in `GpuModel`."""
+"""Properties and limits of a real GPU, as its driver reports them, with the names of `GpuModel`."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class FastLaunch:
         self.run: Run = _compile(packer, call, stream, library, self._accepted)
 
     def learn(self, packer: Packer, args: Sequence[Any]) -> None:
-        """Accepts the types of arrays that the slow path has checked."""
+        """Accept the types of arrays that the slow path has checked."""
         for value, want, (types, dtypes) in zip(args, packer.types, self._accepted, strict=True):
             if want is not None and want.pointer and arrays.library(value) == self._library:
                 types.add(type(value))

@@ -149,8 +149,8 @@ def guard(
 ) -> Guard:
     """The check for arrays like these (None for one that is left out) of one of two types.
 
-    Always 0 where the arrays or the interpreter are not known well enough. `keep` gets what must
-    live as long as the check; without it, that lives indefinitely.
+    The check always returns 0 where the arrays or the interpreter are not supported. Objects that
+    must live as long as the check are added to `keep`; without it, they live indefinitely.
     """
     exchange = getattr(types[0], native_launch.EXCHANGE, None)
     # With several GPUs the launch behind the guard is not native either (`addressed_launch`).
@@ -182,7 +182,7 @@ def guard(
 
 
 def never(*values: Any) -> int:
-    """The check that nothing passes."""
+    """A check that always fails."""
     return 0
 
 

@@ -41,7 +41,7 @@ class LoadedProgram:
             _inherit(self.module, base.module, plain)
 
     def resources(self, entry: str) -> Resources:
-        """What the driver reports of a kernel."""
+        """The resources of a kernel, as the driver reports them."""
         return self.module.resources(entry)
 
     def find(self, name: str) -> list[str]:
@@ -49,7 +49,7 @@ class LoadedProgram:
         return matching(name, self._names())
 
     def admit(self, instance: Program) -> None:
-        """Accepts its names: which loaded code has the variables, `variable` finds out."""
+        """Accept the names of its variables; `variable` finds the loaded code that has them."""
         self._admitted += (v.name for v in instance.summary.variables)
 
     def variable(self, name: str, dtype: Any) -> GpuVariable:
@@ -92,7 +92,7 @@ def _image(program: Program, machine: str) -> str | bytes:
 
 
 def _inherit(module: GpuModule, base: GpuModule, names: Iterable[str]) -> None:
-    """Copies the values of variables from the module that a template instance belongs to."""
+    """Copy the values of variables from the module that a template instance belongs to."""
     for name in names:
         to, source = module.symbol(name), base.symbol(name)
         if to is not None and source is not None and to[1] == source[1]:

@@ -51,10 +51,10 @@ def function(method: Method, record: bytes) -> Callable[..., int]:
 
 
 def is_known_python() -> bool:
-    """Only CPython with its lock lays objects out as the function expects."""
+    """Return whether this is CPython with its lock: the function relies on its object layout."""
     return sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 def address(function: Any) -> int:
-    """Where a function of a C library is."""
+    """The address of a function of a C library."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0

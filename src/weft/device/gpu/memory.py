@@ -22,7 +22,7 @@ def read(address: int, nbytes: int, device: int) -> bytes:
 
 
 def write(address: int, data: bytes, device: int) -> None:
-    """Puts bytes on a GPU, after all that was launched before."""
+    """Put bytes on a GPU, after all that was launched before."""
     with driver.current(device):
         code = driver.library().cuCtxSynchronize() or driver.library().cuMemcpyHtoD_v2(
             ctypes.c_uint64(address), data, ctypes.c_size_t(len(data))

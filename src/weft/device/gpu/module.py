@@ -37,7 +37,7 @@ _VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 
 
 def load(image: str | bytes, device: int = 0, *, origin: str = "<ptx>", ptx: str = "") -> GpuModule:
-    """Loads PTX text, which the driver assembles, or a cubin made from the text `ptx`."""
+    """Load PTX text, which the driver assembles, or a cubin made from the text `ptx`."""
     if isinstance(image, str):
         _check_version(image, origin)
     return GpuModule(image, device, origin, image if isinstance(image, str) else ptx)
@@ -57,7 +57,7 @@ def _check_version(text: str, origin: str) -> None:
 
 
 def waits_for_grid(ptx: str, entry: str) -> bool:
-    """Does a kernel use a barrier of the whole grid? Its launch must then be a cooperative one.
+    """Return whether a kernel uses a barrier of the whole grid, which needs a cooperative launch.
 
     cooperative_groups finds the barrier's memory through two special registers.
     """
@@ -115,14 +115,14 @@ class GpuModule:
             return self._kernels[entry]
 
     def attributes(self, entry: str) -> Mapping[str, int]:
-        """What the driver knows of a kernel: registers, shared_bytes, local_bytes, ..."""
+        """The attributes of a kernel from the driver: registers, shared_bytes, local_bytes, ..."""
         kernel = self.kernel(entry)
         with driver.current(self.device):
             known = kernel.attributes
             return {ours: int(getattr(known, theirs)) for ours, theirs in _ATTRIBUTES.items()}
 
     def resources(self, entry: str) -> Resources:
-        """What a kernel needs here; the driver does not say what was spilled."""
+        """The resources of a kernel here; the driver does not report spills."""
         known = self.attributes(entry)
         return Resources(
             arch=facts(self.device).machine,
@@ -168,7 +168,7 @@ class GpuModule:
         shared_bytes: int = 0,
         stream: int = 0,
     ) -> None:
-        """Launches a kernel with its parameter block as it is, laid out as the driver says."""
+        """Launch a kernel with a parameter block in the driver's layout."""
         layout = self._layout(entry)
         if len(params) < layout.size:
             raise LaunchError(
@@ -180,7 +180,7 @@ class GpuModule:
         self.call(entry, layout, grid, block, shared_bytes).run(params, stream)
 
     def _layout(self, entry: str) -> Layout:
-        """Where the driver wants each parameter; it refuses the number after the last one."""
+        """The driver's layout of the parameters; it refuses the number after the last one."""
         ask, kernel = driver.library().cuKernelGetParamInfo, int(self.kernel(entry).handle)
         offset, size, end = ctypes.c_size_t(), ctypes.c_size_t(), 0
         answer, offsets = (ctypes.byref(offset), ctypes.byref(size)), list[int]()
@@ -202,7 +202,7 @@ class GpuModule:
         return self.attributes(entry)["shared_bytes"]
 
     def _make_room(self, entry: str, nbytes: int) -> None:
-        """More dynamic shared memory than every kernel may have must be asked for."""
+        """Request dynamic shared memory beyond the amount that every kernel may use."""
         with driver.current(self.device):
             code = driver.library().cuKernelSetAttribute(
                 _MAX_DYNAMIC_SHARED,
@@ -217,7 +217,7 @@ class GpuModule:
 
 
 def _assembler_log(text: str, device: int) -> str:
-    """What an assembler has to say of PTX that the driver refused."""
+    """The assembler's messages about PTX that the driver refused."""
     core = driver.core()
     try:
         options = core.ProgramOptions(arch=f"sm_{driver.device(device).arch}")

@@ -1,8 +1,8 @@
-"""What is under way: the kernels launched since the last synchronisation, and how faults show.
+"""Pending launches: the kernels launched since the last synchronisation, and the report of faults.
 
-A launch returns before its kernel has run. What goes wrong then is told by the driver at a later
-call: the next launch, or `synchronize`. Which kernel it was it does not say, so the candidates are
-kept. After such a fault the context is lost: every further call in this process fails.
+A launch returns before its kernel has run. The driver reports a fault at a later call: the next
+launch, or `synchronize`. It does not name the kernel, so the candidates are recorded. After such a
+fault the context is lost: every further call in this process fails.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from weft.device import driver
 from weft.errors import AssertFailed, DeviceError, IllegalAddress, MisalignedAddress, TimeLimit
 
 KEPT = 32
-"""Launches that are remembered by name."""
+"""The number of launches that are recorded by name."""
 
 launched: deque[str] = deque(maxlen=KEPT)
-"""Kernels that may still run; an append a launch is all it costs."""
+"""Kernels that may still run; recording one costs a single append per launch."""
 
 # Native launches write to it before they release the interpreter's lock, so it needs no other.
 ring = (ctypes.c_uint64 * (KEPT + 1))()
-"""The same for launches by machine code: how many there were, then their numbers in turn."""
+"""The same for launches by machine code: their count, then the kernels' numbers in turn."""
 _numbers: dict[str, int] = {}
 
 
@@ -43,11 +43,11 @@ _KINDS: dict[int, tuple[type[DeviceError], str]] = {
     214: (DeviceError, "a memory error that could not be corrected (ECC)"),
     226: (DeviceError, "a memory error that was contained to this process"),
 }
-"""Results that mean a kernel failed and took the context with it."""
+"""Results that mean that a kernel failed and destroyed the context."""
 
 
 def synchronize(device: int | None = None) -> None:
-    """Waits for all work of a GPU (of every one in use); raises what went wrong there."""
+    """Wait for all work of a GPU (of every one in use); raise what went wrong there."""
     if not driver.count():
         return
     for number in range(driver.count()) if device is None else (device,):
@@ -97,7 +97,7 @@ def _or(names: list[str]) -> str:
 
 
 def _active(number: int) -> bool:
-    """Whether the primary context of this device exists."""
+    """Return whether the primary context of this device exists."""
     flags, state = ctypes.c_uint(), ctypes.c_int()
     code = driver.library().cuDevicePrimaryCtxGetState(
         number, ctypes.byref(flags), ctypes.byref(state)

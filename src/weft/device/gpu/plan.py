@@ -31,7 +31,7 @@ class GpuPlan:
         self._native: NativeLaunch | None = None
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> FastPath | None:
-        """Launches; returns at once unless there is a time limit."""
+        """Launch; return at once unless there is a time limit."""
         params, _, _, place = packed
         stream = self._current(place)()
         self.call.run(params, stream)
@@ -54,7 +54,7 @@ class GpuPlan:
         return launch
 
     def _fast_path(self, args: Sequence[Any], library: str) -> FastPath:
-        """What launches arguments like these, which the slow path has checked."""
+        """The fast path for arguments like these, which the slow path has checked."""
         if library not in self._fast:
             self._fast[library] = fast_launch(self._packer, self.call, self._stream, library)
         fast = self._fast[library]

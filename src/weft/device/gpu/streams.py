@@ -17,7 +17,7 @@ _WAYS: dict[str, Callable[[Any], int]] = {
     # A ctypes pointer that is null has the value None: the default stream.
     "handle": lambda s: int(getattr(s.handle, "value", s.handle) or 0),  # Numba
 }
-"""How to get the handle of a stream object, by the attribute that identifies its library."""
+"""Functions that return the handle of a stream object, by an attribute of its library."""
 
 
 def handle(stream: Any) -> int:

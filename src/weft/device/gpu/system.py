@@ -1,4 +1,4 @@
-"""What the operating system says of NVIDIA's driver: its version, and who may read counters."""
+"""Facts about NVIDIA's driver from the operating system: its version, and who may read counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CAP_SYS_ADMIN = 21
 
 
 class Counters(NamedTuple):
-    """May this user read the GPU's performance counters; why; and who can change it, how."""
+    """Permission to read the GPU's performance counters, its reason, and how to change it."""
 
     allowed: bool
     why: str
@@ -26,7 +26,7 @@ def driver_version(root: Path = _PROC) -> str:
 
 
 def counters(root: Path = _PROC) -> Counters:
-    """Profilers get `ERR_NVGPUCTRPERM` where this says no."""
+    """The permission to read counters; profilers get `ERR_NVGPUCTRPERM` without it."""
     setting = re.search(r"RmProfilingAdminOnly:\s*(\d)", _read(root / "params"))
     if setting is None:
         return Counters(False, "unknown: the driver does not show its settings")
@@ -43,7 +43,7 @@ def counters(root: Path = _PROC) -> Counters:
 
 
 def _is_admin() -> bool:
-    """CAP_SYS_ADMIN is what the driver asks for; root in a container may lack it."""
+    """Return whether the process has CAP_SYS_ADMIN, which root in a container may lack."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)", _read(Path("/proc/self/status")), re.MULTILINE)
     if found is None:
         return hasattr(os, "geteuid") and os.geteuid() == 0

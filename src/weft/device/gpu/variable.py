@@ -51,7 +51,7 @@ class GpuVariable:
         return np.frombuffer(bytearray(data), self.dtype)
 
     def set(self, value: Any) -> None:
-        """Gives it a value: an array of its length, or one number for all."""
+        """Assign a value: an array of its length, or one number for all."""
         whole = np.empty(len(self), self.dtype)
         whole[:] = value
         for address, nbytes in self._holders():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What happens to the bytes.
+    """The effect of an access on the bytes.
 
     ATOMIC     they are read, changed and written in one step; the old value is returned
     REDUCTION  the same, but nothing uses the old value
@@ -43,7 +43,7 @@ _KINDS = {Does.READ: Kind.READ, Does.WRITE: Kind.WRITE, Does.UPDATE: Kind.ATOMIC
 
 
 class Unit(Enum):
-    """What moves the bytes, and so how the lanes' addresses are to be read.
+    """The unit that moves the bytes, which determines how the lanes' addresses are interpreted.
 
     LANES     `ld`, `st`, `atom`, `red`: each lane moves its own bytes
     MATRIX    `ldmatrix`, `stmatrix`: a lane names a row of 16 bytes, which all lanes share
@@ -117,7 +117,7 @@ class Access:
 
     @property
     def changes(self) -> bool:
-        """Does it write what it computes from the bytes that it finds?"""
+        """True if it writes a value computed from the bytes that it reads."""
         return self.kind in (Kind.ATOMIC, Kind.REDUCTION)
 
 

@@ -15,7 +15,7 @@ SPACES = {
 
 
 def space_of(parts: tuple[str, ...]) -> int:
-    """The state space an opcode names; none is generic."""
+    """The state space that an opcode names; an opcode without one is generic."""
     for word, space in SPACES.items():
         if word and word in parts:
             return space
@@ -85,7 +85,7 @@ class Wide:
         return self.extend(self.lanes()) + self.base
 
     def row_step(self) -> int | None:
-        """From each lane of a row to the next; None where that differs, or there are no rows."""
+        """The distance between neighbouring lanes of a row; None if it varies, or without rows."""
         x = self.stripes
         if x is None:
             return None

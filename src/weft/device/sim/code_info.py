@@ -1,4 +1,4 @@
-"""What a launch must know about the code of a kernel."""
+"""Facts about a kernel's code that its launches need."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ class CodeInfo:
     waits: bool
     calls_host: bool
     grid_barrier: bool
-    """Does it use a barrier of the whole grid?"""
+    """True if it uses a barrier of the whole grid."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What an observer must know of its code."""
+    """Data about the code for its observer."""

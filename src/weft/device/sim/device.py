@@ -46,7 +46,7 @@ class SimDevice:
         return self.model.compile_for
 
     def get_ready(self) -> None:
-        """Loads what makes code, which takes a while, before there is a kernel to compile."""
+        """Import the code generator, which takes a while, before there is a kernel to compile."""
         load_compiler()
 
     def load(self, program: Program) -> SimModule:
@@ -75,13 +75,13 @@ class SimDevice:
         observer: object,
         time_limit: float | None,
     ) -> None:
-        """Runs one launch under an observer."""
+        """Run one launch under an observer."""
         sim, watching = cast(SimModule, module), cast("Observer", observer)
         plan = within(time_limit, sim.name(entry), lambda: Plan(sim, entry, config, watching))
         plan.run((), packed, time_limit)
 
     def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
-        """Runs one launch under the sanitizer; raises SanitizerError for its findings."""
+        """Run one launch under the sanitizer; raise SanitizerError for its findings."""
         params, memory, keep, _ = packed
         _strict().run(Request(cast(Plan, launch), params, memory, keep, time_limit))
 
@@ -97,7 +97,7 @@ settings.provide(_strict)
 
 
 def module(program: Program, device: object) -> SimModule:
-    """A program's module on a simulated GPU, with all that tools read of it."""
+    """A program's module on a simulated GPU, which tools read."""
     assert isinstance(device, SimDevice)
     loaded = program.on(device)
     assert isinstance(loaded, SimModule)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Context:
-    """What all workers of a launch share."""
+    """Fields shared by all workers of a launch."""
 
     # `arena._CONTEXT` packs these in the order of their offsets.
     NEXT, TOTAL, GRID_X, GRID_Y, GRID_Z, STOP = 0, 8, 16, 24, 32, 40
@@ -19,7 +19,7 @@ class Context:
 
 
 class Worker:
-    """What one thread of the host needs; the error fields are read when `run` returns `FAULT`."""
+    """Fields of one host thread; the error fields are read when `run` returns `FAULT`."""
 
     SITES, SLOTS, SLOT_COUNT, ID = 0, 8, 16, 24
     ERROR, ERROR_SITE, ERROR_LANE, ERROR_ADDRESS, ERROR_SLOT, ERROR_WARP = 32, 40, 48, 56, 64, 72
@@ -62,26 +62,26 @@ class Frame:
 
 
 class Status:
-    """What the code of a warp returns; `SEPARATED` where it has run several warps of a block."""
+    """Results of a warp's code; `SEPARATED` if it has run several warps of a block."""
 
     DONE, WAITING, YIELDED, FAULT, SEPARATED = range(5)
 
 
 class Run:
-    """What `run` returns."""
+    """Results of `run`."""
 
     FINISHED, FAULT, STOPPED, DEADLOCK, REPLACED = 0, 1, 2, 3, 4
-    """REPLACED: it was asked, by `Worker.REPLACE`, to let other code of the same IR go on."""
+    """REPLACED: `Worker.REPLACE` requested that other code of the same IR continue."""
 
 
 class Fault:
-    """Worker.ERROR."""
+    """Values of Worker.ERROR."""
 
     NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE = range(9)
 
 
 class Space:
-    """Which windows an access may touch."""
+    """State spaces: the windows that an access may touch."""
 
     GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONST = range(6)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Watched(Executing, Located, Errors, Protocol):
-    """What a watcher may ask of the warp whose code it adds to."""
+    """The interface of the warp whose code a watcher extends."""
 
     @property
     def memory(self) -> LaneArrays: ...
@@ -54,7 +54,7 @@ class Watcher:
     """The code of an observer in one kernel. Every method emits nothing until it is overridden."""
 
     one_by_one = False
-    """Must each instruction's operands be there when `instruction` is called? Slower code."""
+    """True if `instruction` needs the operands of each instruction: slower code."""
 
     def __init__(self, e: Watched) -> None:
         self.e = e
@@ -71,7 +71,7 @@ class Watcher:
         """A basic block is entered."""
 
     def instruction(self, ins: Instruction) -> None:
-        """An instruction is next; its guard has not been looked at."""
+        """An instruction is next; its guard has not been tested."""
 
     def access(self, access: Access) -> None:
         """Memory is about to be touched.
@@ -84,7 +84,7 @@ class Watcher:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""
 
     def diverge(self, block: Block) -> None:
-        """The branch at the end of `block` has sent lanes more than one way."""
+        """The branch at the end of `block` has split the lanes."""
 
     def leave(self, lanes: Val | None) -> None:
         """These lanes have returned, or all that are left (None)."""
@@ -99,16 +99,16 @@ class Watcher:
         """All warps of a block have ended."""
 
     def notes(self) -> Mapping[str, Any]:
-        """What `begin` and `end` must know of this code; kept with it, as JSON."""
+        """Data about this code for `begin` and `end`; stored with it, as JSON."""
         return {}
 
 
 class Watching(Protocol):
-    """What gives watchers to the kernels that are compiled."""
+    """The factory of watchers for the kernels that are compiled."""
 
     @property
     def key(self) -> str:
-        """Names the code that its watcher emits."""
+        """An identifier of the code that its watcher emits."""
 
     def watcher(self, e: Watched) -> Watcher:
         """The watcher of a kernel that is being compiled."""

@@ -1,4 +1,4 @@
-"""What the parts of the code generator may ask of the warp under emission.
+"""Protocols of the warp under emission, for the parts of the code generator.
 
 `emit.warp.WarpEmitter` implements all of it. A part names the smallest protocol that it needs, or
 combines several, so that its reader knows what it depends on, and no part imports the emitter.
@@ -70,19 +70,19 @@ class Masks(Emission, Protocol):
     """Sets of lanes. As bits they are an `i32`, as lanes a `<32 x i1>`."""
 
     predicate_taken: bool
-    """Has a branch already tested the guard, so that the code runs only where it holds?"""
+    """True if a branch has already tested the guard, so that the code runs only where it holds."""
 
     @property
     def always_full(self) -> bool:
-        """All 32 lanes run this block, whatever the launch."""
+        """True if all 32 lanes run this block in any launch."""
 
     @property
     def executes_fully(self) -> bool:
-        """All 32 lanes execute this instruction, whatever the launch."""
+        """True if all 32 lanes execute this instruction in any launch."""
 
     @property
     def active_lanes(self) -> int:
-        """No lane from this number on runs this block, whatever the launch."""
+        """The upper bound on the lanes that run this block in any launch."""
 
     def mask(self) -> Val:
         """The lanes that run this block, as bits."""
@@ -91,7 +91,7 @@ class Masks(Emission, Protocol):
         """The lanes that execute this instruction, as bits: the mask and the guard."""
 
     def executes_in_all(self) -> Val:
-        """Do all 32 lanes execute this instruction? The answer may be no although they do."""
+        """True if all 32 lanes execute this instruction; it may be false although they do."""
 
     def lanes_of(self, bits: Val) -> Val:
         """Bits as lanes."""
@@ -100,11 +100,11 @@ class Masks(Emission, Protocol):
         """Lanes as bits."""
 
     def forget_mask(self) -> None:
-        """Must be called after code that not all paths pass: masks computed there end there."""
+        """Discard the masks computed in code that not all paths pass; call it after such code."""
 
 
 class Executing(Operands, Masks, Protocol):
-    """Operands, and the lanes that they count for."""
+    """Operands, and the lanes that they apply to."""
 
 
 class Pointers(Protocol):
@@ -135,21 +135,21 @@ class Pointers(Protocol):
 
 
 class Located(Emission, Pointers, Protocol):
-    """Enough to check an address and to note an error."""
+    """The pointers needed to check an address and to record an error."""
 
 
 class Errors(Protocol):
     """Ways to leave the warp when something is wrong."""
 
     def fault(self, code: int, lane: Val | None = None, address: Val | None = None) -> None:
-        """Notes an error and leaves the warp; what follows is unreachable."""
+        """Record an error and leave the warp; the following code is unreachable."""
 
     def abort_unless(self, ok: Val) -> None:
-        """Leaves the warp when a helper has noted an error."""
+        """Leave the warp when a helper has recorded an error."""
 
 
 class LaneArrays(Protocol):
-    """Stack arrays with an element per lane; each has one purpose and is used again and again."""
+    """Stack arrays with an element per lane; each has one purpose and is reused."""
 
     def addresses(self, a: Address) -> Val:
         """The host addresses of 32 lanes, in `table()`."""
@@ -168,11 +168,11 @@ class PendingLanes(Protocol):
     """Lanes that wait for their turn while others run."""
 
     def none_before(self, target: int) -> Val:
-        """Is no lane due before those that go to block `target`?"""
+        """True at run time if no lane is due before those that go to block `target`."""
 
 
 class LaneSchedule(Protocol):
-    """Where lanes of the warp wait."""
+    """The places where lanes of the warp wait."""
 
     @property
     def pending(self) -> PendingLanes: ...

@@ -1,17 +1,17 @@
-"""Cuts the code of a large kernel into functions, for LLVM's work to grow linearly with the kernel.
+"""Splits the code of a large kernel into functions: LLVM's time then grows linearly with its size.
 
 Register allocation, instruction combining and other passes follow values through all blocks of a
 function. A kernel of 10,000 instructions in one function takes them three times as long for each
 instruction as one of 1,000. `cut` makes several functions of the function `warp`:
 
     read.py    blocks, branches and variables of the function
-    places.py  where to cut: in few loops, at few branches, where few variables are live
+    places.py  the choice of cuts: few enclosing loops, few branches across, few live variables
     write.py   the functions, and the one that calls them in turn
 
 The registers of a kernel are variables (`alloca`) in the code that weft makes. A function loads the
-variables that it reads from memory where it is entered and stores those it has changed
-where it is left. The instructions stay the same, and so do the results and the frames of warps:
-code that is cut can go on with what a draft has begun.
+variables that it reads from memory where it is entered and stores those it has changed where it is
+left. The instructions stay the same, and so do the results and the frames of warps: code that is
+cut can continue the blocks that a draft has begun.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a function is cut: in few loops, at few branches, where few variables are live."""
+"""The choice of cuts: few enclosing loops, few branches across, few live variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place_cuts(code: Code, part: int) -> list[list[Block]]:
 
 
 def _costs(code: Code) -> list[tuple[int, int, int]]:
-    """Of a cut before each block: loops that it is in, branches across it, variables to copy."""
+    """The cost of a cut before each block: loops around it, branches across, variables to copy."""
     place = {block.label: i for i, block in enumerate(code.blocks)}
     back: dict[int, int] = {}
     """The last branch back to a block."""
@@ -44,7 +44,7 @@ def _costs(code: Code) -> list[tuple[int, int, int]]:
 
 
 def _counts(blocks: int, ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """For each block, how many ranges (first block, last block) a cut before it is inside of."""
+    """For each block, the number of ranges (first block, last block) that a cut there splits."""
     steps = [0] * (blocks + 1)
     for first, last in ranges:
         steps[first + 1] += 1

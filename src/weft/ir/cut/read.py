@@ -28,11 +28,11 @@ class Block:
     body     its lines, each with its end, without the last one
     last     the last line: a branch, a switch or a return
     targets  the labels that it leads to
-    names    what it mentions, without the targets
+    names    the names in it, without the targets
     reads    variables that it reads before it sets them, as bits
     writes   variables that it sets, as bits
     live     variables that may be read before they are set, from its start on, as bits
-    local    no other block mentions what it computes
+    local    no other block uses its results
     """
 
     label: str
@@ -47,7 +47,7 @@ class Block:
 
     @property
     def lines(self) -> int:
-        """With its label and the last line."""
+        """The number of its lines, with its label and the last line."""
         return self.body.count("\n") + 2
 
 
@@ -58,7 +58,7 @@ class Code:
     entry      the first block, without the lines that make the variables
     variables  those that are only loaded and stored, and their types: LLVM makes registers of them
     memory     those whose addresses are passed on, and their types
-    values     what the first block computes: names, and the instructions
+    values     the results of the first block: names, and the instructions
     joined     for each block, whether it must be in one function with the block before it
     """
 
@@ -99,7 +99,7 @@ def _first_lines(text: str) -> str:
 
 
 def _hold_offsets(text: str) -> str:
-    """Variables with addresses inside of a parameter that has no aliases hold offsets instead.
+    """Replace addresses inside a parameter without aliases by offsets in their variables.
 
     A function that loads an address from memory would not know that it has no aliases.
     """
@@ -154,7 +154,7 @@ def _note(block: Block, accesses: list[tuple[str, bool]], bits: dict[str, int]) 
 
 
 def _find_joined(code: Code, everywhere: Set[str]) -> None:
-    """A value must be computed and used in one function."""
+    """Find blocks that must be in one function, since a value is computed and used there."""
     # Where values are merged (`phi`), labels are mentioned.
     mentioned = [{f"%{block.label}"} | block.names - everywhere for block in code.blocks]
     first: dict[str, int] = {}

@@ -34,13 +34,13 @@ class Unsupported(Exception):
 
 @dataclass(slots=True)
 class _Layout:
-    """Where memory holds the variables and values that several parts use."""
+    """The locations in memory of the variables and values that several parts use."""
 
     offsets: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
     def address(self, name: str, kind: str, result: str) -> str:
-        """The line that computes the address of what is called `name`."""
+        """The line that computes the address of `name`."""
         if name not in self.offsets:
             align = _align(kind)
             self.offsets[name] = -(-self.size // align) * align
@@ -70,7 +70,7 @@ class _Writer:
         self._enter_from(-1, [code.entry])
 
     def _enter_from(self, number: int, blocks: Iterable[Block]) -> None:
-        """Notes where a part enters others. A part that is never entered is not written."""
+        """Record where a part enters others. A part that is never entered is not written."""
         waiting = [(number, blocks)]
         while waiting:
             number, blocks = waiting.pop()
@@ -182,7 +182,7 @@ class _Writer:
         return LABEL.sub(target, block.last)
 
     def _leave(self, label: str, name: str, blocks: Iterable[Block]) -> Iterator[str]:
-        """Stores the variables that `blocks` may have set and that are live at a label."""
+        """Store the variables that `blocks` may have set and that are live at a label."""
         written = 0
         for block in blocks:
             written |= block.writes
@@ -199,7 +199,7 @@ class _Writer:
         return own + [self.layout.address(n, k, n) for n, k in shared if n in names]
 
     def _values(self, names: set[str]) -> list[str]:
-        """What the first block has computed."""
+        """The results of the first block."""
         needed = set(names)
         out = []
         for name, instruction in reversed(self.code.values.items()):

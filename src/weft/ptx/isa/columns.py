@@ -1,4 +1,4 @@
-"""The columns of a row that say what an instruction does beside computing its result.
+"""The columns of a row that describe an instruction's effects besides its result.
 
 Analyses, checks, counters and the sanitizer read these values, so that they know an instruction
 by its row and never by its name. The defaults fit an instruction that computes its result from
@@ -19,7 +19,7 @@ Words = Mapping[str, str]
 
 
 class Does(Enum):
-    """What an access does with memory."""
+    """The effect of an access on memory."""
 
     READ = auto()
     WRITE = auto()
@@ -28,7 +28,7 @@ class Does(Enum):
 
 
 class Per(Enum):
-    """Who makes an access: each lane, at an address of its own, or the warp as a whole."""
+    """The maker of an access: each lane, at an address of its own, or the warp as a whole."""
 
     LANE = auto()
     WARP = auto()
@@ -116,26 +116,26 @@ def mbarrier(does: Does, operand: str, space: str) -> Effect:
 
 
 class Control(Enum):
-    """Where execution goes on after an instruction."""
+    """The place where execution continues after an instruction."""
 
     NEXT = auto()
-    """At the instruction that follows."""
+    """The instruction that follows."""
     BRANCH = auto()
-    """At a label."""
+    """A label."""
     TABLE = auto()
-    """At one of the labels of a table."""
+    """One of the labels of a table."""
     CALL = auto()
-    """In a function. After linking only functions that the host serves are left."""
+    """A function. After linking only functions that the host serves are left."""
     RETURN = auto()
-    """After the call, or nowhere in a kernel."""
+    """After the call, or none in a kernel."""
     EXIT = auto()
-    """Nowhere: the thread ends."""
+    """None: the thread ends."""
     TRAP = auto()
-    """Nowhere: the launch ends with an error."""
+    """None: the launch ends with an error."""
 
 
 class Participants(Enum):
-    """Which threads take part in one execution of an instruction."""
+    """The threads that take part in one execution of an instruction."""
 
     LANE = auto()
     """Each active lane for itself, or the lanes that are active at the moment."""
@@ -152,7 +152,7 @@ class Participants(Enum):
 
 
 class Waits(Enum):
-    """What an instruction, or a loop around it, may wait for."""
+    """The condition that an instruction, or a loop around it, may wait for."""
 
     NOTHING = auto()
     PARTICIPANTS = auto()
@@ -170,12 +170,12 @@ class Waits(Enum):
 
     @property
     def polls(self) -> bool:
-        """A loop around the instruction may be waiting for another thread."""
+        """True if a loop around the instruction may be waiting for another thread."""
         return self in (Waits.VALUE, Waits.LOCK, Waits.MBARRIER, Waits.TIME)
 
 
 class Completion(Enum):
-    """What completes an asynchronous operation."""
+    """The event that completes an asynchronous operation."""
 
     GROUP = auto()
     """A group of cp.async copies of the thread."""
@@ -197,17 +197,17 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Async:
-    """The part that an instruction plays in an asynchronous operation, and what completes it."""
+    """The part of an instruction in an asynchronous operation, and the event that completes it."""
 
     step: Step
     by: Completion
 
 
 class Result(Enum):
-    """How a result follows from the operands.
+    """The relation of a result to the operands.
 
-    Analyses choose their transfer functions by it: what is known of a result at compile time,
-    which address a value belongs to, whether an index wraps.
+    Analyses choose their transfer functions by it: for compile-time knowledge of a result, for the
+    array of an address, for the overflow of an index.
     """
 
     OTHER = auto()
@@ -243,7 +243,7 @@ class Result(Enum):
     """`a` or `b`, whichever a third operand says."""
     COMPARISON = auto()
     LOADED = auto()
-    """What memory holds: the same in lanes that read the same address."""
+    """The contents of memory: equal in lanes that read the same address."""
     SHUFFLED = auto()
     """`a` of another lane."""
     OF_GROUP = auto()
@@ -255,7 +255,7 @@ class Result(Enum):
 
 
 class Nan(Enum):
-    """What an f32 result may hold where it is a NaN."""
+    """The possible NaNs of an f32 result."""
 
     CANONICAL = auto()
     """The one NaN that the hardware makes, or no f32 at all."""
@@ -266,7 +266,7 @@ class Nan(Enum):
 
 
 class Ordering(Enum):
-    """How accesses to memory are ordered against those of other threads."""
+    """The order of accesses to memory relative to those of other threads."""
 
     WEAK = auto()
     STRONG = auto()
@@ -278,7 +278,7 @@ class Ordering(Enum):
 
 
 class Unit(Enum):
-    """What a profile counts an instruction as."""
+    """The class of an instruction in profiles."""
 
     ARITHMETIC = "arithmetic"
     """Floating-point or integer operations, by the instruction's type."""
@@ -295,7 +295,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an instruction is for a profile, for each lane.
+    """The work of an instruction for a profile, for each lane.
 
     operations   a multiply-add is two
     expands      machine instructions that the assembler makes of it, about, by type
@@ -307,7 +307,7 @@ class Work:
 
 
 ANY_COUNT = range(1 << 31)
-"""The numbers that a literal may be which counts something."""
+"""The values of a literal that is a count."""
 
 
 class Accepts(Flag):

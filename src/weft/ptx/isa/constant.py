@@ -1,4 +1,4 @@
-"""What is known of a value while its code is being written."""
+"""Compile-time knowledge about a value while its code is being written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a warp row may ask of the device that emits code for it."""
+"""The device's interface for warp rows, which emit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AcrossLanes(Protocol):
 
 
 class Atomics(Protocol):
-    """`[mem] = op([mem], given)` as one step; `dest` gets what was there."""
+    """`[mem] = op([mem], given)` as one step; `dest` receives the old value."""
 
     def run(
         self, ins: Instruction, dest: Operand | None, mem: Operand, given: tuple[Operand, ...],
@@ -31,7 +31,7 @@ class Atomics(Protocol):
 
 
 class AsyncCopies(Protocol):
-    """Copies to shared memory that land when they are waited for."""
+    """Copies to shared memory that complete when they are waited for."""
 
     def issue(self, ins: Instruction) -> None: ...
     def commit(self) -> None: ...
@@ -39,7 +39,7 @@ class AsyncCopies(Protocol):
 
 
 class BulkCopies(Protocol):
-    """Copies of whole ranges that land when their mbarrier or their group is waited for."""
+    """Copies of whole ranges that complete when their mbarrier or their group is waited for."""
 
     def issue(self, ins: Instruction) -> None: ...
     def commit(self) -> None: ...
@@ -116,10 +116,10 @@ class Warp(Protocol):
         """The elements of a `{...}` source (or one register), each as 32 lanes."""
 
     def contents(self, operand: Operand) -> Hashable:
-        """Stands for what a source holds: equal for equal contents; None if that is unknown."""
+        """A key of a source's contents: equal for equal contents; None if they are unknown."""
 
     def contents_written(self, operand: Operand) -> Hashable:
-        """As `contents`, after a write; None if lanes may have kept what they had."""
+        """As `contents`, after a write; None if lanes may have kept their old values."""
 
     def write(self, operand: Operand, value: Val) -> None:
         """A destination; a sink is allowed."""
@@ -143,16 +143,16 @@ class Warp(Protocol):
         """Between a state space's own addresses and generic ones."""
 
     def test_space(self, ins: Instruction, space: str) -> None:
-        """Does a generic address lie in a state space?"""
+        """Test whether a generic address lies in a state space."""
 
     def fence(self) -> None:
-        """Orders memory accesses before and after it."""
+        """Order memory accesses before and after it."""
 
     def barrier(self, ins: Instruction, op: str) -> None:
-        """Arrives at a barrier of the block; waiting happens at the end of the block of code."""
+        """Arrive at a barrier of the block; waiting happens at the end of the block of code."""
 
     def trap(self, ins: Instruction) -> None:
-        """Ends the launch with an error."""
+        """End the launch with an error."""
 
     def call(self, ins: Instruction) -> None:
         """A function that the host serves (`vprintf`, `__assertfail`, `malloc`, `free`)."""

@@ -141,18 +141,18 @@ class Row:
 
     @functools.cached_property
     def completes_by(self) -> Completion | None:
-        """What completes the accesses that it issues; None: they are complete when it is."""
+        """The event that completes its accesses; None: they are complete when it is."""
         issues = self.async_ is not None and self.async_.step is Step.ISSUE
         return self.async_.by if self.async_ is not None and issues else None
 
     @functools.cached_property
     def polls(self) -> bool:
-        """A loop around the instruction may be waiting for another thread."""
+        """True if a loop around the instruction may be waiting for another thread."""
         return self.waits.polls
 
     @functools.cached_property
     def writes(self) -> bool:
-        """It changes memory, at once or when it completes."""
+        """True if it changes memory, at once or when it completes."""
         return any(x.writes for x in self.effects)
 
     @functools.cached_property
@@ -161,7 +161,7 @@ class Row:
         return tuple(x for x in self.operands if x.name != "cc")
 
     def position(self, name: str) -> int:
-        """Where an operand stands in the text of an instruction."""
+        """The position of an operand in the text of an instruction."""
         return self._positions[name]
 
     @functools.cached_property
@@ -216,17 +216,17 @@ def instruction(
     literals: Mapping[str, Sequence[int]] | None = None,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
-    """Adds a row to the table; see the head of this file for the notation.
+    """Add a row to the table; see the head of this file for the notation.
 
-    form          how its result follows from its operands
-    nans          what its f32 result may hold where it is a NaN
-    work          what a profile counts it as; a memory access by default where it has effects
+    form          the relation of its result to its operands
+    nans          the possible NaNs of its f32 result
+    work          its class in profiles; a memory access by default if it has effects
     effects       its accesses to memory, in the order of its operands
     participants  the threads that take part; by default those of an operand `membermask`
-    waits         what it waits for; a mask, a warp or a warpgroup meets before anything happens
-    async_        its part in an asynchronous operation, and what completes that
-    control       where execution goes on after it
-    ordering      how its accesses are ordered against those of other threads
+    waits         the condition it waits for; a mask, a warp or a warpgroup meets first
+    async_        its part in an asynchronous operation, and the event that completes that
+    control       the place where execution continues after it
+    ordering      the order of its accesses relative to those of other threads
     aligned       all lanes of a warp must execute it together
     accepts       operands that it takes beside registers and literals of its type
     literals      operands that must be literals, and the numbers they may be
@@ -255,13 +255,13 @@ def instruction(
 
 
 def _waits(who: Participants) -> Waits:
-    """Lanes that take part together meet first; barriers of a block say what they do."""
+    """Participants that act together meet first; barriers of a block state their own."""
     alone = who in (Participants.LANE, Participants.BLOCK)
     return Waits.NOTHING if alone else Waits.PARTICIPANTS
 
 
 def _work(work: Work | Unit | None, effects: Sequence[Effect], control: Control) -> Work:
-    """As the row says; else by what it does: access memory, change control flow, or compute."""
+    """The given work; else by its effects: access memory, change control flow, or compute."""
     if isinstance(work, Work):
         return work
     if work is None and control is not Control.NEXT:
@@ -327,7 +327,7 @@ def decode(ins: Instruction) -> Decoded:
 
 
 def control_of(parts: Sequence[str]) -> Control:
-    """Where execution goes on after an opcode, which may be one without a row."""
+    """The place where execution continues after an opcode, which may be one without a row."""
     decoded = lookup(parts)
     # An opcode without a row is refused later, by the validation, which names its line.
     return Control.NEXT if decoded is None else decoded.row.control

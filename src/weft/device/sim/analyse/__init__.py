@@ -1,1 +1,1 @@
-"""What is known of a kernel before its code exists: operands, lane forms, divergence, waits."""
+"""Analyses of a kernel before its code is emitted: operands, lane forms, divergence, waits."""

@@ -1,4 +1,4 @@
-"""How many lanes at most run a block: `if (threadIdx.x < 8)` leaves eight of the first warp."""
+"""Upper bounds on the lanes that run a block: `if (threadIdx.x < 8)` leaves eight of a warp."""
 
 from __future__ import annotations
 

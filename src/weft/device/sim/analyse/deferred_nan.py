@@ -8,7 +8,7 @@ from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg, Sym, Vec
 
 
 def find(program: Program) -> None:
-    """Finds registers that hold results of f32 arithmetic alone.
+    """Find registers that hold results of f32 arithmetic alone.
 
     The host's arithmetic gives NaNs that a GPU does not. In these registers they are made canonical
     when their bits are read. A register that may also hold bits from elsewhere (a load, an integer)
@@ -47,7 +47,7 @@ def _nans(program: Program, ins: Instruction) -> Nan:
 
 
 def _some(program: Program, code: list[Instruction], nans: Nan) -> bool:
-    """Does one of these have such results? (A loop: most registers are written once.)"""
+    """Return whether one of these registers has such results; most are written once."""
     for ins in code:  # noqa: SIM110
         if program.decoded[ins.index].row.nans is nans:
             return True
@@ -72,7 +72,7 @@ def _copied(program: Program, ins: Instruction) -> list[Operand]:
 
 
 def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
-    """Does an instruction give its register nothing but results of f32 arithmetic?"""
+    """Return whether an instruction writes only results of f32 arithmetic to its register."""
     nans = _nans(program, ins)
     if nans is Nan.COPIED and not isinstance(ins.operands[0], Vec):
         return all(_raw_operand(o, raw) for o in _copied(program, ins))

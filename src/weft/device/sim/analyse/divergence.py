@@ -104,7 +104,7 @@ def _without_top(form: Form) -> Form:
 
 
 def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instruction]]:
-    """Finds branches that split a warp; returns what must be looked at again."""
+    """Find branches that split a warp; return what must be analysed again."""
     graph = program.graph
     split = False
     for b in graph.blocks:
@@ -135,7 +135,7 @@ def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instructi
 
 
 def _note_split(program: Program, source: int, overtaken: set[int]) -> None:
-    """Marks the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
+    """Mark the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
     graph = program.graph
     stop = graph.post_dominator[source]
     starts = graph.blocks[source].successors
@@ -164,7 +164,7 @@ def _overtaken(graph: Graph) -> set[int]:
 
 
 def _may_leave_behind(graph: Graph, sides: list[set[int]], stop: int) -> bool:
-    """Can lanes be at a `.sync` instruction while others, in a later block, still go to it?
+    """Return whether lanes may be at a `.sync` instruction while later blocks still lead to it.
 
     The lowest block runs first. A loop with two ways back has blocks after the instruction that
     lead to it again: of its body, or of a recursive function, whose calls and returns are a loop.

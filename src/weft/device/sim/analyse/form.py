@@ -1,4 +1,4 @@
-"""What is known at compile time about the 32 lanes of a register.
+"""Forms: compile-time knowledge about the 32 lanes of a register.
 
     uniform   one value for all lanes                     base
     affine    a scalar plus a constant per lane           base + off[lane]
@@ -10,13 +10,13 @@
 `striped` is an index `row * width + column` where several rows of a block are in one warp: rows of
 8 or 16 lanes, each of them affine. It has 32 bits.
 
-`indexed` is how 64-bit addresses made from 32-bit indices stay scalar without assuming that the
-32-bit sum does not wrap: the widening is kept symbolic and done exactly where it is used.
+`indexed` lets 64-bit addresses made from 32-bit indices stay scalar without assuming that the
+32-bit sum does not wrap: the widening stays symbolic and is evaluated exactly at each use.
 
 All numbers are taken modulo the register's width. The lanes of a scalar form are less than `SPAN`
 apart, so that the sum of base and offset wraps at most once: code that looks at the lowest and the
-highest lane (address checks, comparisons) knows of every lane between them. For a striped form
-this holds within a row.
+highest lane (address checks, comparisons) knows of every lane between them. For a striped form this
+holds within a row.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Form:
 
     @property
     def is_scalar(self) -> bool:
-        """Held as a scalar (plus constants)."""
+        """True if the register is stored as a scalar (plus constants)."""
         return self.kind <= AFFINE
 
     @property
     def low_bits_free(self) -> bool:
-        """The lane offsets fit into bits that are zero in the base."""
+        """True if the lane offsets fit into bits that are zero in the base."""
         return self.is_scalar and min(self.off) >= 0 and max(self.off) < 1 << self.align
 
 
@@ -130,12 +130,12 @@ def _wrapped_lanes(off: tuple[int, ...], bits: int) -> tuple[int, ...]:
 
 
 def vector(top: int | None = None) -> Form:
-    """Lanes of their own, also where all are known to be 0: others may be blended in."""
+    """Independent lanes, even if all are known to be 0: others may be blended in."""
     return _ANYTHING if top is None else Form(VECTOR, top=top)
 
 
 def computed(top: int | None = None) -> Form:
-    """Anything within 0 .. top; the sign of what cannot be negative (`x >> 63`) is a constant."""
+    """Any value within 0 .. top; the sign of a nonnegative value (`x >> 63`) is a constant."""
     return constant(0) if top == 0 else vector(top)
 
 
@@ -153,7 +153,7 @@ def _top(a: Form, b: Form) -> int | None:
 
 
 def meet(a: Form | None, b: Form) -> Form:
-    """The form of a register that is written with either."""
+    """The form of a register that either form may be written to."""
     if a is None or a == b:
         return b
     top = _top(a, b)

@@ -1,7 +1,8 @@
-"""Branches whose two ways meet again before anything else happens: `if` and `if else`.
+"""Hammocks: branches whose two paths rejoin before anything else happens: `if` and `if else`.
 
-The lanes that do not take a way need not be noted anywhere. The code of the branch keeps the lanes
-that came to it, runs the ways one after the other, and goes on with all of them at the join.
+The lanes that do not take a path need not be recorded anywhere. The code of the branch saves the
+lanes that reached it, runs the paths one after the other, and continues with all of them at the
+join.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from weft.ptx.isa.columns import Control
 from weft.records import dataclass
 
 LARGEST, DEEPEST = 64, 8
-"""Blocks of a way, and hammocks inside of one another: each adds code where their ways end, so that
-a thousand early returns would take a time that grows with its square."""
+"""Limits: blocks of a path, and nesting of hammocks. Each level adds code where its paths end, so
+that the time for a thousand early returns would grow quadratically.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Hammock:
-    """A branch in block `source`, its ways in the order in which they run, and where they meet."""
+    """A branch in block `source`, its paths in the order in which they run, and their join."""
 
     source: int
     join: int
@@ -49,14 +51,14 @@ class Hammock:
 
 @dataclass(frozen=True, slots=True)
 class Hammocks:
-    """The hammocks of a kernel by their source, and the innermost around each block of a way."""
+    """The hammocks of a kernel by source, and the innermost one around each block of a path."""
 
     by_source: Mapping[int, Hammock] = field(default_factory=dict)
     around: Mapping[int, Hammock] = field(default_factory=dict)
 
 
 def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
-    """The hammocks among the divergent branches; also those inside of a way."""
+    """The hammocks among the divergent branches, including those inside a path."""
     sources: list[set[int]] = [set() for _ in graph.blocks]
     for block in graph.blocks:
         for x in block.successors:
@@ -65,7 +67,7 @@ def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
     waiting = spin_heads(graph)
     found: dict[int, Hammock] = {}
     depths: dict[int, int] = {}
-    # Blocks are in the order of execution: a branch inside of a way comes after the outer one.
+    # Blocks are in the order of execution: a branch inside a path comes after the outer one.
     for source in sorted(divergent, reverse=True):
         hammock = _shape(graph, source)
         if (
@@ -93,7 +95,7 @@ def _shape(graph: Graph, source: int) -> Hammock | None:
 
 
 def _reach(graph: Graph, start: int, stop: int) -> frozenset[int]:
-    """Blocks on the way from `start` to `stop`, or more than `LARGEST` of them."""
+    """Blocks on the paths from `start` to `stop`, or more than `LARGEST` of them."""
     seen: set[int] = set()
     work = [start]
     while work and len(seen) <= LARGEST:
@@ -105,7 +107,7 @@ def _reach(graph: Graph, start: int, stop: int) -> frozenset[int]:
 
 
 def _is_closed(h: Hammock, sources: list[set[int]], count: int) -> bool:
-    """Does each way lie between the branch and the join, and lead nothing else into it?"""
+    """Return whether each path lies between the branch and the join, with no other entry."""
     end = count if h.join == EXIT else h.join
     for way in h.ways:
         for x in way.members:
@@ -118,7 +120,7 @@ def _is_closed(h: Hammock, sources: list[set[int]], count: int) -> bool:
 def _meets(
     graph: Graph, h: Hammock, divergent: Collection[int], inner: Mapping[int, Hammock]
 ) -> bool:
-    """Do all lanes of a way come to the join together, without waiting for others?"""
+    """Return whether all lanes of a path reach the join together, without waiting for others."""
     members = h.members
     for x in members:
         if x in divergent and (x not in inner or inner[x].join not in (*members, h.join)):

@@ -1,8 +1,8 @@
-"""Phases of which the warps from some number on have nothing to do: `if (threadIdx.x < 64) ...`.
+"""Phases in which all warps from some number on are idle: `if (threadIdx.x < 64) ...`.
 
 Such a warp goes from barrier to barrier through branches alone. If each of them compares
 threadIdx.x with a value that is the same in all warps, and the warp takes the side of the large
-numbers, all warps after it go the same way: none of them needs to run.
+numbers, all later warps take the same path: none of them needs to run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGE = {
     "gt": True, "hi": True, "ge": True, "hs": True, "lt": False, "lo": False, "le": False,
     "ls": False,
 }  # fmt: skip
-"""A comparison of threadIdx.x with a bound -> what it gives for large numbers."""
+"""A comparison of threadIdx.x with a bound -> its result for large numbers."""
 MIRRORED = {
     "lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls",
     "eq": "eq", "ne": "ne",
@@ -31,7 +31,7 @@ MIRRORED = {
 _OF_THE_BLOCK = ("ctaid", "ntid", "nctaid")
 
 Values = Mapping[str, Sequence[Instruction]]
-"""Registers -> the instructions that give them, from parameters and special registers alone."""
+"""Registers -> the instructions that compute them from parameters and special registers alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A warp that passes these tests, too, is idle up to place `end`; so are those after it."""
+    """A warp that also passes these tests is idle up to place `end`; so are all later warps."""
 
     tests: tuple[Test, ...]
     end: int
@@ -107,7 +107,7 @@ def _follow(
 
 
 def _is_idle(program: Program, ins: Instruction, kept: Collection[str], values: Values) -> bool:
-    """Does the instruction change nothing that is seen after the phase?"""
+    """Return whether the instruction changes nothing that is visible after the phase."""
     defs, row = program.defs(ins), decode(ins).row
     if any(x in kept for x in defs):
         return False
@@ -120,7 +120,7 @@ def _is_idle(program: Program, ins: Instruction, kept: Collection[str], values: 
 def _branch(
     program: Program, block: Block, values: Values, comparisons: Mapping[str, Instruction]
 ) -> tuple[int, Test] | None:
-    """The successor of warps with large numbers, and what they have found at the branch."""
+    """The successor of warps with large numbers, and the outcome of the branch's test for them."""
     last = block.last
     if last is None or last.guard is None or len(block.successors) != 2:
         return None
@@ -132,7 +132,7 @@ def _branch(
 
 
 def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
-    """What a comparison gives for large threadIdx.x, if that holds for all larger ones, too."""
+    """The result of a comparison for large threadIdx.x, if it holds for all larger ones, too."""
     a, b = ins.operands[1:3]
     order = ins.parts[1]
     if not is_thread(program, a, values):
@@ -148,7 +148,7 @@ def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
 
 
 def is_thread(program: Program, operand: Operand, values: Values) -> bool:
-    """Is it threadIdx.x, which grows with the number of the warp?"""
+    """Return whether the operand is threadIdx.x, which grows with the number of the warp."""
     if isinstance(operand, Reg):
         steps = values.get(operand.name, ())
         if len(steps) != 1 or decode(steps[0]).row.form is not Result.COPY:
@@ -159,7 +159,7 @@ def is_thread(program: Program, operand: Operand, values: Values) -> bool:
 
 
 def _is_common(program: Program, operand: Operand, values: Values) -> bool:
-    """Has it the same value in all warps of a block?"""
+    """Return whether the operand has the same value in all warps of a block."""
     form = program.form_of(operand)
     if form is not None and form.const is not None:
         return True

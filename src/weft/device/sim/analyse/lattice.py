@@ -239,7 +239,7 @@ TABLE: Mapping[Result, Transfer] = {
     Result.MAXIMUM: _bounded(_max_top),
     Result.SELECTION: _bounded(lambda fs: _max_top(fs[:2])),
 }
-"""What a row's column `form` says of its result -> the rule."""
+"""The value of a row's column `form` -> the transfer function."""
 
 BOUNDED = (
     Result.REMAINDER, Result.QUOTIENT, Result.MINIMUM, Result.MAXIMUM, Result.SELECTION,

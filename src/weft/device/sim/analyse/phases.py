@@ -22,19 +22,18 @@ class Phases:
     sites: list[tuple[int, Instruction]]
     """Block and instruction of each barrier."""
     ends: list[frozenset[int]]
-    """Of each phase: where it may end. A barrier that part of a warp waits at starts and ends none.
-    """
+    """The places where each phase may end. A barrier for part of a warp delimits no phase."""
 
     def before(self, end: int) -> list[int]:
         """The phases that may end at this place."""
         return [p for p, ends in enumerate(self.ends) if end in ends]
 
     def outcome(self, phase: int) -> int | None:
-        """Where a phase ends, if that is certain."""
+        """The place where a phase ends; None if there are several."""
         return next(iter(self.ends[phase])) if len(self.ends[phase]) == 1 else None
 
     def is_certain(self, end: int) -> bool:
-        """Does each phase that may end here end nowhere else?"""
+        """Return whether each phase that may end here ends nowhere else."""
         return all(len(self.ends[p]) == 1 for p in self.before(end))
 
 

@@ -32,7 +32,7 @@ def prepare(module: Module, function: Function, shape: Dim3) -> Program:
 
 
 def _place_variables(program: Program) -> None:
-    """Offsets of every variable inside its space, and of the dynamic shared memory.
+    """Compute the offset of every variable inside its space, and of the dynamic shared memory.
 
     Variables of the module's own memory have theirs in the table of addresses that `image` makes.
     """

@@ -71,13 +71,13 @@ class Program:
     raw_nan: set[str] = field(default_factory=set)
     scattered: set[int] = field(default_factory=set)
     regions: dict[int, set[int]] = field(default_factory=dict)
-    """Of each divergent branch: the blocks that run with part of the warp, or where lanes wait."""
+    """Divergent branch -> the blocks that run with part of the warp, or where lanes wait."""
     hammocks: Hammocks = field(default_factory=Hammocks)
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
     settled: bool = False
-    """Are the forms final, as they are once the program is prepared?"""
+    """True once the forms are final: after the program is prepared."""
     _results: dict[int, Form | None] = field(default_factory=dict)
     _defs: dict[int, list[str]] = field(default_factory=dict)
     _uses: dict[int, list[str]] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Program:
         return known
 
     def forget_operands(self) -> None:
-        """The operands of instructions have changed."""
+        """Discard cached operands, since those of instructions have changed."""
         self._defs.clear()
         self._uses.clear()
 
@@ -197,12 +197,12 @@ class Program:
         return SOME_UNIFORM if all(f.kind == UNIFORM for f in operands) else vector()
 
     def _is_index(self, ins: Instruction) -> bool:
-        """Does it write a register of 32 bits that holds integers?"""
+        """Return whether it writes a 32-bit integer register."""
         dest = ins.operands[0]
         return isinstance(dest, Reg) and self.function.registers[dest.name] in INDEX_TYPES
 
     def _local_address(self, ins: Instruction, a: Form) -> Form:
-        """Each lane has its own copy of local memory, `local_bytes` apart."""
+        """The form of a local address: each lane has its own local memory, `local_bytes` apart."""
         if not a.is_scalar:
             return vector()
         sign = -1 if "to" in ins.parts else 1

@@ -57,12 +57,12 @@ def widening_product(fs: list[Form], signed: bool) -> Form:
 
 
 def _of_operands(ins: Instruction, fs: list[Form]) -> Form:
-    """Lanes with the same operands get the same result."""
+    """Lanes with equal operands get equal results."""
     return SOME_UNIFORM if all(f.kind == UNIFORM for f in fs) else vector()
 
 
 def _generic(ins: Instruction, fs: list[Form]) -> Form:
-    """A window's start is added to shared and parameter addresses: their values are not known."""
+    """The form of `cvta`: the start of a window, which is added to its addresses, is not known."""
     a = fs[0]
     windowed = any(p.startswith(("shared", "param")) for p in ins.parts)
     moved = Form(a.kind, a.off, scale=a.scale, signed=a.signed, rows=a.rows)
@@ -70,7 +70,7 @@ def _generic(ins: Instruction, fs: list[Form]) -> Form:
 
 
 def _moved(ins: Instruction, fs: list[Form]) -> Form:
-    """A copy, unless it takes a register apart."""
+    """A copy, unless it splits a register."""
     if not isinstance(ins.operands[0], Reg):
         return vector()
     return fs[0] if ins.parts[-1] == "pred" else truncated(fs[0], bits_of(ins.parts[-1]))
@@ -81,7 +81,7 @@ def _uniform(ins: Instruction, fs: list[Form]) -> Form:
 
 
 def _load(ins: Instruction, fs: list[Form]) -> Form:
-    """Uniform when the address is; each lane has local memory of its own."""
+    """Uniform when the address is, except in local memory, which each lane has for itself."""
     return SOME_UNIFORM if fs[0].kind == UNIFORM and "local" not in ins.parts else vector()
 
 

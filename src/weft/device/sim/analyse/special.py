@@ -1,4 +1,4 @@
-"""Special registers: what is known of each per lane, for a given block shape."""
+"""Special registers: the form of each, for a given block shape."""
 
 from __future__ import annotations
 

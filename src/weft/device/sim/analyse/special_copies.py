@@ -22,7 +22,7 @@ State = dict[str, Special | None]
 
 
 def replace_reads(program: Program) -> None:
-    """Replaces operands of the function, instruction by instruction."""
+    """Replace operands of the function, instruction by instruction."""
     names = _candidates(program)
     if not names:
         return
@@ -87,7 +87,7 @@ def _read(program: Program, ins: Instruction, state: State) -> Instruction:
 
 
 def _at_starts(program: Program, graph: Graph, names: set[str]) -> list[State]:
-    """What the registers hold where each block starts, whichever way leads there."""
+    """The contents of the registers at the start of each block, for all of its predecessors."""
     known: list[State | None] = [None] * len(graph.blocks)
     known[0] = dict.fromkeys(names)
     work = [0]

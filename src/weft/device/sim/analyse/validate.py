@@ -47,7 +47,7 @@ _VECTORS = Accepts.PACK | Accepts.COUNTED | Accepts.FRAGMENT
 
 
 def place(ins: Instruction) -> str:
-    """Where an instruction is, for a person."""
+    """The position of an instruction, for messages."""
     ptx = f"PTX line {ins.ptx_line}"
     if ins.loc is None:
         return ptx
@@ -57,7 +57,7 @@ def place(ins: Instruction) -> str:
 
 
 def unsupported(ins: Instruction) -> UnsupportedInstruction:
-    """The error for an opcode without a row: says what forms there are."""
+    """The error for an opcode without a row: lists the supported forms."""
     near = isa.rows(ins.parts[0])
     return UnsupportedInstruction(
         f"{ins.opcode}: the simulated GPU does not cover this instruction",
@@ -71,7 +71,7 @@ def unsupported(ins: Instruction) -> UnsupportedInstruction:
 
 @contextmanager
 def naming(current: Callable[[], Instruction]) -> Iterator[None]:
-    """Adds the current instruction to errors that are raised during code generation."""
+    """Add the current instruction to errors that are raised during code generation."""
     try:
         yield
     except PtxError as e:
@@ -97,7 +97,7 @@ def naming(current: Callable[[], Instruction]) -> Iterator[None]:
 
 
 def check(module: Module, entry: Function) -> None:
-    """Raises PtxError for the first instruction of `entry`, or of what it calls, that is wrong."""
+    """Raise PtxError for the first instruction of `entry`, or of what it calls, that is wrong."""
     names = [entry.name]
     if entry.calls:
         names = list(call_graph(module, entry, function_ids(module)).callees)
@@ -115,7 +115,7 @@ def check(module: Module, entry: Function) -> None:
 
 
 def _check_parameters(function: Function) -> None:
-    """Those of a function are copied at each call, element by element."""
+    """Check a function's parameters: each call copies them element by element."""
     sizes = [(p.name, p.size) for p in (*function.params, *function.returns)]
     sizes += [(v.name, v.size) for v in function.variables.values() if v.space == "param"]
     for name, size in sizes:

@@ -11,7 +11,7 @@ _OF_A_WARP = (Participants.MASK, Participants.WARP, Participants.WARPGROUP)
 
 
 def is_warp_sync(ins: Instruction) -> bool:
-    """Lanes of the warp meet here before anything happens."""
+    """Return whether lanes of the warp meet at the instruction before it executes."""
     row = decode(ins).row
     return row.waits is Waits.PARTICIPANTS and row.participants in _OF_A_WARP
 
@@ -24,19 +24,19 @@ def member_mask(ins: Instruction, row: Row) -> Operand | None:
 
 
 def is_block_barrier(ins: Instruction) -> bool:
-    """A barrier at which a warp waits for other warps."""
+    """Return whether a warp waits for other warps at the instruction."""
     row = decode(ins).row
     return row.waits is Waits.PARTICIPANTS and row.participants is Participants.BLOCK
 
 
 def is_arrival(ins: Instruction) -> bool:
-    """A warp arrives at a barrier of the block and does not wait there."""
+    """Return whether a warp arrives at a barrier of the block here without waiting."""
     row = decode(ins).row
     return row.participants is Participants.BLOCK and row.waits is Waits.NOTHING
 
 
 def may_wait(ins: Instruction) -> bool:
-    """A loop around such an instruction may be waiting for another thread."""
+    """Return whether a loop around the instruction may be waiting for another thread."""
     return decode(ins).row.polls
 
 
@@ -44,7 +44,7 @@ _CLOCKS = ("clock", "globaltimer")
 
 
 def may_change(ins: Instruction, row: Row) -> bool:
-    """Can another thread, or this one, see something new after this instruction?
+    """Return whether this or another thread can observe a change after the instruction.
 
     Copies change memory when they are waited for, and the host may change anything when it is
     called. Time is new whenever it is read: a loop that reads a clock may end by itself.
@@ -56,7 +56,7 @@ def may_change(ins: Instruction, row: Row) -> bool:
 
 
 def spin_heads(graph: Graph) -> set[int]:
-    """Where loops start that may be waiting for another thread."""
+    """The heads of loops that may be waiting for another thread."""
     return {
         head
         for head, members in graph.loops.items()

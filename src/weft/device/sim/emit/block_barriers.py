@@ -32,7 +32,7 @@ class BlockBarriers:
     ) -> None:
         self.e, self.words, self.suspension, self.lockstep = e, words, suspension, lockstep
         self.waits_at = waits_at
-        """Where in the frame the rows are."""
+        """The offset of the rows in the frame."""
         self.sites = lockstep.phases.sites
         """Block and instruction of each place where a warp may wait."""
         self.end = waits_at + 16 * len(self.sites)
@@ -95,7 +95,7 @@ class BlockBarriers:
         self.words.store(at + 8, generation)
 
     def _released(self, site: int) -> Val:
-        """Has the barrier that this site waits at been completed?"""
+        """True at run time if the barrier that this site waits at has been completed."""
         e, b = self.e, self.e.b
         at = self.waits_at + 16 * site
         number = self.words.load(at + 4)
@@ -111,7 +111,7 @@ class BlockBarriers:
         self.words.store(self.waits_at + 16 * site, b.integer("i32", 0))
 
     def _after_barrier(self, block: Block, site: int) -> None:
-        """`bar.red` hands out its result."""
+        """Write the result of `bar.red`."""
         e, b = self.e, self.e.b
         ins = block.code[-1]
         if "red" not in ins.parts:
@@ -135,7 +135,7 @@ class BlockBarriers:
         return names
 
     def suspend_all(self, send: Callable[[Val, int], None]) -> None:
-        """All lanes that are left wait at barriers, some in divergent code.
+        """Suspend a warp of which all remaining lanes wait at barriers, some in divergent code.
 
         `send(lanes, block)` emits code for lanes whose barrier has completed.
         """

@@ -27,7 +27,7 @@ from weft.device.sim.observe import Watcher
 from weft.ir import Builder, Function, IrModule, Val
 
 WARP_CALL = "preserve_nonecc"
-"""The calling convention of `warp`: the callee saves no registers, as its caller keeps few."""
+"""The calling convention of `warp`: the callee saves no registers, since the caller uses few."""
 BATCH, MANY_BLOCKS = 16, 4096
 """Blocks a worker takes at a time from a grid of more than MANY_BLOCKS."""
 PATIENCE = 4
@@ -38,7 +38,7 @@ another block may contain a barrier, and its warps then wait at the barrier but 
 
 
 class Round:
-    """What `round` returns."""
+    """Results of `round`."""
 
     DONE, STUCK, YIELDED, FAULT = range(4)
 
@@ -54,7 +54,7 @@ def emit_run(
     late: bool,
     watch: Watcher,
 ) -> None:
-    """Adds `run(context, worker) -> Run.*` to the module.
+    """Add `run(context, worker) -> Run.*` to the module.
 
     late  the state of barriers and warps is cleared where warps are separated
     """
@@ -112,11 +112,11 @@ class _Worker:
         return f"call {kind} @{name}({args})"
 
     def _start(self, slot: Val) -> Val:
-        """Takes the next block into an empty slot; false when there is none."""
+        """Put the next block into an empty slot; false when there is none."""
         return self.b.val("i32", 0, self._call("i32", "start", slot)).ne(0)
 
     def _run(self, slot: Val, again: str) -> None:
-        """Runs the slot's block as far as it goes."""
+        """Run the slot's block until it ends, waits or yields."""
         b = self.b
         result = b.val("i32", 0, self._call("i32", "round", slot))
         arms: dict[int, Callable[[], None]] = {
@@ -151,7 +151,7 @@ class _Worker:
         b.ret(b.integer("i32", Run.DEADLOCK))
 
     def _failed(self) -> None:
-        """A fault, or a warp that stopped because the launch must end."""
+        """Handle a fault, or a warp that stopped because the launch must end."""
         b = self.b
         self._note_slot()
         # A warp that was asked to stop leaves the same way as one that failed, without an error.
@@ -166,7 +166,7 @@ class _Worker:
 
 
 def _stopped(b: Builder, context: Val) -> Val:
-    """Must the launch end?"""
+    """True at run time if the launch must end."""
     return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).typed}").ne(0)
 
 
@@ -203,7 +203,7 @@ def _emit_start(
     late: bool,
     watch: Watcher,
 ) -> None:
-    """start(context, worker, slot): takes the next block into a slot; 0 when there is none."""
+    """start(context, worker, slot): puts the next block into a slot; returns 0 if there is none."""
     fn = Function("start", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]

@@ -28,15 +28,16 @@ _ORDER = {
 }  # fmt: skip
 
 _COMBINED = 64
-"""Predicates that one may take part in: each adds a call to the evaluation of its lanes."""
+"""The most predicates that one may take part in: each adds a call to evaluate its lanes."""
 _COMBINATIONS = (Result.AND, Result.OR, Result.NOT)
-"""Rows that make a predicate of predicates."""
+"""Rows that combine predicates."""
 
 
 @dataclass(slots=True)
 class LanePredicate:
-    """Do all lanes agree (`agreed`), on what (`value`), and the lanes if they do not: each for
-    itself (`lanes`), or as bits of one word."""
+    """A predicate of all lanes: whether they agree (`agreed`), their common `value`, and otherwise
+    the predicate of each lane (`lanes`), or as bits of one word.
+    """
 
     agreed: Val
     value: Val
@@ -51,7 +52,7 @@ class Predicates:
         self.e = e
         self.deferred: dict[str, LanePredicate] = {}
         self.settled: Collection[str] = ()
-        """Predicates that no register holds: each block compares for itself (`recompute`)."""
+        """Predicates without a register: each block recomputes the comparison (`recompute`)."""
         self.defs: Counter[str] = Counter()
         self.readers: dict[str, list[Instruction]] = {}
         for block in e.program.graph.blocks:
@@ -61,7 +62,7 @@ class Predicates:
                     self.readers.setdefault(name, []).append(ins)
 
     def defer(self, ins: Instruction) -> bool:
-        """Defers a predicate's definition to the branch; False when it cannot be deferred."""
+        """Defer a predicate's definition to the branch; False when it cannot be deferred."""
         form = decode(ins).row.form
         if form is not Result.COMPARISON and form not in _COMBINATIONS:
             return False
@@ -79,15 +80,15 @@ class Predicates:
         return True
 
     def settle(self, ins: Instruction) -> None:
-        """A comparison of values that do not change: no register holds its result."""
+        """Skip a comparison of values that do not change: no register holds its result."""
         dest = ins.operands[0]
         assert isinstance(dest, Reg)
         self.deferred[dest.name] = self.ends(ins)
 
     def _only_branches(self, ins: Instruction) -> bool:
-        """Is its result defined once, and read between here and the branch of this block alone?
+        """Return whether its result is defined once, and read only up to this block's branch.
 
-        A read ahead of the definition is one of the last iteration's value, which needs a register.
+        A read before the definition uses the previous iteration's value, which needs a register.
         """
         block = self.e.block
         position = {id(x): i for i, x in enumerate(block.code)}
@@ -115,14 +116,14 @@ class Predicates:
         return self.ends(ins)
 
     def _changes(self, ins: Instruction) -> bool:
-        """Is an operand written again before the branch, where the lanes would be compared?"""
+        """Return whether an operand is overwritten before the branch, where lanes are compared."""
         code = self.e.block.code
         at = next(i for i, x in enumerate(code) if x is ins)
         reads = set(self.e.program.uses(ins))
         return any(not reads.isdisjoint(self.e.program.defs(x)) for x in code[at + 1 :])
 
     def ends(self, ins: Instruction) -> LanePredicate:
-        """Compares the lowest and the highest lane; they settle it unless the sum wraps."""
+        """Compare the lowest and the highest lane; they decide for all unless the sum wraps."""
         e, x = self.e, self.e.b
         a, b = ins.operands[1], ins.operands[2]
         left, right = e.base(a, "b32"), e.base(b, "b32")
@@ -175,7 +176,7 @@ class Predicates:
 
     # ---- combinations -----------------------------------------------------------------------
     def _combine(self, ins: Instruction) -> LanePredicate | None:
-        """A source that was deferred has no register, so that this must be deferred as well."""
+        """Combine deferred predicates: a source without a register defers the result, too."""
         if not _combines(ins):
             return None
         if not any(name in self.deferred for name in self.e.program.uses(ins)):
@@ -205,7 +206,7 @@ class Predicates:
         return self.e.b.binary(op, self.e.b.splat(a.lanes(), 32), self.e.b.splat(b.lanes(), 32))
 
     def _source(self, operand: Operand) -> LanePredicate:
-        """A deferred predicate, a uniform one as such, or lanes of which nothing is known."""
+        """A deferred predicate, a uniform one, or lanes about which nothing is known."""
         if isinstance(operand, Not):
             return _negate(self._source(operand.of))
         if isinstance(operand, Reg) and operand.name in self.deferred:
@@ -220,7 +221,7 @@ class Predicates:
 
 
 def settles(program: Program, ins: Instruction) -> bool:
-    """Does it compare an affine value of 32 bits with a uniform one?"""
+    """Return whether it compares an affine value of 32 bits with a uniform one."""
     if decode(ins).row.form is not Result.COMPARISON or len(ins.parts) != 3:
         return False
     if ins.parts[1] not in _ORDER or ins.parts[-1] not in ("s32", "u32", "b32"):
@@ -232,7 +233,7 @@ def settles(program: Program, ins: Instruction) -> bool:
 
 
 def _combines(ins: Instruction) -> bool:
-    """Is it an operation on predicates that `_combine` supports?"""
+    """Return whether it is an operation on predicates that `_combine` supports."""
     return ins.parts[-1] == "pred" and decode(ins).row.form in _COMBINATIONS
 
 

@@ -24,14 +24,14 @@ class WarpPlace:
 
 
 class FrameLayout(NamedTuple):
-    """A block's frames: how many, how long, and where the rows of waiting lanes are."""
+    """The frames of a block: their number and size, and the offset of the rows of waiting lanes."""
 
     warps: int
     nbytes: int
     waits_at: int
     sites: int
     barriers: bool
-    """Has the block barriers? One at which warps only arrive has a row in the slot, too."""
+    """True if the block has barriers; one at which warps only arrive has a row in the slot, too."""
 
 
 class FrameWords:

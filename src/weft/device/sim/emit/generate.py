@@ -28,7 +28,7 @@ def generate(
     observer: Watching | None = None,
     early: Callable[[str], None] | None = None,
 ) -> tuple[str, CodeInfo]:
-    """IR text, and what a launch must know about the code.
+    """The IR text, and the facts about the code that a launch needs.
 
     early  is given the functions that two thirds of the kernel's instructions need: they can be
            compiled while the rest is emitted
@@ -74,12 +74,12 @@ def _code(program: Program) -> list[Instruction]:
 
 
 def _calls_host(program: Program) -> bool:
-    """Linking has made every other call a branch."""
+    """Return whether the program calls the host; linking has made every other call a branch."""
     return any(control_of(i.parts) is Control.CALL for i in _code(program))
 
 
 def _grid_barrier(program: Program) -> bool:
-    """cooperative_groups finds the barrier's memory through special registers."""
+    """Return whether cooperative_groups uses a grid barrier, found through special registers."""
     return any(
         isinstance(x, Special) and x.name.startswith("envreg")
         for i in _code(program)

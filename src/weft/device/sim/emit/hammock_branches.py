@@ -1,7 +1,7 @@
-"""`if` and `if else` in divergent code: the ways run one after the other, then all lanes go on.
+"""`if` and `if else` in divergent code: the paths run one after the other, then all lanes continue.
 
-Nothing is noted in the frame (`pending_lanes`): the lanes that came to the branch, and those that
-wait for the second way, are variables of the code.
+Nothing is recorded in the frame (`pending_lanes`): the lanes that reached the branch, and those
+that wait for the second path, are variables of the code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Branching(Running, Masks, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """The lanes that came to a branch (None: all 32), and those that wait for its second way."""
+    """The lanes that reached a branch (None: all 32), and those that wait for its second path."""
 
     lanes: Val | None
     later: Val | None
@@ -35,7 +35,7 @@ class HammockBranches:
         self._slots: dict[int, _Slots] = {}
 
     def begin(self, hammock: Hammock, lanes: Val) -> None:
-        """At the branch: keeps the lanes that came to it."""
+        """Save the lanes that reached the branch."""
         b = self.e.b
         came = None if lanes.is_const else b.alloca("i32")
         later = b.alloca("i32") if len(hammock.ways) == 2 else None
@@ -46,7 +46,7 @@ class HammockBranches:
             b.store(b.integer("i32", 0), later)
 
     def split(self, hammock: Hammock, lanes: dict[int, Val]) -> None:
-        """The lanes disagree, and go by the target of the branch: those of the first way run."""
+        """Run the lanes of the first path: the lanes split by the target of the branch."""
         b, slots = self.e.b, self._slots[hammock.source]
         first, *second = hammock.ways
         if slots.later is not None:
@@ -55,7 +55,7 @@ class HammockBranches:
         b.jump(f"B{first.entry}")
 
     def rejoin(self, hammock: Hammock, block: int) -> None:
-        """At the end of a way that `block` is in: the second way follows, or all lanes go on."""
+        """End a path that contains `block`: the second path follows, or all lanes continue."""
         e, b, slots = self.e, self.e.b, self._slots[hammock.source]
         if slots.later is not None and block in hammock.ways[0].members:
             rest = b.load("i32", 0, slots.later)

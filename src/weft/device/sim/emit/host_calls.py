@@ -3,8 +3,8 @@
     int32 host(int32 service, void* context, void* worker, void* slot, int32 warp, int32 lanes,
                void* local, int64 local_bytes, int64 values[arguments][32])
 
-`lanes` are the bits of the lanes that call. What a lane is given back is left in values[0][lane].
-The result is 0, or Fault.* + 256 * lane for a call that ends the launch.
+`lanes` are the bits of the lanes that call. The result of a lane is left in values[0][lane]. The
+result is 0, or Fault.* + 256 * lane for a call that ends the launch.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def call(e: Accessing, ins: Instruction) -> None:
 
 
 def _ask(b: Builder, args: list[Val]) -> Val:
-    """Calls the host unless no lane runs; notes the error that it reports."""
+    """Call the host unless no lane runs; record the error that it reports."""
     lanes, worker, site = args[5], args[2], args[9]
-    # The call enters Python and takes its lock, so it is skipped where no lane asks.
+    # The call enters Python and acquires its lock, so it is skipped where no lane calls.
     with b.when(lanes.eq(0), rare=True):
         b.ret(b.integer("i1", 1))
     host = b.load("ptr", 0, b.at(args[1], Context.HOST))

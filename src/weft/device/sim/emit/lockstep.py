@@ -1,13 +1,13 @@
-"""All warps of a block in one call: from barrier to barrier, one warp after the other.
+"""Lockstep: all warps of a block in one call, from barrier to barrier, one warp after the other.
 
-A block starts together. As long as every warp arrives at the same barrier, or ends, nothing is
-noted for each of them: the code goes on with the next warp at the place where this phase began, and
-after the last warp the phase is over. The first warp that does anything else (it arrives elsewhere,
-waits in divergent code, ends while others wait) ends this: what was not noted is noted for all
-warps (`separation`), and `round` calls each of them by itself from there on.
+As long as every warp of a block arrives at the same barrier, or ends, no state is recorded for each
+of them: the code continues with the next warp at the start of the phase, and after the last warp
+the phase is over. The first warp that does anything else (it arrives elsewhere, waits in divergent
+code, ends while others wait) ends the lockstep: the omitted state is recorded for all warps
+(`separation`), and `round` calls each of them by itself from then on.
 
 The number of the warp, its frame and its local memory are variables. Each phase is a loop over the
-warps: it has a block of its own that sets them, so that no code must find out where to go on.
+warps: it has a block of its own that sets them, so that the place to continue is known statically.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from weft.ptx.model import Imm, Instruction
 MANY_VARIABLES = 4000
 """Registers times phases: beyond, all phases share one block that sets the variables."""
 FEW_PHASES = 3
-"""Phases that may end at one place and are told apart there."""
+"""Phases that may end at one place and have separate code there."""
 _P, _I32 = ("ptr", 0), ("i32", 0)
 
 
 class Together(Located, Protocol):
-    """The warp whose place another one takes."""
+    """The warp that the next warp replaces."""
 
     registers: Registers
     watch: Watcher
@@ -62,14 +62,14 @@ class Lockstep:
 
     @property
     def late(self) -> bool:
-        """Is the state of barriers and warps first needed when the warps are separated?"""
+        """True if the state of barriers and warps is first needed when the warps are separated."""
         # Lanes that wait in divergent code have noted it there, and an observer looks at it.
         partial = self.e.program.partial
         return self.skips and not any(partial[x] for x, _ in self.phases.sites)
 
     @property
     def skips(self) -> bool:
-        """May warps that have nothing to do be left out? An observer sees all of them."""
+        """True if idle warps may be skipped. An observer sees all of them."""
         return self.used and type(self.e.watch) is Watcher
 
     # ---- entry ------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class Lockstep:
             e.place = WarpPlace(e.warp, frame, own)
 
     def complete(self, frames: FrameLayout, resumes: dict[int, str]) -> None:
-        """What is known at the end of emission: the size of a frame, registers that start as 0."""
+        """Emit the parts known at the end: the size of a frame, registers that start as 0."""
         e, b = self.e, self.e.b
         if self.used:
             self._emit_phases(frames.nbytes, resumes)
@@ -116,7 +116,7 @@ class Lockstep:
             b.jump(label if apart else "enter")
 
     def _set_variables(self, frame_bytes: int) -> None:
-        """Those of the warp that starts or resumes; registers have no value yet."""
+        """Set the variables of the warp that starts or resumes; registers have no value yet."""
         e, b = self.e, self.e.b
         b.begin()
         at = e.warp.zext("i64")
@@ -133,11 +133,11 @@ class Lockstep:
 
     # ---- leaving ----------------------------------------------------------------------------
     def is_apart(self) -> Val:
-        """Does this call run one warp alone?"""
+        """True at run time if this call runs one warp alone."""
         return self.on.eq(0)
 
     def meet(self, place: int) -> None:
-        """The warp waits at a barrier and will resume at `place`; what follows is for one alone."""
+        """Wait at a barrier and resume at `place`; the following code is for a single warp."""
         b = self.e.b
         with b.when(self.on.ne(0)):
             resume = b.integer("i32", place)
@@ -150,7 +150,7 @@ class Lockstep:
             self._next_warp(place)
 
     def pass_barrier(self, place: int) -> None:
-        """All warps have arrived at a barrier: the phase after it starts."""
+        """Start the phase after a barrier at which all warps have arrived."""
         e, b = self.e, self.e.b
         if type(e.watch).released is not Watcher.released:
             self._passed(place)
@@ -162,7 +162,7 @@ class Lockstep:
         b.jump(f"phase{place}")
 
     def _next_warp(self, end: int) -> None:
-        """The next warp runs the phase that ends here."""
+        """Run the phase that ends here for the next warp."""
         e, b = self.e, self.e.b
         b.store(e.warp + 1, e.place.warp)
         before = self.phases.before(end)
@@ -174,7 +174,7 @@ class Lockstep:
         b.jump(f"phase{before[0]}")
 
     def end(self) -> None:
-        """The warp has ended: goes on with the next one, or returns."""
+        """End the warp: continue with the next one, or return."""
         b = self.e.b
         with b.when(self.on.ne(0)):
             if not self.phases.is_certain(ENDED):
@@ -186,19 +186,19 @@ class Lockstep:
             self._next_warp(ENDED)
 
     def all_end(self) -> None:
-        """All warps have ended."""
+        """Return after all warps have ended."""
         b = self.e.b
         b.store(b.integer("i32", 0), b.at(self.e.slot, Slot.LIVE_WARPS))
         b.ret(b.integer("i32", Status.DONE))
 
     def suspend(self, status: int) -> None:
-        """The warp waits or yields by itself: from here on, warps are called one by one."""
+        """Suspend a warp that waits or yields by itself: then warps are called one by one."""
         b = self.e.b
         with b.when(self.on.ne(0), rare=True):
             self._separate(status)
 
     def result(self, status: int) -> Val:
-        """What the code of the warp returns when it suspends."""
+        """The status that the code of the warp returns when it suspends."""
         b = self.e.b
         alone = b.integer("i32", status)
         if not self.used:
@@ -206,7 +206,7 @@ class Lockstep:
         return b.select(self.is_apart(), alone, b.integer("i32", Status.SEPARATED))
 
     def _agrees(self, outcome: Val) -> Val:
-        """Have the warps before this one done the same? The first warp decides."""
+        """True at run time if the earlier warps have the same outcome. The first warp decides."""
         b = self.e.b
         agreed = b.select(self.e.warp.eq(0), outcome, b.load("i32", 0, self.outcome))
         b.store(agreed, self.outcome)
@@ -216,7 +216,7 @@ class Lockstep:
         return self.e.warp.eq(self.e.program.warps - 1)
 
     def _passed(self, place: int) -> None:
-        """Notifies the observer, as `release` does."""
+        """Notify the observer, as `release` does."""
         b, watch = self.e.b, self.e.watch
         number = barrier_number(self.phases.sites[place - 1][1])
 
@@ -226,10 +226,10 @@ class Lockstep:
         b.helper("passed", [_P, _I32], None, body)(self.e.slot, b.integer("i32", number))
 
     def _separate(self, status: int, resume: Val | None = None) -> None:
-        """From here on each warp is called by itself.
+        """Separate the warps: from here on each is called by itself.
 
         A warp that waits at a barrier of all its lanes gives the place where it will resume; any
-        other notes its state itself.
+        other records its state itself.
         """
         e, b = self.e, self.e.b
         words = [b.load("i32", 0, x) for x in (self.phase, self.outcome)]
@@ -245,7 +245,7 @@ class Lockstep:
 
 
 def is_plain(ins: Instruction) -> bool:
-    """A barrier with a known number, for all threads of the block, at which warps wait."""
+    """Return whether it is a barrier with a constant number, for all threads, that waits."""
     if not is_block_barrier(ins) or ins.guard is not None or decode(ins).row.has_dest:
         return False
     return len(ins.operands) <= 1 and all(isinstance(x, Imm) for x in ins.operands)

@@ -1,4 +1,4 @@
-"""What an instruction of a warp reads and writes, and for which of its lanes."""
+"""Operands of a warp's instruction: reading, writing, and the lanes that they apply to."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ PARAMETERS = [
     ("C", "ptr"), ("K", "ptr"), ("S", "ptr"), ("F", "ptr"), ("w", "i32"), ("state", "i32"),
     ("together", "i32"),
 ]  # fmt: skip
-"""Of the code of a warp: context, worker, slot, the block's frames, the number of the warp, where
-it starts, and whether the code is to go on with the warps that follow."""
+"""The parameters of a warp's code: context, worker, slot, the block's frames, the number of the
+warp, its starting place, and whether the code continues with the following warps.
+"""
 
 NOTHING = Instruction("", ("",), (), None, False, 0, "", None)
 """The instruction while there is none."""
@@ -80,7 +81,7 @@ class WarpOperands:
         return self._constant(self.place.local)
 
     def _constant(self, place: Val) -> Val:
-        """A variable that is set where a warp starts, and nowhere after a block has read it."""
+        """Read a variable that is set where a warp starts, and not after a block has read it."""
         return self.b.pure("ptr", 0, f"load ptr, {place.typed}") if self.place.varies else place
 
     # ---- reading ----------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class WarpOperands:
         return None if kept else self.contents(operand)
 
     def fit(self, v: Val, ty: str) -> Val:
-        """A register's bits as the type an instruction names: cut, zero-extended, or seen anew."""
+        """A register's bits as another type: truncated, zero-extended, or reinterpreted."""
         if v.element == ty:
             return v
         if v.bits == BITS[ty]:
@@ -214,7 +215,7 @@ class WarpOperands:
 
     # ---- writing ----------------------------------------------------------------------------
     def write(self, operand: Operand, value: Val, *, signed: bool = False) -> None:
-        """A destination; values narrower than the register are extended."""
+        """Write a destination; values narrower than the register are extended."""
         if isinstance(operand, Sink):
             return
         assert isinstance(operand, Reg), operand
@@ -255,7 +256,7 @@ class WarpOperands:
         return self.b.reinterpret(v, storage)
 
     def _blend(self, name: str, value: Val, part: Part) -> Val:
-        """Lanes that do not run, or whose guard is false, keep what they had."""
+        """Combine with the old value: lanes that do not run, or whose guard is false, keep it."""
         b, blends = self.b, name in self.program.blend[self.block.index]
         if self.ins.guard is not None and not self.predicate_taken:
             return self._guarded(value, self.registers.load(part), blends)
@@ -281,7 +282,7 @@ class WarpOperands:
         return b.select(b.splat(g, 32) & self.mask_lanes() if blends else g, value, old)
 
     def write_wide(self, name: str, value: Wide) -> None:
-        """A result of a symbolic wide form, in whatever form the register has."""
+        """Write a result of a symbolic wide form, converted to the register's form."""
         self.versions[name] = self.versions.get(name, 0) + 1
         form = self.program.forms[name]
         if form.kind not in (INDEXED, SPARSE):
@@ -293,7 +294,7 @@ class WarpOperands:
         self._write_parts(name, new)
 
     def write_stripes(self, name: str, value: Stripes) -> None:
-        """A result of the striped form, in whatever form the register has."""
+        """Write a result of the striped form, converted to the register's form."""
         self.versions[name] = self.versions.get(name, 0) + 1
         if self.program.forms[name].kind == STRIPED:
             self._write_parts(name, [value.base, value.step])
@@ -309,7 +310,7 @@ class WarpOperands:
     # ---- masks ------------------------------------------------------------------------------
     @property
     def always_full(self) -> bool:
-        """All 32 lanes run in this block, whatever the launch."""
+        """True if all 32 lanes run this block in any launch."""
         return self.program.full_warps and not self.program.partial[self.block.index]
 
     def mask(self) -> Val:
@@ -351,9 +352,9 @@ class WarpOperands:
         return ~deferred.bits() if self.ins.guard_negated else deferred.bits()
 
     def _guard_holds(self) -> Val | None:
-        """Is the guard known to hold in all lanes? None where only the lanes themselves say that.
+        """True if the guard holds in all lanes; None if only the lanes can decide.
 
-        Where a sum wraps, the answer is no although it may hold.
+        A sum that wraps gives false although the guard may hold.
         """
         guard = self.ins.guard if not self.predicate_taken else None
         p = self.predicates.deferred.get(guard) if guard is not None else None
@@ -362,7 +363,7 @@ class WarpOperands:
         return p.agreed & (p.value ^ 1 if self.ins.guard_negated else p.value)
 
     def executes_in_all(self) -> Val:
-        """Do all 32 lanes execute this instruction? The answer may be no although they do."""
+        """True if all 32 lanes execute this instruction; it may be false although they do."""
         holds = self._guard_holds()
         if holds is None:
             return self.executing().eq(-1)
@@ -377,7 +378,7 @@ class WarpOperands:
 
     @property
     def executes_fully(self) -> bool:
-        """No lane is left out, known at compile time."""
+        """True if no lane is excluded, known at compile time."""
         guarded = self.ins.guard is not None and not self.predicate_taken
         return self.always_full and not guarded
 
@@ -385,5 +386,5 @@ class WarpOperands:
         return self.lanes_of(self.executing())
 
     def forget_mask(self) -> None:
-        """Cached masks do not outlive a block of IR that not all paths pass."""
+        """Discard cached masks, which do not outlive a block of IR that not all paths pass."""
         self._mask = None

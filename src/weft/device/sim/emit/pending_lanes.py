@@ -1,4 +1,4 @@
-"""Pending lanes of a warp: where they will go on, and which of them are due next.
+"""Pending lanes of a warp: where they will resume, and which of them are due next.
 
 The frame has a mask of lanes for each point where lanes may wait, a bit for each point that has
 some, and the lowest such point. Points are numbered in the order of the blocks.
@@ -15,7 +15,7 @@ from weft.ir import Val
 
 
 class Running(Located, Protocol):
-    """What holds the lanes that run."""
+    """The warp's mask of running lanes."""
 
     mask_slot: Val
 
@@ -47,11 +47,11 @@ class Pending:
             b.store(b.integer("i32", 0), b.at(e.frame, self.masks_at + 4 * i))
 
     def none_before(self, target: int) -> Val:
-        """Is no lane due before those that go to `target`?"""
+        """True at run time if no lane is due before those that go to `target`."""
         return self.words.load(Frame.LOWEST).sgt(self.point.get(target, 0))
 
     def add(self, target: int, lanes: Val) -> None:
-        """Lanes will go on at `target` later."""
+        """Record lanes that will continue at `target` later."""
         e, b = self.e, self.e.b
         i = self.point[target]
         at = b.at(e.frame, self.masks_at + 4 * i)
@@ -62,7 +62,7 @@ class Pending:
         self.words.store(Frame.LOWEST, b.smin(low, i))
 
     def take(self, i: Val) -> None:
-        """Makes pending point i the running one and jumps to its block."""
+        """Make pending point i the running one and jump to its block."""
         e, b = self.e, self.e.b
         at = b.at(b.at(e.frame, self.masks_at), i.zext("i64") << 2)
         b.store(b.load("i32", 0, at), e.mask_slot)

@@ -26,10 +26,9 @@ from weft.ptx.isa.columns import Result
 from weft.ptx.model import FloatImm, Imm, Instruction, Mem, Operand, Reg, Special, Sym
 
 LONGEST = 8
-"""Instructions that a register may take."""
+"""The maximum number of instructions to recompute a register."""
 SHORT = 4
-"""Instructions of one that every block computes for itself: no code is needed where it is not read.
-"""
+"""The maximum for a register that every block recomputes, if it reads the register."""
 _ROWS = frozenset({
     Result.COPY, Result.CONVERSION, Result.ADDRESS, Result.SUM, Result.DIFFERENCE, Result.PRODUCT,
     Result.WIDE_PRODUCT, Result.PRODUCT_SUM, Result.WIDE_PRODUCT_SUM, Result.LEFT_SHIFT,
@@ -39,7 +38,7 @@ _ROWS = frozenset({
 
 
 class Recomputing(Executing, Located, Protocol):
-    """What evaluates an instruction again."""
+    """The emitter that evaluates an instruction again."""
 
     watch: Watcher
     registers: Registers
@@ -47,7 +46,7 @@ class Recomputing(Executing, Located, Protocol):
     specials: Specials
 
     def evaluate(self, ins: Instruction) -> None:
-        """The instruction, without its guard and without an observer."""
+        """Emit the instruction without its guard and without an observer."""
 
 
 class Recomputed:
@@ -58,15 +57,15 @@ class Recomputed:
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         self._order = {ins.index: i for i, ins in enumerate(code)}
         self.values = _plan(e.program, code)
-        """register -> the instructions that give it, in order."""
+        """Register -> the instructions that compute it, in order."""
         self.comparisons = _comparisons(e.program, code, self.values)
-        """predicate -> the comparison that gives it."""
+        """Predicate -> the comparison that computes it."""
         # Without barriers, a warp rarely resumes: the values are kept, and computed again only to
         # be compared.
         self.sources = self.values if any(map(is_block_barrier, code)) else {}
 
     def without(self, names: Iterable[str]) -> set[str]:
-        """Of these registers, those that must be saved."""
+        """The subset of these registers that must be saved."""
         return {x for x in names if x not in self.sources and x not in self.comparisons}
 
     def outside_of_frame(self) -> tuple[dict[str, list[Instruction]], dict[str, Instruction]]:
@@ -79,11 +78,11 @@ class Recomputed:
         return values, {x: ins for x, ins in self.comparisons.items() if not in_frame(x)}
 
     def resume(self, names: Iterable[str]) -> None:
-        """After a suspension: those of these registers that no block computes by itself."""
+        """After a suspension, recompute the registers that no block recomputes itself."""
         self._emit(x for x in names if len(self.sources.get(x, ())) > SHORT)
 
     def begin(self, block: Block) -> None:
-        """At the start of a block: the short ones that it reads, and those that it compares."""
+        """At the start of a block, recompute the short values that it reads or compares."""
         e = self.e
         used: set[str] = set()
         watched = e.watch.reads(block)
@@ -99,7 +98,7 @@ class Recomputed:
             e.predicates.settle(self.comparisons[x])
 
     def compare(self, ins: Instruction) -> branch_predicates.LanePredicate:
-        """One of `comparisons`, here."""
+        """Emit one of `comparisons` here."""
         self._emit(x for x in self.e.program.uses(ins) if x in self.values)
         return self.e.predicates.ends(ins)
 
@@ -119,7 +118,7 @@ class Recomputed:
 
 
 def _single(program: Program, code: Sequence[Instruction]) -> Iterator[tuple[str, Instruction]]:
-    """Registers written once, and before they are read: the same wherever they are computed."""
+    """Registers written once, and before they are read: the same value wherever computed."""
     writes = Counter(r for ins in code for r in program.defs(ins))
     unwritten = program.graph.live_in[0]
     for ins in code:

@@ -1,4 +1,4 @@
-"""Where each register of a program lives: stack slots while it runs, frame bytes while it waits."""
+"""Registers of a program: stack slots while it runs, frame bytes while it waits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Part:
     offset: int = -1
     align: int = 0
     stored: tuple[str, str] | None = None
-    """Of a scalar: the block of IR that has stored it last, and what it has stored."""
+    """For a scalar: the block of IR that stored it last, and the stored value."""
 
     @property
     def resident(self) -> bool:
@@ -64,14 +64,13 @@ class Registers:
         self._storage = {CARRY: "i1"}
 
     def settle(self, header: int, points: list[int], waiting: set[str]) -> None:
-        """Decides where registers live, once the frame's header is known.
+        """Decide where registers live, once the frame's header is known.
 
-        Two kinds are kept in the frame and not on LLVM's hands. A register that is live where
+        Two kinds are stored in the frame instead of LLVM's variables. A register that is live where
         lanes may wait (at `points`; those of `waiting` at barriers) would be joined in each of
-        those many places: a vector costs LLVM much there, a scalar little, until there are
-        thousands. And where more
-        vectors are live than the host has registers for, they are in memory anyway, and finding
-        out which takes LLVM far longer than loading them.
+        those places: a vector costs LLVM much there, a scalar little, until there are thousands.
+        Where more vectors are live than the host has registers, they are in memory anyway, and LLVM
+        takes far longer to find this out than to load them.
         """
         self.header = header
         live_in = self.program.graph.live_in
@@ -90,7 +89,7 @@ class Registers:
                 self.resident.update(crowd)
 
     def may_be_resident(self, name: str) -> bool:
-        """Is the register, or a part of it, kept in the frame?"""
+        """Return whether the register, or a part of it, is stored in the frame."""
         return name in self.resident or name in self.resident_scalars
 
     def _given_at_the_start(self) -> set[str]:
@@ -101,11 +100,11 @@ class Registers:
         return first - later
 
     def is_vector(self, name: str) -> bool:
-        """Held as 32 values that memory can hold as they are."""
+        """Return whether it is stored as 32 values that memory can hold unchanged."""
         return self.program.forms[name].kind == VECTOR and self.storage(name) != "i1"
 
     def storage(self, name: str) -> str:
-        """The element type a register is kept in."""
+        """The element type in which a register is stored."""
         known = self._storage.get(name)
         if known is None:
             kind = _STORAGE[self.program.function.registers[name]]
@@ -187,7 +186,7 @@ class Registers:
         part.stored = (self.b.block, value.ref) if known else None
 
     def keep(self, form: Form) -> bool:
-        """Must it survive a suspension? A known constant need not."""
+        """Return whether it must survive a suspension; a known constant need not."""
         return form.const is None
 
     def frame_offset(self, part: Part) -> int:

@@ -24,7 +24,7 @@ BARRIER_LIMITS = {0: "0 to 15", COUNT: "a multiple of 32 up to 1024"}
 
 
 class RowWarp(Executing, Located, Errors, Protocol):
-    """What rows that need more than their lanes act on."""
+    """The emitter's interface for rows that need more than their lanes."""
 
     memory: LoadsAndStores
     wide: WideRules
@@ -137,7 +137,7 @@ def _stored(e: RowWarp, item: Operand, ptx_type: str, ty: str) -> Val:
 
 
 def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) -> None:
-    """cvta: global and const addresses are generic already; windows are moved by their start."""
+    """Emit cvta: global and const addresses are generic; windows are shifted by their start."""
     dest, source = ins.operands
     form = e.program.form_of(source)
     assert isinstance(dest, Reg) and form is not None
@@ -173,7 +173,7 @@ def _lanes(base: Val, form: Form) -> Val:
 
 
 def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
-    """isspacep: inside the window, or inside none of them for global memory."""
+    """Emit isspacep: inside the window, or inside none of them for global memory."""
     b = e.b
     dest, source = ins.operands
     v = e.read(source, "b64")
@@ -201,7 +201,7 @@ def fence(e: RowWarp) -> None:
 
 
 def barrier(e: RowWarp, barriers: BlockBarriers, ins: Instruction, op: str) -> None:
-    """Arrival; the wait itself ends the block of code (see `block_barriers`)."""
+    """Emit the arrival; the wait itself ends the block of code (see `block_barriers`)."""
     operands = list(ins.operands)
     value = None
     if op == "red":
@@ -218,7 +218,7 @@ def barrier(e: RowWarp, barriers: BlockBarriers, ins: Instruction, op: str) -> N
 
 
 def _require(e: RowWarp, value: Val, mark: int, wrong: Val, what: str) -> None:
-    """A barrier's number or count: checked at compile time if it is constant, else at run time."""
+    """Check a barrier's number or count: at compile time if it is constant, else at run time."""
     b = e.b
     if value.is_const:
         number = int(value.ref) & 0xFFFFFFFF
@@ -242,7 +242,7 @@ def _scalar(e: RowWarp, operand: Operand) -> Val:
 
 
 def trap(e: RowWarp, ins: Instruction) -> None:
-    """Any lane that gets here ends the launch."""
+    """Emit `trap`: any lane that reaches it ends the launch."""
     lanes = e.executing()
     with e.b.when(lanes.ne(0), rare=True):
         e.fault(Fault.TRAP, e.b.intrinsic("cttz", [lanes], extra="false"))

@@ -35,7 +35,7 @@ from weft.ptx.model import Instruction
 
 
 class Scheduled(Suspending, Protocol):
-    """What the branches of a warp depend on."""
+    """The emitter's interface for branches."""
 
     predicates: Predicates
     observed: bool
@@ -169,7 +169,7 @@ class Schedule:
             )
 
     def edge(self, block: Block, target: int) -> None:
-        """Continues at `target` with the running lanes, unless lanes before it are pending."""
+        """Continue at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
         hammock = e.program.hammocks.around.get(block.index)
         if hammock is not None and target == hammock.join:
@@ -245,7 +245,7 @@ class Schedule:
             self.edge(block, target)
 
     def _skip_idle(self, block: Block, target: int) -> None:
-        """Where this warp and all after it have nothing to do up to a barrier: to that barrier."""
+        """Go to the next barrier if this warp and all later ones are idle up to it."""
         b, idle = self.e.b, self.idle.get((block.index, target))
         if idle is None or not self.lockstep.skips or (idle.end == ENDED and self._finishes):
             return
@@ -291,7 +291,7 @@ class Schedule:
         b.jump("dispatch")
 
     def _note_ways(self, block: Block, hits: list[tuple[int, Val]]) -> None:
-        """Notifies the observer when lanes have gone to more than one target."""
+        """Notify the observer when lanes have gone to more than one target."""
         e, b = self.e, self.e.b
         ways = b.integer("i32", 0)
         for target in sorted({t for t, _ in hits}):
@@ -317,7 +317,7 @@ class Schedule:
 
     # ---- pending lanes ----------------------------------------------------------------------
     def _emit_queues(self) -> None:
-        """For each target of an edge: the running lanes wait there, for others are due first.
+        """For each target of an edge, queue the running lanes there when others are due first.
 
         Many edges share a target, and few of them come here: one copy makes the code shorter.
         """
@@ -328,7 +328,7 @@ class Schedule:
             b.jump("dispatch")
 
     def _emit_dispatch(self) -> None:
-        """Runs the lowest pending block; with none, the warp waits or is done."""
+        """Run the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
         i = self.words.load(Frame.LOWEST)
@@ -356,7 +356,7 @@ class Schedule:
             b.jump("abort")
 
     def send(self, lanes: Val, target: int) -> None:
-        """Lanes that do not run now: they continue at `target` later, or have returned."""
+        """Send lanes that do not run now: they continue at `target` later, or have returned."""
         if target == EXIT:
             self._retire(lanes)
         else:
@@ -364,7 +364,7 @@ class Schedule:
 
     # ---- leaving the kernel -----------------------------------------------------------------
     def _retire(self, lanes: Val) -> None:
-        """These lanes have returned."""
+        """Mark these lanes as returned."""
         e, b = self.e, self.e.b
         e.watch.leave(lanes)
         self.words.store(Frame.LIVE, self.words.load(Frame.LIVE) & ~lanes)
@@ -374,7 +374,7 @@ class Schedule:
             b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
 
     def _emit_exit(self) -> None:
-        """Some lanes return, or all that live."""
+        """Emit the exit of some lanes, or of all that are live."""
         e, b = self.e, self.e.b
         if self.pending.points:
             b.place("exit")
@@ -385,7 +385,7 @@ class Schedule:
         self._finish()
 
     def _finish(self) -> None:
-        """The warp ends; lanes that still live return with it."""
+        """End the warp; lanes that are still live return with it."""
         e, b = self.e, self.e.b
         for finish in self._finishes:
             finish()

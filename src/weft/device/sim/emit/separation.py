@@ -1,4 +1,4 @@
-"""The end of a lockstep: what was not noted while the warps ran together is noted for each."""
+"""The end of a lockstep: records for each warp the state that was omitted meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _P, _I32 = ("ptr", 0), ("i32", 0)
 
 
 def call(e: Located, words: list[Val]) -> None:
-    """Separates the warps; `words` are the phase, its outcome, status and place of the warp."""
+    """Separate the warps; `words` are the phase, its outcome, status and place of the warp."""
     typed = ", ".join(v.typed for v in (e.worker, e.slot, e.frames, e.warp, *words))
     e.b.emit(f"call void @separate({typed})")
 
@@ -37,7 +37,7 @@ def emit(
         releases = b.load("i32", 0, b.at(slot, Slot.RELEASES))
 
         def wait(frame: Val, resume: Val, passed: bool) -> None:
-            """The warp waits at a barrier, or is about to go on from one."""
+            """Record that the warp waits at a barrier, or is about to continue from one."""
             place = b.at(table, resume.zext("i64") * 12)
             row, index, number = (b.load("i32", 0, b.at(place, 4 * i), 4) for i in range(3))
             barrier = b.at(slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
@@ -93,7 +93,7 @@ def emit(
 
 
 def clear(b: Builder, slot: Val, frames: FrameLayout) -> None:
-    """No warp has started, and none waits at a barrier."""
+    """Initialise the state: no warp has started, and none waits at a barrier."""
     for k in range(16 if frames.barriers else 0):
         row = b.at(slot, Slot.BARRIERS + k * Slot.BARRIER_BYTES)
         # Without the results, which are written before they are read.
@@ -112,7 +112,7 @@ def clear(b: Builder, slot: Val, frames: FrameLayout) -> None:
 
 
 def retire(b: Builder, slot: Val, frame: Val) -> None:
-    """The lanes of a warp that live return: barriers expect only threads that have not exited."""
+    """Retire the live lanes of a warp: barriers expect only threads that have not exited."""
     at, threads = b.at(frame, Frame.LIVE), b.at(slot, Slot.LIVE_THREADS)
     gone = b.intrinsic("ctpop", [b.load("i32", 0, at)])
     b.store(b.load("i32", 0, threads) - gone, threads)

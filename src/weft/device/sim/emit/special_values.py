@@ -18,7 +18,7 @@ CLOCKS = {
     "x86_64": 'asm sideeffect "rdtsc; shlq $$32, %rdx; orq %rdx, %rax", "={rax},~{rdx}"()',
     "AMD64": 'asm sideeffect "rdtsc; shlq $$32, %rdx; orq %rdx, %rax", "={rax},~{rdx}"()',
 }
-"""How each host reads its counter."""
+"""Host architecture -> the instruction that reads its counter."""
 
 
 class Specials:
@@ -46,7 +46,7 @@ class Specials:
         return b.binary("urem" if axis == "y" else "udiv", rows, b.integer("i32", y))
 
     def _linear(self) -> Val:
-        """The number of lane 0 in its block; the mask says how large it can be."""
+        """The number of lane 0 in its block, masked to its possible range."""
         return (self.e.warp & ((1 << (self.e.program.warps - 1).bit_length()) - 1)) << 5
 
     def read(self, name: str) -> Val:

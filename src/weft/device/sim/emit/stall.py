@@ -24,7 +24,7 @@ _NOTE = 16  # bytes of a row in a frame: lanes that wait, at which barrier, its 
 
 
 def emit_stall(module: IrModule, frames: FrameLayout) -> None:
-    """Adds `stall(context, worker, slot)`: called after a round in which the block only waited."""
+    """Add `stall(context, worker, slot)`: called after a round in which the block only waited."""
     fn = Function("stall", [], "void", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
@@ -45,7 +45,7 @@ def emit_stall(module: IrModule, frames: FrameLayout) -> None:
 
 
 def note_change(b: Builder, worker: Val) -> None:
-    """Counts a change that other threads can see: a thread that reads the count sees the change."""
+    """Count a change that other threads can see: a thread that reads the count sees the change."""
     at = b.at(worker, Worker.CHANGES)
     _publish(b, b.load("i64", 0, at) + 1, at)
 

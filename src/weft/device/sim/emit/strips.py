@@ -36,7 +36,7 @@ MOST_LEAVING = 0.75
 
 
 class Stripped(Executing, Protocol):
-    """What lane-wise instructions read and write, and the observer of them."""
+    """The emitter's interface for lane-wise instructions, and their observer."""
 
     registers: Registers
     watch: Watcher
@@ -50,7 +50,7 @@ class Stripped(Executing, Protocol):
 
 
 def reorder(e: Stripped, block: Block, taken: Collection[int]) -> None:
-    """Loads and scalar work first, as far as their operands allow, so that runs get longer.
+    """Move loads and scalar work first, as far as their operands allow, so that runs get longer.
 
     taken  instructions that can be part of a strip, by their index
     """
@@ -99,7 +99,7 @@ def _is_lane_row(e: Stripped, ins: Instruction) -> bool:
 
 
 def takes(e: Stripped, block: Block, ins: Instruction, *, predicates: bool = False) -> bool:
-    """Can the instruction be part of a strip?"""
+    """Return whether the instruction can be part of a strip."""
     d = e.program.decoded[ins.index]
     dest = None if d.row.warp else ins.operands[0]
     if ins.guard is not None or not isinstance(dest, Reg):
@@ -117,7 +117,7 @@ def takes(e: Stripped, block: Block, ins: Instruction, *, predicates: bool = Fal
 
 
 def _is_kept(e: Stripped, name: str, predicates: bool) -> bool:
-    """Is it a vector; one of predicates, where strips need not store them?"""
+    """Return whether the register is a vector; with `predicates`, a vector of predicates counts."""
     return e.registers.is_vector(name) or (predicates and e.program.forms[name].kind == VECTOR)
 
 
@@ -131,7 +131,7 @@ def _fits(e: Stripped, operand: Operand, predicates: bool) -> bool:
 
 
 def plan(e: Stripped) -> dict[int, dict[int, int]]:
-    """Where strips pay: block -> start -> length. Their registers move to the frame."""
+    """The strips that pay off: block -> start -> length. Their registers move to the frame."""
     out: dict[int, dict[int, int]] = {}
     for block in e.program.graph.blocks:
         taken = {ins.index for ins in block.code if takes(e, block, ins)}
@@ -175,7 +175,7 @@ def _runs(e: Stripped, block: Block, taken: set[int]) -> Iterator[tuple[int, int
 
 
 def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:
-    """Fewer results must leave a strip than it computes."""
+    """Return whether fewer results leave a strip than it computes."""
     run = block.code[start : start + count]
     needed = _live_after(e, block, start + count)
     written = {r for ins in run for r in e.program.defs(ins)}
@@ -224,7 +224,7 @@ def emit_in_registers(e: Stripped, block: Block, start: int, count: int) -> None
 def _compute(
     e: Stripped, run: list[Instruction], read: Callable[[dict[str, Val], Operand, str], Val]
 ) -> dict[str, Val]:
-    """What a run writes in one strip; `read` gives the operands that it has not written."""
+    """The results of a run in one strip; `read` gives the operands that it has not written."""
     values: dict[str, Val] = {}
     for ins in run:
         e.ins = ins

@@ -19,7 +19,7 @@ the thread it waits for may be a lane of the same warp or of a block on the same
 
 
 class Suspending(Running, Together, Recomputing, Protocol):
-    """What a warp that stops must save."""
+    """The emitter's interface for saving a warp."""
 
 
 class Suspension:
@@ -59,7 +59,7 @@ class Suspension:
         site: Val | None = None,
         place: int | None = None,
     ) -> None:
-        """Saves and returns `status`; what is emitted next is where the warp comes back.
+        """Save the warp and return `status`; the code emitted next is where it resumes.
 
         `site` is the instruction that errors name: the present one, unless another is given.
         `place` is for a warp of which all lanes wait at a barrier: the code may go on with another
@@ -97,7 +97,7 @@ class Suspension:
             self._let_others_run(block, target)
 
     def _let_others_run(self, block: Block, target: int) -> None:
-        """Lets other lanes, warps and blocks run; then the next pending lanes take their turn."""
+        """Let other lanes, warps and blocks run; then run the next pending lanes."""
         e, b = self.e, self.e.b
         if not e.program.partial[block.index]:
             self.suspend(self.survivors(block, target), Status.YIELDED)

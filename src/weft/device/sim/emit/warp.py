@@ -1,6 +1,6 @@
 """Code for one warp: its function, blocks and instructions; rows do the rest.
 
-The lanes that run are in MASK. Lanes that wait elsewhere are noted per block in the frame
+The lanes that run are in MASK. Lanes that wait elsewhere are recorded per block in the frame
 (`pending`), and a warp always goes on with its lowest pending block, so that lanes meet again as
 early as the block order allows. Where no branch can split the warp, none of this is emitted.
 """
@@ -158,7 +158,7 @@ class WarpEmitter(WarpOperands):
                 self._early = None
 
     def instruction(self, ins: Instruction) -> None:
-        """One instruction under its guard."""
+        """Emit one instruction under its guard."""
         self.ins, self.predicate_taken = ins, False
         self.watch.instruction(ins)
         decoded = self.program.decoded[ins.index]
@@ -181,7 +181,7 @@ class WarpEmitter(WarpOperands):
         self._mask, self.specials.values = mask, values  # what was computed inside ends there
 
     def evaluate(self, ins: Instruction) -> None:
-        """An instruction once more: without its guard, and not for an observer."""
+        """Emit an instruction again: without its guard, and not for an observer."""
         watch, self.watch = self.watch, Watcher(self)
         self.ins, self.predicate_taken = ins, False
         decoded = self.program.decoded[ins.index]
@@ -230,13 +230,13 @@ class WarpEmitter(WarpOperands):
         self._store_results(dest, results)
 
     def _adds_bits(self, ins: Instruction) -> bool:
-        """An `or` of two affine values that is their sum (with a constant it is done as it is)."""
+        """Return whether it is an `or` of two affine values that equals their sum."""
         forms = [self.program.form_of(o) for o in ins.operands[1:]]
         sources = [f for f in forms if f is not None]
         return all(f.const is None for f in sources) and adds_bits(sources)
 
     def _keeps_bases(self, ins: Instruction, result: Form) -> bool:
-        """Can the row be applied to the scalar parts of its sources?
+        """Return whether the row can be applied to the scalar parts of its sources.
 
         The result is affine, or uniform because the sources' lane offsets cancel.
         """
@@ -297,7 +297,7 @@ class WarpEmitter(WarpOperands):
 
     # ---- faults -----------------------------------------------------------------------------
     def fault(self, code: int, lane: Val | None = None, address: Val | None = None) -> None:
-        """Notes an error and leaves the warp; what follows is unreachable."""
+        """Record an error and leave the warp; the following code is unreachable."""
         b = self.b
         fields = {
             Worker.ERROR: b.integer("i64", code),
@@ -312,5 +312,5 @@ class WarpEmitter(WarpOperands):
         b.jump("abort")
 
     def abort_unless(self, ok: Val) -> None:
-        """Leaves the warp when a helper has noted an error."""
+        """Leave the warp when a helper has recorded an error."""
         self.b.jump_unless(ok, "abort")

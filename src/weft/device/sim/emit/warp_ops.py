@@ -95,7 +95,7 @@ IDENTITY = {
     "add": 0, "or": 0, "xor": 0, "and": -1,
     "umin": -1, "umax": 0, "smin": 0x7FFFFFFF, "smax": -0x80000000,
 }  # fmt: skip
-"""What a lane that does not count adds to each 32-bit reduction."""
+"""The neutral element of each 32-bit reduction, used for lanes that do not take part."""
 
 
 def _reduce_groups(op: str) -> Callable[[Builder, list[Val]], Val]:

@@ -1,4 +1,4 @@
-"""How instructions compute values that are kept as several scalars: see `form`."""
+"""Instructions on values that are stored as several scalars: see `form`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.ptx.model import Instruction, Operand, Reg
 
 
 class WideRules:
-    """How each instruction that gives a wide form builds it."""
+    """Rules by which instructions build a wide form."""
 
     def __init__(self, e: Operands) -> None:
         self.e = e
@@ -88,7 +88,7 @@ class WideRules:
         return self._times(w, 1 << n.const)
 
     def _factor(self, ins: Instruction) -> tuple[Operand, int | None]:
-        """Of two multiplied sources: the other one, and the known one's value."""
+        """The unknown one of two multiplied sources, and the value of the known one."""
         a, b = ins.operands[1], ins.operands[2]
         form = self.e.program.form_of(b)
         if form is not None and form.const is not None:
@@ -130,7 +130,7 @@ class WideRules:
 
 
 class StripedRules:
-    """How each instruction that gives a striped form builds it: a base and a step."""
+    """Rules by which instructions build a striped form: a base and a step."""
 
     def __init__(self, e: Operands) -> None:
         self.e = e
@@ -142,7 +142,7 @@ class StripedRules:
         return Stripes(base, step, result.off, result.rows)
 
     def _value(self, row: Result, operands: list[Operand]) -> tuple[Val, Val | None]:
-        """The base and the step of a result; no step where it is affine."""
+        """The base and the step of a result; the step is None if it is affine."""
         if row in (Result.COPY, Result.CONVERSION):
             return self._source(operands[0])
         if row is Result.PRODUCT_SUM:
@@ -170,7 +170,7 @@ class StripedRules:
         return base, a[1] if a[1] is not None else b[1]
 
     def _product(self, x: Operand, y: Operand) -> tuple[Val, Val | None]:
-        """By a constant, or the product of a uniform and an affine value: its step is the first."""
+        """A product with a constant, or of a uniform and an affine value: its step is the first."""
         (a, step_a), (b, step_b) = self._source(x), self._source(y)
         if step_a is not None or step_b is not None:
             factor, step = (b, step_a) if step_a is not None else (a, step_b)

@@ -1,4 +1,4 @@
-"""What the instructions that touch memory need of the warp under emission."""
+"""The emitter's interface for instructions that access memory."""
 
 from __future__ import annotations
 

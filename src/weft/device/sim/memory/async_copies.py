@@ -67,7 +67,7 @@ class AsyncCopies:
 
     # ---- issue ------------------------------------------------------------------------------
     def issue(self, ins: Instruction) -> None:
-        """Reads the source now, into a new entry of the ring."""
+        """Read the source now, into a new entry of the ring."""
         e, b = self.e, self.e.b
         target, source, amount, *more = ins.operands
         if "L2::cache_hint" in ins.parts:
@@ -113,7 +113,7 @@ class AsyncCopies:
         return fn(self._ring(), lanes, b.integer("i32", size))
 
     def _copy_row(self, write: Access, read: Access, lanes: Val, nothing: Val) -> None:
-        """One copy for the whole warp, its size noted as negative; zeros where it wants nothing."""
+        """Copy for the whole warp at once, with a negative size; zeros if it wants nothing."""
         b, to, a, size = self.e.b, write.address, read.address, read.nbytes
         entry = self._begin(lanes, -size)
         assert to.first is not None and a.first is not None
@@ -135,7 +135,7 @@ class AsyncCopies:
             self._read_partly(read, lanes, entry, read.sizes)
 
     def _note_targets(self, access: Access, lanes: Val, entry: Val) -> None:
-        """The targets of a whole warp are checked and noted as vectors."""
+        """Check the targets of a whole warp and record them as vectors."""
         e, b, nbytes = self.e, self.e.b, access.nbytes
         offsets = access.address.shared_offsets()
         if offsets is None:
@@ -180,7 +180,7 @@ class AsyncCopies:
         return b.umin(e.read_lanes(operand, "u32"), size)
 
     def _read_partly(self, access: Access, lanes: Val, entry: Val, wanted: Val) -> None:
-        """Lanes that want everything, then those that want a part; zeros are the rest."""
+        """Copy for lanes that read everything, then for those that read a part, then zeros."""
         e, b, size = self.e, self.e.b, access.nbytes
         whole = lanes & e.bits_of(wanted.eq(size))
         part = lanes & e.bits_of(wanted.ne(size) & wanted.ne(0))
@@ -191,7 +191,7 @@ class AsyncCopies:
             self._read_bytes(replace(access, nbytes=1), part, entry, wanted)
 
     def _read_bytes(self, byte: Access, lanes: Val, entry: Val, wanted: Val) -> None:
-        """Checks the last byte and then the first, and copies what is between."""
+        """Check the last byte and then the first, and copy what is between."""
         e, b = self.e, self.e.b
         addresses, counts = e.memory.addresses(byte.address), e.memory.buffer(1)
         first = b.load("i64", 32, addresses, 64)
@@ -199,7 +199,7 @@ class AsyncCopies:
         b.store(first + (wanted - 1).zext("i64"), addresses, 64)
 
         def nothing(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            """Only the check matters."""
+            """Do nothing: only the check matters."""
 
         site = e.windows.second_site()
         check = checks.checked_lanes(e, "async_last_byte", byte, [], nothing)
@@ -217,7 +217,7 @@ class AsyncCopies:
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:
-        """Closes the group that is being gathered."""
+        """Close the group that is being collected."""
         if self.used:
             e, b = self.e, self.e.b
             at = b.at(self._ring(), Ring.GROUP)
@@ -225,7 +225,7 @@ class AsyncCopies:
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
 
     def wait(self, pending: int | None) -> None:
-        """All but the last `pending` groups land; None: every copy, committed or not."""
+        """Complete all but the last `pending` groups; None: every copy, committed or not."""
         if not self.used:
             return
         e, b = self.e, self.e.b
@@ -269,7 +269,7 @@ def _begin(b: Builder, args: list[Val], count: int) -> Val:
 
 
 def _all_targets(b: Builder, args: list[Val], nbytes: int) -> Val:
-    """(shared memory, its size, lanes, offsets, entry) -> were all inside, and so noted?"""
+    """(shared memory, its size, lanes, offsets, entry) -> true if all were inside and recorded."""
     shared, size, lanes, offsets, entry = args
     starts = b.intrinsic("usub.sat", [size, b.integer("i32", nbytes - 1)])
     wrong = b.any(offsets.uge(starts) | (offsets & (nbytes - 1)).ne(0))
@@ -281,7 +281,7 @@ def _all_targets(b: Builder, args: list[Val], nbytes: int) -> Val:
 
 
 def _land(b: Builder, entry: Val, lanes: Val) -> None:
-    """The data of some lanes' copies into shared memory."""
+    """Write the data of some lanes' copies to shared memory."""
 
     def body(x: Builder, inner: list[Val]) -> None:
         entry, lanes = inner
@@ -311,7 +311,7 @@ def _land(b: Builder, entry: Val, lanes: Val) -> None:
 
 
 def _land_row(x: Builder, entry: Val) -> None:
-    """The data of a copy that the whole warp made as one."""
+    """Write the data of a copy that the whole warp made as one."""
     size = _field(x, entry, Ring.SIZE)
     target = x.load("ptr", 0, x.at(entry, Ring.TARGETS), 8)
     for nbytes in SIZES:
@@ -321,7 +321,7 @@ def _land_row(x: Builder, entry: Val) -> None:
 
 
 def _take_apart(x: Builder, entry: Val) -> None:
-    """A copy of the whole warp as one of each lane: they do not wait for it together.
+    """Split a copy of the whole warp into one per lane: they do not wait for it together.
 
     From the last lane down, since a lane's place is at or behind its data in the row.
     """
@@ -337,7 +337,7 @@ def _take_apart(x: Builder, entry: Val) -> None:
 
 
 def _wait(b: Builder, args: list[Val], count: int) -> None:
-    """(ring, lanes, groups that may stay pending): lands the others and shortens the ring."""
+    """(ring, lanes, groups that may stay pending): completes the others and shortens the ring."""
     ring, lanes, pending = args
     head, tail = _field(b, ring, Ring.HEAD), _field(b, ring, Ring.TAIL)
     # With -1 pending the limit is past the group that is being gathered, so its copies land too.

@@ -59,7 +59,7 @@ _CHANGES: dict[str, Change] = {
 
 
 def _float_change(op: str, ptx_type: str, space: int) -> Change:
-    """Through the row of the arithmetic instruction that the memory's own adder agrees with."""
+    """The row of the arithmetic instruction that agrees with the memory's own adder."""
     # As on an H200: an f32 atomic flushes denormals in global memory and keeps them in shared
     # memory.
     flush = ".ftz" if ptx_type == "f32" and space != Space.SHARED else ""
@@ -81,7 +81,7 @@ def _float_change(op: str, ptx_type: str, space: int) -> Change:
 
 @dataclass(frozen=True)
 class Operation:
-    """What happens at one place in memory."""
+    """The operation on one location in memory."""
 
     name: str
     op: str
@@ -102,11 +102,11 @@ class Operation:
 
     @property
     def by_address(self) -> bool:
-        """Does a generic address decide how floats are added?"""
+        """True if a generic address decides how floats are added."""
         return self.space == Space.GENERIC and self.ptx_type in ("f32", "f64") and self.is_float
 
     def change(self, b: Builder, old: Val, x: list[Val], near: Val | None) -> Val:
-        """The new bits; `near`: the place is in shared memory, for generic addresses."""
+        """The new bits; `near`: the location is in shared memory, for generic addresses."""
         if not self.is_float:
             return _CHANGES[reduction(self.op, self.ptx_type[0] == "s")](b, old, x)
         far = _float_change(self.op, self.ptx_type, self.space)(b, old, x)
@@ -115,7 +115,7 @@ class Operation:
         return near.select(_float_change(self.op, self.ptx_type, Space.SHARED)(b, old, x), far)
 
     def apply(self, b: Builder, p: Val, x: list[Val], near: Val | None) -> Val:
-        """Changes the place; returns what it held."""
+        """Update the location; return its old value."""
         # No other host thread runs this block, so a load and a store are atomic.
         if self.space == Space.SHARED:
             old = b.load(self.ty, 0, p, self.size)
@@ -129,7 +129,7 @@ class Operation:
         return self.retry(b, p, lambda old: self.change(b, old, x, near))
 
     def retry(self, b: Builder, p: Val, change: Callable[[Val], Val]) -> Val:
-        """Retries until no other thread has changed the location in between."""
+        """Retry until no other thread has changed the location in between."""
         start = b.val(self.ty, 0, f"load atomic {self.ty}, {p.typed} monotonic, align {self.size}")
         return b.until(start, lambda old: _exchange(b, p, old, change(old)))
 
@@ -143,14 +143,14 @@ def _exchange(b: Builder, p: Val, old: Val, new: Val) -> tuple[Val, Val]:
 
 
 class Places(LaneArrays, Protocol):
-    """Stack arrays, and the one place of a uniform access."""
+    """Stack arrays, and the single location of a uniform access."""
 
     def place(self, access: Access, lanes: Val) -> Val:
-        """The place, checked; some lane must run."""
+        """The checked location; some lane must run."""
 
 
 class Placing(Accessing, Protocol):
-    """What atomics need of the warp."""
+    """The emitter's interface for atomics."""
 
     @property
     def memory(self) -> Places: ...
@@ -172,7 +172,7 @@ class Atomics:
         self, ins: Instruction, dest: Operand | None, mem: Operand, sources: tuple[Operand, ...],
         *, op: str, space: str, ptx_type: str,
     ) -> None:  # fmt: skip
-        """`[mem] = op([mem], sources)` for each lane; `dest` gets what was there."""
+        """`[mem] = op([mem], sources)` for each lane; `dest` receives the old value."""
         e, b = self.e, self.e.b
         assert isinstance(mem, Mem)
         a = resolve(e, mem, SPACES[space])
@@ -202,7 +202,7 @@ class Atomics:
                 e.write(item, b.load(what.ty, 32, b.at(data, step * i), 16))
 
     def _note_changes(self, what: Operation, old: Val | None, x: list[Val], lanes: Val) -> None:
-        """Notes the lanes that have changed memory; without `old` values, all of them."""
+        """Record the lanes that have changed memory; without `old` values, all of them."""
         e, b = self.e, self.e.b
         # A float counts as a change without a comparison: at worst a deadlock goes unreported.
         if old is None or what.is_float:
@@ -215,7 +215,7 @@ class Atomics:
         return self.e.b.bits(self.e.read(operand, ptx_type))
 
     def _near(self, what: Operation) -> list[Val]:
-        """Where shared memory is, where that matters."""
+        """The window of shared memory, if the operation depends on it."""
         if not what.by_address:
             return []
         start = self.e.b.val("i64", 0, f"ptrtoint {self.e.shared.typed} to i64")
@@ -278,7 +278,7 @@ class Atomics:
         fn(p, lanes, self._fill([[v] for v in x], what.size), *self._near(what))
 
     def _across(self, what: Operation, x: Val, lanes: Val) -> Val:
-        """One operand that does what all lanes' operands do."""
+        """One operand that combines all lanes' operands."""
         e, b = self.e, self.e.b
         name = reduction(what.op, what.ptx_type[0] == "s")
         idle = _IDENTITY[name](8 * what.size)
@@ -302,7 +302,7 @@ _IDENTITY: dict[str, Callable[[int], int]] = {
     "smin": lambda bits: (1 << bits - 1) - 1,
     "smax": lambda bits: 1 << bits - 1,
 }
-"""What a lane that does not run adds to each reduction."""
+"""The neutral element of each reduction, used for lanes that do not run."""
 
 
 def _items(operand: Operand | None) -> tuple[Operand, ...]:

@@ -2,8 +2,8 @@
 
 A block keeps a list of its copies in the frame of its first warp (`bulk_list`). A copy that reports
 to an mbarrier lands when a warp tests that barrier; a copy of a bulk group lands when its warp
-waits for the group, or ends. So a kernel that forgets to wait reads what was there before, or
-sends off what it has overwritten since. A full list lets everything land.
+waits for the group, or ends. So a kernel that forgets to wait reads old data, or sends data that it
+has overwritten since. A full list completes all copies.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BulkCopies:
 
     # ---- issue ------------------------------------------------------------------------------
     def issue(self, ins: Instruction) -> None:
-        """Checks what the row says it touches, and notes the copy."""
+        """Check the accesses of the row, and record the copy."""
         e, b = self.e, self.e.b
         decoded = e.program.decoded[ins.index]
         row, reduction = decoded.row, _reduction(ins)
@@ -84,14 +84,14 @@ class BulkCopies:
         e.forget_mask()
 
     def _range(self, access: Access, lanes: Val, sizes: Val, into: Val) -> None:
-        """Checks a range of sizes[lane] bytes; where it begins goes to `into`."""
+        """Check a range of sizes[lane] bytes; its start goes to `into`."""
         e, b = self.e, self.e.b
         table = e.memory.addresses(access.address)
         e.abort_unless(checks.check_ranges(e, access, table, sizes, lanes))
         b.store(b.load("i64", 32, table, 64), into, 64)
 
     def _note(self, access: Access, lanes: Val, into: Val) -> None:
-        """Checks the addresses of mbarriers and leaves them in `into`."""
+        """Check the addresses of mbarriers and store them in `into`."""
         e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -102,19 +102,19 @@ class BulkCopies:
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:
-        """Closes the group that is being gathered."""
+        """Close the group that is being collected."""
         if self.used:
             e, b = self.e, self.e.b
             at = b.at(self._own(), Pending.GROUP)
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
 
     def wait(self, pending: int) -> None:
-        """All but the last `pending` groups of this warp land."""
+        """Complete all but the last `pending` groups of this warp."""
         if self.used:
             self._land_groups(-pending)
 
     def _finish(self) -> None:
-        """The warp ends: what is on its way arrives."""
+        """Complete all copies when the warp ends."""
         if self.used:
             # One past the group that is being gathered: copies that were never committed land as
             # well.
@@ -126,7 +126,7 @@ class BulkCopies:
         land(b, self.kinds)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
-        """What reports to a barrier lands, before the barrier is tested."""
+        """Complete the copies that report to a barrier, before the barrier is tested."""
         address = b.val("i64", 0, f"ptrtoint {barrier.typed} to i64")
         zero = b.integer("i32", 0)
         land(b, self.kinds)(pending, address, zero, zero)
@@ -144,7 +144,7 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 def _is_bulk(ins: Instruction) -> bool:
-    """Is it a copy of memory that an mbarrier or a bulk group completes?"""
+    """Return whether it is a copy that an mbarrier or a bulk group completes."""
     row = decode(ins).row
     if row.completes_by not in (Completion.MBARRIER, Completion.BULK_GROUP):
         return False

@@ -16,13 +16,13 @@ from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 UNIT = 16
-"""Bytes that addresses and sizes are multiples of."""
+"""Addresses and sizes are multiples of this number of bytes."""
 EVERYTHING = -1
-"""In place of a warp: every copy lands."""
+"""Given instead of a warp: every copy completes."""
 
 
 class Pending:
-    """The list: how many copies it has and (in each warp's own) the group being gathered."""
+    """The list: its number of copies and (in each warp's own) the group being collected."""
 
     COUNT, GROUP = 0, 4
     HEADER = 16
@@ -33,14 +33,14 @@ class Pending:
 
 
 class Reduction(NamedTuple):
-    """What a copy does with the elements it finds; `near` in shared memory."""
+    """The operation of a copy on its target's elements; `near` in shared memory."""
 
     op: str
     ptx_type: str
     near: bool
 
     def apply(self, b: Builder, target: Val, source: Val, nbytes: Val) -> None:
-        """Element by element. f32 is added without flushing, in global memory too."""
+        """Apply it element by element. f32 is added without flushing, in global memory too."""
         what = Operation("", self.op, self.ptx_type, Space.SHARED if self.near else Space.GENERIC)
         near = b.integer("i1", 1) if what.by_address and self.ptx_type == "f32" else None
         with b.loop(b.binary("udiv", nbytes, b.integer("i32", what.size))) as i:
@@ -77,8 +77,9 @@ def add(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
 
 
 def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
-    """The function (list, barrier, warp, limit): copies that report to the barrier land, or if
-    that is 0 those of the warp's groups before the limit, or all (EVERYTHING)."""
+    """The function (list, barrier, warp, limit): completes the copies that report to the barrier,
+    or, if that is 0, those of the warp's groups before the limit, or all (EVERYTHING).
+    """
 
     def body(b: Builder, args: list[Val]) -> None:
         pending, barrier, warp, limit = args
@@ -105,7 +106,7 @@ def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
 
 
 def _carry_out(b: Builder, kinds: Sequence[Reduction], entry: Val, reports: Val) -> None:
-    """Kind 0 copies; the others are numbered from 1."""
+    """Execute an entry: kind 0 copies; the reductions are numbered from 1."""
     target, source = (b.load("ptr", 0, b.at(entry, 8 * i), 8) for i in range(2))
     nbytes, kind = _field(b, entry, Pending.NBYTES), _field(b, entry, Pending.KIND)
     # `check_ranges` has tested that sizes and addresses are multiples of UNIT.

@@ -1,4 +1,4 @@
-"""Notes that a warp has changed something another thread can see.
+"""Records that a warp has changed something that another thread can see.
 
 A kernel with loops that may be waiting sets `Worker.CHANGED` whenever it writes. An atomic that
 leaves its place as it was (a failed compare-and-swap, an addition of zero) changes nothing, nor
@@ -23,7 +23,7 @@ _OWN = ("shared", "shared::cta", "local")
 
 
 class Changes:
-    """What a warp under emission records about its writes."""
+    """The record of a warp's writes, under emission."""
 
     def __init__(self, e: Accessing, spin_heads: Collection[int]) -> None:
         self.e = e
@@ -48,7 +48,7 @@ class Changes:
         return may_change(ins, self.e.program.decoded[ins.index].row)
 
     def instruction(self, ins: Instruction) -> None:
-        """Ahead of an instruction whose own code does not look at what it changes."""
+        """Record the change of an instruction whose own code does not compare values."""
         e = self.e
         if not self.used or not self._changes(ins) or _atomic(ins) or self.looks_at(ins):
             return
@@ -59,21 +59,21 @@ class Changes:
             self._noted = -1 if e.predicate_taken else e.block.index
 
     def looks_at(self, ins: Instruction) -> bool:
-        """Is this a store that compares with what is there?"""
+        """Return whether this is a store that compares with the old value."""
         return self.used and self.e.block.index in self._exact and _own_store(ins)
 
     def note(self, lanes: Val) -> None:
-        """These lanes have changed something."""
+        """Record that these lanes have changed something."""
         b = self.e.b
         at = b.at(self.e.worker, Worker.CHANGED)
         b.store(b.load("i64", 0, at) | lanes.zext("i64"), at)
 
     def looks_at_atomic(self, ins: Instruction) -> bool:
-        """Does it matter which value this atomic has read?"""
+        """Return whether the change depends on the value that this atomic has read."""
         return self.used and _atomic(ins)
 
     def store(self, access: Access, lanes: Val) -> None:
-        """Stores lane by lane, and notes whether that has changed anything."""
+        """Store lane by lane, and record whether that has changed anything."""
         e, b, values = self.e, self.e.b, access.values
         assert values is not None
         ty, size, count = values[0].element, values[0].bits // 8, len(values)
@@ -100,7 +100,7 @@ class Changes:
 
 
 def _atomic(ins: Instruction) -> bool:
-    """An atomic that may leave its place as it was."""
+    """Return whether it is an atomic that may leave its location unchanged."""
     row = decode(ins).row
     # `inc` and `dec` leave the place alone only where their limit is 0. Counting that as a change
     # can hide a deadlock, but never reports a false one.

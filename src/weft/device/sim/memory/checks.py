@@ -1,6 +1,6 @@
 """Out-of-line checks of addresses: inside an allocation or a window of the space, and aligned.
 
-A check that fails notes the error, the lane, the address and the access in the worker and returns
+A check that fails records the error, the lane, the address and the access in the worker and returns
 false; the caller leaves the warp.
 """
 
@@ -19,7 +19,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
 def _search(b: Builder, args: list[Val]) -> Val:
-    """(context, worker, site window, address, bytes, flags) -> is it inside an allocation?
+    """(context, worker, site window, address, bytes, flags) -> true if inside an allocation.
 
     A hit becomes the site's cached window, cut to 2 GiB around the address so that two ends
     inside it cannot be a wrapped 32-bit index apart (see `form.SPAN`).
@@ -108,7 +108,7 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
 
 
 def _some(b: Builder, tests: Sequence[Callable[[], Val]]) -> Val:
-    """Does one of the tests hold? They are made in order, up to the first that does."""
+    """True if one of the tests holds. They are made in order, up to the first that does."""
     if not tests:
         return b.integer("i1", 0)
     return b.either(tests[0](), lambda: b.integer("i1", 1), lambda: _some(b, tests[1:]))
@@ -167,8 +167,8 @@ def lane_helper(
 ) -> Callable[..., Val]:
     """A function that checks each lane's address, then calls `touch(b, lane, pointer, extra)`.
 
-    Its arguments: context, worker, slot, local, window, addresses, lanes, instruction, *extra.
-    False when an address was wrong; the worker then holds the error.
+    Its arguments: context, worker, slot, local, window, addresses, lanes, instruction, *extra. It
+    returns false when an address was wrong; the worker then holds the error.
     """
 
     def body(b: Builder, args: list[Val]) -> Val:
@@ -223,8 +223,8 @@ def checked_lanes(
 def check_ranges(e: Located, access: Access, table: Val, sizes: Val, lanes: Val) -> Val:
     """Ranges of sizes[lane] bytes at table[lane], each inside one allocation or window.
 
-    A size may be anything.
-    The range is looked up as a whole: two ends that are inside need not be so together.
+    Sizes are arbitrary, so the range is looked up as a whole: its ends may be in different
+    allocations.
     """
     space, writes = access.space, int(access.writes)
     assert access.align is not None, "a range has no size of its own to be aligned to"
@@ -255,7 +255,7 @@ def check_ranges(e: Located, access: Access, table: Val, sizes: Val, lanes: Val)
 
 
 def check_one(e: Located, access: Access, lanes: Val, site: int) -> Val:
-    """The one address of a uniform access, blamed on the first lane that runs."""
+    """Check the one address of a uniform access; an error names the first lane that runs."""
     b, a = e.b, access.address
     assert a.first is not None
     b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))

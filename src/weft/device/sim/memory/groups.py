@@ -18,7 +18,8 @@ from weft.records import dataclass
 
 FAR = 1 << 28
 """Offsets from here on are not grouped: with the lanes' own span (`form.SPAN`), two ends that are
-inside one window are then less than a wrapped 32-bit index apart."""
+inside one window are then closer than a wrapped 32-bit index.
+"""
 
 
 @dataclass(slots=True)
@@ -37,12 +38,12 @@ class Group:
 
 
 class Grouping(Resolving, Protocol):
-    """Where in its block an access is, and what its base register holds."""
+    """The emitter's interface for grouping: position in the block, versions of registers."""
 
     predicate_taken: bool
     position: int
     versions: dict[str, int]
-    """How often each register has been written in the block."""
+    """The number of writes to each register in the block."""
     groups: dict[tuple[str, int, int, bool], Group]
 
 
@@ -60,7 +61,7 @@ def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
 
 
 def find(e: Grouping, mem: Mem, space: int, nbytes: int, *, checked: bool = False) -> Group | None:
-    """The group an access belongs to; None when it stands alone.
+    """The group that an access belongs to; None for a single access.
 
     checked  only a group that an earlier access has checked
     """

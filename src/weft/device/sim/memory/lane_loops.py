@@ -58,7 +58,7 @@ def spread_index(e: Emission, w: Wide, index: Val, out: Val) -> None:
 
 
 def _apart(e: Emission, verb: str, p: Val, off: tuple[int, ...], size: int, data: Val) -> None:
-    """Lanes at constant distances, checked before: a loop over a table of them."""
+    """Access lanes at constant distances, checked before: a loop over a table of them."""
     b, ty = e.b, f"i{8 * size}"
 
     def body(x: Builder, args: list[Val]) -> None:
@@ -101,7 +101,7 @@ def load_lanes(
 def copy_lanes(
     e: Located, access: Access, addresses: Val, lanes: Val, target: Val, site: int
 ) -> Val:
-    """What each running lane may read, to target + its lane offset."""
+    """Copy the bytes that each running lane may read to target + its lane offset."""
     a, nbytes = access.address, access.nbytes
     assert a.off is not None
 

@@ -18,7 +18,7 @@ from weft.ptx.model import SIZES, Instruction
 
 _FLOATS = {"i32": "float", "i64": "double"}
 MANY_APART = 40
-"""Loads whose lanes are no neighbours: beyond so many, a shared loop instead of code for each."""
+"""The limit on loads whose lanes are not contiguous: beyond it, they share a loop."""
 NEAR = 3 * 64
 """Bytes from the first to the last of four lanes: farther apart, vectors touch more cache lines."""
 
@@ -31,7 +31,7 @@ class LaneMoves:
         self._apart = -1
 
     def pointer(self, a: Address) -> Val:
-        """The place in the host's memory that the lanes' distances count from."""
+        """The location in host memory that the lanes' offsets are relative to."""
         assert a.first is not None
         return self.e.b.pure("ptr", 0, f"inttoptr {a.first.typed} to ptr")
 
@@ -83,7 +83,7 @@ class LaneMoves:
         return b.cast("bitcast", out, ty) if kind != ty else out
 
     def _load_apart(self, p: Val, off: tuple[int, ...], kind: str, end: int) -> Val:
-        """Four lanes that are no neighbours; all before `end` may be read."""
+        """Load four lanes that are not contiguous; all bytes before `end` may be read."""
         b, size = self.e.b, BITS[kind] // 8
         if size == 4 and max(off) + 16 <= end and max(off) - min(off) <= NEAR:
             # Whole vectors, of which the first elements count: fewer instructions than to load
@@ -96,7 +96,7 @@ class LaneMoves:
         return out
 
     def can_store(self, a: Address, ty: str, count: int) -> bool:
-        """Lanes that a few vector stores can write in lane order."""
+        """Return whether a few vector stores can write the lanes in order."""
         size = BITS[ty] // 8
         off = a.off
         assert off is not None
@@ -111,7 +111,7 @@ class LaneMoves:
         """One value list per lane, as few vectors as their places allow."""
         b, p = self.e.b, self.pointer(a)
         size = values[0].bits // 8
-        if a.uniform:  # the highest lane that runs has the last word
+        if a.uniform:  # The highest running lane wins.
             last = 31 - b.intrinsic("ctlz", [self.e.executing()], extra="false")
             for i, v in enumerate(values):
                 b.store(b.extract(v, last) if v.lanes else v, b.at(p, i * size), size)
@@ -129,7 +129,7 @@ class LaneMoves:
         )
 
     def few(self, a: Address, values: list[Val]) -> int:
-        """The lanes that a store must write, from the first: those that may run, rounded up."""
+        """The number of lanes that a store must write: the active ones, rounded up."""
         size = values[0].bits // 8
         neighbours = len(values) == 1 and a.off == tuple(range(0, 32 * size, size))
         return 1 << (self.e.active_lanes - 1).bit_length() if neighbours else 32
@@ -157,7 +157,7 @@ class LaneMoves:
             self._store_lanes(b.at(p, j * size), a.off, v)
 
     def _with_old(self, a: Address, values: list[Val]) -> list[Val]:
-        """What lanes that do not run have in memory goes back there."""
+        """Replace the values of inactive lanes by their contents in memory."""
         e, b = self.e, self.e.b
         runs = e.lanes_of(e.executing())
         old = self.load(a, values[0].element, len(values), False)
@@ -176,7 +176,7 @@ class LaneMoves:
         lane_loops.scatter(self.e, p, off, size, data)
 
     def _apart_loads(self) -> int:
-        """Loads whose lanes are not neighbours: only few are worth code of their own."""
+        """The number of loads whose lanes are not contiguous."""
         if self._apart < 0:
             self._apart = sum(
                 decode(ins).row.is_load and self._is_apart(ins)

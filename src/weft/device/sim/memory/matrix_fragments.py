@@ -26,7 +26,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 ROW = 16
 """Bytes of a row of an 8 x 8 matrix of 16-bit elements, and of one piece of a wmma line."""
 UNROLL = 8
-"""Units of a fragment that are copied in one turn of a loop; it divides the lanes."""
+"""Units of a fragment that are copied in one iteration of a loop; it divides the lanes."""
 
 
 def _transpose8(b: Builder, args: list[Val]) -> Val:
@@ -41,10 +41,10 @@ def _transpose8(b: Builder, args: list[Val]) -> Val:
 
 @dataclass(frozen=True)
 class Lines:
-    """Where a wmma fragment lies in memory.
+    """The location of a wmma fragment in memory.
 
     parts   for each unit of `unit` bytes of [register][lane]: (line, byte inside the line)
-    source  which of the registers in `parts` each register of the fragment is
+    source  register of the fragment -> register in `parts`
     """
 
     count: int
@@ -61,7 +61,7 @@ class Lines:
 
 
 def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
-    """The places of a fragment's registers in a matrix that lies by rows or by columns."""
+    """The locations of a fragment's registers in a matrix that is stored by rows or by columns."""
     m, n, k = shape_of(shape)
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
     by_rows = layout == "row"
@@ -106,7 +106,7 @@ class Matrices:
         e.write_vector(dest, [self._turned(v) for v in values] if transposed else values)
 
     def store_rows(self, ins: Instruction, count: int, space: str, *, transposed: bool) -> None:
-        """`stmatrix`: the way back."""
+        """`stmatrix`: the inverse of `load_rows`."""
         e, b = self.e, self.e.b
         mem, source = ins.operands
         assert isinstance(mem, Mem)
@@ -123,7 +123,7 @@ class Matrices:
         return self.e.b.helper("transpose8", [("i32", 32)], ("i32", 32), _transpose8)(v)
 
     def _rows(self, ins: Instruction, kind: Kind, a: Address, count: int, data: Val) -> None:
-        """Row by row between memory and `data`; loads from shared memory are checked at once."""
+        """Copy row by row between memory and `data`; shared memory is checked at once."""
         e, b = self.e, self.e.b
         # Only the first 8 * count lanes name rows; the addresses of the others mean nothing.
         naming = b.integer("i32", (1 << 8 * count) - 1)
@@ -218,16 +218,16 @@ class Matrices:
         return first, step
 
     def _of_leader(self, a: Address, leader: Val) -> Val:
-        """All lanes name the same address; where that is not known, the first one's counts."""
+        """The address that all lanes name; if that is not known to be one, the first lane's."""
         b = self.e.b
         if a.uniform and a.first is not None:
             return a.first
         return b.load("i64", 0, b.at(self.e.memory.addresses(a), leader.zext("i64") << 3), 8)
 
     def _check_lines(self, access: Access, rows: Rows) -> None:
-        """The ends of the matrix are inside one window, or every piece of every line is looked at.
+        """Check that the ends of the matrix are inside one window, or else every piece of a line.
 
-        Lines are then checked as if lane i had asked for line i.
+        Lines are then checked as if lane i accessed line i.
         """
         e, b, first, step = self.e, self.e.b, rows.first, rows.step
         piece = min(ROW, rows.nbytes)
@@ -240,11 +240,11 @@ class Matrices:
         e.forget_mask()
 
     def _check_each_line(self, piece: Access, rows: Rows) -> None:
-        """`piece` is the part of a line that is looked up at a time."""
+        """Check each line; `piece` is the part of a line that is looked up at a time."""
         e, b, nbytes = self.e, self.e.b, piece.nbytes
 
         def nothing(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            """Only the check matters."""
+            """Do nothing: only the check matters."""
 
         name = f"wmma_{'store' if piece.writes else 'load'}_check_{piece.space}_{nbytes}"
         check = checks.checked_lanes(e, name, piece, [], nothing)
@@ -257,7 +257,7 @@ class Matrices:
 
 
 def _load_rows(b: Builder, args: list[Val], count: int) -> Val:
-    """(shared memory, its size, offsets, data) -> were all rows inside, and so copied?"""
+    """(shared memory, its size, offsets, data) -> true if all rows were inside and are copied."""
     shared, size, table, data = args
     offsets = b.load("i32", 8 * count, table, 32)
     starts = b.intrinsic("usub.sat", [size, b.integer("i32", ROW - 1)])
@@ -279,7 +279,7 @@ def _line_addresses(b: Builder, args: list[Val]) -> None:
 
 
 def _copier(name: str, lines: Lines, *, writes: bool) -> Callable[[Builder, list[Val]], None]:
-    """(first line, step, data): every unit of the fragment, one way or the other."""
+    """(first line, step, data): copies every unit of the fragment, in either direction."""
 
     def body(b: Builder, args: list[Val]) -> None:
         first, step, data = args

@@ -27,7 +27,7 @@ BYTES = ((1 << 21) - 1) << BYTES_AT
 BEGUN = 1 << 61
 """The bit that a phase has ended."""
 Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
-"""(word, operand) -> (new word, what the lane gets)."""
+"""(word, operand) -> (new word, the lane's result)."""
 
 
 def _settle(b: Builder, word: Val) -> Val:
@@ -57,7 +57,7 @@ def _arrive(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
 
 
 def _arrive_added(b: Builder, word: Val, count: Val) -> tuple[Val, Val]:
-    """An arrival that was added to those pending first: the two cancel out."""
+    """An arrival that was added to the pending ones first: the two cancel out."""
     return word, word
 
 
@@ -86,7 +86,7 @@ def _arrive_drop_expect(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
 
 
 def completed(b: Builder, word: Val, nbytes: Val) -> Val:
-    """The word once so many bytes have arrived."""
+    """The word after this number of bytes has arrived."""
     return _settle(b, _expect(word, 0 - nbytes))
 
 
@@ -95,12 +95,12 @@ def _complete_tx(b: Builder, word: Val, nbytes: Val) -> tuple[Val, Val]:
 
 
 def _test(b: Builder, word: Val, state: Val) -> tuple[Val, Val]:
-    """Has the phase of `state` ended?"""
+    """True at run time if the phase of `state` has ended."""
     return word, (word ^ state) >> PHASE_AT
 
 
 def _test_parity(b: Builder, word: Val, parity: Val) -> tuple[Val, Val]:
-    """Has the last phase of this parity ended? Yes, while the current one has the other."""
+    """True if the last phase of this parity has ended: while the current one has the other."""
     return word, (word >> PHASE_AT) ^ (parity & 1)
 
 
@@ -122,7 +122,7 @@ STEPS: dict[str, Step] = {
 
 
 class BulkArrivals(Protocol):
-    """Bulk copies that report to a barrier: they land before it is tested."""
+    """Bulk copies that report to a barrier: they complete before it is tested."""
 
     used: bool
 
@@ -130,7 +130,7 @@ class BulkArrivals(Protocol):
         """The list of a block's copies."""
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
-        """What reports to this barrier lands."""
+        """Complete the copies that report to this barrier."""
 
 
 class MemoryBarriers:
@@ -143,7 +143,7 @@ class MemoryBarriers:
         self, ins: Instruction, step: str, mem: Operand, source: Operand | int, space: str,
         kind: str = "u32",
     ) -> Val:  # fmt: skip
-        """One step of every executing lane in turn; what the lanes get, 64 bits each."""
+        """One step of every executing lane in turn; returns the lanes' results, 64 bits each."""
         e, b = self.e, self.e.b
         assert isinstance(mem, Mem)
         if isinstance(source, int):
@@ -161,7 +161,7 @@ class MemoryBarriers:
         more = [self.bulk.pending()] if lands else []
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            if lands:  # before the word is read: what lands counts down the bytes it expects
+            if lands:  # Before the word is read: a completed copy reduces the bytes it expects.
                 self.bulk.arrive(x, extra[1], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word = x.load("i64", 0, p, 8)
@@ -181,7 +181,7 @@ class MemoryBarriers:
         self.e.write(dest, self.step(ins, step, mem, source, space))
 
     def test(self, ins: Instruction, space: str, *, parity: bool) -> None:
-        """`test_wait`: has a phase ended?"""
+        """`test_wait`: true if a phase has ended."""
         e, b = self.e, self.e.b
         dest, mem, state = ins.operands[:3]
         step, kind = ("test_wait.parity", "u32") if parity else ("test_wait", "u64")

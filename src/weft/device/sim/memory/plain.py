@@ -2,7 +2,7 @@
 
 Fast path: all lanes run, the first and the last address lie inside one allocation (the site's own
 cached window) and are aligned; then lanes are loaded as vectors where they are consecutive.
-Everything else goes lane by lane through a helper that checks each address and notes the first
+Everything else goes lane by lane through a helper that checks each address and records the first
 that is wrong. Both paths touch memory only after the check.
 """
 
@@ -29,7 +29,7 @@ SCRATCH = 8192
 
 
 class Grouped(Accessing, groups.Grouping, Protocol):
-    """What loads and stores need of the warp."""
+    """The emitter's interface for loads and stores."""
 
     observed: bool
 
@@ -77,9 +77,9 @@ class LoadsAndStores:
     def _address(
         self, mem: Mem, space: int, nbytes: int, *, whole: bool
     ) -> tuple[Address, Group | None]:
-        """The address of an access, and the group that has been checked and that it belongs to.
+        """The address of an access, and the checked group that it belongs to.
 
-        The address lacks its ends where they have been checked, unless it must be `whole`.
+        The ends of the address are omitted if they have been checked, unless it must be `whole`.
         """
         if whole:
             return resolve(self.e, mem, space), None
@@ -91,7 +91,7 @@ class LoadsAndStores:
         return resolve(self.e, mem, space, ends=group is None), group
 
     def _load_rows(self, access: Access, ty: str, count: int) -> list[Val]:
-        """Lanes of which only this may be known, that they are rows of a block."""
+        """Load lanes of which it is only known that they are rows of a block."""
         runs = striped.find(self.e, access) if count == 1 else None
         if runs is None:
             return self._load_slow(access, ty, count)
@@ -117,9 +117,9 @@ class LoadsAndStores:
         )
 
     def _or_scratch(self, ok: Val, near: Address, access: Access) -> Address:
-        """The address itself, or a scratch copy of what the running lanes may read there.
+        """The address itself, or a scratch copy of the bytes that the running lanes may read there.
 
-        One vector load then serves both ways, and no vectors are joined.
+        One vector load then serves both cases, and no vectors are joined.
         """
         e, b, a = self.e, self.e.b, access.address
         assert near.first is not None
@@ -138,7 +138,7 @@ class LoadsAndStores:
     def _checked(
         self, mem: Mem, access: Access, group: Group | None
     ) -> tuple[Val, Address, Group | None]:
-        """(may the fast path be taken?, the address for it, the group of the access).
+        """(whether to take the fast path, the address for it, the group of the access).
 
         It is checked once per base in a block; `group` is one that has been checked.
         """
@@ -192,7 +192,7 @@ class LoadsAndStores:
         return b.either(lanes.ne(0), load, lambda: [b.zero(ty, 0)] * count)
 
     def _check_members(self, group: Group, lanes: Val) -> None:
-        """Every access of a uniform group by itself: all of them are about to run."""
+        """Check every access of a uniform group by itself: all of them are about to run."""
         e = self.e
         assert group.first is not None
         sites = [e.windows.site_of(i) for i in group.indices]
@@ -249,10 +249,10 @@ class LoadsAndStores:
 
     # ---- fast path -----------------------------------------------------------------------------
     def _fast(self, a: Address, nbytes: int, writes: bool) -> Val:
-        """May all lanes be touched at once?
+        """True at run time if all lanes may be accessed at once.
 
-        Reading lanes that do not run does no harm; so does, in the block's own memory, writing
-        them back. For a uniform address one lane is enough.
+        Inactive lanes may be read and, in the block's own memory, written back. For a uniform
+        address one lane is enough.
         """
         ok = self.e.windows.inside(a, nbytes)
         if self.e.executes_fully or (not a.uniform and (not writes or a.space == Space.SHARED)):

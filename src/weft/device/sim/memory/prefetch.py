@@ -1,8 +1,8 @@
 """Prefetches what an instruction is likely to load next, for the next block, warp or iteration.
 
 A GPU hides the latency of memory by running other warps meanwhile. Here a warp waits for its loads,
-and the host prefetches only within a page. A load therefore notes its address, takes the distance
-from its last one, and prefetches what is as far ahead.
+and the host prefetches only within a page. A load therefore records its address, takes the distance
+from the previous one, and prefetches at the same distance ahead.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from weft.ir import Builder, Val
 LINE = 64
 """Bytes that a prefetch brings, at least."""
 MOST = 4
-"""Prefetches of one instruction: with more lines, lanes are far apart and take long anyway."""
+"""The limit on prefetches of one instruction: with more lines, lanes are slow anyway."""
 
 
 def ahead(b: Builder, last: Callable[[], Val], starts: Sequence[Val], nbytes: int) -> None:
-    """Ranges of `nbytes` are loaded at `starts`; `last` is where the instruction notes them."""
+    """Prefetch after ranges of `nbytes` at `starts`; `last` has the previous addresses."""
     if len(starts) * -(-nbytes // LINE) > MOST:
         return
     place = last()

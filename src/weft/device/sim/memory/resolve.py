@@ -14,7 +14,7 @@ from weft.ptx.model import Mem, Reg, Special, Sym
 
 
 class Resolving(Operands, Pointers, Protocol):
-    """What an address is computed from."""
+    """The emitter's interface for computing addresses."""
 
 
 def resolve(e: Resolving, mem: Mem, space: int, *, ends: bool = True) -> Address:

@@ -23,7 +23,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _HEAD = [_P, _P, _P, _P, _P, _I64, _I64, _I32, _I64]
 """context, worker, slot, local, window, base, scale, lanes, instruction"""
 NEIGHBOURS = ((16, 1), (4, 1))
-"""Lanes in a row that are neighbours: half a warp as in a 16-wide tile, or a few."""
+"""Consecutive lanes that are neighbours: half a warp as in a 16-wide tile, or four."""
 LOADED = ((16, 1), (16, 0), (4, 1))
 """The same for loads, where lanes may also share an element; (lanes, elements between two)."""
 
@@ -129,9 +129,9 @@ def _by_groups(
     groups: Sequence[tuple[int, int]],
     grouped: Callable[[list[Val], int], None],
 ) -> None:
-    """Where the index vector allows it, `grouped` makes the access and returns from the function.
+    """Let `grouped` access memory and return from the function if the index vector allows it.
 
-    What follows is the slow path: no group fits, or one is not inside the cached window.
+    The following code is the slow path: no group fits, or one is not inside the cached window.
     """
     lanes, size = args[7], access.nbytes
     index = args[9]
@@ -157,7 +157,7 @@ def _group_ends(
     b: Builder, w: Wide, args: list[Val], size: int, group: int, apart: int,
     inside: Callable[[Val, Val], Val],
 ) -> tuple[Val, list[Val]]:  # fmt: skip
-    """(are both ends of every group valid addresses?, where each group starts)."""
+    """(true if both ends of every group are valid addresses, the start of each group)."""
     base, scale, index = args[5], args[6], args[9]
     # The two ends bound a group. An index that wraps inside it puts them 2^32 elements apart, and
     # no window is that large (see `checks._search`).

@@ -2,7 +2,7 @@
 
 A block of 16 x 16 threads that accesses `a[row * width + column]` touches two runs of 16 elements
 in each warp, as far apart as the width says. The two ends of each run are checked; then it is one
-vector. Everything else is done as for addresses of which nothing is known (`sparse`).
+vector. Everything else is handled like unknown addresses (`sparse`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.records import dataclass
 
 @dataclass(slots=True)
 class Runs:
-    """Where each row of the warp starts, in bytes; `ok` if all of them may be touched."""
+    """The byte offset of each row of the warp; `ok` if all of them may be accessed."""
 
     starts: list[Val]
     apart: int
@@ -25,7 +25,7 @@ class Runs:
 
 
 def find(e: Accessing, access: Access) -> Runs | None:
-    """The rows of an access; None where they are no runs of equal or neighbouring elements."""
+    """The rows of an access; None unless they are runs of equal or neighbouring elements."""
     w, b, nbytes = access.address.wide, e.b, access.nbytes
     apart = w.row_step() if w is not None else None
     if w is None or apart not in ([nbytes] if access.writes else [0, nbytes]):

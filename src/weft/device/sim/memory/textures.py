@@ -5,7 +5,7 @@
 The unit is in the runtime library of whole programs (`shim/textures`), where texture objects are
 made; `Context.TEXTURES` has its address. Row 0 of the values are the handles, the rows after it the
 coordinates, the level or the gradients, and what is stored. Results replace the first rows. The
-unit returns 0, or 1 + the first lane whose access is wrong.
+unit returns 0, or 1 + the first lane whose access is invalid.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.ptx.isa import llvm_type
 from weft.ptx.model import Instruction, Mem, Operand, Pair
 
 ROWS = 16
-"""A gradient of a cube map in an array has the most: 1 + 4 + 3 + 3."""
+"""The maximum number of rows: a gradient of a cube map in an array has 1 + 4 + 3 + 3."""
 
 # The numbers of these words are their places; `shim/textures/request.h` is their twin.
 OPERATIONS = ("fetch", "ask", "load", "store", "reduce")
@@ -140,7 +140,7 @@ class Textures:
 
 
 def _ask(b: Builder, args: list[Val]) -> Val:
-    """Calls the unit unless no lane runs; notes the error that it reports."""
+    """Call the unit unless no lane runs; record the error that it reports."""
     context, worker, request, lanes, values, site = args
     with b.when(lanes.eq(0), rare=True):
         b.ret(b.integer("i1", 1))

@@ -29,7 +29,7 @@ class Windows:
         self._own: int | None = None
 
     def site(self) -> int:
-        """This instruction's number among those that keep a cached window."""
+        """The number of this instruction among those that have a cached window."""
         return self.site_of(self.e.ins.index)
 
     def site_of(self, index: int) -> int:
@@ -37,8 +37,10 @@ class Windows:
         return self.sites.setdefault(index, len(self.sites))
 
     def reserve_lasts(self, frame: FrameSpace) -> None:
-        """Loads outside of loops note their address in the frame of the warp: what follows is the
-        same warp's load in the next block, and there is time until then."""
+        """Reserve room for the addresses of loads outside loops in the frame of the warp.
+
+        The next such load is the same warp's in the next block, and there is time until then.
+        """
         blocks = self.e.program.graph.blocks
         code = [i for x in blocks if not x.loops for i in x.code]
         loads = [i.index for i in code if decode(i).row.is_load and "global" in i.parts]
@@ -47,7 +49,7 @@ class Windows:
             self._own = frame.reserve(8 * len(loads), lambda: None)
 
     def last(self) -> Val:
-        """Where the address of this load's last execution is noted."""
+        """The location of the address of this load's previous execution."""
         e, b = self.e, self.e.b
         if self._own is not None and e.ins.index in self._lasts:
             return b.at(e.frame, self._own + self._lasts[e.ins.index])
@@ -59,7 +61,7 @@ class Windows:
         return self.site_of(-1 - self.e.ins.index)
 
     def always_inside(self, a: Address, nbytes: int) -> bool:
-        """A constant place inside a window of known size: nothing to check at run time."""
+        """Return whether the address is constant and inside a window: no run-time check."""
         if a.inside is None or not a.uniform or not a.inside[0].is_const:
             return False
         program = self.e.program
@@ -73,7 +75,7 @@ class Windows:
         return at % nbytes == 0 and at + nbytes <= sizes[a.space]
 
     def bounded(self, mem: Mem, space: int, nbytes: int) -> bool:
-        """Are all lanes inside of static shared memory, by the bound of their index?"""
+        """Return whether the bound of the index keeps all lanes inside static shared memory."""
         program = self.e.program
         form = program.form_of(mem.base)
         # Lanes beyond the block's last thread are not bounded.
@@ -85,8 +87,9 @@ class Windows:
         return aligned and form.top + mem.offset + nbytes <= program.shared_bytes
 
     def both_inside(self, a: Address, first: Val, last: Val, nbytes: int) -> Val:
-        """Do accesses of `nbytes` from `first` to `last` lie in shared memory, or in this site's
-        window?"""
+        """True if accesses of `nbytes` from `first` to `last` are in shared memory or the
+        window.
+        """
         e, b = self.e, self.e.b
         if a.space == Space.SHARED:
             low = b.pure("i64", 0, f"ptrtoint {e.shared.typed} to i64")
@@ -98,7 +101,7 @@ class Windows:
         return (first - low).ult(starts) & (last - low).ult(starts)
 
     def inside(self, a: Address, nbytes: int) -> Val:
-        """Scalar: both ends inside the window, and aligned."""
+        """True at run time if both ends are inside the window, and aligned."""
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
         if any(x % nbytes for x in a.off):  # some lane is misaligned, whatever the base is

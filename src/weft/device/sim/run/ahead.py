@@ -2,8 +2,8 @@
 
 A program that launches kernel after kernel compiles one after the other, because a launch waits for
 its code. Inside of `compile_ahead()` launches of this thread run nothing: each only starts to
-compile its kernel, on all cores. The block ends when all are compiled. What the launches would have
-written is undefined, so the code inside works on copies.
+compile its kernel, on all cores. The block ends when all are compiled. The results of the launches
+are undefined, so the code inside works on copies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Ahead:
 
 @contextmanager
 def compile_ahead() -> Iterator[None]:
-    """Launches inside compile and run nothing; returns when all of them are compiled.
+    """Compile the launches inside instead of running them; return when all are compiled.
 
     Raises what one of the compilations raised.
     """
@@ -54,5 +54,5 @@ def compile_ahead() -> Iterator[None]:
         for future in session.compiled.values():
             future.result()
     finally:
-        # After an error or Ctrl-C, what has not begun is not wanted any more.
+        # After an error or Ctrl-C, tasks that have not begun are cancelled.
         pool.shutdown(wait=False, cancel_futures=True)

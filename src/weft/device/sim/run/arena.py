@@ -28,7 +28,7 @@ _CONTEXT = struct.Struct(f"<20q{Context.SIZE - 160 + WORKSPACE}x")
 
 
 SHARED_ALIGN = 1024
-"""Of a block's shared memory; the largest alignment that layouts of bulk copies ask for."""
+"""The alignment of a block's shared memory: the largest that layouts of bulk copies require."""
 
 
 def _up(nbytes: int, align: int) -> int:
@@ -45,7 +45,7 @@ def _aligned(nbytes: int) -> tuple[NDArray[np.uint8], int]:
 
 @dataclass(slots=True)
 class WorkerMemory:
-    """What one host thread works with: its fields, and behind them what each access remembers."""
+    """The memory of one host thread: its fields, followed by the records of each access."""
 
     fields: NDArray[np.int64]
     sites: NDArray[np.int64]
@@ -116,9 +116,9 @@ class Arena:
         cooperative: bool = True,
         textures: int = 0,
     ) -> None:
-        """Writes what a launch is given; `rows` are the numbers of the allocation table.
+        """Write the inputs of a launch; `rows` are the numbers of the allocation table.
 
-        A launch that ended well has left its slots free and no error: nothing else to forget.
+        A successful launch has left its slots free and no error: nothing else needs to be reset.
         """
         address, params_at, table_at = self.address, self._params, self._table
         x, y, z = grid

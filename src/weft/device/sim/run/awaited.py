@@ -1,4 +1,4 @@
-"""The element that a deadlocked warp waits for, and what it holds: for the message.
+"""The element that a deadlocked warp waits for, and its value, for the message.
 
 The address is computed again from what is known after the launch: parameters, the block's index and
 the thread's. Where it depends on memory or on a loop, the message omits it.
@@ -20,7 +20,7 @@ from weft.ptx.isa.columns import Result
 from weft.ptx.model import SIZES, Imm, Instruction, Mem, Operand, Reg, Special, Sym
 
 _DEEP = 24
-"""Instructions in a row, at most, that an address is followed back through."""
+"""The maximum length of the chain of instructions that is followed back from an address."""
 
 _OPERATIONS: Mapping[Result, Callable[[Sequence[int]], int]] = {
     Result.COPY: lambda v: v[0],
@@ -74,7 +74,7 @@ def held(program: Program, ins: Instruction, thread: Thread, memory: Sequence[Al
 
 
 def _dtype(array: Allocation, kind: str) -> np.dtype[np.generic]:
-    """The array's own, where NumPy has it and the access is of one element; else of the access."""
+    """The array's own dtype, if NumPy has it and one element is accessed; else the access's."""
     name = str(array.dtype).removeprefix("torch.")
     if name in np.sctypeDict and np.dtype(name).itemsize == SIZES[kind]:
         return np.dtype(name)

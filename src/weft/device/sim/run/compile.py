@@ -60,14 +60,14 @@ class Source:
     digest: str
 
     def pack(self) -> Callable[[], Source]:
-        """A way to get it again, which takes little memory meanwhile."""
+        """A function that returns the source again and takes little memory meanwhile."""
         packed, info, digest = zlib.compress(self.text.encode(), 1), self.info, self.digest
         return lambda: Source(zlib.decompress(packed).decode(), info, digest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """What is to be compiled; `parsed` is only asked for the module if its code is not cached."""
+    """A kernel to compile; `parsed` is only called if its code is not cached."""
 
     parsed: Callable[[], Module]
     text: str
@@ -105,7 +105,7 @@ class Job:
         return Source(text, info, hashlib.sha256(text.encode()).hexdigest())
 
     def compile(self, *, draft: bool) -> tuple[Compiled, Source]:
-        """Generates the IR and compiles it in this process."""
+        """Generate the IR and compile it in this process."""
         with progress.compiling(f"{self.entry} for the simulated GPU"):
             if draft:
                 with _Sharing() as sharing:
@@ -117,7 +117,7 @@ class Job:
         return self.keep(source, made, draft=draft), source
 
     def keep(self, source: Source, made: Made, *, draft: bool) -> Compiled:
-        """Loads the code made from `source`, and puts it into the cache."""
+        """Load the code made from `source`, and put it into the cache."""
         about = {
             "info": asdict(source.info),
             "ir": source.digest,
@@ -146,7 +146,7 @@ class Job:
 
 @functools.cache
 def load_compiler() -> None:
-    """Imports what makes code. Cached code needs none of it."""
+    """Import the code generator. Cached code does not need it."""
     version.look_again()
     with garbage.paused(lasting=True):
         import weft.device.sim.emit.generate

@@ -1,4 +1,4 @@
-"""What a deadlocked warp waits for, and how the error describes it."""
+"""The condition that a deadlocked warp waits for, and its description in the error."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _KINDS: dict[str, tuple[str, str]] = {
         f"let a thread of a running kernel write it; {_HOST}",
     ),
 }
-"""kind -> (what is wrong, what to do), the most telling first."""
+"""Kind -> (what is wrong, what to do), the most informative first."""
 
 
 class Awaited(NamedTuple):
-    """What a warp waits for; `reads` are the instructions that look whether it is there."""
+    """The condition that a warp waits for; `reads` are the instructions that test it."""
 
     kind: str
     how: str
@@ -47,7 +47,7 @@ class Awaited(NamedTuple):
 
 
 def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> Awaited:
-    """What a warp waits for that has stopped at this instruction."""
+    """The condition that a warp stopped at this instruction waits for."""
     if site is not None and is_warp_sync(site):
         return Awaited("warp", "waits for other lanes of its warp")
     waits = [ins for ins in _loop(program, site) if _waits(ins)]
@@ -61,7 +61,7 @@ def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> 
 
 
 def _waits(ins: Instruction) -> bool:
-    """Does it look whether something is there? Letting time pass does not."""
+    """Return whether it tests a condition; waiting for time to pass is none."""
     return may_wait(ins) and decode(ins).row.waits is not Waits.TIME
 
 
@@ -80,7 +80,7 @@ def explained(kinds: Set[str]) -> tuple[str, str]:
 
 
 def _loop(program: Program, site: Instruction | None) -> list[Instruction]:
-    """The shortest loop around an instruction in which something is waited for."""
+    """The shortest waiting loop around an instruction."""
     graph = program.graph
     inside = {
         b.index for b in graph.blocks if site is not None and (b.last is site or site in b.code)

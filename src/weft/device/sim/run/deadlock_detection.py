@@ -48,7 +48,7 @@ class Watch:
         return "time" if self.expired else "deadlock" if self.deadlocked else ""
 
     def stuck(self) -> bool:
-        """Is this launch deadlocked?"""
+        """True if this launch is deadlocked."""
         with _lock:
             if not self.deadlocked and _look():
                 for each in _running:
@@ -59,7 +59,7 @@ class Watch:
         return sum(w[Worker.CHANGES] for w in self.arena.workers)
 
     def repeats(self, epoch: int) -> bool:
-        """Has every block that has begun come back to a state of this epoch?"""
+        """Return whether every block that has begun has returned to a state of this epoch."""
         arena = self.arena
         if not arena.info.waits:
             return False  # it computes, and will end or not
@@ -84,7 +84,7 @@ _seen: tuple[object, ...] = ()
 
 
 def _look() -> bool:
-    """Are all launches that run deadlocked? Begins a new epoch when something has changed."""
+    """Return whether all running launches are deadlocked. Begin a new epoch after a change."""
     global _epoch, _seen
     seen = _activity()
     if seen != _seen or seen[0] is None:
@@ -97,13 +97,13 @@ def _look() -> bool:
 
 
 def _activity() -> tuple[object, ...]:
-    """What differs from an earlier time when something has run since but loops that wait."""
+    """A value that changes when anything but a waiting loop has run."""
     # A launch that has begun or ended is a change, too: hence the identities.
     return (host(), *map(id, _running), *(w.changes() for w in _running))
 
 
 def running() -> int:
-    """Launches that run now; for `host`, which is asked while that does not change."""
+    """The number of running launches; for `host`, which is called while it does not change."""
     return len(_running)
 
 
@@ -115,5 +115,6 @@ def _other_threads() -> object:
 
 
 host: Callable[[], object] = _other_threads
-"""None while something outside the running launches may write to their memory; otherwise something
-that differs from an earlier answer when it has had the chance since."""
+"""None while something outside the running launches may write to their memory; otherwise a value
+that changes whenever it may have done so.
+"""

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from weft.device.summary import ModuleSummary
 
 MOST_DEPTH = 24
-"""How deep children may launch children, as on a GPU."""
+"""The maximum nesting of child launches, as on a GPU."""
 _OK, _INVALID_VALUE, _NO_MEMORY, _INVALID_CONFIGURATION = 0, 1, 2, 9
 _DEPTH_EXCEEDED, _INVALID_FUNCTION, _NOT_SUPPORTED = 65, 98, 801
 _TAIL_STREAM, _FIRST_STREAM = 3, 16
 _VERSION = 13000
 
 set_conditional: Callable[[int, int], None] | None = None
-"""What `cudaGraphSetConditional` does; a program with graphs provides it."""
+"""The implementation of `cudaGraphSetConditional`; a program with graphs provides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Grid:
 
 
 Item = Grid | Callable[[], object]
-"""What runs after a grid: another grid, a copy or a fill."""
+"""Work that runs after a grid: another grid, a copy or a fill."""
 
 
 @dataclass(slots=True)
 class Descendants:
-    """What the kernels of one launch have asked for.
+    """Requests of the kernels of one launch.
 
     depth    of the launch itself: 0 for one of the host
     buffers  parameter buffers that are being filled: address to the launch that they are for
@@ -83,7 +83,7 @@ class Caller(Protocol):
     @property
     def place(self) -> str: ...
     def window(self, address: int) -> int:
-        """How many bytes from an address on belong to the kernel."""
+        """The number of bytes from an address on that belong to the kernel."""
 
 
 class Owner(Protocol):
@@ -105,7 +105,7 @@ class DeviceRuntime:
         self._next_handle = _FIRST_STREAM
 
     def handlers(self) -> Mapping[str, Callable[[Caller], int]]:
-        """What serves each function, by its name in PTX."""
+        """Function name in PTX -> its handler."""
         calls: dict[str, Callable[[Caller], int]] = {
             "GetParameterBufferV2": self._parameter_buffer, "LaunchDeviceV2": self._launch,
             "GetLastError": self._last_error, "PeekAtLastError": self._peek_error,
@@ -191,7 +191,7 @@ class DeviceRuntime:
 
     # ---- the rest ---------------------------------------------------------------------------
     def _failed(self, caller: Caller, error: int) -> int:
-        """Keeps an error of a thread, and returns it."""
+        """Store the error of a thread, and return it."""
         caller.launch.descendants.errors[caller.place] = error
         return error
 

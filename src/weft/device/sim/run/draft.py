@@ -1,4 +1,4 @@
-"""Which code a launch gets: drafts, full code, or one after the other.
+"""The choice of a launch's code: drafts, full code, or one after the other.
 
 A draft is machine code that LLVM makes quickly and that runs slowly: the same instructions of the
 same IR as in the full code, so the same bits. By default a kernel starts as a draft, and its full
@@ -27,7 +27,7 @@ class Tier(Enum):
 
 
 def chosen() -> Tier:
-    """What launches of this thread get."""
+    """The code that launches of this thread get."""
     value = os.environ.get(VARIABLE, "")
     if _wanted.get() or value not in ("", "0"):
         return Tier.DRAFT
@@ -36,7 +36,7 @@ def chosen() -> Tier:
 
 @contextmanager
 def drafts() -> Iterator[None]:
-    """Launches inside get drafts."""
+    """Give drafts to the launches inside."""
     token = _wanted.set(True)
     try:
         yield

@@ -17,13 +17,13 @@ NEAR = 2**20
 
 
 def indexed(name: str, index: Sequence[int]) -> str:
-    """`y[3, 40]`; what has no name of its own is set apart: `(memory of cudaMalloc)[100]`."""
+    """`y[3, 40]`; a name that is a description gets brackets: `(memory of cudaMalloc)[100]`."""
     whole = name if name.isidentifier() else f"({name})"
     return f"{whole}[{', '.join(str(i) for i in index)}]"
 
 
 def element(a: Allocation, address: int, width: int = 1) -> str:
-    """`y[1000] of 1000 float32`; what `width` bytes at an address are to an array.
+    """`y[1000] of 1000 float32`: `width` bytes at an address as elements of an array.
 
     Where the array's dtype is not known, e.g. of a `__device__` variable, elements are as large as
     the access.
@@ -46,7 +46,7 @@ def counted(a: Allocation, width: int = 1) -> str:
 
 
 def is_near(a: Allocation, address: int) -> bool:
-    """Is this address in the array, or so near that an index of it may have gone wrong?"""
+    """Return whether this address is in the array, or near enough to be a wrong index of it."""
     reach = max(NEAR, a.nbytes)
     return a.address - reach <= address < a.address + a.nbytes + reach
 

@@ -91,7 +91,7 @@ def line_of(ins: Instruction | None) -> str:
 
 
 class _Story:
-    """What is known about a failed launch."""
+    """A failed launch, and the explanation of its error."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class _Story:
         return "compare the index with the array's length before the access"
 
     def _uses_dynamic(self) -> bool:
-        """Does the kernel's code name an `extern __shared__` array?"""
+        """Return whether the kernel's code names an `extern __shared__` array."""
         function = self.program.function
         variables = (*self.module.module.variables.values(), *function.variables.values())
         unsized = [v.name for v in variables if v.space == "shared" and v.unsized]
@@ -275,7 +275,7 @@ class _Story:
         return any(name in words for name in unsized)
 
     def _nearest(self, address: int, nbytes: int, writes: bool) -> Allocation | None:
-        """The array or variable that an access hits or has missed by the least."""
+        """The array or variable that an access hits or misses by the smallest distance."""
         # A write has missed the view itself: the memory around a view is there for reads.
         given = [a for a in self.memory if not (writes and a.around)]
         memory = [*given, *self.module.owned()]
@@ -316,7 +316,7 @@ class _Story:
         return f"nearest is '{near.name}' ({near.nbytes} bytes): {miss} bytes {side}"
 
     def deadlock(self, slots: Sequence[tuple[int, int]], why: str) -> Deadlock:
-        """Names the waiting warps, their lines, and what each waits for."""
+        """The error that names the waiting warps, their lines, and the condition of each."""
         rows, kinds = [], {why}
         slots = sorted(slots, key=lambda s: self.block(*s)[::-1])  # whichever worker has them
         for worker, slot in slots[:4]:
@@ -348,7 +348,7 @@ class _Story:
     def _held(
         self, reads: Sequence[Instruction], block: tuple[int, int, int], warp: int, lanes: int
     ) -> str:
-        """What the memory holds that the first of these lanes waits for, if that is one place."""
+        """The value of the one location that the first of these lanes waits for."""
         lane = max(0, (lanes & -lanes).bit_length() - 1)
         sides = {
             "ctaid": block, "tid": self.thread(warp, lane),

@@ -13,7 +13,7 @@ from weft.errors import InvalidFree
 
 ALIGN = 16
 GAP = 16
-"""Bytes between allocations that belong to none, so that running past an end is noticed."""
+"""Unallocated bytes between allocations, so that an overrun is detected."""
 
 
 class Block(NamedTuple):
@@ -27,7 +27,7 @@ class Block(NamedTuple):
 
 
 class Heap:
-    """What kernels of a module have allocated; it lives from launch to launch."""
+    """The allocations of a module's kernels, across launches."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -40,12 +40,12 @@ class Heap:
 
     @property
     def most(self) -> int:
-        """As many allocations as can ever be live at once."""
+        """The maximum number of simultaneous allocations."""
         return self.nbytes // (ALIGN + GAP)
 
     @property
     def start(self) -> int:
-        """Where its memory begins, which is made when it is first asked for."""
+        """The start of its memory, which is allocated on first use."""
         if not self._block.size:
             self._block = np.empty(self.nbytes + ALIGN, np.uint8)
             self._free = [(-(-self._block.ctypes.data // ALIGN) * ALIGN, self.nbytes)]
@@ -61,7 +61,7 @@ class Heap:
                 self._free[i : i + 1] = [(start + need, room - need)] if room > need else []
                 self.live[start] = size
                 self.made[start] = Block(start, size, site, place)
-                # What the last owner of these bytes wrote does not count.
+                # The bytes written by the previous owner do not count.
                 initialised.emptied(start, size)
                 for listener in self.listeners:
                     listener(start, size)
@@ -69,7 +69,7 @@ class Heap:
         return 0
 
     def free(self, address: int) -> None:
-        """Gives an allocation back; a pointer that is none is an error."""
+        """Return the allocation to the heap; raise for a pointer that was never allocated."""
         size = self.live.pop(address, None)
         self.made.pop(address, None)
         if size is None:

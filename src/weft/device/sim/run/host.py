@@ -1,4 +1,4 @@
-"""What the simulated GPU runs on: LLVM, the CPU and its vectors, the threads."""
+"""The host of the simulated GPU: LLVM, the CPU and its vectors, the threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Host:
 
 
 def describe() -> Host:
-    """Asks LLVM about this machine."""
+    """Query LLVM about this machine."""
     cpu, features = jit.host()
     present = {name[1:] for name in features.split(",") if name.startswith("+")}
     return Host(

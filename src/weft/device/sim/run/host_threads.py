@@ -58,7 +58,7 @@ class ThreadTasks:
             _thread().give(number, task, self._done)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for all; False when the time is over first."""
+        """Wait for all; return False when the time is over first."""
         end = None if seconds is None else time.monotonic() + seconds
         while len(self._outcomes) < self._count:
             left = None if end is None else max(0.0, end - time.monotonic())
@@ -70,7 +70,7 @@ class ThreadTasks:
         return True
 
     def results(self) -> list[int]:
-        """What each returned; raises what one has raised."""
+        """The results of all tasks; raises the exception of one that failed."""
         out = []
         for number in range(self._count):
             outcome = self._outcomes[number]

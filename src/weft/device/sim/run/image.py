@@ -1,7 +1,7 @@
 """A module's own memory: its `.global` and `.const` variables, with their initial values.
 
 The instances of a template are compiled one by one, yet belong to one source: they share an image,
-in which a variable is there once. Compiled code finds variables by a table of addresses.
+which has each variable once. Compiled code finds variables by a table of addresses.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 ALIGN = 256
 CONST_BYTES = 1 << 20
-"""For constant variables, which lie in one window; 64 KiB for each compilation on a GPU."""
+"""The size of the window of constant variables; 64 KiB for each compilation on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A variable, where it is, and the numbers of the functions it points to at first."""
+    """A variable, its location, and the numbers of the functions it points to at first."""
 
     variable: Variable
     address: int
@@ -95,7 +95,7 @@ class Image:
     def _placed_before(
         self, variables: Sequence[Variable], ids: Mapping[str, int]
     ) -> dict[str, int]:
-        """Those that an earlier module has: of the same name, and the same to begin with."""
+        """The variables of an earlier module with the same name and the same initial value."""
         same = {
             v.name: self.placed[v.name].address
             for v in variables
@@ -158,5 +158,5 @@ def _functions(v: Variable, ids: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _points_away(v: Variable, same: dict[str, int], ids: Mapping[str, int]) -> bool:
-    """Does it point to a variable of its own module only?"""
+    """Return whether it points to a variable of its own module only."""
     return any(symbol not in same and symbol not in ids for _, symbol, _ in v.relocations)

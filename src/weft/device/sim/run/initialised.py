@@ -20,12 +20,12 @@ Marks = NDArray[np.uint8]
 _lock = threading.Lock()
 _starts: list[int] = []
 _unwritten: dict[int, tuple[int, NDArray[np.uint8]]] = {}
-"""First address -> (bytes, for every four bytes one whose low four bits say which are filled)."""
+"""First address -> (bytes, one byte per word whose low four bits mark the written bytes)."""
 _FULL = 15
 
 
 def register(address: int, nbytes: int) -> None:
-    """From now on nothing of this memory has been written."""
+    """Register memory of which nothing has been written."""
     with _lock:
         if address not in _unwritten:
             insort(_starts, address)
@@ -33,19 +33,19 @@ def register(address: int, nbytes: int) -> None:
 
 
 def forget(address: int) -> None:
-    """The memory is given back."""
+    """Remove memory that has been freed."""
     with _lock:
         if _unwritten.pop(address, None) is not None:
             _starts.remove(address)
 
 
 def filled(address: int, nbytes: int) -> None:
-    """The host has written these bytes."""
+    """Mark bytes that the host has written."""
     _mark(address, nbytes, np.bitwise_or)
 
 
 def copied(to: int, source: int, nbytes: int) -> None:
-    """Bytes were copied: words are filled where those that they come from are."""
+    """Copy the marks of copied bytes."""
     words = marks(source, nbytes)
     with _lock:
         start = _before(to)
@@ -61,7 +61,7 @@ def copied(to: int, source: int, nbytes: int) -> None:
 
 
 def marks(address: int, nbytes: int) -> NDArray[np.uint8] | None:
-    """Which bytes of each word are filled; None when the memory is not registered."""
+    """The written bytes of each word as bits; None when the memory is not registered."""
     with _lock:
         start = _before(address)
         if start is None:
@@ -71,7 +71,7 @@ def marks(address: int, nbytes: int) -> NDArray[np.uint8] | None:
 
 
 def unless_changed(address: int, nbytes: int, byte: int) -> None:
-    """Memory that its allocator has filled with one byte: what holds it still is not written."""
+    """Register memory that its allocator filled with one byte: words that hold it are unwritten."""
     with _lock:
         registered = _unwritten.get(address)
     if registered is None or registered[0] != nbytes:
@@ -84,12 +84,12 @@ def unless_changed(address: int, nbytes: int, byte: int) -> None:
 
 
 def emptied(address: int, nbytes: int) -> None:
-    """These bytes, of memory that is registered, are given out anew."""
+    """Mark bytes of registered memory as unwritten, since they are allocated again."""
     _mark(address, nbytes, lambda old, bits: old & ~bits)
 
 
 def known(address: int) -> bool:
-    """Is it the start of registered memory?"""
+    """Return whether it is the start of registered memory."""
     return address in _unwritten
 
 
@@ -108,7 +108,7 @@ def _mark(address: int, nbytes: int, change: Callable[[Marks, Marks], Marks]) ->
 
 
 def bytes_at(low: int, high: int) -> int:
-    """Where the marks of the words from `low` on are; 0 when the memory is not registered."""
+    """The address of the marks of the words from `low` on; 0 when the memory is not registered."""
     with _lock:
         start = _before(low)
         if start is None or high > start + _unwritten[start][0] + 4:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
     from weft.device.sim.run.observation import Observation, Observer
 
 QUICK_WARPS = 64
-"""Up to so many warps without a loop are run by the calling thread itself."""
+"""The largest number of warps without a loop that the calling thread runs itself."""
 
 SPARE_ROWS = 32
 """Room in the table of allocations for variables of template instances that come later."""
@@ -71,7 +71,7 @@ class Plan:
             self.prepare()
 
     def prepare(self) -> None:
-        """Compiles the kernel, and settles what depends on its code."""
+        """Compile the kernel, and allocate what depends on its code."""
         sim, config = self.sim, self.config
         self.code = sim.code(self.entry, config.block, self.observer)
         info = self.code.info
@@ -98,7 +98,7 @@ class Plan:
         return plan
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> None:
-        """Runs the grid and those that it launches to their end; raises what went wrong."""
+        """Run the grid and those that it launches to their end; raise their errors."""
         params, memory, keep, _ = packed
         self._run_one(params, memory, keep, time_limit)
         if self.sim.root.allocates:  # or launches: such a module has a heap
@@ -107,7 +107,9 @@ class Plan:
     def _run_descendants(
         self, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
-        """What kernels have launched: depth first, so that a tail launch comes after the rest."""
+        """Run the grids that kernels have launched: depth first, so that tail launches come
+        last.
+        """
         sim, services = self.sim, self.sim.services
         plans: dict[tuple[str, LaunchConfig], Plan] = {}
         waiting = services.take_descendants()
@@ -148,7 +150,7 @@ class Plan:
     def run_plain(
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
-        """The same, whatever session is active; `keep` owns the memory."""
+        """Run the grid in any session; `keep` owns the memory."""
         if not self._prepared:
             time_limit = limited(time_limit)  # compiling is part of it
             within(time_limit, self.sim.name(self.entry), self.prepare)
@@ -258,7 +260,7 @@ class Plan:
                         arena.context[Context.STOP // 8] = 1
                         tasks.wait()
             except BaseException:
-                arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, let it through
+                arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, then propagate it
                 tasks.wait()
                 raise
         if not code.settled:
@@ -268,7 +270,7 @@ class Plan:
 
 
 class _Stopwatch:
-    """Running time of a launch since it was last asked, of all its threads."""
+    """Running time of a launch, of all its threads, since the previous query."""
 
     def __init__(self, threads: int) -> None:
         self._threads, self._last = threads, time.perf_counter()
@@ -280,5 +282,5 @@ class _Stopwatch:
 
 
 def _work(code: KernelCode, arena: Arena, worker: int, keep: object) -> int:
-    """One thread's part; it holds all that the code touches, should its caller not wait for it."""
+    """Run one thread's part; it owns all that the code accesses: its caller may not wait."""
     return code.run(arena, worker)

@@ -33,16 +33,16 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
 
 
 REMEMBERED = 128
-"""Kernels and block sizes whose code a module keeps: the oldest is freed for a new one."""
+"""The number of kernels and block sizes whose code a module stores."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextureUnit:
-    """What executes texture and surface instructions: a function of a program's runtime library.
+    """The unit that executes texture and surface instructions: a function of a program's library.
 
     address  of the function; `memory.textures` calls it
     strict   the same for launches under the sanitizer: it refuses what a GPU reads as zero
-    error    says what was wrong with the access that failed
+    error    describes the access that failed
     """
 
     address: int
@@ -54,7 +54,7 @@ class SimModule:
     """A program that is loaded on a simulated GPU."""
 
     textures: TextureUnit | None = None
-    """Of the class: what all kernels of a process use; a unit of a whole program has its own."""
+    """The default for all kernels of a process; a unit of a whole program has its own."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class SimModule:
 
     @property
     def services(self) -> Services:
-        """What kernels may ask of the host."""
+        """The host services of the module's kernels."""
         root = self.root
         if root._services is None:
             from weft.device.sim.run.services import Services
@@ -115,7 +115,7 @@ class SimModule:
         return self.module.functions[entry]
 
     def place(self) -> NDArray[np.int64]:
-        """Where the module's variables are, in its order."""
+        """The addresses of the module's variables, in its order."""
         if self._symbols is None:
             with self.image.lock, memory_for("the variables of the module"):
                 self._symbols = self.image.place(self.summary)
@@ -127,7 +127,7 @@ class SimModule:
         return matching(name, self.image.placed)
 
     def admit(self, instance: Program) -> None:
-        """Places the variables of a template instance in the image that instances share."""
+        """Place the variables of a template instance in the image that instances share."""
         SimModule(instance, self.model, fast=self.fast, within=self).place()
 
     def variable(self, name: str, dtype: DTypeLike) -> NDArray[Any]:
@@ -136,7 +136,7 @@ class SimModule:
         return self.image.view(choose(name, self.image.placed), np.dtype(dtype))
 
     def resources(self, entry: str) -> None:
-        """Only an assembler knows: `registers` asks it."""
+        """None: only an assembler knows; `registers` calls it."""
 
     def name(self, entry: str) -> str:
         """A kernel's name in the source, where it is known."""
@@ -182,13 +182,13 @@ class SimModule:
         return max(1, fits.blocks) * self.model.sms
 
     def registers(self, entry: str) -> int | None:
-        """Of a thread, where the assembler can say."""
+        """The registers of a thread, if the assembler reports them."""
         with contextlib.suppress(Error):  # PTX alone cannot always be assembled
             return self.kernels[entry].resources().registers if entry in self.kernels else None
         return None
 
     def check_cooperative(self, entry: str, config: LaunchConfig) -> None:
-        """Refuses a grid whose blocks wait for each other and do not all run at once."""
+        """Refuse a grid whose blocks wait for each other and cannot all run at once."""
         info = self.code(entry, config.block).info
         registers, total = self.registers(entry), math.prod(config.grid)
         most = self.resident_blocks(info, config, registers)

@@ -1,4 +1,4 @@
-"""One launch under observation: the memory in which an observer's code leaves what it saw."""
+"""One launch under observation: the memory in which an observer's code leaves its results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Observation:
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What the watcher has left with the code."""
+        """The data that the watcher has stored with the code."""
         return self.code.notes
 
     def parameter(self, offset: int) -> int:
@@ -104,7 +104,7 @@ def _huge_pages(nbytes: int) -> Bytes | None:
 
 
 class Observer(Watching, Protocol):
-    """What is seen of launches."""
+    """An observer of launches."""
 
     def begin(self, observation: Observation) -> None:
         """Before a launch: reserves memory."""

@@ -1,7 +1,7 @@
 """Host services for running kernels: printf, assert, malloc, free, and the device runtime.
 
 Compiled code calls `Services.address` (see `host_calls` for the signature), from whatever thread
-runs it. A service that fails ends the launch: the exception is kept in `failed`.
+runs it. A service that fails ends the launch: the exception is stored in `failed`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
 )  # fmt: skip
 STRING_BYTES = 1 << 20
-"""Of a string without a precision: CUDA's own buffer for all that kernels print holds no more."""
+"""The limit on a string without a precision: CUDA's own print buffer holds no more."""
 
 _strnlen = ctypes.CDLL(None).strnlen
 _strnlen.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
@@ -58,7 +58,7 @@ class Running:
     descendants: Descendants = field(default_factory=Descendants)
 
     def add(self, address: int, size: int) -> None:
-        """Compiled code may touch these bytes; the size last, since others read at any time."""
+        """Let compiled code access these bytes; the size comes last: others read at any time."""
         row = self.unused.pop() if self.unused else self.count
         self.table[row] = (address, 0, 1, 0)
         self.table[row, 1] = size
@@ -75,7 +75,7 @@ class Running:
         return [(shared[0], shared[1]), (params, size)]
 
     def remove(self, address: int) -> None:
-        """No longer; accesses that remember the place look it up again."""
+        """Revoke the access; accesses that have cached the place look it up again."""
         row = self.rows.pop(address)
         self.table[row, 1] = 0
         self.unused.append(row)
@@ -100,7 +100,7 @@ class Caller:
     site: int
 
     def window(self, address: int) -> int:
-        """How many bytes from `address` on belong to the kernel; 0 for none."""
+        """The number of bytes from `address` on that belong to the kernel; 0 for none."""
         for start, size in (self.local, *self.windows):
             if start <= address < start + size:
                 return start + size - address
@@ -140,7 +140,7 @@ class Caller:
 
     @property
     def place(self) -> str:
-        """Block and thread, for a person."""
+        """Block and thread, for messages."""
         at = (ctypes.c_int32 * 3).from_address(self.slot + Slot.BLOCK_X)
         x, y, _ = self.launch.block
         n = self.thread
@@ -175,7 +175,7 @@ class Services:
 
     # ---- for the launcher -------------------------------------------------------------------
     def begin(self, arena: Arena, block: Dim3, rows: int) -> None:
-        """A launch starts, with so many rows in its table; what earlier ones allocated is there."""
+        """Begin a launch with this number of rows in its table, earlier allocations included."""
         launch = Running(arena, block, arena.table, rows)
         with self._lock:
             for address, size in self.heap.live.items():
@@ -185,20 +185,20 @@ class Services:
         self._mine.launch = launch
 
     def end(self) -> None:
-        """The launch that this thread began is over, well or not."""
+        """End the launch that this thread began."""
         launch: Running = self._mine.launch
         with self._lock:
             del self._launches[launch.arena.address]
         self._mine.launch, self._mine.ended = None, launch.descendants
 
     def take_descendants(self) -> list[Item]:
-        """What the last launch of this thread has left to run after it, once."""
+        """The work that the last launch of this thread has left to run after it, once."""
         ended: Descendants | None = vars(self._mine).pop("ended", None)
         return [] if ended is None else ended.in_order()
 
     @contextlib.contextmanager
     def deeper(self, depth: int) -> Iterator[None]:
-        """Launches of this thread inside are grids that kernels have launched."""
+        """Count launches of this thread inside as grids that kernels have launched."""
         before = getattr(self._mine, "depth", 0)
         self._mine.depth = depth
         try:
@@ -208,7 +208,7 @@ class Services:
 
     @property
     def failed(self) -> BaseException | None:
-        """What ended the launch that this thread has begun."""
+        """The exception that ended the launch of this thread."""
         launch: Running | None = getattr(self._mine, "launch", None)
         return launch.failed if launch is not None else None
 
@@ -270,7 +270,7 @@ class Services:
         return 0
 
     def release(self, address: int) -> None:
-        """Frees memory of the heap."""
+        """Free memory of the heap."""
         self.heap.free(address)
         for launch in self._launches.values():
             launch.remove(address)

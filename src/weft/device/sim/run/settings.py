@@ -30,12 +30,12 @@ class Planned(Protocol):
     def run_plain(
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
-        """Runs the grid to its end, whatever session is active."""
+        """Run the grid to its end, whatever session is active."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One launch that is asked for; `keep` owns the memory."""
+    """One requested launch; `keep` owns the memory."""
 
     plan: Planned
     params: bytes
@@ -44,7 +44,7 @@ class Request:
     time_limit: float | None
 
     def run(self, observer: Observer | None = None) -> None:
-        """Runs it, under an observer if one is given, whatever session is active."""
+        """Run it in any session, under an observer if one is given."""
         limit, plan = limited(self.time_limit), self.plan
         if observer is not None:
             plan = within(limit, plan.entry, lambda: self.plan.under(observer))
@@ -52,14 +52,14 @@ class Request:
 
 
 class Session(Protocol):
-    """What runs launches in place of themselves: the sanitizer's report, a profiler's recording."""
+    """A handler of launches: the sanitizer's report, a profiler's recording."""
 
     def run(self, asked: Request) -> None:
         """One launch."""
 
 
 current: Session | None = None
-"""What launches of this process are given to; None: they run plainly."""
+"""The session that receives the launches of this process; None: they run plainly."""
 
 before_launch: Callable[[Any, bytes, Sequence[Allocation]], None] | None = None
 """Called with the plan, the parameters and the memory of each plain launch of this process."""
@@ -69,7 +69,7 @@ _wanted = os.environ.get(VARIABLE, "0") not in ("", "0")
 
 
 def turn_on() -> None:
-    """As the variable in the environment does."""
+    """Turn the sanitizer on, as the environment variable does."""
     global _wanted
     _wanted = True
 
@@ -78,7 +78,7 @@ _strict: Callable[[], Session] | None = None
 
 
 def provide(strict: Callable[[], Session]) -> None:
-    """Sets what makes the session that WEFT_SANITIZE asks for: tools are above this folder."""
+    """Set the factory of the session that WEFT_SANITIZE selects: tools are above this folder."""
     global _strict
     _strict = strict
 
@@ -88,7 +88,7 @@ _of_thread = threading.local()
 
 @contextmanager
 def in_this_thread(session: Session) -> Iterator[None]:
-    """Gives the launches of this thread alone to a session, inside of a `with` block.
+    """Hand the launches of this thread alone to a session, inside of a `with` block.
 
     A thread may outlive its caller, for example after a time limit; `current` would then stay set.
     """

@@ -26,18 +26,18 @@ MOST = 5000
 """Functions that the cache's index names, the newest."""
 
 RECENT = 128
-"""Batches that are kept although no kernel may need them."""
+"""The number of batches that are retained although no kernel may need them."""
 
 _lock = threading.Lock()
 _batches: dict[str, str] = {}
-"""The batch that has a function; it may have been freed."""
+"""The batch of a function; it may have been freed."""
 _loaded: weakref.WeakValueDictionary[str, jit.Library] = weakref.WeakValueDictionary()
 """Batches of this process."""
 _recent: OrderedDict[str, jit.Library] = OrderedDict()
 
 
 def provide(outlined: Outlined) -> dict[str, jit.Library]:
-    """Compiles the functions that are missing; the batches that the kernel needs."""
+    """Compile the missing functions; return the batches that the kernel needs."""
     with _lock:
         found = _find(outlined.shared)
         if missing := [name for name in outlined.shared if name not in found]:
@@ -52,7 +52,7 @@ def provide(outlined: Outlined) -> dict[str, jit.Library]:
 
 
 def load(batches: Iterable[str]) -> list[jit.Library] | None:
-    """Loads batches from the cache; None if one is not there."""
+    """Load batches from the cache; None if one is not there."""
     with _lock:
         libraries = [_load(batch) for batch in batches]
     whole = [library for library in libraries if library is not None]
@@ -60,7 +60,7 @@ def load(batches: Iterable[str]) -> list[jit.Library] | None:
 
 
 def forget() -> None:
-    """As in a new process, which has the cache alone; kernels keep the code that they call."""
+    """Reset to the state of a new process; kernels keep the code that they call."""
     with _lock:
         _batches.clear()
         _loaded.clear()
@@ -74,7 +74,7 @@ def _find(names: Iterable[str]) -> dict[str, jit.Library]:
 
 
 def _compile(outlined: Outlined, missing: list[str], found: dict[str, jit.Library]) -> None:
-    """Adds the functions that are missing to those that were found."""
+    """Add the missing functions to those that were found."""
     texts = [outlined.shared[name] for name in missing]
     others = [declaration(text) for name, text in outlined.shared.items() if name not in missing]
     data = jit.compile_object("\n".join([*texts, *others, outlined.common]), draft=True)
@@ -139,7 +139,7 @@ def _used(batch: str, library: jit.Library) -> jit.Library:
 
 
 def _new_lock() -> None:
-    """In a child of `fork`: the thread that held the lock may be one of its parent."""
+    """Replace the lock in a child of `fork`: a thread of the parent may hold it."""
     global _lock
     _lock = threading.Lock()
 

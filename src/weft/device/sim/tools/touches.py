@@ -1,6 +1,7 @@
-"""Remembers which thread touches what in global memory: every access, or the writes of one place.
+"""Records the accesses of threads to global memory: all of them, or the writes of one place.
 
-A failed check asks who wrote a wrong element; pictures of the course show all accesses of a launch.
+A failed check shows the writer of a wrong element; pictures of the course show all accesses of a
+launch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from weft.device.sim.run.observation import Observation
 from weft.ir import Builder, Val
 
 REMEMBERED = 64
-"""Accesses that are kept, for each host thread; later ones are only counted."""
+"""The number of accesses that are stored for each host thread; later ones are only counted."""
 EVERYWHERE = (0, 2**63 - 1)
 
 # Seven words: the instruction, the block's x, y and z, the thread's number, address and size.
@@ -47,7 +48,7 @@ class Touch:
 
 
 class Touches:
-    """Remembers the accesses of the `nbytes` at an address; without `reads`, the writes alone.
+    """Records the accesses of the `nbytes` at an address; without `reads`, the writes alone.
 
     seen    the first accesses of each host thread, in the order in which it executed them
     count   how many there were in all
@@ -89,7 +90,7 @@ class Touches:
 
 
 class TouchWatcher(Watcher):
-    """Before each access to global memory, a helper looks at the address of each lane.
+    """Before each access to global memory, a helper receives the address of each lane.
 
     name        of the helper
     reads_too   whether it is called for reads
@@ -118,11 +119,11 @@ class TouchWatcher(Watcher):
         raise NotImplementedError
 
     def body(self, b: Builder, args: list[Val]) -> None:
-        """Emits the helper; `args` are those that `_note` gives it."""
+        """Emit the helper; `args` are those that `_note` gives it."""
         raise NotImplementedError
 
     def _fragment(self, access: Access, rows: Rows) -> None:
-        """Each register of each lane by itself."""
+        """Record each register of each lane by itself."""
         e, b = self.e, self.e.b
         sizes = b.splat(b.integer("i32", rows.unit), 32)
         parts = max(1, 4 // rows.unit)  # of a register, which has four bytes at least
@@ -135,7 +136,7 @@ class TouchWatcher(Watcher):
                 self._note(access, e.memory.table(), sizes)
 
     def _note(self, access: Access, addresses: Val, sizes: Val) -> None:
-        """Gives the helper what each lane is about to touch."""
+        """Call the helper with the addresses and sizes of the lanes."""
         e, b = self.e, self.e.b
         table = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(sizes, table, 64)

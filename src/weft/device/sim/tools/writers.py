@@ -1,6 +1,6 @@
-"""Records which threads wrote what some arrays hold, and which threads read global memory.
+"""Records which threads wrote the contents of some arrays, and which threads read global memory.
 
-The course asks whether the threads of a grid share the work, and whether kernels made the results.
+The course tests whether the threads of a grid share the work, and whether kernels made the results.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Writers:
         observation.for_launch(self._heads[-1].view(np.uint8))
 
     def end(self, observation: Observation) -> None:
-        """Nothing is left to do: the code has filled the tables."""
+        """Do nothing: the code has filled the tables."""
 
     def readers(self) -> set[Place]:
         """The threads that read global memory."""
@@ -71,7 +71,7 @@ class Writers:
         }
 
     def writers(self) -> set[Place]:
-        """The threads that wrote what the arrays hold now, as far as kernels wrote it."""
+        """The threads that wrote the present contents of the arrays, as far as kernels did."""
         return {
             (int(block) - 1, int(thread))
             for table in self._tables

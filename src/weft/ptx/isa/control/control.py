@@ -19,7 +19,7 @@ _BAR = "parallel-synchronization-and-communication-instructions-bar"
     manual="control-flow-instructions-bra", warp=True, control=Control.BRANCH,
 )  # fmt: skip
 def bra(w: Warp, ins: Instruction) -> None:
-    """Carried out at the end of the block."""
+    """Do nothing: the end of the block branches."""
 
 
 @instruction(
@@ -27,7 +27,7 @@ def bra(w: Warp, ins: Instruction) -> None:
     manual="control-flow-instructions-brx-idx", warp=True, control=Control.TABLE,
 )  # fmt: skip
 def brx(w: Warp, ins: Instruction) -> None:
-    """Carried out at the end of the block."""
+    """Do nothing: the end of the block branches."""
 
 
 @instruction(
@@ -35,7 +35,7 @@ def brx(w: Warp, ins: Instruction) -> None:
     manual="control-flow-instructions-ret", warp=True, control=Control.RETURN,
 )  # fmt: skip
 def ret(w: Warp, ins: Instruction) -> None:
-    """Carried out at the end of the block."""
+    """Do nothing: the end of the block returns."""
 
 
 @instruction(
@@ -43,7 +43,7 @@ def ret(w: Warp, ins: Instruction) -> None:
     manual="control-flow-instructions-exit", warp=True, control=Control.EXIT,
 )  # fmt: skip
 def exit_(w: Warp, ins: Instruction) -> None:
-    """Carried out at the end of the block."""
+    """Do nothing: the end of the block exits."""
 
 
 @instruction(
@@ -80,7 +80,7 @@ def brkpt(w: Warp, ins: Instruction) -> None:
     mask="mask",
 )
 def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
-    """Counts for a profiler that is not there."""
+    """Do nothing: there is no profiler that counts the event."""
 
 
 @instruction(
@@ -90,7 +90,7 @@ def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
     warp=True, waits=Waits.TIME,
 )  # fmt: skip
 def nanosleep(w: Warp, ins: Instruction) -> None:
-    """A loop around it lets others run; the time itself means nothing here."""
+    """Do nothing: a loop around it lets others run; the time itself has no meaning here."""
 
 
 def _barrier(w: Warp, ins: Instruction) -> None:
@@ -169,7 +169,7 @@ def fence(w: Warp, ins: Instruction, **words: str) -> None:
     action="wait launch_dependents", warp=True,
 )  # fmt: skip
 def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
-    """Launches follow one another: what this one depends on has ended, and nothing waits for it."""
+    """Do nothing: launches run one after the other, so dependencies have ended."""
 
 
 @instruction(
@@ -179,4 +179,4 @@ def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
     action="inc dec", warp=True, participants=Participants.WARPGROUP,
 )  # fmt: skip
 def setmaxnreg(w: Warp, ins: Instruction, *, action: str) -> None:
-    """Registers are the assembler's affair; the simulated GPU has as many as PTX names."""
+    """Do nothing: the simulated GPU has as many registers as PTX names."""

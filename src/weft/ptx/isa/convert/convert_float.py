@@ -43,15 +43,14 @@ def as_float(b: Builder, v: Val, kind: str) -> Val:
 
 
 def _flush_source(b: Builder, v: Val) -> Val:
-    """What `.ftz` does to an f32 source: it passes through an f32 operation."""
+    """Apply `.ftz` to an f32 source: it passes through an f32 operation."""
     flushed = b.reinterpret(flush(raw_bits(b, v), "f32"), "float")
     flushed.raw_nan = True
     return b.canonical(flushed)
 
 
 def _narrowed(b: Builder, v: Val, mode: str, dtype: str, atype: str, ftz: bool) -> Val:
-    """Bits of a value in a 16-bit format. `.ftz` flushes an f32 source, but not on the way to f16:
-    so the hardware does."""
+    """Bits of a value in a 16-bit format. As on hardware, `.ftz` flushes f32 for bf16, not f16."""
     if atype == "f64":
         odd = b.reinterpret(float_from_double(b, v, "odd"), "float")
         return keep_nan(b, _TO_16[dtype](b, odd, mode), raw_bits(b, v), "f64", dtype)

@@ -169,7 +169,7 @@ def rcp(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 Scales = tuple[tuple[Callable[[Builder, Val], Val], float], ...]
 _SCALES: Scales = ((_denormal, _UP), (_huge, 0.25))
-"""What brings a divisor into the range of the table function."""
+"""Scales that bring a divisor into the range of the table function."""
 
 
 def _factor(b: Builder, y: Val, scales: Scales) -> Val:
@@ -180,7 +180,7 @@ def _factor(b: Builder, y: Val, scales: Scales) -> Val:
 
 
 def _beyond(e: Builder, y: Val, scales: Scales) -> Val:
-    """Does any lane need a factor?"""
+    """True at run time if any lane needs a factor."""
     odd = scales[0][0](e, y)
     for test, _ in scales[1:]:
         odd = odd | test(e, y)

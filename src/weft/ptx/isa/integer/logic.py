@@ -206,7 +206,7 @@ _SELECTORS = {
     "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
     "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
 }
-"""What each mode of prmt picks for the low two bits of its third operand."""
+"""The selectors of each mode of prmt, by the low two bits of its third operand."""
 
 
 def _picked(e: Builder, a: Val, b: Val, selector: Val) -> Val:

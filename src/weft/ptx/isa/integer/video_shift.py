@@ -12,7 +12,7 @@ _RANGE = {"u32": (0, (1 << 32) - 1), "s32": (-(1 << 31), (1 << 31) - 1)}
 
 
 def _operands(e: Builder, a: Val, b: Val, words: dict[str, str]) -> tuple[Val, Val]:
-    """What is shifted, with room on the left, and by how much."""
+    """The shifted value, with room on the left, and the amount."""
     amount = b & 31 if words["mode"] == "wrap" else e.umin(b, 32)
     return e.resize(a, "i64", signed=words["atype"] == "s32"), amount.zext("i64")
 

@@ -26,7 +26,7 @@ _INT8, _INT4 = "s8 u8", "s4 u4"
 
 
 def _run(w: Warp, ins: Instruction, form: Form) -> None:
-    """Reads the fragments `d, a, b, c`, multiplies, writes d."""
+    """Read the fragments `d, a, b, c`, multiply, write d."""
     d, a, b, c = ins.operands
     # Fragments of all other types are packed into 32-bit registers, accumulators of f16 too.
     operand = "f64" if form.a == "f64" else "b32"

@@ -16,7 +16,7 @@ _ACCUMULATORS = {"f16": "b32"}
 
 
 def _run(w: Warp, ins: Instruction, form: Form) -> None:
-    """Reads the fragments `d, a, b, c`, metadata `e` and the selector `f`; writes d."""
+    """Read the fragments `d, a, b, c`, metadata `e` and the selector `f`; write d."""
     d, a, b, c, metadata, selector = ins.operands
     count = SELECTORS[form.shape, WIDTH[form.a]]
     if not (isinstance(selector, Imm) and 0 <= selector.value < count):

@@ -80,7 +80,7 @@ def wait_all(w: Warp, ins: Instruction) -> None:
     async_=Async(Step.ARRIVE, Completion.MBARRIER),
 )  # fmt: skip
 def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: str) -> None:
-    """The copies land at once. Without .noinc the arrival was first added to those expected."""
+    """Complete the copies at once. Without .noinc the arrival was first added to those expected."""
     w.copies.wait(None)
     w.mbarriers.step(ins, "arrive" if noinc else "arrive.inc", ins.operands[0], 1, space)
 

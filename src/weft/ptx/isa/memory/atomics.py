@@ -1,4 +1,4 @@
-"""atom and red: read, change and write a place in memory as one step."""
+"""atom and red: read, change and write a location in memory as one step."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FORMS = {
     "and or xor": "b32 b64",
     "inc dec": "u32",
 }
-"""Which types each operation has, for both instructions."""
+"""Operation -> its types, for both instructions."""
 
 ATOM_FORMS = {"exch": "b32 b64 b128", "cas": "b16 b32 b64 b128"}
-"""Operations that make sense only with their result. Locks are made of them."""
+"""Operations that are useful only with their result. Locks are made of them."""
 
 Row = Callable[..., None]
 

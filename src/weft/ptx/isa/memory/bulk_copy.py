@@ -26,7 +26,7 @@ _BY_GROUP = Async(Step.ISSUE, Completion.BULK_GROUP)
 _NEAR, _HINT = "shared::cta shared::cluster", "L2::cache_hint"
 
 _COUNTS_DOWN = mbarrier(Does.UPDATE, "mbar", "shared")
-"""When the copy lands, its bytes are taken off those that the mbarrier expects."""
+"""The effect of a completed copy: its bytes are subtracted from those that the mbarrier expects."""
 
 
 @instruction(

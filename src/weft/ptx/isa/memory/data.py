@@ -129,7 +129,7 @@ def prefetchu(w: Warp, ins: Instruction) -> None:
     space="global", warp=True,
 )  # fmt: skip
 def discard(w: Warp, ins: Instruction, *, space: str) -> None:
-    """Lets the cache drop a line; here memory has no stale copies to drop."""
+    """Do nothing: memory has no stale cache lines to drop here."""
 
 
 @instruction(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import subprocess
 
 Done = Callable[[bytes, float], None]
-"""Is given the object file and the seconds it took; no bytes: it could not be made."""
+"""Called with the object file and the seconds it took; no bytes: the compilation failed."""
 
 LINGER = 2.0
 """Seconds that a process without jobs waits for the next one."""
@@ -45,12 +45,13 @@ _loading = threading.Lock()
 
 
 at_exit: Callable[[Callable[[], None]], object] = atexit.register
-"""Registers what is done at the end of the process; a process that ends without Python's own
-functions sets another. What is registered last comes first, so before LLVM is taken apart."""
+"""Registers a function to call at the end of the process; a process that ends without Python's own
+functions sets another. The last registered function is called first, so before LLVM shuts down.
+"""
 
 
 def submit(text: Callable[[], str], done: Done) -> None:
-    """Compiles the IR that `text` returns; `done` is called in another thread."""
+    """Compile the IR that `text` returns; `done` is called in another thread."""
     global _registered
     with _changed:
         if not _registered:
@@ -89,7 +90,7 @@ def _work() -> None:
 
 
 def _start() -> subprocess.Popen[bytes] | None:
-    """None where no process can be started."""
+    """Start a process; None if none can be started."""
     import subprocess  # here: most kernels run for too short a time to be compiled again
 
     # Only these and the standard library: files beside a script must not stand for modules.
@@ -154,7 +155,7 @@ def _exit() -> None:
 
 
 def _forget() -> None:
-    """In a child of `fork`, which has none of these threads; the processes are its parent's."""
+    """Reset in a child of `fork`: the threads and the processes are its parent's."""
     global _changed, _loading
     _changed, _loading = threading.Condition(), threading.Lock()
     _jobs.clear()

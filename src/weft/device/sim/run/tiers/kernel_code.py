@@ -1,4 +1,4 @@
-"""The code of one kernel and block shape: what launches run now, and what replaces it.
+"""The code of one kernel and block shape: the code that launches run now, and its replacement.
 
 A kernel starts as a draft. Its full code is made in the background as soon as the draft's running
 time says that this pays, and takes over between blocks: the workers of running launches leave the
@@ -20,13 +20,13 @@ from weft.device.sim.run.draft import Tier
 from weft.device.sim.run.tiers import background
 
 FULL_COST = 15.0
-"""Seconds that LLVM takes for full code, for each second that it took for the draft's own code."""
+"""Seconds that LLVM takes for full code, per second that it took for the draft's own code."""
 SAVED = 0.5
 """The part of a draft's running time that full code saves, at the least."""
 
 
 class KernelCode:
-    """What launches run; the tiers that it goes through."""
+    """The code that launches run; it goes through the tiers."""
 
     def __init__(self, job: Job, tier: Tier) -> None:
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class KernelCode:
 
     @property
     def settled(self) -> bool:
-        """Nothing will replace the current code."""
+        """True if nothing will replace the current code."""
         return self._job is None
 
     def _first(self, job: Job, tier: Tier) -> Compiled:
@@ -60,7 +60,7 @@ class KernelCode:
         return code
 
     def run(self, arena: Arena, worker: int) -> int:
-        """Runs one worker of a launch to its end, in one code after the other."""
+        """Run one worker of a launch to its end, in one code after the other."""
         result = Run.REPLACED
         while result == Run.REPLACED:
             compiled = self.current  # held: its memory is freed with it
@@ -69,7 +69,7 @@ class KernelCode:
 
     @contextmanager
     def serving(self, arena: Arena) -> Iterator[None]:
-        """The launch in this arena may be given other code while it runs."""
+        """Allow the launch in this arena to be given other code while it runs."""
         if self.settled:
             yield
             return
@@ -82,7 +82,7 @@ class KernelCode:
                 self._running.remove(arena)
 
     def spend(self, seconds: float, arena: Arena | None = None, total: int = 0) -> None:
-        """Notes running time of the draft, and asks for full code once that pays.
+        """Record running time of the draft, and request full code once that pays off.
 
         The rest of a launch follows from the blocks that have ended. Otherwise a kernel is expected
         to run for as long again as it has.
@@ -119,9 +119,9 @@ class KernelCode:
         background.submit(text, done)
 
     def _replace(self, full: Compiled | None) -> None:
-        """The draft stays without full code, and where its frames differ from those of full code.
+        """Replace the draft by full code, unless there is none or its frames differ.
 
-        That may be so for a draft from the cache. The next process finds the full code there.
+        They may differ for a draft from the cache. The next process finds the full code there.
         """
         with self._lock:
             self._job = self._source = None

@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def serve() -> None:
-    """Compiles until the input ends."""
+    """Compile until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent
     if sys.platform == "linux":
         # A parent that is killed does not close the pipe while LLVM works here.

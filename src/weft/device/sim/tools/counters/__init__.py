@@ -1,1 +1,1 @@
-"""Counting: an observer that notes how often code runs and what its memory accesses cost."""
+"""Counting: an observer that records how often code runs and the cost of its memory accesses."""

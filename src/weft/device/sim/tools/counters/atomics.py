@@ -1,4 +1,4 @@
-"""Code that counts what global atomics cost: equal addresses do not merge.
+"""Code that counts the cost of global atomics: equal addresses do not merge.
 
 Lanes go in waves. In each, every tag group serves the line of its first pending lane, and of
 lanes with the same place in a line only the first one.
@@ -28,7 +28,7 @@ HALF_LINE = 6
 
 
 def count_at_one_place(b: Builder) -> Callable[..., Val]:
-    """(launch, worker, row, address, lanes): all lanes name one address, and take turns."""
+    """(launch, worker, row, address, lanes): all lanes name one address, and are served in turn."""
 
     def body(x: Builder, args: list[Val]) -> None:
         launch, worker, row, address, lanes = args

@@ -2,7 +2,7 @@
 
 The copy engine reads and writes L2 in sectors and shared memory in whole wavefronts of 128 bytes.
 It looks up no tags of L1 and has no bank conflicts. Each of the two memories has a row of its own,
-whose kind is what happens there: the source is read, the target is written or reduced.
+whose kind is the effect there: the source is read, the target is written or reduced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAYS = {Kind.READ: BYPASS, Kind.WRITE: STORE, Kind.REDUCTION: CHANGE}
 
 
 def count(e: Watched, rows: CounterRows, access: Access) -> None:
-    """One side of a copy, unless no lane runs."""
+    """Count one side of a copy, unless no lane runs."""
     b, lanes, way = e.b, access.lanes, WAYS[access.kind]
     assert lanes is not None and access.sizes is not None
     row = rows.of(access, way=way, bulk=True)
@@ -94,7 +94,7 @@ def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
 
 
 def _lines(b: Builder, way: str, launch: Val, worker: Val, first: Val, last: Val) -> None:
-    """L2 notes each line from the one of the first byte to the one of the last."""
+    """Record in L2 each line from that of the first byte to that of the last."""
     line = first >> LINE
     low = ((first >> SECTOR) & (SECTORS_A_LINE - 1)).trunc("i32")
     until = ((last >> SECTOR) - (line << (LINE - SECTOR)) + 1).trunc("i32")

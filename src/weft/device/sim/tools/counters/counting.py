@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from weft.device.base import Allocation
 
 SMALL, SMALL_ALIGN, LARGE_ALIGN = 1 << 20, 512, 2 << 20
-"""`cudaMalloc` gives out 512-byte pieces of pages of 2 MiB, and whole pages from about 1 MiB."""
+"""`cudaMalloc` allocates 512-byte pieces of pages of 2 MiB, and whole pages from about 1 MiB."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """An allocation in the pretended memory; its lines are `first .. first + lines - 1`."""
+    """An allocation in the virtual memory; its lines are `first .. first + lines - 1`."""
 
     name: str
     nbytes: int
@@ -41,9 +41,9 @@ class Region:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a launch was seen to do; see `layout` for rows and lines.
+    """The counts of a launch; see `layout` for rows and lines.
 
-    words  the sums of the workers' memory, in which `notes["rows"]` say what is where
+    words  the sums of the workers' memory, which `notes["rows"]` describes
     """
 
     notes: Mapping[str, Any]
@@ -67,7 +67,7 @@ class Counting:
 
     l1_lines      lines that a block of threads can keep in its share of an L1
     resident      blocks that the GPU runs at once
-    shared        what all workers see of the launch: `layout.Launch`
+    shared        the launch's memory that all workers share: `layout.Launch`
     """
 
     l1_lines: int
@@ -108,7 +108,7 @@ class Counting:
         self.counts = Counts(observation.notes, words, regions, seen, parts)
 
     def _l1(self, observation: Observation, lines: int) -> None:
-        """Each worker's counters; behind them its L1: its sets, and what it has of each line."""
+        """Allocate each worker's counters and its L1: its sets, and the state of each line."""
         sets = 1 << max(0, self.l1_lines // HeldBits.WAYS - 1).bit_length()
         start = observation.notes["nbytes"]
         held = start + 4 * max(2, sets)
@@ -132,7 +132,7 @@ class Counting:
 
 
 def _add_repeated(words: NDArray[np.int64], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Adds executions that are noted before their row, and not yet in it."""
+    """Add executions that are recorded before their row, and not yet in it."""
     for row in rows:
         if row.get("repeated"):
             at = row["at"] // 8
@@ -142,7 +142,7 @@ def _add_repeated(words: NDArray[np.int64], rows: Sequence[Mapping[str, Any]]) -
 
 
 def _place(memory: Sequence[Allocation]) -> tuple[tuple[Region, ...], NDArray[np.int64]]:
-    """Where each allocation is pretended to be; an offset of less than 16 bytes is kept."""
+    """The virtual address of each allocation; an offset of less than 16 bytes is preserved."""
     regions, places = [], np.zeros((len(memory), Place.SIZE // 8), np.int64)
     end = 0
     for row, a in zip(places, memory, strict=True):

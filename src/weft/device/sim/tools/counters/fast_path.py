@@ -29,7 +29,7 @@ def pass_line(
     b: Builder, launch: Val, worker: Val, row: Val, line: Val, sectors: Val, count: Val, *,
     one: bool = False,
 ) -> None:  # fmt: skip
-    """Loads so many sectors of a line, or `one`, through L1; a row counts its misses."""
+    """Load a number of sectors of a line, or `one`, through L1; a row counts its misses."""
     entry = Held(b, worker, line)
 
     def missed() -> None:
@@ -52,10 +52,10 @@ def pass_line(
 
 @dataclass(frozen=True)
 class Span:
-    """Some bytes: are all in L1, on one line?
+    """A range of bytes: whether all are in L1, on one line.
 
-    line      which one, if so
-    count_at  where its set counts the lines that come in; `stamp` is the count when it came in
+    line      that line
+    count_at  the counter of lines that enter its set; `stamp` is its value when this one did
     """
 
     held: Val
@@ -77,7 +77,7 @@ class FastPath:
     sure: Val
 
     def count(self, way: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
-        """Either all but `held(place in its line)` is done here, or nothing but `otherwise`."""
+        """Emit the fast path, which calls `held(position in its line)`, and else `otherwise`."""
         # A longer span is never on one line.
         if way not in (LOAD, STORE) or self.span > LINE_BYTES:
             otherwise()
@@ -133,14 +133,14 @@ class FastPath:
         return Span(held, line, count_at, stamp)
 
     def _prefetch(self, place: Val, table: Val) -> None:
-        """What is known of the line that is next, if the access moves on as it did last time."""
+        """Prefetch the state of the next line, if the access advances as it did last time."""
         b, last = self.b, self.b.at(self.row, Row.LAST)
         step = place - b.load("i64", 0, last)
         b.store(place, last)
         b.prefetch(b.at(b.load("ptr", 0, table), ((place + step) >> LINE) << 3))
 
     def _place(self) -> tuple[Val, Val]:
-        """Whether the address is in the allocation that the row last saw, and its place if so."""
+        """(true if the address is in the row's last allocation, its virtual address if so)."""
         b, window = self.b, self.b.at(self.row, Row.PLACE)
         low, nbytes, delta = (
             b.load("i64", 0, b.at(window, at)) for at in (Place.LOW, Place.NBYTES, Place.DELTA)
@@ -148,13 +148,13 @@ class FastPath:
         return self.sure & (self.address - low).ult(nbytes), self.address + delta
 
     def _count(self, inside: Val) -> Val:
-        """How many sectors that are."""
+        """The number of these sectors."""
         if self.span in (1, LINE_BYTES):
             return self.b.integer("i64", -(-self.span >> SECTOR))
         return ((inside + (self.span - 1)) >> SECTOR) - (inside >> SECTOR) + 1
 
     def _sectors(self, inside: Val) -> Val:
-        """Those of the bytes, if they are on one line."""
+        """The sectors of the bytes, if they are on one line."""
         b = self.b
         if self.span == LINE_BYTES:
             return b.integer("i32", HeldBits.SECTORS)

@@ -1,8 +1,8 @@
 """Code that counts the accesses of `wmma.load` and `wmma.store`.
 
 The assembler makes a load or store of each register, and one of two or four registers where every
-lane has them side by side in memory. A matrix whose lines run across a register's elements is
-read in blocks of eight rows, and turned afterwards.
+lane has them side by side in memory. A matrix whose lines run across a register's elements is read
+in blocks of eight rows, and transposed afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _block(r: int, c: int) -> Places:
 
 
 def _follows(before: tuple[int, Places], places: Places) -> bool:
-    """Does every lane go on where it was? Only whole powers of two are made one access."""
+    """Return whether every lane continues at its previous end. Only powers of two are merged."""
     width, firsts = before
     return width.bit_count() == 1 and all(
         # A wider access must be aligned to its own size.

@@ -1,7 +1,7 @@
-"""Code that counts accesses to global memory: which way each of them is counted.
+"""Code that counts accesses to global memory: the method by which each of them is counted.
 
 uniform     all lanes are at one place: L1 is looked up once
-neighbours  lanes leave no gaps: what is touched follows from the first byte's place in its line
+neighbours  lanes leave no gaps: the first byte's position in its line determines the rest
 rows        rows of neighbours, or rows at one place each (`runs`)
 any         lane by lane (`lanes`), and atomics
 """
@@ -47,7 +47,7 @@ from weft.ptx.cfg import Block
 
 
 class GlobalMemory:
-    """Counts what a kernel does in global memory."""
+    """Counts the accesses of a kernel to global memory."""
 
     def __init__(self, e: Watched, rows: CounterRows) -> None:
         self.e, self.rows = e, rows
@@ -58,7 +58,7 @@ class GlobalMemory:
         self._groups = groups_of(self.e.program, block)
 
     def _where(self, access: Access) -> tuple[Val, Val, str]:
-        """The memory of the launch and of the worker, and the way of the access."""
+        """The memory of the launch and of the worker, and the route of the access."""
         way = way_of(self.e.ins.parts, writes=access.writes)
         return self.rows.launch(), self.rows.counters(), way
 
@@ -74,7 +74,7 @@ class GlobalMemory:
         return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
 
     def is_whole(self, access: Access) -> bool:
-        """Do all lanes that enter the block make the access? Then the block counts it."""
+        """Return whether all lanes that enter the block make the access: the block counts it."""
         return (
             access.ins.guard is None
             and access.sizes is None
@@ -127,11 +127,11 @@ class GlobalMemory:
             group.look_up([fast])  # afterwards, since it may have brought the bytes in
 
     def _group(self, access: Access) -> Group | None:
-        """The loads with which an access is looked up."""
+        """The group of loads with which an access is looked up."""
         return self._groups.get(access.ins.index) if self.is_whole(access) else None
 
     def _any_lanes(self, access: Access, row: Val, lanes: Val) -> None:
-        """Lanes that are apart; rows of neighbours and rows at one place are counted as such."""
+        """Count lanes that are apart; rows of neighbours and rows at one place are special."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
         launch, counters, way = self._where(access)
 
@@ -177,7 +177,7 @@ class GlobalMemory:
     def _maybe_neighbours(
         self, access: Access, row: Val, lanes: Val, general: Callable[[], None]
     ) -> None:
-        """An index of which nothing is known: often the lanes are neighbours nevertheless."""
+        """Count an unknown index: often the lanes are neighbours nevertheless."""
         b, w, width = self.e.b, access.address.wide, access.nbytes
         if w is None or not w.index.lanes or w.scale != width:
             general()
@@ -207,7 +207,7 @@ class GlobalMemory:
         sure: Val,
         by_runs: Callable[[], None],
     ) -> None:
-        """Rows of lanes that are at one place each."""
+        """Count rows of lanes that are at one place each."""
         b = self.e.b
         launch, counters, way = self._where(access)
 
@@ -246,7 +246,7 @@ class GlobalMemory:
         count_repeat(b, row)
 
     def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
-        """Neighbours in global memory."""
+        """Count neighbours in global memory."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
         launch, counters, way = self._where(access)
         assert a.first is not None and a.last is not None
@@ -276,4 +276,4 @@ def _span(a: Address, width: int) -> int | None:
 
 
 def _drop(result: Val) -> None:
-    """The result of a call that has none."""
+    """Discard the unused result of a call."""

@@ -28,9 +28,9 @@ from weft.device.sim.tools.counters.runs import Memory, count_runs
 from weft.ir import Builder, Val
 
 SLOTS = 64
-"""Of the table by which lines are told apart: twice as many as there can be."""
+"""Size of the hash table of cache lines: twice the maximum number of lines."""
 RUN = 8
-"""Lanes in a row that are looked at together where they are neighbours or at one place."""
+"""The number of consecutive lanes that are tested together for neighbours or one place."""
 
 
 def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
@@ -111,7 +111,7 @@ def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
 
 
 def _moved(b: Builder, last: Val, args: list[Val], way: str) -> tuple[Val, Val]:
-    """Have all lanes moved by as many sectors, each in its line? By how many, plus 4?"""
+    """(true if all lanes have moved by the same number of sectors in their lines; number + 4)."""
     _, _, row, table, lanes = args
     now, before = _sectors(b, way, row, table), b.load("i64", 32, b.at(last, Last.SECTORS), 8)
     by = b.extract(now, 0) - b.extract(before, 0)
@@ -125,7 +125,7 @@ def _moved(b: Builder, last: Val, args: list[Val], way: str) -> tuple[Val, Val]:
 
 
 def _delta(b: Builder, way: str, row: Val) -> Val:
-    """From the lanes' addresses to pretended ones, if they are where the row last was."""
+    """The distance from the lanes' addresses to virtual ones, in the row's last allocation."""
     if way == LOCAL:
         return b.integer("i64", 0)
     return b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
@@ -137,7 +137,7 @@ def _sectors(b: Builder, way: str, row: Val, table: Val) -> Val:
 
 
 def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
-    """For the next time; lanes that are not all in one allocation are not worth it."""
+    """Store the lanes for the next execution, if they are all in one allocation."""
     _, _, row, table, lanes = args
     if way != LOCAL:
         low, nbytes = (
@@ -151,7 +151,7 @@ def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
 
 
 def _by_runs(b: Builder, args: list[Val], way: str, width: int) -> Val:
-    """Counts runs of lanes that are neighbours or at one place -> done?"""
+    """Count runs of lanes that are neighbours or at one place -> true if done."""
     launch, worker, row, table, lanes = args
     neighbours, alike = _runs(b, table, width)
     reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
@@ -174,7 +174,7 @@ def _seat(b: Builder, seats: Seats, args: list[Val], way: str) -> None:
 
 
 def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[Val], Val]) -> None:
-    """Lane by lane; one that is on the line of the lane before needs no search."""
+    """Count lane by lane; one that is on the line of the previous lane needs no search."""
     latest, number = b.alloca("i64"), b.alloca("i64")
     b.store(b.integer("i64", NOWHERE), latest)
     b.store(b.integer("i64", 0), number)
@@ -193,7 +193,7 @@ def _each(b: Builder, seats: Seats, table: Val, lanes: Val, place_of: Callable[[
 
 
 def _runs(b: Builder, table: Val, width: int) -> tuple[Val, Val]:
-    """Are the lanes of every run neighbours? Are they at one place?"""
+    """(true if the lanes of every run are neighbours, true if they are at one place)."""
     at = b.load("i64", 32, table, 64).trunc("i32")
     inner = [i % RUN < RUN - 1 for i in range(32)]
     ahead = b.shuffle(at, [i + x for i, x in enumerate(inner)])
@@ -224,7 +224,7 @@ def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None
 
 
 def _pass_on(b: Builder, last: Val, shift: Val, way: str, args: list[Val]) -> None:
-    """Each line to L1, and what that has not to L2."""
+    """Pass each line to L1, and its misses to L2."""
     launch, worker, row, _, _ = args
     with b.loop(b.load("i32", 0, b.at(last, Last.COUNT))) as i:
         k = (i + 1).zext("i64")

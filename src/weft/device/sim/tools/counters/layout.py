@@ -1,14 +1,14 @@
 """The memory that counting code and Python share: byte offsets, in one place.
 
-Addresses are counted as a GPU would see them: each allocation has a place of its own in a pretended
-device memory, as aligned as `cudaMalloc` makes it, and its lines are numbered from 0.
+Addresses are counted as a GPU would see them: each allocation has an address of its own in a
+virtual device memory, aligned as by `cudaMalloc`, and its lines are numbered from 0.
 """
 
 from __future__ import annotations
 
 
 class Launch:
-    """What all workers of a launch share.
+    """Fields shared by all workers of a launch.
 
     LINES  a 64-bit word for each line: sectors read before they were written (4 bits), sectors
            written (4), and the parts of the launch in which it went through L2 (56)
@@ -20,20 +20,20 @@ class Launch:
 
 
 WRITTEN_AT, EPOCHS_AT, EPOCHS = 4, 8, 56
-"""Bits of a line's word, and how many parts of a launch it can tell apart."""
+"""Bits of a line's word, and the number of parts of a launch that it distinguishes."""
 
 
 class Place:
-    """An allocation: its first byte, its size, and the distance to its pretended address."""
+    """An allocation: its first byte, its size, and the distance to its virtual address."""
 
     LOW, NBYTES, DELTA = 0, 8, 16
     SIZE = 32
 
 
 class PerWorker:
-    """What one thread of the host counts: a header, a row for each site, an L1.
+    """Counters of one host thread: a header, a row for each site, an L1.
 
-    SETS  for each set of L1 a 32-bit word: how many lines have come in
+    SETS  for each set of L1 a 32-bit word: the number of lines that have entered
     HELD  for each line of the launch's memory a 64-bit word: see `HeldBits`
     """
 
@@ -42,10 +42,10 @@ class PerWorker:
 
 
 class HeldBits:
-    """A line in L1: its sectors that are there (4 bits), sectors that the block has told L2 of (4),
-    the block's GENERATION (24), and its sequence number among the lines of its set (32).
+    """A line in L1: its sectors that are present (4 bits), sectors that the block has reported to
+    L2 (4), the block's GENERATION (24), and its sequence number among the lines of its set (32).
 
-    The line is there until four more lines have come into its set.
+    The line is present until four more lines have entered its set.
     """
 
     SECTORS = 15
@@ -58,25 +58,25 @@ class Row:
 
     REQUESTS, THREADS, SECTORS, TAGS, WAVEFRONTS, IDEAL, MISSES, PARTS = range(0, 64, 8)
     OFF = THREADS
-    """Of a block of code: lanes that do not run, in its executions by less than 32."""
+    """For a block of code: the inactive lanes, in its executions by less than 32."""
     PLACE = 64
-    """Of an access to global memory: the allocation that it last found itself in."""
+    """For an access to global memory: the allocation of its last execution."""
     LAST = 88
-    """And where in the pretended memory it last was."""
+    """And the virtual address of its last execution."""
     FULL = 96
-    """Of an access at constant distances: executions by all 32 lanes, by the first address % 4."""
+    """For an access at constant distances: executions by all 32 lanes, by the first address % 4."""
     BYTES = FULL
-    """Of a bulk copy, whose lanes move any number of bytes: their sum."""
+    """For a bulk copy, whose lanes move any number of bytes: their sum."""
     SIZE = PLACES = 128
-    """Of neighbours in global memory: executions by the first byte's place in its line follow."""
+    """For neighbours in global memory: executions by the first byte's place in its line follow."""
 
 
 class Repeated:
-    """What an access by runs of lanes touched when it last ran: it lies before its row.
+    """Record of the last execution of an access by runs of lanes, stored before its row.
 
     TIMES     executions, itself included, that are not in the row yet
-    COUNTERS  what each of them adds to the row's first eight counters, without misses
-    KEYS      by which the next execution is compared, `runs` says how; -1 where runs share a line
+    COUNTERS  the increments of the row's first eight counters by each of them, without misses
+    KEYS      compared with the next execution's (see `runs`); -1 where runs share a line
     MASKS     sectors of each run, if they are neighbours
     """
 
@@ -85,18 +85,18 @@ class Repeated:
 
 
 class Last:
-    """What an access of any lanes touched when it last ran.
+    """Record of the last execution of an access of any lanes.
 
-    LANES     which ran; 0 where the rest does not hold
+    LANES     the active lanes; 0 if the rest is invalid
     DELTA     of the allocation that all of them were in
     COUNT     of the lines, which are numbered from 1, each with a mask of its sectors
     UNION     of these masks
-    COUNTERS  what the row's first eight counters grow by, without misses
+    COUNTERS  the increments of the row's first eight counters, without misses
     """
 
     LANES, DELTA, COUNT, UNION, COUNTERS, SECTORS, LINES, MASKS = 0, 8, 16, 20, 32, 96, 352, 616
     SIZE = 768
-    """Behind it, and before the row, is what `Repeated` describes."""
+    """`Repeated` describes the memory behind it and before the row."""
 
 
 LINE, SECTOR = 7, 5
@@ -104,20 +104,20 @@ LINE, SECTOR = 7, 5
 SECTOR_BYTES, SECTORS_A_LINE = 32, 4
 
 TAG_GROUPS = (0x6F7AB5, 0xBAD5DA)
-"""A line's two parities over these bits say which of four tag lookups it takes (measured)."""
+"""A line's two parities over these bits select one of four tag lookups (measured)."""
 
 
 WARPS = 4
-"""Warps of a block that are watched."""
+"""The number of warps of a block that are watched."""
 BLOCKS = 2
-"""Blocks whose warps are watched."""
+"""The number of blocks whose warps are watched."""
 
 RECORD = 34
 """Words: lanes, where shared memory starts, 32 addresses."""
 
 
 LANES = "lanes"
-"""The kind of a sample that says which lanes entered a basic block; it has no addresses."""
+"""The kind of a sample that records which lanes entered a basic block; it has no addresses."""
 
 
 class Samples:

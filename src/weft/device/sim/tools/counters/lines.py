@@ -1,9 +1,9 @@
 """Code that counts lines and sectors of 32 addresses, and looks them up in an L1.
 
-The L1 is that of one block of threads: empty when the block starts, lines of four sectors, tags
-in sets of four by a hash. What it has not goes to L2: the line's sectors and the part of the
-launch are noted, from which `weft.measure` estimates the traffic to memory afterwards. Nothing
-depends on the order in which blocks run.
+The L1 is that of one block of threads: empty when the block starts, lines of four sectors, tags in
+sets of four by a hash. Its misses go to L2: the line's sectors and the part of the launch are
+recorded, from which `weft.measure` estimates the traffic to memory afterwards. Nothing depends on
+the order in which blocks run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOWHERE = -1
 """The line of an address that belongs to no allocation: the access is about to fail."""
 
 LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local"
-"""Ways of an access: through L1, past it, written through, changed in L2, the lanes' own memory."""
+"""Routes of an access: through L1, past it, written through, changed in L2, local memory."""
 
 
 PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
@@ -41,7 +41,7 @@ PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
 
 
 def way_of(parts: Sequence[str], *, writes: bool) -> str:
-    """Which way an instruction's access to global memory goes."""
+    """The route of an instruction's access to global memory."""
     if writes:
         return STORE
     return BYPASS if any(p in PAST_L1 for p in parts) else LOAD
@@ -54,7 +54,7 @@ def bump(b: Builder, row: Val, at: int | Val, by: Val) -> None:
 
 
 def pretended(b: Builder, launch: Val, row: Val, address: Val) -> Val:
-    """Where an address is in the pretended memory, or NOWHERE."""
+    """The virtual address of an address, or NOWHERE."""
     window = b.at(row, Row.PLACE)
     low = b.load("i64", 0, b.at(window, Place.LOW))
     hit = (address - low).ult(b.load("i64", 0, b.at(window, Place.NBYTES)))
@@ -85,15 +85,15 @@ def _find(b: Builder, args: list[Val]) -> Val:
 
 # ---- one line ---------------------------------------------------------------------------------
 def tag_group(b: Builder, line: Val) -> Val:
-    """Which of the four tag lookups a line takes: 0, 1, 2 or 3."""
+    """The tag lookup of a line: 0, 1, 2 or 3."""
     high, low = (b.intrinsic("ctpop", [line & mask]) & 1 for mask in TAG_GROUPS)
     return (high << 1) | low
 
 
 class Held:
-    """What L1 has of one line, and what the block has told L2 of it.
+    """The state of one line in L1, and the part of it that the block has reported to L2.
 
-    lines  where its set counts the lines that come in; `stamp` is the count when this one came
+    lines  the counter of lines that enter its set; `stamp` is its value when this one entered
     """
 
     def __init__(self, b: Builder, worker: Val, line: Val) -> None:
@@ -105,7 +105,7 @@ class Held:
         number = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.SET_MASK))
         self.lines = b.at(sets, number << 2)
         self._count = b.load("i32", 0, self.lines)
-        # Every block has a new generation, so what the block before has left is not seen.
+        # Every block has a new generation, so the previous block's entries are not seen.
         generation = b.load("i64", 0, b.at(worker, PerWorker.GENERATION))
         self._generation = generation.trunc("i32")
         # As one number: a host that has just stored it is slow to load a half of it.
@@ -116,33 +116,33 @@ class Held:
 
     @property
     def stays(self) -> Val:
-        """Have fewer lines come into the set since than it holds?"""
+        """True at run time if fewer lines have entered the set since than it holds."""
         return (self._count - self.stamp).ult(HeldBits.WAYS)
 
     def has(self, sectors: Val) -> Val:
-        """Are all of these sectors in L1?"""
+        """True at run time if all of these sectors are in L1."""
         return (self._bits & (sectors | _OTHER_BLOCKS)).eq(sectors) & self.stays
 
     def is_noted(self, sectors: Val) -> Val:
-        """Has the block told L2 of these sectors?"""
+        """True at run time if the block has reported these sectors to L2."""
         noted = sectors << HeldBits.NOTED_AT
         return (self._bits & (noted | _OTHER_BLOCKS)).eq(noted)
 
     @property
     def sectors(self) -> Val:
-        """Those that are in L1."""
+        """The sectors that are in L1."""
         there = (self._bits & _OTHER_BLOCKS).eq(0) & self.stays
         return self.b.select(there, self._bits & HeldBits.SECTORS, self.b.integer("i32", 0))
 
     def bring_back(self, sectors: Val) -> None:
-        """The line comes in again: L2 has been told of these sectors, and L1 has none of them."""
+        """Let the line enter again: L2 has these sectors recorded, and L1 has none of them."""
         b, count = self.b, self._count + 1
         b.store(count, self.lines)
         noted = self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT)
         self._store(count, self._generation | noted | sectors)
 
     def add(self, sectors: Val) -> None:
-        """Sectors of the line come in, or the line with them; L2 has been told."""
+        """Let sectors of the line enter, or the line with them; L2 has been informed."""
         b, there = self.b, self.sectors
         comes = there.eq(0)
         count = self._count + comes.zext("i32")
@@ -162,7 +162,7 @@ class Held:
 
 
 def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
-    """Sectors (four bits) of a line that go to L2; they are noted there."""
+    """Sectors (four bits) of a line that go to L2; they are recorded there."""
     if way == LOCAL:
         return b.integer("i32", 0)
     noted = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: note(x, way, *a))
@@ -178,7 +178,7 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
 
 
 def note(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> None:
-    """Sectors of a line pass through L2; they are read from memory unless written before.
+    """Pass sectors of a line through L2; they are read from memory unless written before.
 
     Other workers may change the word too; mostly its bits are set already.
     """
@@ -196,7 +196,7 @@ def note(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val
 def count_range(b: Builder, way: str, span: int, width: int) -> Callable[..., Val]:
     """(launch, worker, row, first address): all lanes, `span` bytes without gaps.
 
-    What that costs follows from the place of the first byte in its line, so that is counted.
+    The cost depends only on the position of the first byte in its line, so that is counted.
     """
     name = f"count_range_{way}_{span}_{width}"
     return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, way, span, width))
@@ -225,7 +225,7 @@ def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None
 
 
 def count_place(b: Builder, row: Val, inside: Val, width: int) -> None:
-    """One more that begins at this place in its line."""
+    """Count an access that begins at this position in its line."""
     unit = (width.bit_length() - 1) if width < SECTOR_BYTES else SECTOR
     bump(b, b.at(row, Row.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
 
@@ -241,7 +241,7 @@ def _extra_waves(b: Builder, args: list[Val]) -> None:
 
 
 def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
-    """(launch, worker, row, address, lanes): all lanes that run name one address.
+    """(launch, worker, row, address, lanes): all active lanes name one address.
 
     A `whole` access is one of all lanes of its block, so only its misses are counted here.
     """
@@ -261,20 +261,20 @@ def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
 
 
 def count_request(b: Builder, row: Val, lanes: Val) -> None:
-    """One more request, by these lanes."""
+    """Count a request by these lanes."""
     bump(b, row, Row.REQUESTS, b.integer("i64", 1))
     bump(b, row, Row.THREADS, b.intrinsic("ctpop", [lanes]))
 
 
 def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:
-    """Of loads that look into L1; other ways miss with all that they touch."""
+    """Count the misses of loads that look into L1; accesses on other routes always miss."""
     if way == LOAD:
         with b.when(missing.ne(0)):
             bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
 
 
 def count_group(b: Builder, groups: Val, line: Val) -> None:
-    """Four counters of 16 bits in one word."""
+    """Increment one of four counters of 16 bits in one word."""
     one = b.integer("i64", 1) << (tag_group(b, line) << 4)
     b.store(b.load("i64", 0, groups) + one, groups)
 

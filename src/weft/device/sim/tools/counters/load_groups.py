@@ -29,8 +29,8 @@ from weft.ptx.model import SIZES, Instruction, Mem, Reg
 class Group:
     """Loads of the bytes `low` to `high` from a base; the first one is at `first`.
 
-    held   does L1 hold all bytes after the first one?
-    spans  where they are: once for each row of lanes
+    held   true at run time if L1 holds all bytes after the first one
+    spans  their ranges: one for each row of lanes
     row    the counters of the first one
     """
 
@@ -43,13 +43,13 @@ class Group:
     row: Val | None = None
 
     def look_up(self, paths: Sequence[FastPath]) -> None:
-        """After the first load, by a path for each row of lanes: are all bytes in L1?"""
+        """After the first load, test whether all bytes are in L1, by one path per row of lanes."""
         self.row = paths[0].row
         self.spans = [p.whole_range(self.low - self.first, self.high - self.first) for p in paths]
         self.held = reduce(and_, [s.held for s in self.spans])
 
     def stays(self, b: Builder) -> Val:
-        """A later load -> are they still there?"""
+        """True at run time if they are still there, for a later load."""
         assert self.held is not None
         since = [b.load("i32", 0, s.count_at) - s.stamp for s in self.spans]
         return reduce(and_, [x.ult(HeldBits.WAYS) for x in since], self.held)

@@ -26,7 +26,7 @@ SHORT = 8
 
 
 class MergedLoads:
-    """Which loads of a kernel are parts of wider ones."""
+    """The loads of a kernel that are parts of wider ones."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -58,7 +58,7 @@ class MergedLoads:
         return out
 
     def _is_predicated(self, block: Block) -> bool:
-        """A short `if` becomes instructions under a guard, which stay apart."""
+        """Return whether a short `if` becomes instructions under a guard, which stay separate."""
         after = block.successors
         return len(block.code) <= SHORT and any(
             b.last is not None and set(b.successors) == {block.index, *after} and len(after) == 1
@@ -117,7 +117,7 @@ def _is_word_load(ins: Instruction) -> bool:
 
 
 def _join(loads: dict[int, Instruction], width: int, out: dict[int, int]) -> None:
-    """Makes whole runs of `width` bytes one load; their members are taken out."""
+    """Merge whole runs of `width` bytes into one load; their members are removed."""
     for start in sorted(loads):
         run = range(start, start + width, 4)
         if start % width == 0 and all(at in loads for at in run):

@@ -25,7 +25,7 @@ def name_of(access: Access) -> str:
 
 
 class CounterRows:
-    """Rows in the worker's memory; `notes` tell what each of them counts."""
+    """Rows in the worker's memory; `notes` describe the count of each."""
 
     def __init__(self, e: Watched) -> None:
         self.e = e
@@ -35,7 +35,7 @@ class CounterRows:
     def add(self, places: int = 0, *, any_lanes: bool = False, **what: Any) -> Val:
         """A new row, with `places` counters for places in a line behind it.
 
-        `any_lanes` reserves what `count_lanes` and `count_runs` remember of the last execution.
+        `any_lanes` reserves the records of `count_lanes` and `count_runs` about the last execution.
         """
         at = self.nbytes + (Last.SIZE + Repeated.SIZE) * any_lanes
         self.nbytes = at + Row.SIZE + 8 * places
@@ -43,7 +43,7 @@ class CounterRows:
         return self.e.b.at(self.counters(), at)
 
     def of(self, access: Access, *, space: int | None = None, **more: Any) -> Val:
-        """A row for what an access does in its state space, or in another that is given."""
+        """A row for the effect of an access in its state space, or in another that is given."""
         return self.add(
             access=access.ins.index,
             kind=name_of(access),
@@ -53,7 +53,7 @@ class CounterRows:
         )
 
     def near(self, access: Access, **more: Any) -> Val:
-        """A row for what an access does in shared memory."""
+        """A row for the effect of an access in shared memory."""
         return self.of(access, space=Space.SHARED, **more)
 
     def counters(self) -> Val:

@@ -14,7 +14,7 @@ LANES = range(32)
 
 @dataclass(frozen=True, slots=True)
 class SharedCost:
-    """Of one access: wavefronts, the parts that the warp is cut into, and the fewest possible."""
+    """The cost of one access: wavefronts, the parts of the warp, and the minimum."""
 
     wavefronts: int
     parts: int
@@ -36,7 +36,7 @@ def shared_cost(offsets: Sequence[int | None], width: int, *, reads: bool) -> Sh
 
 
 def _agree(offsets: Sequence[int | None], mask: int) -> bool:
-    """Do all lanes that run agree with the lane whose number differs by `mask`?"""
+    """Return whether all active lanes agree with the lane whose number differs by `mask`."""
     pairs = ((offsets[i], offsets[i ^ mask]) for i in LANES)
     return all(a is None or b is None or a == b for a, b in pairs)
 

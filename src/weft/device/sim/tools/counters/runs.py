@@ -1,8 +1,8 @@
 """Code that counts accesses of a whole warp by a few runs of lanes.
 
 The lanes of a run are neighbours, or at one place: rows of a tile, rows of a block that is 8 or 16
-threads wide. What they touch follows from the starts of the runs, which must ascend. Other accesses
-are counted lane by lane (`lanes`).
+threads wide. The starts of the runs, which must ascend, determine the accessed bytes. Other
+accesses are counted lane by lane (`lanes`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LINE_BYTES = 1 << LINE
 
 
 class Memory(Enum):
-    """What is remembered of an execution for the next one.
+    """The record of an execution for the next one.
 
     LINES   all lanes of a run are at one place, and the next time likely on the same lines:
             `repeats`
@@ -50,7 +50,7 @@ class Memory(Enum):
 
 
 def count_runs(b: Builder, way: str, runs: int, width: int, memory: Memory) -> Callable[..., Val]:
-    """(launch, worker, row, bytes of a run, its starts ...) -> done?  If not, nothing counts."""
+    """(launch, worker, row, bytes of a run, its starts ...) -> true if done; else no counts."""
     name = f"count_runs_{way}_{runs}_{width}{memory.value}"
     kinds = [P, P, P, I64, *[I64] * runs]
     return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, way, width, memory))
@@ -106,13 +106,13 @@ def _all(b: Builder, conditions: Sequence[Val]) -> Val:
 
 
 def inside(b: Builder, row: Val, starts: Sequence[Val]) -> Val:
-    """Are these addresses in the allocation that the row last saw?"""
+    """True at run time if these addresses are in the allocation that the row saw last."""
     low, nbytes = (b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES))
     return _all(b, [(x - low).ult(nbytes) for x in starts])
 
 
 def _sectors(b: Builder, inside: Val, reach: Val) -> Val:
-    """Of `reach` bytes, a line at most, from a place in a line on: of the line and of the next."""
+    """The sectors of `reach` bytes, a line at most, from a place in a line: of it and the next."""
     first, last = (x.trunc("i32") for x in (inside >> SECTOR, (inside + reach - 1) >> SECTOR))
     return (b.integer("i32", 2) << last) - (b.integer("i32", 1) << first)
 
@@ -120,7 +120,7 @@ def _sectors(b: Builder, inside: Val, reach: Val) -> Val:
 def _merged(
     b: Builder, lines: Sequence[Val], masks: Sequence[Val], *, straddles: bool
 ) -> list[tuple[Val, Val]]:
-    """(line, sectors) that the runs touch, each line once; others have no sectors."""
+    """(line, sectors) of the runs, each line once; others have no sectors."""
     zero, out = b.integer("i32", 0), list[tuple[Val, Val]]()
     low, high = masks[0] & 15, masks[0] >> 4
     for i, line in enumerate(lines):
@@ -140,7 +140,7 @@ def _merged(
 
 
 def _line(b: Builder, args: list[Val], way: str) -> Val:
-    """(launch, worker, row, line, sectors): passes it on -> its tag lookup, for `deepest`."""
+    """(launch, worker, row, line, sectors): passes the line on -> its tag lookup, for `deepest`."""
     launch, worker, row, line, mask = args
     missing = look_up(b, way, launch, worker, line, mask)
     if way == LOAD:
@@ -152,7 +152,7 @@ def _line(b: Builder, args: list[Val], way: str) -> Val:
 def _remember(
     b: Builder, row: Val, counters: dict[int, Val], apart: Val, keys: Sequence[Val]
 ) -> None:
-    """Adds what was remembered to the row; this execution takes its place.
+    """Add the record to the row; this execution replaces it.
 
     The keys are those of an execution whose runs are on lines of their own, and `apart` if so.
     """
@@ -169,25 +169,25 @@ def _remember(
 
 
 def line_keys(lines: Sequence[Val]) -> list[Val]:
-    """Where these are the same, so are the lines; they are not 0, as before the first execution."""
+    """Keys that are equal when the lines are; they are not 0, as before the first execution."""
     return [line + 1 for line in lines]
 
 
 def _keys(places: Sequence[Val]) -> list[Val]:
-    """Where these are the same, so are the sectors of each run and the tag lookups of all."""
+    """Keys that are equal when the sectors of each run and the tag lookups of all are."""
     return [places[0] & (LINE_BYTES - 1), *(places[0] ^ p for p in places[1:])]
 
 
 def are_kept(b: Builder, row: Val, keys: Sequence[Val]) -> Val:
-    """Are the keys those of the last execution? Where all lanes of a run are alike: its lines."""
+    """True if the keys are those of the last execution; of equal lanes in a run, its lines."""
     kept = b.at(row, Repeated.KEYS - Repeated.SIZE)
     return _all(b, [k.eq(b.load("i64", 0, b.at(kept, 8 * i))) for i, k in enumerate(keys)])
 
 
 def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tuple[Val, Val]]]:
-    """Is each run of neighbours at its place of the last time, in some line?
+    """True at run time if each run of neighbours is at its last position, in some line.
 
-    With it, the line of each and its sectors, for `pass_line`.
+    Also returns the line of each and its sectors, for `pass_line`.
     """
     delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
     places = [x + delta for x in starts]
@@ -201,7 +201,7 @@ def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tupl
 
 
 def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) -> Val:
-    """Is each run, at one place, on its line of the last time, and does L1 hold its sector?"""
+    """True at run time if each run, at one place, is on its last line, and L1 holds its sector."""
     delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
     places = [x + delta for x in starts]
 
@@ -217,12 +217,12 @@ def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) 
 
 
 def count_repeat(b: Builder, row: Val) -> None:
-    """One more execution as the last one."""
+    """Count an execution equal to the last one."""
     bump(b, b.at(row, -Repeated.SIZE), Repeated.TIMES, b.integer("i64", 1))
 
 
 def count_as(b: Builder) -> Callable[..., Val]:
-    """(row, another row): one execution as the last one of the other row, which is remembered."""
+    """(row, another row): counts one execution equal to the last one of the other row."""
 
     def body(x: Builder, args: list[Val]) -> None:
         row, other = args

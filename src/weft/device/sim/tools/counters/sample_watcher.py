@@ -26,7 +26,7 @@ class SampleWatcher(CountWatcher):
         super().__init__(e)
         self._sites: list[dict[str, Any]] = []
         self._records: Val | None = None
-        """What is kept of the block of threads, 0 for most; loaded once in a basic block."""
+        """The records of the block of threads, 0 for most; loaded once in a basic block."""
 
     def notes(self) -> Mapping[str, Any]:
         return {**super().notes(), "sites": self._sites}
@@ -72,7 +72,7 @@ class SampleWatcher(CountWatcher):
             keep(records, b.integer("i64", site), e.warp, lanes, start, table)
 
     def _site(self, instruction: int, kind: str, nbytes: int) -> int:
-        """Adds a site and returns its number."""
+        """Add a site and return its number."""
         self._sites.append({"access": instruction, "kind": kind, "nbytes": nbytes})
         return len(self._sites) - 1
 
@@ -86,7 +86,7 @@ class SampleWatcher(CountWatcher):
 
 
 def _has_lanes(access: Access) -> bool:
-    """Has each lane a place of its own? Of a copy, the source is shown."""
+    """Return whether each lane has an address of its own. A copy is represented by its source."""
     if access.unit is Unit.COPY:
         return not access.writes
     return access.unit in (Unit.LANES, Unit.MATRIX)
@@ -101,7 +101,7 @@ def _keep(b: Builder, args: list[Val]) -> None:
 
 @contextmanager
 def free_record(b: Builder, records: Val, site: Val, warp: Val, lanes: Val) -> Iterator[Val]:
-    """Counts an execution by a lane or more; while there is room, yields its record."""
+    """Count an execution by a lane or more; yield its record while there is room."""
     warps, depth = (b.load("i64", 0, b.at(records, at)) for at in (Samples.WARPS, Samples.DEPTH))
     number = warp.zext("i64")
     with b.when(lanes.ne(0) & number.ult(warps)):

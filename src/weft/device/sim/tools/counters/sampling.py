@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Sample:
     """One execution of an access by one warp.
 
-    place       the array, "shared", or "" where no array holds all that was touched
+    place       the array, "shared", or "" if no array holds all accessed bytes
     offsets     from the start of that place, for each of the 32 lanes; None: it took no part
     execution   its number among the `executions` of this access by this warp
     """
@@ -52,7 +52,7 @@ class Sample:
 
 @dataclass
 class Sampling(Counting):
-    """Counts one launch and keeps samples of it; `block` is the number of the one to watch.
+    """Counts one launch and records samples of it; `block` is the number of the one to watch.
 
     samples  after the launch: reads them from the records, which takes as long as a small launch
     """
@@ -169,5 +169,5 @@ def _offsets(
 
 
 def _lanes(records: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which lanes took part."""
+    """The lanes that took part."""
     return (records[:, :1] >> np.arange(32) & 1).astype(bool)

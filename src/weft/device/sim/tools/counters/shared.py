@@ -10,8 +10,9 @@ from weft.device.sim.tools.counters.lines import I32, P, bump
 from weft.ir import Builder, Val
 
 SPIN, CAS, NATIVE, TALLY = "spin", "cas", "native", "tally"
-"""How a shared atomic is made: a loop of compare-and-swap, one of them, by the memory itself, or,
-to add 1 without a result, by counting lanes: equal addresses merge then, and only then."""
+"""Implementations of a shared atomic: a loop of compare-and-swap, one of them, by the memory
+itself, or, to add 1 without a result, by counting lanes: equal addresses merge then, and only then.
+"""
 
 
 def count_shared(b: Builder, width: int, *, reads: bool) -> Callable[..., Val]:
@@ -76,7 +77,7 @@ def count_copy(b: Builder, width: int) -> Callable[..., Val]:
 
 
 def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
-    """(row, offsets, lanes): an atomic of `width` bytes, made `how`."""
+    """(row, offsets, lanes): an atomic of `width` bytes, implemented as `how` says."""
 
     def body(x: Builder, args: list[Val]) -> None:
         row, table, lanes = args
@@ -100,7 +101,7 @@ def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
 
 
 def _all_apart(b: Builder, table: Val, lanes: Val) -> Val:
-    """Every lane that runs has a bank of its own: nothing to merge, nothing in conflict."""
+    """True if every active lane has a bank of its own: nothing to merge, no conflicts."""
     bank = (b.load("i32", 32, table, 64) >> 2) & 31
     one = b.lanes("i32", [1] * 32) << bank
     mine = lanes_of(b, lanes).select(one, 0)
@@ -108,7 +109,7 @@ def _all_apart(b: Builder, table: Val, lanes: Val) -> Val:
 
 
 def _paired(b: Builder, table: Val, lanes: Val) -> Val:
-    """Do all lanes that run agree with their neighbour, or all with the one after it?"""
+    """True if all active lanes agree with their neighbour, or all with the one after it."""
     at, runs = b.load("i32", 32, table, 64), lanes_of(b, lanes)
 
     def agree(mask: int) -> Val:
@@ -144,7 +145,7 @@ def _over_parts(
 
 
 def _depth(b: Builder, args: list[Val], unit: int, merge: bool) -> Val:
-    """(offsets, lanes): the most units, different ones or all, that fall into one bank."""
+    """(offsets, lanes): the maximum number of units, distinct or all, in one bank."""
     table, lanes = args
     banks, shift = 128 // unit, unit.bit_length() - 1
     counts, words, deepest = b.array("i32", 32), b.array("i32", 32 * 32), b.alloca("i32")

@@ -1,8 +1,8 @@
 """The counting observer's code in one kernel: which counter each event increments.
 
-A basic block counts its executions, so its instructions need no counters of their own; only
-guarded instructions do. What an access of all lanes to shared memory at constant distances costs is
-known when the code is made (`rules`), so it needs no code either. Other accesses call a helper.
+A basic block counts its executions, so its instructions need no counters of their own; only guarded
+instructions do. The cost of an access of all lanes to shared memory at constant distances is known
+when the code is made (`rules`), so it needs no code either. Other accesses call a helper.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NATIVE_ATOMICS = ("add", "inc", "dec", "min", "max", "exch", "and", "or", "xor")
 
 
 class CountWatcher(Watcher):
-    """Counts into rows of the worker's memory; `notes` says what each row is."""
+    """Counts into rows of the worker's memory; `notes` describe each row."""
 
     def __init__(self, e: Watched) -> None:
         super().__init__(e)
@@ -119,7 +119,7 @@ class CountWatcher(Watcher):
                 pass  # the hardware has no counter for barrier objects either
 
     def _lanes(self, access: Access) -> None:
-        """Each lane touches bytes of its own."""
+        """Count an access in which each lane touches bytes of its own."""
         if access.space == Space.SHARED:
             width = self._widths.get(access.ins.index, access.nbytes)
             if width:
@@ -130,7 +130,7 @@ class CountWatcher(Watcher):
             self._local(access)
 
     def _some(self, lanes: Val, then: Callable[[], None]) -> None:
-        """`then`, unless no lane runs."""
+        """Emit `then`, unless no lane runs."""
         if self.e.executes_fully:
             then()
             return
@@ -166,7 +166,7 @@ class CountWatcher(Watcher):
         lanes: Val,
         rows: Val | None = None,
     ) -> None:
-        """Distances that are known: only how often, and how many lanes, is left to be seen."""
+        """Count known distances: only the executions and their lanes are counted at run time."""
         e, b, a = self.e, self.e.b, access.address
         same = len(set(costs)) == 1
         always = same and e.executes_fully and e.ins.guard is None
@@ -240,7 +240,7 @@ class CountWatcher(Watcher):
 
     # ---- global memory ----------------------------------------------------------------------
     def _far(self, access: Access) -> None:
-        """Global memory, or what a generic address turns out to name."""
+        """Count global memory, or the space of a generic address."""
         e, b = self.e, self.e.b
         lanes = e.executing()
         if access.sizes is not None:
@@ -267,7 +267,7 @@ class CountWatcher(Watcher):
             )
 
     def _copied(self, access: Access) -> None:
-        """The target of a copy, in shared memory."""
+        """Count the target of a copy, in shared memory."""
         lanes = self.e.executing()
         row, fn = self.rows.of(access), shared.count_copy(self.e.b, access.nbytes)
         self._some(lanes, lambda: _drop(fn(row, self._offsets(access.address), lanes)))
@@ -287,7 +287,7 @@ class CountWatcher(Watcher):
 
     # ---- local memory -----------------------------------------------------------------------
     def _local(self, access: Access) -> None:
-        """Word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
+        """Count local memory: word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
         e, b = self.e, self.e.b
         row, lanes = self.rows.of(access, any_lanes=True), e.executing()
 
@@ -304,4 +304,4 @@ class CountWatcher(Watcher):
 
 
 def _drop(result: Val) -> None:
-    """The result of a call that has none."""
+    """Discard the unused result of a call."""

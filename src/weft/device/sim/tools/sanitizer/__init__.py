@@ -1,1 +1,1 @@
-"""The sanitizer: an observer that keeps shadow records of every access and compares them."""
+"""The sanitizer: an observer that stores shadow records of every access and compares them."""

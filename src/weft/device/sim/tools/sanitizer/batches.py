@@ -1,4 +1,4 @@
-"""Accesses to shared memory that are checked together: which ones, in which basic block.
+"""Batches: accesses to shared memory of one basic block that are checked together.
 
 Code often reads shared memory many times in a row: the inner loop of a tiled product, the rows of a
 fragment. A tree of sums reads twice and writes. Such a *batch* has any number of reads, then at
@@ -51,7 +51,7 @@ class Touch:
         return bits
 
     def same_place(self, other: Touch) -> bool:
-        """Does each lane touch what it touches in the other?"""
+        """Return whether each lane touches the same bytes as in the other."""
         mine, theirs = ((t.base, t.offset, t.off, t.nbytes) for t in (self, other))
         return mine == theirs
 
@@ -72,7 +72,7 @@ class Batch:
 
     number: int
     marks: bool
-    """Does a write follow that asks whether words have been read?"""
+    """True if a write follows that tests whether words have been read."""
     touches: list[Touch] = field(default_factory=list)
     bases: list[Base] = field(default_factory=list)
     ok: Val | None = None
@@ -88,12 +88,12 @@ class Batch:
 
     @property
     def others(self) -> list[Touch]:
-        """Reads of other threads' words, as far as the write is concerned."""
+        """The reads that may be of other threads' words, as far as the write is concerned."""
         return [t for t in self.reads if self.write is None or not t.same_place(self.write)]
 
     @property
     def in_rows(self) -> bool:
-        """Has each lane a word in each access, one after the other? Then some lanes are a batch."""
+        """True if each lane has a word in each access, in a row: some lanes are a batch, too."""
         return all(t.off == _A_WORD_EACH and t.nbytes == 4 for t in self.touches)
 
     def words(self, touches: Sequence[Touch]) -> list[tuple[int, int]]:
@@ -151,14 +151,14 @@ def _plain_access(program: Program, ins: Instruction) -> _Plain | None:
 
 
 def _distances(program: Program, mem: Mem) -> tuple[int, ...]:
-    """From the lowest lane on."""
+    """The distances of the lanes from the lowest one."""
     form = program.form_of(mem.base) if isinstance(mem.base, Reg) else None
     off = form.off if form is not None else ZERO
     return tuple(x - min(off) for x in off)
 
 
 def _may_come_between(ins: Instruction) -> bool:
-    """Does it leave shared memory and the order of accesses alone?"""
+    """Return whether it affects neither shared memory nor the order of accesses."""
     row = decode(ins).row
     if not row.warp:
         return True
@@ -167,7 +167,7 @@ def _may_come_between(ins: Instruction) -> bool:
 
 
 def _writes_after(block: Block, last: Instruction) -> list[Instruction]:
-    """What the block writes to shared memory after an instruction."""
+    """The writes of the block to shared memory after an instruction."""
     after = block.code[block.code.index(last) + 1 :]
     return [i for i in after if decode(i).row.writes and space_of(i.parts) not in _QUIET]
 

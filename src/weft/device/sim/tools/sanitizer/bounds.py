@@ -26,23 +26,23 @@ from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 Origins = frozenset[str | int] | None
-"""What a value may have been computed from; None: unknown."""
+"""The values that a value may have been computed from; None: unknown."""
 NOTHING: Origins = frozenset()
 _SUMS = (
     Result.SUM, Result.OR, Result.COPY, Result.ADDRESS, Result.CONVERSION, Result.SELECTION,
     Result.MINIMUM, Result.MAXIMUM,
 )  # fmt: skip
-"""Through which an address stays an address into the same array."""
+"""Operations through which an address stays an address into the same array."""
 _NUMBERS = (
     Result.PRODUCT, Result.WIDE_PRODUCT, Result.LEFT_SHIFT, Result.RIGHT_SHIFT, Result.QUOTIENT,
     Result.REMAINDER,
 )  # fmt: skip
-"""What these give is no address."""
+"""Operations whose result is not an address."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable in shared memory: where in the block's it begins, and its bytes."""
+    """A variable in shared memory: its offset in the block's memory, and its bytes."""
 
     name: str
     start: int
@@ -56,7 +56,7 @@ class Bounded(Checking, Protocol):
 
 
 def shared(program: Program) -> dict[int, Variable]:
-    """For each access to shared memory the one variable that it is meant for."""
+    """Access to shared memory -> the one variable that it is meant for."""
     declared = {**program.module.variables, **program.function.variables}
     variables = {
         name: Variable(name, at, declared[name].size)
@@ -79,7 +79,7 @@ def shared(program: Program) -> dict[int, Variable]:
 
 
 def arguments(program: Program) -> dict[int, list[int]]:
-    """For each access to global memory the offsets of parameters that its address comes from."""
+    """Access to global memory -> the offsets of the parameters that its address comes from."""
 
     def seed(o: Operand) -> Origins:
         if isinstance(o, Sym) and program.symbols.get(o.name, ("",))[0] == "param":
@@ -96,7 +96,7 @@ def arguments(program: Program) -> dict[int, list[int]]:
 def _accesses(
     program: Program, space: int, seed: Callable[[Operand], Origins]
 ) -> list[tuple[Instruction, Origins]]:
-    """The accesses to a state space, and what their addresses come from."""
+    """The accesses to a state space, and the origins of their addresses."""
     code = [i for block in program.graph.blocks for i in block.code]
     held: dict[str, Origins] = {}
 
@@ -121,7 +121,7 @@ def _accesses(
 
 
 def _is_access(ins: Instruction) -> bool:
-    """Does each lane access data at an address of its own?"""
+    """Return whether each lane accesses data at an address of its own."""
     row = decode(ins).row
     return row.is_load or row.is_store or row.is_atomic
 
@@ -156,7 +156,7 @@ def _join(a: Origins, b: Origins) -> Origins:
 
 
 def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
-    """Before an access to shared memory: is it inside its own variable?"""
+    """Check before an access to shared memory that it is inside its own variable."""
     e, b = w.e, w.e.b
     variable = w.variables.get(e.ins.index)
     if variable is None:
@@ -179,7 +179,7 @@ def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
 
 
 def _each(x: Builder, args: list[Val]) -> None:
-    """Each lane by itself; what lies outside of all shared memory is found by the access."""
+    """Check each lane by itself; the access itself finds addresses outside of all shared memory."""
     slot, warp, site, table, lanes, start, limit = args
     p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
     low, size = word(x, slot, Slot.SHARED), word(x, slot, Slot.SHARED_BYTES)

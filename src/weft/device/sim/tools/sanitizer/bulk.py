@@ -1,4 +1,4 @@
-"""Bulk copies: what they write to global memory counts as written from their issue on.
+"""Bulk copies: their targets in global memory count as written from their issue on.
 
 They take no part in races: no thread makes them, and they land when they are waited for.
 """
@@ -20,7 +20,7 @@ _FULL = 15
 
 
 def mark(w: Checking, access: Access, lanes: Val) -> None:
-    """Marks the targets of a copy as written."""
+    """Mark the targets of a copy as written."""
     if not access.writes or access.space != Space.GLOBAL:
         return
     e, b, sizes = w.e, w.e.b, w.e.memory.offsets()  # an array of 32 words, whatever they are

@@ -1,4 +1,4 @@
-"""What the checks of the sanitizer may ask of the watcher that calls them."""
+"""The watcher's interface for the checks of the sanitizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.ir import Val
 from weft.ptx.model import Instruction
 
 Values = Sequence[Val] | None
-"""What a store writes, where that is known."""
+"""The values that a store writes, if they are known."""
 
 
 class Checking(Protocol):
@@ -27,11 +27,11 @@ class Checking(Protocol):
     exact: ExactShadow
     one_sided: dict[int, Instruction]
     going_on: set[int]
-    """Blocks from which a thread does more than to exit."""
+    """Blocks after which a thread does more than exit."""
 
     @property
     def p(self) -> Val:
-        """What is kept of the block."""
+        """The state of the block."""
 
     def site(self) -> Val:
         """The present instruction as records name it."""
@@ -43,10 +43,10 @@ class Checking(Protocol):
         """A record of the first of these lanes, for findings that are not about memory."""
 
     def count(self, field: int, by: Val) -> None:
-        """Adds to a counter of the worker."""
+        """Add to a counter of the worker."""
 
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
-        """How the present instruction touches so many bytes."""
+        """The access pattern of the current instruction for a number of bytes."""
 
     def touch(self, a: Address, way: Way, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""

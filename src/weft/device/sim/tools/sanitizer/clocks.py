@@ -3,10 +3,10 @@
 Warp w keeps, for every warp u of its block, the clock up to which u's accesses are ordered before
 what w does now. A barrier of the block joins the clocks of the warps that meet there; a
 synchronisation of all lanes advances the warp's own clock. Where only some lanes of a warp
-synchronise, these lanes know of each other, and the vector's entry for the warp itself stays
-behind its clock. Between blocks an edge is a fence, then an atomic or volatile write by the
-releasing warp, and an atomic or volatile read by the acquiring one; all places of memory count as
-one, so some races between blocks that synchronise are not seen.
+synchronise, these lanes are ordered, and the vector's entry for the warp itself stays behind its
+clock. Between blocks an edge is a fence, then an atomic or volatile write by the releasing warp,
+and an atomic or volatile read by the acquiring one; all places of memory count as one, so some
+races between blocks that synchronise are not seen.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Clocks:
     ) -> None:
         self.warps, self.slot, self.publishes, self.masks = warps, slot, publishes, masks
         self.arrivals = arrivals
-        """Do warps arrive at barriers without waiting?"""
+        """True if warps arrive at barriers without waiting."""
 
     def row(self, b: Builder, p: Val, warp: Val) -> Val:
         """The row of a warp."""
@@ -53,7 +53,7 @@ class Clocks:
         return b.at(p, warp.zext("i64") * (8 * self.warps) + start)
 
     def begin(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
-        """A block starts: later than all that its slot has seen."""
+        """Start a block: later than all that its slot has seen."""
         b.helper("sanitizer_begin", [_P, _P, _P], None, self._begin)(context, worker, slot)
 
     def _begin(self, b: Builder, args: list[Val]) -> None:
@@ -92,7 +92,7 @@ class Clocks:
             self._refresh(b, p, w)
 
     def _refresh(self, b: Builder, p: Val, warp: Val) -> None:
-        """What a warp's records and limits are, after its clocks have changed."""
+        """Update a warp's record bits and limits after its clocks have changed."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w = args
@@ -109,7 +109,7 @@ class Clocks:
             limit = x.load("i64", 0, least)
             put(x, limit << Record.CLOCK, row, BlockState.SHARED_LIMIT)
             put(x, (clock << Record.CLOCK) | who, row, BlockState.SHARED_TAG)
-            late = (clock - start).uge(Record.CLOCKS - 1)  # so many that order is not told any more
+            late = (clock - start).uge(Record.CLOCKS - 1)  # Too many accesses to order.
             near = x.umin(clock - start + 1, x.integer("i64", Record.CLOCKS))
             limit = (limit - start + 1) << Record.CLOCK
             put(x, x.select(late, x.integer("i64", -1), limit), row, BlockState.LIMIT)
@@ -120,7 +120,7 @@ class Clocks:
         b.helper("sanitizer_refresh", [_P, _I32], None, body)(p, warp)
 
     def advance(self, b: Builder, p: Val, warp: Val) -> None:
-        """All lanes of a warp have met: they know of all that any of them has done."""
+        """Order all lanes of a warp, which have met: each is after all accesses of the others."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w = args
@@ -138,7 +138,7 @@ class Clocks:
         b.helper("sanitizer_advance", [_P, _I32], None, body)(p, warp)
 
     def _tick(self, x: Builder, p: Val, row: Val) -> Val:
-        """A warp's clock goes on, by itself: what its lanes do is not ordered by that."""
+        """Advance a warp's clock by itself: this does not order its lanes' accesses."""
         for tag in (BlockState.SHARED_TAG, BlockState.TAG):
             put(x, word(x, row, tag) + (1 << Record.CLOCK), row, tag)
         clock = word(x, row, BlockState.SHARED_TAG) >> Record.CLOCK
@@ -146,7 +146,7 @@ class Clocks:
         return clock
 
     def _part(self, x: Builder, p: Val, w: Val) -> Val:
-        """A tick of a warp whose lanes do not all know of each other."""
+        """Advance the clock of a warp whose lanes are not all ordered."""
         row = self.row(x, p, w)
         clock = self._tick(x, p, row)
         put(x, x.integer("i64", 1), row, BlockState.APART)
@@ -155,7 +155,7 @@ class Clocks:
         return clock
 
     def meet_lanes(self, b: Builder, p: Val, warp: Val, lanes: Val) -> None:
-        """Some lanes of a warp have met: each knows what any of them knew, and did."""
+        """Order some lanes of a warp, which have met: each is after all that any was after."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w, lanes = args
@@ -178,7 +178,9 @@ class Clocks:
         b.helper("sanitizer_meet_lanes", [_P, _I32, _I32], None, body)(p, warp, lanes)
 
     def arrive(self, b: Builder, p: Val, warp: Val, number: Val) -> None:
-        """A warp arrives at a barrier and does not wait: what it does from now on is later."""
+        """Record an arrival at a barrier without a wait: the warp's later accesses come after
+        it.
+        """
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w, number = args
@@ -192,7 +194,7 @@ class Clocks:
         return x.at(p, number.zext("i64") * (8 * self.warps) + self.slot.early)
 
     def meet(self, b: Builder, slot: Val, number: Val) -> None:
-        """A barrier opens: the warps that have arrived know all that any of them knew."""
+        """Order the warps at a barrier that opens: each is after all that any of them was after."""
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, number = args
@@ -235,7 +237,7 @@ class Clocks:
         b.helper("sanitizer_meet", [_P, _I32], None, body)(slot, number)
 
     def _know_all(self, x: Builder, p: Val, clock: Val) -> None:
-        """All warps have met: each knows of all that any of them has done before this clock."""
+        """Order all warps, which have met: each is after all accesses before this clock."""
         put(x, clock, p, BlockState.LATEST)
         start, base = word(x, p, BlockState.START), word(x, p, BlockState.BASE)
         late = (clock - start).uge(Record.CLOCKS - 1)
@@ -266,7 +268,7 @@ class Clocks:
             put(x, rule(word(x, at), word(x, x.at(source, k))), at)
 
     def _join(self, x: Builder, p: Val, warps: Val, out: Val) -> None:
-        """The largest clocks of each table that any of the warps has."""
+        """Compute the maximum clocks of the warps in each table."""
         with x.loop(len(self._tables) * self.warps) as i:
             put(x, x.integer("i64", 0), x.at(out, i.zext("i64") << 3))
 
@@ -279,7 +281,7 @@ class Clocks:
 
     # ---- between blocks ---------------------------------------------------------------------
     def fence(self, b: Builder, p: Val, warp: Val, far: bool) -> None:
-        """What the warp knows now is released by its next atomic or volatile write."""
+        """Record a fence: the warp's next atomic or volatile write releases its current clocks."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w = args
@@ -293,7 +295,7 @@ class Clocks:
         b.helper(f"sanitizer_fence_{int(far)}", [_P, _I32], None, body)(p, warp)
 
     def synchronise(self, b: Builder, p: Val, warp: Val, writes: bool) -> None:
-        """An atomic or volatile access: it acquires, and releases what was fenced if it writes."""
+        """Synchronise at an atomic or volatile access: it acquires; a write releases, too."""
 
         def body(x: Builder, args: list[Val]) -> None:
             p, w = args
@@ -309,9 +311,9 @@ class Clocks:
         b.helper(name, [_P, _I32], None, body)(p, warp)
 
     def _seen(self, x: Builder, p: Val, w: Val) -> Val:
-        """The time up to which the warp has looked.
+        """The time up to which the warp has acquired.
 
-        The access itself comes after its own event, so the time is taken when it is first asked.
+        The access itself comes after its own event, so the time is taken on first use.
         """
         at = x.at(self.row(x, p, w), BlockState.ACQUIRED)
         with x.when(word(x, at).eq(-1)):
@@ -339,7 +341,7 @@ class Clocks:
                     put(x, one + 1, mine, 8)
 
     def ordered(self, b: Builder, p: Val, warp: Val, record: Val, current: Val, space: str) -> Val:
-        """Whether the access of a record happened before the current access of the warp's lane."""
+        """True if the access of a record happened before the current one of the warp's lane."""
 
         def body(x: Builder, args: list[Val]) -> Val:
             p, w, record, current = args
@@ -363,7 +365,7 @@ class Clocks:
         return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, current)
 
     def _published(self, x: Builder, p: Val, w: Val, record: Val, clock: Val, u: Val) -> Val:
-        """Has another block's warp published it, and has this one looked since?"""
+        """True if another block's warp has published it and this warp has acquired since."""
         if not self.publishes:
             return x.integer("i1", 0)
         launch = x.load("ptr", 0, x.at(p, BlockState.LAUNCH))

@@ -19,9 +19,9 @@ from weft.ptx.model import Imm, Instruction
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _WITH_COPIES = Async(Step.ARRIVE, Completion.MBARRIER)
-"""What cp.async.mbarrier.arrive does."""
+"""The effect of cp.async.mbarrier.arrive."""
 SITE = 16
-"""Where an entry of the ring of copies keeps the record of the instruction that issued it."""
+"""The offset, in an entry of the ring of copies, of the record of the issuing instruction."""
 
 
 class Copies:
@@ -31,7 +31,7 @@ class Copies:
         self.w = w
 
     def started(self, b: Builder, slot: Val) -> None:
-        """A block starts: copies that the last block of its slot never waited for are dropped."""
+        """Drop the copies that the previous block of the slot never waited for."""
         if not self.w.e.copies.used:
             return
 
@@ -47,9 +47,9 @@ class Copies:
         b.helper("sanitizer_forget_copies", [_P], None, body)(slot)
 
     def read(self, access: Access, lanes: Val) -> None:
-        """The source, as far as each lane wants it: its address may be anything where it does not.
+        """Check the source as far as each lane reads it: the address of other lanes may be invalid.
 
-        Of four bytes that are wanted partly, all count as read.
+        A word of which some bytes are wanted counts as read.
         """
         w, e, b, a = self.w, self.w.e, self.w.e.b, access.address
         if access.sizes is None:
@@ -65,7 +65,7 @@ class Copies:
                 w.touch(Address(a.space, None, exact=start + i), w.way(False, 4, 0), more)
 
     def issued(self, access: Access, lanes: Val) -> None:
-        """The target belongs to the copy from now on; its entry of the ring is the next one."""
+        """Assign the target to the copy; its entry of the ring is the next one."""
         w, e, b = self.w, self.w.e, self.w.e.b
         target, nbytes = access.address, access.nbytes
         w.touch(target, w.way(True, nbytes, 0), lanes)
@@ -89,7 +89,7 @@ class Copies:
         fn(e.slot, e.warp, w.site(), ring, e.memory.addresses(target), lanes)
 
     def _landed(self, x: Builder, slot: Val, warp: Val, entry: Val, lanes: Val) -> None:
-        """The copies of an entry were written by these lanes of it, now."""
+        """Record that these lanes have now written the copies of an entry."""
         w = self.w
         p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
         tag = word(x, w.clocks.row(x, p, warp), BlockState.SHARED_TAG) | Record.ALL_BYTES
@@ -105,7 +105,7 @@ class Copies:
                 _mark(x, w.layout, slot, _in_a_row(first, nbytes), landed, nbytes, who)
 
     def instruction(self, ins: Instruction) -> None:
-        """A wait, or an arrival with the copies: what lands was written by these lanes, now."""
+        """Record the copies that a wait, or an arrival with the copies, completes."""
         if not self.w.e.copies.used:
             return
         if decode(ins).row.async_ == _WITH_COPIES:
@@ -149,7 +149,7 @@ def _mark(
     x: Builder, layout: BlockState, slot: Val, target: Callable[[Val], Val], lanes: Val,
     nbytes: int, who: Val,
 ) -> None:  # fmt: skip
-    """Records of the words that the copies of some lanes go to."""
+    """Write the records of the words that the copies of some lanes go to."""
     p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
 
     def one(lane: Val) -> None:

@@ -10,7 +10,7 @@ from weft.ptx.model import Instruction
 
 
 def _acts(ins: Instruction) -> bool:
-    """May it change what a loop waits for, or end the loop?"""
+    """Return whether it may change the condition of a loop, or end the loop."""
     row = decode(ins).row
     meets = row.waits is Waits.PARTICIPANTS and not row.has_dest
     barrier = meets or row.participants is Participants.BLOCK
@@ -19,7 +19,7 @@ def _acts(ins: Instruction) -> bool:
 
 
 def cannot_end(program: Program, block: Block) -> bool:
-    """Does the block go back to a loop whose exits depend on nothing that the loop does?"""
+    """Return whether the block goes back to a loop whose exits depend on nothing in the loop."""
     for head, members in program.graph.loops.items():
         if block.index in members and head in block.successors and head <= block.index:
             return _stuck(program, set(members))

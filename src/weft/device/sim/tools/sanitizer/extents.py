@@ -21,12 +21,12 @@ Words = NDArray[np.int64]
 _ALL = 15
 """All bytes of a word of four."""
 _OF_HOST = -1
-"""The instruction of what is no kernel's access."""
+"""The instruction index of an access that is not a kernel's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """Ranges of words, sorted and apart.
+    """Sorted, disjoint ranges of words.
 
     start, end  addresses, multiples of four
     mask        which of the four bytes of each word
@@ -54,7 +54,7 @@ class Overlap:
 
 
 class Collected:
-    """What one launch has touched; `ranges` is the memory of interest, None for all."""
+    """The bytes that one launch has touched; `ranges` is the memory of interest, None for all."""
 
     def __init__(self, ranges: Sequence[tuple[int, int]] | None) -> None:
         self.ranges = ranges
@@ -66,7 +66,7 @@ _mine = threading.local()
 
 @contextmanager
 def collecting(ranges: Sequence[tuple[int, int]] | None) -> Iterator[Collected]:
-    """The launch of this thread inside notes what it touches of these (address, bytes)."""
+    """Record the bytes of these ranges that the launch of this thread inside touches."""
     _mine.wanted = collected = Collected(ranges)
     try:
         yield collected
@@ -75,7 +75,7 @@ def collecting(ranges: Sequence[tuple[int, int]] | None) -> Iterator[Collected]:
 
 
 def wanted(low: int, high: int) -> bool:
-    """Must a launch that begins now keep records of this memory?"""
+    """Return whether a launch that begins now must record this memory."""
     collected: Collected | None = getattr(_mine, "wanted", None)
     if collected is None:
         return False
@@ -84,7 +84,7 @@ def wanted(low: int, high: int) -> bool:
 
 
 def note(rows: Words, sites: Sequence[int]) -> None:
-    """A launch has ended: `rows` are its regions with their records, `sites` its instructions."""
+    """Record the end of a launch: `rows` are its regions with their records."""
     collected: Collected | None = getattr(_mine, "wanted", None)
     if collected is None:
         return
@@ -96,13 +96,13 @@ def note(rows: Words, sites: Sequence[int]) -> None:
 
 
 def nothing() -> Extents:
-    """No bytes at all."""
+    """No bytes."""
     none = np.zeros(0, np.int64)
     return Extents(none, none, none, none.astype(bool), none)
 
 
 def of_ranges(starts: Words, sizes: Words) -> Extents:
-    """Bytes that a copy touches: rows of a box, say."""
+    """The bytes that a copy touches, for example rows of a box."""
     ends = starts + sizes
     low, high = starts & ~3, (ends + 3) & ~3
     one = high - low == 4
@@ -123,10 +123,10 @@ def of_ranges(starts: Words, sizes: Words) -> Extents:
 
 
 def overlap(a: Extents, b: Extents) -> Overlap | None:
-    """Bytes that both touch, not both by atomic or volatile accesses."""
+    """The bytes that both touch, unless both accesses are atomic or volatile."""
     if not len(a) or not len(b):
         return None
-    # Ranges are sorted and apart, so those that overlap one are a slice.
+    # Ranges are sorted and disjoint, so those that overlap one are a slice.
     first = np.searchsorted(b.end, a.start, "right")
     after = np.searchsorted(b.start, a.end, "left")
     for i in np.flatnonzero(first < after):
@@ -141,7 +141,7 @@ def overlap(a: Extents, b: Extents) -> Overlap | None:
 
 
 def at(extents: Extents, address: int) -> int | None:
-    """The range that has this byte."""
+    """The range that contains this byte."""
     first = int(np.searchsorted(extents.end, address, "right"))
     after = int(np.searchsorted(extents.start, address, "right"))
     there = (i for i in range(first, after) if int(extents.mask[i]) >> (address & 3) & 1)
@@ -149,7 +149,7 @@ def at(extents: Extents, address: int) -> int | None:
 
 
 def _runs(row: Words, plane: int, sites: Sequence[int]) -> Extents:
-    """Neighbouring words that the same instruction touched are one range."""
+    """Join neighbouring words that the same instruction touched to one range."""
     low, count = int(row[0]), int(row[1]) // 4
     memory = (ctypes.c_int64 * count).from_address(int(row[plane // 8]))
     key = np.ctypeslib.as_array(memory) & (Record.SITE | Record.ALL_BYTES)
@@ -166,7 +166,7 @@ def _runs(row: Words, plane: int, sites: Sequence[int]) -> Extents:
 
 
 def _joined(parts: Sequence[Extents]) -> Extents:
-    """Regions are sorted and apart, and so are their ranges."""
+    """Concatenate the ranges of regions, which are sorted and disjoint."""
     if not parts:
         return nothing()
     names = Extents.__slots__

@@ -1,4 +1,4 @@
-"""Turns what compiled code noted into findings that name lines, threads and arrays."""
+"""Findings from the records of compiled code: they name lines, threads and arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Dims = tuple[int, int, int]
 _MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
-"""Findings of which both threads are known, and in one block."""
+"""Findings about two known threads of one block."""
 _OF_MEMORY = (Kind.UNINITIALISED, Kind.STALE)
 """Findings beside races whose address is one of memory."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
@@ -123,7 +123,7 @@ class Decoder:
         self._program: Program | None = None
 
     def findings(self) -> list[Finding]:
-        """All of them, alike ones together, in the order of the source."""
+        """All findings, equal ones merged, in the order of the source."""
         raced = {i for r in self.seen.raw if r.kind in RACES for i in (r.index, r.other_index)}
         raw = [
             r for r in self.seen.raw
@@ -168,7 +168,7 @@ class Decoder:
         return number % x, number // x % y, number // (x * y)
 
     def _other_block(self, r: Raw, shared: bool) -> int:
-        """Records of global memory keep the low bits of a block's number."""
+        """The other block's number: records of global memory have its low bits."""
         if shared:
             return r.block
         low = (r.other >> Record.BLOCK) - 1 & Record.BLOCKS
@@ -263,7 +263,7 @@ class Decoder:
         return f"{access.file}:{access.number}"
 
     def _is_shared(self, r: Raw) -> bool:
-        """Is the address in none of the launch's arrays?"""
+        """Return whether the address is in none of the launch's arrays."""
         return not any(a.address <= r.address < a.address + a.nbytes for a in self.seen.memory)
 
     def _place(self, r: Raw, shared: bool) -> str:
@@ -280,7 +280,7 @@ class Decoder:
         return f"{space} memory ({r.address:#x})"
 
     def _other_array(self, r: Raw, shared: bool) -> str:
-        """Which array it should have been, and which it was."""
+        """The array that was meant, and the one that was accessed."""
         if not shared:
             at = r.other >> Record.LANE
             own = next((a for a in self.seen.memory if 0 <= at - a.address < a.nbytes), None)
@@ -321,7 +321,7 @@ _ERRORS = {
 
 
 def summary(launches: int, accesses: int, barriers: int, syncs: int, arrays: int) -> str:
-    """What was checked."""
+    """The number of checked launches, accesses and barriers, in words."""
     counts: Sequence[tuple[int, str]] = (
         (launches, "launches"), (accesses, "accesses"), (barriers, "barriers"),
         (syncs, "warp synchronisations"), (arrays, "arrays"),

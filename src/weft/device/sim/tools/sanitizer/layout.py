@@ -1,8 +1,8 @@
-"""What the sanitizer keeps in memory beside a launch: records, clocks, findings; byte offsets.
+"""Memory of the sanitizer beside a launch: records, clocks, findings; byte offsets.
 
-A *record* says who touched four bytes last: 64 bits, from the lowest
+A *record* describes the last access to four bytes: 64 bits, from the lowest
 
-    site   14  which instruction, its top bit set when it is atomic, volatile or ordered
+    site   14  the instruction, its top bit set when it is atomic, volatile or ordered
     lane    5
     many    1  more than one lane of the warp
     warp    5
@@ -10,14 +10,14 @@ A *record* says who touched four bytes last: 64 bits, from the lowest
     clock  18  of that warp in a block's life (global memory), or 35 of a slot's (shared memory)
     block  17  (global memory only)
 
-Zero is no access. Records compare as numbers: within a block, what is smaller happened earlier.
+Zero is no access. Records compare as numbers: within a block, a smaller one is earlier.
 """
 
 from __future__ import annotations
 
 
 class Record:
-    """Where the fields of a record begin, and their masks."""
+    """The first bits of the fields of a record, and their masks."""
 
     LANE, MANY, WARP, BYTES, CLOCK, BLOCK = 14, 19, 20, 25, 29, 47
     SITES = (1 << 13) - 1
@@ -33,84 +33,93 @@ class Record:
 
 
 class LaunchState:
-    """What all workers of a launch share."""
+    """Fields shared by all workers of a launch."""
 
     REGIONS, COUNT, TIME, PUBLISHED, OWN = 0, 8, 16, 24, 32
     """OWN: for each site an address in the only array that it may touch, or 0."""
     SIZE = 64
     ROW = 64
     LOW, BYTES, WRITERS, READERS, FILLED, READ = 0, 8, 16, 24, 32, 40
-    """A region of global memory, and where its records are; FILLED: a byte for every four; READ: 1
-    from the first record of a reader on."""
+    """A region of global memory, and its records; FILLED: a byte for every four; READ: 1 from the
+    first record of a reader on.
+    """
     PUBLICATION = 16
     """For each block and warp: the clock up to which its writes are published, and since when."""
 
 
 class WorkerState:
-    """What each thread of the host counts and finds."""
+    """Counters and findings of one host thread."""
 
     ACCESSES, BARRIERS, SYNCS, ATOMICS, LOST = 0, 8, 16, 24, 32
     FINDINGS = 64
     ENTRIES, ENTRY = 256, 64
     KEY, TIMES, ADDRESS, MINE, OTHER, BLOCK = 0, 8, 16, 24, 32, 40
     CACHE = FINDINGS + ENTRIES * ENTRY
-    """Behind the findings, for each site: the region that it last found itself in, and, if reads
-    there need no check, where that begins and its bytes; and where a row of lanes last was."""
+    """Behind the findings, for each site: its last region, and, if reads there need no check, its
+    start and its bytes; and the last position of a row of lanes.
+    """
     QUIET, LAST, SITE = 8, 24, 32
 
 
 class BlockState:
-    """What is kept of a resident block."""
+    """The state of a resident block."""
 
     START, LATEST, BLOCK, BASE, READERS, LAUNCH, WORKER, FILLED = 0, 8, 16, 24, 32, 40, 48, 56
-    """Clock at its start, latest clock, its number, its bits in a record, where the readers'
-    records of shared memory are, what else is kept of the launch and by the worker, and where it is
-    kept which bytes of shared memory are written."""
+    """Clock at its start, latest clock, its number, its bits in a record, the readers' records of
+    shared memory, the state of the launch and of the worker, and the written bytes of shared
+    memory.
+    """
     ARRIVED, FIRST = 64, 128
-    """Per barrier: warps that wait there, and the low bits of a record of who came first."""
+    """For each barrier: warps that wait there, and the low bits of the first arrival's record."""
     ARRIVAL = 1 << 30
     """Beside the bits of FIRST: a warp has arrived that does not wait."""
     NEWEST_READ = 192
     """The newest record of a reader of shared memory."""
     NEWEST, LOGGED, UNMARKED, ANY_MARKED = 200, 208, 216, 224
     WRITTEN, FRESH, READ = 232, 240, 248
-    """Of shared memory: the newest record of a write; entries in the log of batches, and not 0 if
-    it has reads without bits; where a bit for every word says whether it is written, and whether it
-    was written or read since the last barrier of all warps, which is so if ANY_MARKED is not 0."""
+    """Summaries of shared memory. NEWEST: the newest record of a write; LOGGED: entries in the log
+    of batches; UNMARKED: nonzero if the log has reads without bits. WRITTEN, FRESH and READ point
+    to a bit for every word: it is written; it is written, or read, since the last barrier of all
+    warps; ANY_MARKED: nonzero if any word is marked since then.
+    """
     WARPS = 256
     WARP = 64
     SHARED_LIMIT, SHARED_TAG, LIMIT, TAG, ACQUIRED, APART, SKIPPED = 0, 8, 16, 24, 32, 40, 48
-    """Per warp: what is earlier than the limit is ordered before it; its own record's bits (its
-    clock above them); whether its lanes know less of each other than its clock says; and the
-    barriers that it skips (`skipped.py`)."""
+    """For each warp: records before the limit are ordered before it; the bits of its own record
+    (its clock above them); whether its lanes are less ordered than its clock says; and the barriers
+    that it skips (`skipped.py`).
+    """
     GROUP, MEMBERS, MET = 16, 0, 8
-    """Per barrier: the warps that met there last, with the low bits of the first one's record above
-    them, and their clock since then; where barriers are for a number of threads."""
+    """For each barrier: the warps that met there last, with the low bits of the first one's record
+    above them, and their clock since then; for barriers with a number of threads.
+    """
     MBARRIERS = 16
     WAIT, ARRIVALS, PASSES = 0, 8, 8 + 8 * MBARRIERS
     WAITS = PASSES + 8 * MBARRIERS
-    """Per warp, where it waits for mbarriers: the wait that has not passed (`parities.py`), and for
-    some mbarriers the phase of its last arrival, and of its last wait that passed."""
+    """For each warp that waits for mbarriers: the wait that has not passed (`parities.py`), and for
+    some mbarriers the phase of its last arrival, and of its last wait that passed.
+    """
     LANES = 8 * 32 * 32
-    """Per warp, for each lane and each other lane: up to which clock it knows of it."""
+    """For each warp, lane and other lane: the clock up to which the other's are ordered."""
 
     ENTRIES, BASES, REACH, BATCHES = 64, 4, 1 << 14, (1 << 16) - 1
     PLACES, ENTRY = 16, 16 + 8 * BASES
-    """The log: lanes of a warp and a batch, the warp's records then, and the places of its bases,
-    each with less than REACH bytes."""
+    """The log: lanes of a warp and a batch, the warp's records then, and the positions of its
+    bases, each with less than REACH bytes.
+    """
 
     def __init__(self, warps: int, local_bytes: int, masks: bool, undefined: int) -> None:
         """Vectors with a clock for each warp; tables have one such vector for each warp.
 
-        clocks  what each warp knows of each
-        fences  the same at its last fence, and `far` at its last fence beyond the block
-        shared  one vector: what was released inside the block by atomics and mbarriers
-        early   a vector for each barrier: what those knew that arrived and did not wait
-        groups  the last group of each barrier
-        waits   for each warp what it knows of mbarriers
-        lanes   for each warp what its lanes know of each other, where member masks may be partial
-        undefined  for each warp which values are undefined, in `undefined` bytes
-        log     batches of accesses to shared memory whose records are not made yet
+        clocks     of each warp about each
+        fences     the same at its last fence, and `far` at its last fence beyond the block
+        shared     one vector: the clocks released inside the block by atomics and mbarriers
+        early      a vector for each barrier: the clocks of warps that arrived and did not wait
+        groups     the last group of each barrier
+        waits      the mbarriers of each warp
+        lanes      for each warp the order of its lanes, where member masks may be partial
+        undefined  the undefined values of each warp, in `undefined` bytes
+        log        batches of accesses to shared memory whose records are not made yet
         """
         table = 8 * warps * warps
         self.clocks = self.WARPS + warps * self.WARP
@@ -126,19 +135,19 @@ class BlockState:
         self.writers = self.log + self.ENTRIES * self.ENTRY
 
     def size(self, shared_bytes: int) -> int:
-        """Behind the rest: two records, a byte and three bits for each word of shared memory."""
+        """The size of the rest: two records, a byte and three bits for each word of memory."""
         words = shared_bytes // 4 + 1
         return self.writers + 17 * words + 3 * (words // 8) + 128
 
 
 class Apart:
-    """Two threads: in one warp, in two warps of a block, in two blocks."""
+    """The distance of two threads: in one warp, in two warps of a block, in two blocks."""
 
     LANES, WARPS, BLOCKS = 0, 1, 2
 
 
 class Kind:
-    """What was found."""
+    """The kinds of findings."""
 
     READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE, UNINITIALISED = 1, 2, 3, 4
     BARRIER_SPLIT, BARRIER_COUNT, BARRIER_PLACES = 5, 6, 7

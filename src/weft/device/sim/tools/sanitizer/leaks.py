@@ -1,4 +1,4 @@
-"""Leaks: memory of the device's heap that a launch has allocated and that no pointer leads to."""
+"""Leaks: memory of the device's heap that a launch has allocated and that no pointer reaches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAP = "the device's heap"
 
 
 def span(heap: Heap) -> Allocation:
-    """The whole heap as memory; from now on it is known which of it was written."""
+    """The whole heap as memory; from now on its written bytes are recorded."""
     start = heap.start
     if not initialised.known(start):
         initialised.register(start, heap.nbytes)
@@ -28,7 +28,7 @@ def span(heap: Heap) -> Allocation:
 
 
 def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[Block]:
-    """Blocks that were not there before, and that nothing which lives on points into."""
+    """New blocks that nothing alive points into."""
     new = {a: b for a, b in heap.made.items() if a not in before and b.site >= 0}
     if not new:
         return []
@@ -50,7 +50,7 @@ def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[B
 
 
 def _pointed(blocks: dict[int, Block], words: Sequence[NDArray[np.int64]]) -> set[int]:
-    """Blocks into which some word points."""
+    """Blocks that some word points into."""
     starts = np.array(sorted(blocks), np.int64)
     ends = starts + [blocks[int(a)].nbytes for a in starts]
     reachable: set[int] = set()
@@ -62,7 +62,7 @@ def _pointed(blocks: dict[int, Block], words: Sequence[NDArray[np.int64]]) -> se
 
 
 def _words(address: int, nbytes: int) -> NDArray[np.int64]:
-    """Memory as 64-bit words, where it is aligned."""
+    """Memory as 64-bit words, if it is aligned."""
     first = -(-address // 8) * 8
     count = (address + nbytes - first) // 8
     if count <= 0:

@@ -1,4 +1,4 @@
-"""Local memory: which of its words a thread of this block has written."""
+"""Local memory: the words that a thread of this block has written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tracking(Checking, Protocol):
 
 
 class Local:
-    """Stamps of local memory: the block that wrote each word last, and which bytes of it.
+    """Stamps of local memory: the block that wrote each word last, and the bytes that it wrote.
 
     A stamp is the block's starting clock, above four bits for the bytes. Where local addresses are
     made generic (`escapes`), generic accesses may be to local memory.
@@ -45,7 +45,7 @@ class Local:
         self.head = next((i.loc.own for i in body if i.loc is not None), None)
 
     def access(self, access: Access, way: Way, lanes: Val) -> None:
-        """Notes a write, or looks whether anything was written there."""
+        """Record a write, or check that the bytes of a read were written."""
         e, b, size = self.w.e, self.w.e.b, self.w.e.program.local_bytes
         if not size or (way.writes and self._is_fill(e.ins)):
             return
@@ -94,7 +94,7 @@ class Local:
                 report(b, self.w.p, Kind.UNINITIALISED, word(b, origin), none, word(b, origin, 8))
 
     def _is_fill(self, ins: Instruction) -> bool:
-        """Is it Numba, which zeroes `cuda.local.array` on the line of the `def`?
+        """Return whether Numba zeroes `cuda.local.array` here, on the line of the `def`.
 
         Its documentation promises no contents, so the array still counts as not written.
         """
@@ -105,7 +105,7 @@ class Local:
         return names <= self.zeros and (own.file, own.line) == (head.file, head.line)
 
     def _words(self, x: Builder, place: Val, stamp: Val, way: Way, current: Val) -> Val:
-        """Is anything missing? Then marks what is written."""
+        """True at run time if bytes of a read are missing. Else marks the written bytes."""
         places = [x.at(place, 4 * i) for i in range(max(1, way.nbytes // 4))]
         stamps = [x.load("i32", 0, at, 4) for at in places]
         written = [(s & -16).eq(stamp).select(s & 15, 0) for s in stamps]
@@ -118,7 +118,7 @@ class Local:
 
 
 def _makes_generic(ins: Instruction) -> bool:
-    """Is a local address converted to a generic one?"""
+    """Return whether it converts a local address to a generic one."""
     return decode(ins).row.form is Result.ADDRESS and "local" in ins.parts
 
 

@@ -29,7 +29,7 @@ from weft.errors import Deadlock
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One entry of a worker's table: what compiled code has noted.
+    """One entry of a worker's table, as compiled code has written it.
 
     index, other_index  instructions of the kernel; other_index -1: there is no other access
     """
@@ -47,7 +47,7 @@ class Raw:
 
 @dataclass(slots=True)
 class Counts:
-    """What was looked at."""
+    """The numbers of checked accesses, barriers and arrays."""
 
     accesses: int = 0
     barriers: int = 0
@@ -58,7 +58,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Seen:
-    """What one launch under the sanitizer has given."""
+    """The results of one launch under the sanitizer."""
 
     raw: list[Raw] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
@@ -68,7 +68,7 @@ class Seen:
 
 
 class Sanitizer:
-    """The observer; `take` gives what the last launch of this thread gave."""
+    """The observer; `take` returns the results of the last launch of this thread."""
 
     key = "sanitizer"
     watcher = Sanitizing
@@ -78,7 +78,7 @@ class Sanitizer:
         self._mine = threading.local()
 
     def take(self) -> Seen | None:
-        """Once; None for a launch that never began, since it could not be compiled in time."""
+        """The results, once; None for a launch that could not be compiled in time."""
         seen: Seen | None = vars(self._mine).pop("seen", None)
         return seen
 
@@ -177,7 +177,7 @@ def _raw(entry: NDArray[np.int64], sites: Sequence[int]) -> Raw:
 
 
 def _stuck(block: int, note: int, sites: Sequence[int]) -> Raw:
-    """A wait of a deadlocked launch that looks wrong."""
+    """The finding for a wait of a deadlocked launch that looks wrong."""
     parity = int(note & parities.PARITY != 0)
     return Raw(
         kind=Kind.PARITY_BLOCKS,
@@ -208,7 +208,7 @@ def _merged(memory: Sequence[Allocation]) -> list[tuple[int, int]]:
 def _own(
     observation: Observation, regions: Sequence[tuple[int, int]], sites: int
 ) -> NDArray[np.int64]:
-    """For each site the pointer that its address comes from, where that is one array only."""
+    """For each site the pointer that its address comes from, if that is only one array."""
     out = np.zeros(sites + 2, np.int64)
     for site, offsets in observation.notes["own"]:
         pointers = [observation.parameter(offset) for offset in offsets]

@@ -24,12 +24,12 @@ from weft.ptx.isa.columns import Result
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Special
 
 _DEEP = 4
-"""Instructions back from the widening, at most."""
+"""The maximum number of instructions back from the widening."""
 _PRODUCTS = (Result.PRODUCT, Result.PRODUCT_SUM)
 _WIDE_PRODUCTS = (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
 _SUMS = (Result.SUM, Result.DIFFERENCE, Result.LEFT_SHIFT)
 _SPREADS = (*_PRODUCTS, *_WIDE_PRODUCTS, *_SUMS, Result.COPY, Result.ADDRESS)
-"""Through which a 64-bit value becomes an address."""
+"""Operations through which a 64-bit value becomes an address."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,21 @@ class Overflow:
         graph = program.graph
         waits = any(is_block_barrier(i) for block in graph.blocks for i in block.code)
         self.only_live = waits or bool(program.scattered or spin_heads(graph))
-        """Are registers lost that are not live? So it is where a warp may stop on its way."""
+        """True if registers that are not live are lost: where a warp may be suspended."""
         self.plan: dict[int, tuple[Node, bool]] = {}
 
     def reads(self, block: cfg.Block) -> dict[int, set[str]]:
-        """The registers from which each value is computed once more.
+        """The registers from which each value is computed again.
 
-        This is asked where runs of instructions become strips. What no later instruction of the
-        block needs never leaves a strip, so nothing else may be read after it.
+        Runs of instructions may become strips. A value that no later instruction of the block needs
+        never leaves a strip, so nothing else may be read after it.
         """
         self.only_live = True
         self.block(block)
         return {index: _sources(tree) for index, (tree, _) in self.plan.items()}
 
     def block(self, block: cfg.Block) -> None:
-        """Finds what is to be checked in a block."""
+        """Find the values to check in a block."""
         self.plan = {}
         made: dict[str, int] = {}
         for i, ins in enumerate(block.code):
@@ -98,7 +98,7 @@ class Overflow:
                 made = dict.fromkeys(made, i)  # a warp waits there: only live registers survive
 
     def _accessed(self, block: cfg.Block, at: int) -> bool:
-        """Does the block go on to access memory with what is widened here?"""
+        """Return whether the block then accesses memory with the widened value."""
         carried = set(self.program.defs(block.code[at]))
         for ins in block.code[at + 1 :]:
             bases = [o.base.name for o in ins.operands
@@ -113,7 +113,7 @@ class Overflow:
     def _tree(
         self, block: cfg.Block, name: str, at: int, made: dict[str, int], depth: int
     ) -> Node | Operand:
-        """How a register came about, as far as its sources still hold what they held then."""
+        """The computation of a register, as far as its sources still hold their values."""
         where = made.get(name, -1)
         ins = block.code[where] if where >= 0 else self.single.get(name)
         op = self._operation(ins) if ins is not None and depth else None
@@ -134,12 +134,12 @@ class Overflow:
         return Node(op, tuple(operands))
 
     def _is_there(self, block: cfg.Block, name: str) -> bool:
-        """Does a register still hold in a block what it was given before, once?"""
+        """Return whether a register that is written once still holds its value in a block."""
         live = self.program.graph.live_in[block.index]
         return name in self.single and (not self.only_live or name in live)
 
     def _operation(self, ins: Instruction) -> Result | None:
-        """What an instruction does; an `or` of bits that never meet is an addition."""
+        """The operation of an instruction; an `or` of disjoint bits is an addition."""
         joins = decode(ins).row.form is Result.OR and ins.parts[-1] == "b32"
         if joins and ins.guard is None:
             forms = [self.program.form_of(o) for o in ins.operands[1:]]
@@ -148,7 +148,7 @@ class Overflow:
         return _operation(ins)
 
     def check(self, w: Checking, ins: Instruction) -> None:
-        """Before a widening: does the value fit?"""
+        """Check before a widening that the value fits."""
         if ins.index not in self.plan:
             return
         tree, signed = self.plan[ins.index]
@@ -168,9 +168,9 @@ class Overflow:
                 report(b, w.p, Kind.OVERFLOW, w.me(b.integer("i32", 1) << lane), nothing, nothing)
 
     def _wraps(self, w: Checking, tree: Node, signed: bool, lane: Val | None) -> Val:
-        """Is the value another one in 32 bits? Of one lane, or of all.
+        """True at run time if the value differs in 32 bits, in one lane or in any.
 
-        An unsigned value may have been made from negative parts, so that both readings must fail.
+        An unsigned value may have been computed from negative parts, so both readings must fail.
         """
         exact = self._exact(w, tree, True, lane)
         short = exact.trunc("i32")
@@ -230,7 +230,7 @@ def _multiplies(tree: Node | Operand) -> bool:
 
 
 def _affine(program: Program, tree: Node | Operand) -> bool:
-    """Are all its sources known as a scalar and an offset of each lane?"""
+    """Return whether all its sources are known as a scalar and an offset of each lane."""
     if isinstance(tree, Node):
         return all(_affine(program, o) for o in tree.operands)
     if isinstance(tree, Imm):

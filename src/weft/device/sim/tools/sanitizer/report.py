@@ -1,4 +1,4 @@
-"""Findings, as compiled code notes them: one entry for each kind and pair of instructions."""
+"""Findings as compiled code records them: one entry for each kind and pair of instructions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _P, _I64 = ("ptr", 0), ("i64", 0)
 def report(
     b: Builder, p: Val, kind: int, current: Val, other: Val, address: Val, apart: Val | None = None
 ) -> None:
-    """Notes a finding; of those alike the first is kept, and how many there were.
+    """Record a finding; of equal ones the first is stored with their number.
 
-    apart  how far two threads are from each other, see `Apart`
+    apart  the distance of the two threads, see `Apart`
     """
     key = (current & Record.SITES) | ((other & Record.SITES) << 13) | (kind << 28)
     if apart is not None:

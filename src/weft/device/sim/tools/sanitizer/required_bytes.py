@@ -12,7 +12,7 @@ from weft.ptx.isa.columns import Result
 from weft.ptx.model import Instruction, Mem
 
 _DEEP = 4
-"""Moves in a row, at most, through which a copy is followed."""
+"""The maximum number of consecutive moves through which a copy is followed."""
 
 
 class RequiredBytes:
@@ -27,7 +27,7 @@ class RequiredBytes:
                     self.users.setdefault(name, []).append(ins)
 
     def of(self, ins: Instruction, nbytes: int) -> int:
-        """The bytes, as bits, that must not be missing from what an instruction reads."""
+        """The bytes, as bits, that must be initialised in what an instruction reads."""
         every = (1 << nbytes) - 1
         # Atomics and matrix loads count as using all that they read.
         if not decode(ins).row.is_load:
@@ -39,7 +39,7 @@ class RequiredBytes:
         return bits & every
 
     def _computes(self, name: str, depth: int) -> bool:
-        """Is anything computed from all of a register?"""
+        """Return whether anything is computed from all of a register."""
         return any(self._by(ins, name, depth) for ins in self.users.get(name, ()))
 
     def _by(self, ins: Instruction, name: str, depth: int) -> bool:

@@ -19,11 +19,11 @@ from weft.device.sim.tools.sanitizer.observer import Counts, Sanitizer
 from weft.errors import DeviceError, SanitizerError
 
 SHOWN = 5
-"""Findings that an error's text has; all are in `findings`."""
+"""The number of findings in an error's text; all are in `findings`."""
 
 
 class Report:
-    """What the sanitizer found, and what it checked. `weft.sanitize` gives it.
+    """The sanitizer's findings, and the amount of its checks. `weft.sanitize` returns it.
 
     findings   every finding
     launches   how many launches were checked
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """What was checked, in words."""
+        """The amount of checks, in words."""
         c = self.counts
         return summary(self.launches, c.accesses, c.barriers, c.syncs, c.arrays)
 
@@ -58,7 +58,7 @@ class Report:
         }
 
     def add(self, facts: Mapping[str, Any]) -> None:
-        """What another process has found, as its `to_dict` gave it."""
+        """Add the findings of another process, given by its `to_dict`."""
         self.launches += facts["launches"]
         self._count(facts["counts"])
         for found in facts["findings"]:
@@ -70,12 +70,12 @@ class Report:
         return "\n".join([*map(str, self.findings), f"sanitizer: {found} in {self.summary}"])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML for notebooks."""
         cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
         return str(cells.sanitized(self))
 
     def raise_findings(self) -> None:
-        """SanitizerError when there are any."""
+        """Raise SanitizerError if there are findings."""
         if not self.findings:
             return
         rest = len(self.findings) - SHOWN
@@ -87,16 +87,16 @@ class Report:
         raise error from self._failed
 
     def note(self, findings: Sequence[Finding]) -> None:
-        """What was found outside of launches."""
+        """Add findings from outside launches."""
         with self._lock:
             self.findings += findings
 
     def fail(self, error: DeviceError) -> None:
-        """What ended a launch is among the findings already; it becomes their cause."""
+        """Note the error that ended a launch: it is among the findings, and becomes their cause."""
         self._failed = error
 
     def run(self, asked: Request) -> None:
-        """One launch under the sanitizer; what it finds is added."""
+        """Run one launch under the sanitizer and add its findings."""
         error: DeviceError | None = None
         try:
             asked.run(self._sanitizer)
@@ -117,14 +117,14 @@ class Report:
             raise error
 
     def _count(self, counts: Mapping[str, int]) -> None:
-        """Adds up; launches share their arrays, so that the most of one launch counts."""
+        """Add the counts; launches share their arrays, so the maximum of one launch counts."""
         for name, n in counts.items():
             before = getattr(self.counts, name)
             setattr(self.counts, name, max(before, n) if name == "arrays" else before + n)
 
 
 class Strict(Report):
-    """Every launch by itself: what it finds is raised at once."""
+    """A session in which every launch raises its findings at once."""
 
     def run(self, asked: Request) -> None:
         one = Report()
@@ -144,7 +144,7 @@ class Strict(Report):
 
 @contextmanager
 def sanitize(*, raises: bool = True) -> Iterator[Report]:
-    """All launches on simulated GPUs run under the sanitizer, in this process, until the end.
+    """Run all launches on simulated GPUs in this process under the sanitizer, until the end.
 
     raises  whether the end raises SanitizerError when there are findings; the report has them too
     """

@@ -1,11 +1,12 @@
-"""Batches of accesses to shared memory: checked by one call, recorded only when that matters.
+"""Batches of accesses to shared memory: checked by one call, recorded only if that matters.
 
-A batch is sound if what it reads is written, and ordered before it; and if what it writes was
-neither read nor written since the last synchronisation. This follows from the newest write of the
-block and from three bits for every word: it is written, it is since the last barrier of all warps,
-it is read since then. The records of a batch matter only to accesses before the next barrier. So
-the batch is noted in a log. The log is dropped at a barrier of all warps; before anything else that
-depends on the records, `apply` makes the records of all that it names, in the same order.
+A batch is valid if the words that it reads are written and ordered before it, and if the words that
+it writes were neither read nor written since the last synchronisation. This follows from the newest
+write of the block and from three bits for every word: it is written, it is written since the last
+barrier of all warps, it is read since then. The records of a batch matter only to accesses before
+the next barrier. So the batch is stored in a log. The log is dropped at a barrier of all warps;
+before anything else that depends on the records, `apply` makes the records of all its batches, in
+the same order.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from weft.ptx.model import Instruction, Mem
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _WARP = 16
-"""Where the warp begins in the head of an entry; below it is the number of the batch."""
+"""The first bit of the warp in the head of an entry; below it is the number of the batch."""
 WordsOf = Callable[[Sequence[Touch]], list[tuple[Val, Words]]]
 """(first word, words) that accesses of a batch touch."""
 
@@ -49,7 +50,7 @@ class Recording(Checking, Protocol):
     variables: dict[int, Variable]
 
     def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
-        """How a plain access touches memory."""
+        """The access pattern of a plain access."""
 
 
 class SharedLog:
@@ -60,7 +61,7 @@ class SharedLog:
         self._of = {t.ins.index: s for s in batches for t in s.touches}
 
     def checked(self, access: Access) -> Val | None:
-        """Is this access checked, with others? None where it is in no batch."""
+        """True at run time if this access is checked, with others; None if it is in no batch."""
         s = self._of.get(access.ins.index)
         if s is None:
             return None
@@ -96,7 +97,7 @@ class SharedLog:
         return b.either(lanes.eq(-1), all_lanes, some_lanes, likely=not s.in_rows)
 
     def _full(self, x: Builder, args: list[Val], s: Batch) -> Val:
-        """(slot, warp, place of each base in shared memory ...) -> sound, and noted?"""
+        """(slot, warp, place of each base in shared memory ...) -> true if valid and recorded."""
         slot, warp, *places = args
 
         def words(touches: Sequence[Touch]) -> list[tuple[Val, Words]]:
@@ -152,7 +153,7 @@ class SharedLog:
         return x.integer("i1", 1)
 
     def _check_order(self, x: Builder, p: Val, s: Batch, limit: Val, words: WordsOf) -> None:
-        """Leaves unless all that was written to the words before is ordered before the warp."""
+        """Leave unless all earlier writes to the words are ordered before the warp."""
         with x.when(word(x, p, BlockState.NEWEST).uge(limit), rare=s.write is None):
             for first, bits in words(s.touches):
                 _unless(x, words_in(x, p, BlockState.FRESH, first, bits) ^ 1)
@@ -161,7 +162,7 @@ class SharedLog:
         self, x: Builder, p: Val, s: Batch, slot: Val, warp: Val, lanes: Val, tag: Val,
         places: Sequence[Val],
     ) -> None:  # fmt: skip
-        """One more entry of the log."""
+        """Add an entry to the log."""
         with x.when(word(x, p, BlockState.LOGGED).eq(BlockState.ENTRIES), rare=True):
             self.apply(x, slot)
         count = word(x, p, BlockState.LOGGED)
@@ -177,7 +178,7 @@ class SharedLog:
 
     # ---- the log ----------------------------------------------------------------------------
     def flush(self, b: Builder, slot: Val) -> None:
-        """The records are needed: those of the log are made."""
+        """Make the records of the log."""
         if not self.batches:
             return
         p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
@@ -185,7 +186,7 @@ class SharedLog:
             self.apply(b, slot)
 
     def met(self, b: Builder, slot: Val, number: Val) -> None:
-        """A barrier opens: if all warps have arrived, nothing later depends on earlier records."""
+        """Drop the log at a barrier of all warps: nothing later depends on earlier records."""
         if not self.batches:
             return
         everyone = (1 << self.w.clocks.warps) - 1
@@ -201,11 +202,11 @@ class SharedLog:
         b.helper("sanitizer_log_met", [_P, _I32], None, body)(slot, number)
 
     def apply(self, b: Builder, slot: Val) -> None:
-        """Makes the records of all batches in the log, which is empty then."""
+        """Make the records of all batches in the log, and empty it."""
         b.emit(f"call void @sanitizer_apply({slot.typed})")
 
     def started(self, b: Builder) -> None:
-        """A block starts. All code of the kernel has been made."""
+        """Start a block. All code of the kernel has been made."""
         if self.batches:
             # Only now: it names instructions, which have numbers in the order of the code.
             b.helper("sanitizer_apply", [_P], None, self._apply, attrs="#2")
@@ -236,7 +237,7 @@ class SharedLog:
         _empty(x, p)
 
     def _replay(self, x: Builder, args: list[Val], s: Batch) -> None:
-        """(slot, warp, lanes, places of the bases): the records of each access, in order."""
+        """(slot, warp, lanes, places of the bases): makes the records of each access, in order."""
         slot, warp, lanes, places = args
         start = word(x, slot, Slot.SHARED)
         table, null = x.array("i64", 32), x.val("ptr", 0, "inttoptr i64 0 to ptr")
@@ -264,12 +265,12 @@ class SharedLog:
 
 
 def _unless(x: Builder, ok: Val) -> None:
-    """Returns, if not: each access is checked by itself."""
+    """Return unless `ok` holds: each access is then checked by itself."""
     with x.when(ok ^ 1, rare=True):
         x.ret(x.integer("i1", 0))
 
 
 def _empty(x: Builder, p: Val) -> None:
-    """Nothing is in the log."""
+    """Empty the log."""
     for field in (BlockState.LOGGED, BlockState.UNMARKED):
         put(x, x.integer("i64", 0), p, field)

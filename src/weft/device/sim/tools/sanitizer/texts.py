@@ -1,4 +1,4 @@
-"""Texts of the kinds of findings: what is wrong, who is meant, what would help."""
+"""Texts of the kinds of findings: the error, the threads, the remedy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """How a kind of finding is told: its name, what it is, the two verbs, and what would help."""
+    """The text of a kind of finding: its name, the error, the two verbs, and the remedy."""
 
     name: str
     what: str
@@ -107,7 +107,7 @@ def other_parity(r: Raw) -> str:
 
 
 def _numbers(bits: int) -> str:
-    """The set bits as people write them: 0-3, 16."""
+    """The set bits in the usual notation: 0-3, 16."""
     runs: list[list[int]] = []
     for i in (i for i in range(32) if bits >> i & 1):
         if runs and i == runs[-1][1] + 1:
@@ -118,5 +118,5 @@ def _numbers(bits: int) -> str:
 
 
 def _warps(bits: int) -> str:
-    """Warps as people write them."""
+    """Warps in the usual notation."""
     return f"warp{'s' if bits & (bits - 1) else ''} {_numbers(bits)}"

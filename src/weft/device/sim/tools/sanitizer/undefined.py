@@ -1,7 +1,7 @@
 """Undefined values: reads of unwritten local memory, and shuffles from lanes that take no part.
 
-Reading one is no mistake by itself: compilers read ahead and throw away. For each register that
-such a value may reach, a set of lanes says where it is undefined. Copies and arithmetic pass it on,
+Reading one is not an error by itself: compilers read ahead and discard. For each register that such
+a value may reach, a set of lanes records where it is undefined. Copies and arithmetic pass it on,
 `selp` only from the side that it picks. A finding is an undefined value that decides a branch, is
 an address, or is stored; it names the read and the use.
 """
@@ -28,12 +28,12 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _PASSED = (Result.SHUFFLED, Result.COPY, Result.ADDRESS)
 """Warp rows whose result is computed from their operands."""
 _PLACES = 64
-"""Instructions at which undefined values are told apart; later ones share the last place."""
+"""Instructions whose undefined values are distinguished; later ones share the last place."""
 
 
 @dataclass
 class Plan:
-    """Where undefined values may come from in a kernel, and which registers they may reach."""
+    """The sources of undefined values in a kernel, and the registers that they may reach."""
 
     sources: dict[int, int] = field(default_factory=dict)
     """Instruction -> its place."""
@@ -47,7 +47,7 @@ class Plan:
 
 
 def plan(program: Program) -> Plan:
-    """Follows the values of all sources through the kernel."""
+    """Follow the values of all sources through the kernel."""
     code = [(block.index, i) for block in program.graph.blocks for i in block.code]
     out = Plan()
     for block, ins in code:
@@ -76,7 +76,7 @@ def _is_source(program: Program, block: int, ins: Instruction) -> bool:
 
 
 def _passes(program: Program, ins: Instruction) -> bool:
-    """Is its result computed from its operands, lane by lane or by a shuffle?"""
+    """Return whether its result is computed from its operands, lane by lane or by a shuffle."""
     decoded = program.decoded.get(ins.index)
     return decoded is not None and (not decoded.row.warp or decoded.row.form in _PASSED)
 
@@ -89,7 +89,7 @@ class Undefined:
         self.index = {name: i for i, name in enumerate(plan.reached)}
 
     def started(self, b: Builder, slot: Val) -> None:
-        """A block starts: all values are defined."""
+        """Start a block: all values are defined."""
         size = self.w.e.program.warps * self.plan.nbytes
 
         def body(x: Builder, args: list[Val]) -> None:
@@ -120,7 +120,7 @@ class Undefined:
         return lanes
 
     def put(self, ins: Instruction, bad: Val, lanes: Val) -> None:
-        """The results of an instruction are undefined in `bad` of the lanes that execute it."""
+        """Mark the results of an instruction as undefined in `bad` of the lanes that execute it."""
         b = self.w.e.b
         for name in self.w.e.program.defs(ins):
             if name in self.index:
@@ -128,7 +128,7 @@ class Undefined:
                 b.store((b.load("i32", 0, at, 8) & ~lanes) | (bad & lanes), at, 8)
 
     def made(self, bad: Val, lanes: Val, record: Val, address: Val) -> None:
-        """The present instruction, a source, has given undefined values to these lanes."""
+        """Record the undefined values that the current instruction gives to these lanes."""
         b, ins = self.w.e.b, self.w.e.ins
         with b.when(bad.ne(0), rare=True):
             at = self._place(16 * self.plan.sources[ins.index])
@@ -138,7 +138,7 @@ class Undefined:
 
     # ---- instructions -----------------------------------------------------------------------
     def instruction(self, ins: Instruction) -> None:
-        """Before each instruction: what it uses, and what it passes on."""
+        """Check before each instruction the values that it uses, and propagate undefined ones."""
         if not self.plan.sources:
             return
         e, program = self.w.e, self.w.e.program
@@ -189,7 +189,7 @@ class Undefined:
         return lanes
 
     def _shuffle(self, ins: Instruction) -> None:
-        """A lane that reads a lane which takes no part gets an undefined value."""
+        """Propagate a shuffle: a lane that reads an inactive lane gets an undefined value."""
         w, e, b = self.w, self.w.e, self.w.e.b
         _, value, index, clamp, *masks = ins.operands
         lanes = e.executing()
@@ -207,7 +207,7 @@ class Undefined:
         self.put(ins, bad | outside, lanes)
 
     def _used(self, names: list[str], lanes: Val) -> None:
-        """Undefined values that matter: reported with where they came from."""
+        """Report undefined values that matter, with their source."""
         if not names:
             return
         w, b = self.w, self.w.e.b

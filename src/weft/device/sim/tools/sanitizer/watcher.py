@@ -1,4 +1,4 @@
-"""The sanitizer's code in one kernel: what it checks at each event."""
+"""The sanitizer's code in one kernel: its checks at each event."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Sanitizing(Watcher):
         )
         self.partly = any(_writes_part(i) for i in code)
         self.unseen = any("bulk" in i.parts for i in code)
-        """Are there copies to shared memory that are no accesses of a lane?"""
+        """True if there are copies to shared memory that are not accesses of a lane."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
         plain = not (self.partly or self.unseen or e.copies.used)
@@ -96,7 +96,7 @@ class Sanitizing(Watcher):
     # ---- names ------------------------------------------------------------------------------
     @property
     def p(self) -> Val:
-        """What is kept of the block."""
+        """The state of the block."""
         return self.e.b.load("ptr", 0, self.e.b.at(self.e.slot, Slot.OBSERVER))
 
     def site(self) -> Val:
@@ -105,7 +105,7 @@ class Sanitizing(Watcher):
         return self.e.b.integer("i64", self.number(self.e.ins) | strong)
 
     def _is_strong(self) -> bool:
-        """Is the present access strong? One to an mbarrier is, whatever its instruction stores."""
+        """True if the current access is strong. One to an mbarrier is, in any case."""
         return self.on_barrier or _is_strong(self.e.ins)
 
     def number(self, ins: Instruction) -> int:
@@ -171,7 +171,7 @@ class Sanitizing(Watcher):
         e.forget_mask()
 
     def _access(self, access: Access) -> None:
-        """One access by itself."""
+        """Check one access by itself."""
         e, b = self.e, self.e.b
         lanes = touching(e, access)
         self.count(WorkerState.ACCESSES, b.intrinsic("ctpop", [lanes]).zext("i64"))
@@ -181,7 +181,7 @@ class Sanitizing(Watcher):
             self._of_block(access, lanes)
 
     def _of_block(self, access: Access, lanes: Val) -> None:
-        """Memory that other threads see, too."""
+        """Check memory that other threads access, too."""
         self.on_barrier = access.unit is Unit.MBARRIER
         if self.on_barrier:
             self.parities.access(access, lanes)
@@ -206,7 +206,7 @@ class Sanitizing(Watcher):
         self.e.forget_mask()
 
     def _spin(self) -> None:
-        """A loop goes round that nothing can end: said, and ended."""
+        """Report a loop that nothing can end, and end it."""
         e, b = self.e, self.e.b
         lanes = e.executing()
         with b.when(lanes.ne(0), rare=True):
@@ -222,7 +222,7 @@ class Sanitizing(Watcher):
         self.clocks.synchronise(b, self.p, e.warp, access.writes)
 
     def _flush(self) -> None:
-        """Clocks or records of the block are about to change."""
+        """Prepare for a change of the block's clocks or records."""
         self.shared_log.flush(self.e.b, self.e.slot)
 
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
@@ -272,19 +272,19 @@ class Sanitizing(Watcher):
 
     # ---- accesses ---------------------------------------------------------------------------
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
-        """How the present instruction touches so many bytes."""
+        """The access pattern of the current instruction for a number of bytes."""
         cached = not writes and "nc" in self.e.ins.parts
         return Way(writes, self._is_strong(), nbytes, needs, cached)
 
     def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
-        """How a plain access touches memory."""
+        """The access pattern of a plain access."""
         return Way(writes, _is_strong(ins), nbytes, 0 if writes else self.needs.of(ins, nbytes))
 
     def _way(self, access: Access) -> Way:
         return self.way(access.writes, access.nbytes, self._needs(access))
 
     def _needs(self, access: Access) -> int:
-        """Bytes that must have been written before: of an exchange and a store, none."""
+        """Bytes that must have been written before: none for an exchange and a store."""
         exchanges = access.changes and "exch" in access.ins.parts
         if access.unit is Unit.MBARRIER or not access.reads or exchanges:
             return 0
@@ -346,7 +346,7 @@ class Sanitizing(Watcher):
             self._each_lane(a, space, way, lanes, values)
 
     def _maybe_row(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
-        """Addresses of which nothing is known: often the lanes are neighbours nevertheless."""
+        """Check unknown addresses: often the lanes are neighbours nevertheless."""
         e, b = self.e, self.e.b
         off = tuple(range(0, 32 * way.nbytes, way.nbytes))
         pattern = pattern_of(off, way.nbytes, way.writes)
@@ -375,7 +375,7 @@ class Sanitizing(Watcher):
         fn(e.slot, e.warp, self.site(), e.memory.addresses(a), lanes, held)
 
     def _rows(self, access: Access) -> None:
-        """A fragment: the warp as a whole touches rows of memory."""
+        """Check a fragment: the warp as a whole touches rows of memory."""
         b, rows = self.e.b, access.rows
         assert rows is not None
         piece = min(16, rows.nbytes)
@@ -391,7 +391,7 @@ def _is_strong(ins: Instruction) -> bool:
 
 
 def _writes_part(ins: Instruction) -> bool:
-    """May it write less than four bytes of shared memory?"""
+    """Return whether it may write less than four bytes of shared memory."""
     row = decode(ins).row
     if not (row.is_store or row.is_atomic) or space_of(ins.parts) not in _IN_A_BLOCK:
         return False
@@ -407,7 +407,7 @@ def _is_fence(ins: Instruction) -> bool:
 
 
 def _is_far(ins: Instruction) -> bool:
-    """Is it for threads of other blocks, too?"""
+    """Return whether it is also for threads of other blocks."""
     return "cta" not in ins.parts
 
 

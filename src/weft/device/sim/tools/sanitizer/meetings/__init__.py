@@ -1,1 +1,1 @@
-"""Where threads wait for each other: barriers of blocks, named barriers, mbarriers and warps."""
+"""Synchronisation points: barriers of blocks, named barriers, mbarriers and warps."""

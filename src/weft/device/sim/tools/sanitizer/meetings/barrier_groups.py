@@ -25,18 +25,18 @@ _BARRIERS = 16
 
 
 def is_for_all(ins: Instruction) -> bool:
-    """Does a barrier that is waited at need all threads of the block, not a number of them?"""
+    """Return whether a barrier with a wait needs all threads of the block, not a number of them."""
     return len(ins.operands) <= (3 if decode(ins).row.has_dest else 1)
 
 
 def has_counts(program: Program) -> bool:
-    """Do threads wait at barriers for a number of threads?"""
+    """Return whether threads wait at barriers for a number of threads."""
     code = (i for block in program.graph.blocks for i in block.code)
     return any(is_block_barrier(i) and not is_for_all(i) for i in code)
 
 
 class BarrierGroups:
-    """The code that keeps the last group of each barrier, and compares the next one with it."""
+    """The code that stores the last group of each barrier, and compares the next one with it."""
 
     def __init__(self, w: Checking, used: bool) -> None:
         self.w, self.used = w, used
@@ -75,7 +75,7 @@ class BarrierGroups:
         complete = x.load("i32", 0, x.at(row, Slot.WEIGHT)).uge(count)
         named = number.zext("i64") << 32
         with x.when(first.ne(0) & complete & (first & BlockState.ARRIVAL).eq(0), rare=True):
-            # It has not opened yet, so that its warps cannot have told this one.
+            # It has not opened yet, so its warps cannot be ordered before this one.
             others = x.load("i32", 0, at) & ~(x.integer("i32", 1) << warp)
             report(x, p, Kind.BARRIER_SHARED, me, first.zext("i64"), others.zext("i64") | named)
         group = self._row(x, p, number)
@@ -87,7 +87,7 @@ class BarrierGroups:
                 report(x, p, Kind.BARRIER_SHARED, me, last, members.zext("i64") | named)
 
     def _is_after(self, x: Builder, p: Val, warp: Val, members: Val, met: Val) -> Val:
-        """Has the warp synchronised with one of these since they met?"""
+        """True at run time if the warp has synchronised with one of these since they met."""
         clocks = self.w.clocks
         known, seen = clocks.vector(x, p, warp, self.w.layout.clocks), x.alloca("i1")
         x.store(x.integer("i1", 0), seen)

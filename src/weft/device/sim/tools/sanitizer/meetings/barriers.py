@@ -1,4 +1,4 @@
-"""Checks of the block's barriers: do all threads arrive, and at one and the same barrier?"""
+"""Checks of the block's barriers: all threads must arrive, at one and the same barrier."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
     with b.when(lanes.ne(0)):
         p, which = w.p, (number & 15).zext("i64")
         at = b.at(p, (which << 2) + BlockState.ARRIVED)
-        # A warp that does not wait learns nothing of the others, so it is not among those that
+        # A warp that does not wait is not ordered after the others, so it is not among those that
         # meet.
         if is_arrival(e.ins):
             w.clocks.arrive(b, p, e.warp, number & 15)
@@ -53,15 +53,15 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
 
 
 def leave(w: Checking, lanes: Val) -> None:
-    """Lanes return: a barrier at which others of their warp wait for them is not for all."""
+    """Check lanes that return: others of their warp may wait for them at a barrier."""
     _check_others(w, w.e.b.integer("i32", -1), lanes)
 
 
 def _check_split(w: Checking, me: Val, lanes: Val) -> None:
-    """Lanes of a warp that are not here: late, if they were overtaken; else elsewhere.
+    """Check the lanes of a warp that are not here: late, if they were overtaken; else elsewhere.
 
-    Lanes run in the order of the code. Only who spins is overtaken, and may still come: what
-    it does next is looked at when it arrives at a barrier, or returns.
+    Lanes run in the order of the code. Only a spinning lane is overtaken, and may still arrive: it
+    is checked at its next barrier, or when it returns.
     """
     e, b, schedule = w.e, w.e.b, w.e.schedule
     here = next((i for i, (_, ins) in enumerate(schedule.barriers) if ins is e.ins), -1)
@@ -78,7 +78,7 @@ def _check_split(w: Checking, me: Val, lanes: Val) -> None:
 
 
 def _check_others(w: Checking, here: Val, lanes: Val) -> None:
-    """Do other lanes of the warp wait at another barrier, which these have not passed?"""
+    """Check whether other lanes of the warp wait at another barrier, not passed by these."""
     e = w.e
     if not w.one_sided:
         return
@@ -105,7 +105,7 @@ def one_sided(e: Watched, going_on: Set[int]) -> dict[int, Instruction]:
 
 
 def _rejoins(program: Program, here: int, going_on: Set[int]) -> bool:
-    """Is this barrier on one side only of a branch whose sides meet again and go on?
+    """Return whether this barrier is on one side only of a branch whose sides rejoin and continue.
 
     Where they meet only to return, the other side is an early return, which a barrier allows.
     """

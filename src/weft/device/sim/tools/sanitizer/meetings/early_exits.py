@@ -1,8 +1,8 @@
-"""Distinguishes early exits from branches whose sides meet again and go on.
+"""Distinguishes early exits from branches whose sides rejoin and continue.
 
 Two kernels may have the same machine code: in one, a side of a branch stores a value and returns;
-in the other, both sides set a value, meet, and store it. Compilers make the second of the first.
-So a last block that only stores what differs between the ways to it counts as an exit.
+in the other, both sides set a value, rejoin, and store it. Compilers turn the first into the
+second. So a last block that only stores values that differ between its predecessors is an exit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.ptx.model import Instruction
 
 
 def going_on(program: Program) -> set[int]:
-    """The blocks from which a thread does more than to exit."""
+    """The blocks after which a thread does more than exit."""
     blocks = program.graph.blocks
     made = Counter(name for b in blocks for ins in b.code for name in program.defs(ins))
     out = set()
@@ -30,5 +30,5 @@ def going_on(program: Program) -> set[int]:
 
 
 def _acts(ins: Instruction) -> bool:
-    """May other threads notice that it is executed?"""
+    """Return whether other threads may observe its execution."""
     return is_block_barrier(ins) or is_arrival(ins) or may_change(ins, decode(ins).row)

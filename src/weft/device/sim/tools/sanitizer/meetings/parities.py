@@ -2,8 +2,8 @@
 
 `test_wait.parity` with parity P passes while the current phase has the other parity. Such a wait is
 wrong if the warp has arrived in the current phase, which is not complete. A wait that has not
-passed is noted; it was wrong if the launch is deadlocked, nothing has arrived in the phase that it
-waits for, and the warp's last wait at this mbarrier was not for the phase before.
+passed is recorded; it was wrong if the launch is deadlocked, nothing has arrived in the phase that
+it waits for, and the warp's last wait at this mbarrier was not for the phase before.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from weft.ptx.model import Instruction
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 PARITY, WRONG = 1 << 32, 1 << 33
-"""Beside a record in a note: the parity that a wait is for, and whether it looks wrong."""
+"""Bits beside a record in a note: the parity that a wait is for, and whether it looks wrong."""
 
 
 def is_used(program: Program) -> bool:
-    """Do threads wait for parities?"""
+    """Return whether threads wait for parities."""
     return any(_is_wait(i) for block in program.graph.blocks for i in block.code)
 
 
@@ -49,14 +49,14 @@ def _is_wait(ins: Instruction) -> bool:
 
 
 def _is_arrival(ins: Instruction) -> bool:
-    """An arrival of the threads themselves, not one that copies make when they have landed."""
+    """Return whether threads themselves arrive, not copies that have completed."""
     row = decode(ins).row
     arrives = "arrive" in ins.parts or "arrive_drop" in ins.parts
     return arrives and row.async_ is None and any(x.barrier for x in row.effects)
 
 
 class Parities:
-    """The code that notes arrivals and waits of each warp, and looks at the parity of a wait."""
+    """The code that records arrivals and waits of each warp, and checks the parity of a wait."""
 
     def __init__(self, w: Checking, used: bool) -> None:
         self.w, self.used = w, used
@@ -127,7 +127,7 @@ class Parities:
 
 
 def _entry(address: Val) -> Val:
-    """Where in a warp's row the notes of an mbarrier are; others may share the place."""
+    """The position of an mbarrier's notes in a warp's row; mbarriers may share one."""
     return ((address >> 3) & (BlockState.MBARRIERS - 1)) << 3
 
 

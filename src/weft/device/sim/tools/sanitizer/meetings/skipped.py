@@ -1,9 +1,9 @@
-"""Barriers that whole warps skip: they branch around one, go on, and exit while others wait there.
+"""Skipped barriers: whole warps branch around one, continue, and exit while others wait there.
 
-A thread that has exited counts as arrived, so that such a barrier completes. Two ways to miss it
-are told apart by the last branch from which the barrier could still be reached. Where its sides
-meet again and go on, the warp has skipped the barrier. Where they meet only to return, it is an
-early exit (`if (i >= n) return;`), which is allowed.
+A thread that has exited counts as arrived, so that such a barrier completes. The last branch from
+which the barrier could still be reached distinguishes two cases. If its sides rejoin and continue,
+the warp has skipped the barrier. If they rejoin only to return, it is an early exit (`if (i >= n)
+return;`), which is allowed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.ptx.cfg import Graph
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
 _BITS = 64
-"""Sets of barriers that are told apart, at most."""
+"""The maximum number of sets of barriers that are distinguished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def plan(program: Program, going_on: Set[int]) -> Plan:
 
 
 def _leaving(graph: Graph, barrier: int, going_on: Set[int]) -> Iterator[tuple[int, bool]]:
-    """(branch after which the barrier may be out of reach, whether it skips the barrier)."""
+    """(branch after which the barrier may be unreachable, whether it skips the barrier)."""
     before: dict[int, list[int]] = {}
     for block in graph.blocks:
         for target in block.successors:
@@ -78,7 +78,7 @@ def _leaving(graph: Graph, barrier: int, going_on: Set[int]) -> Iterator[tuple[i
 
 
 class Skipped:
-    """The code that notes what warps skip, and looks at it where a barrier completes."""
+    """The code that records the barriers that warps skip, and checks barriers that complete."""
 
     def __init__(self, w: Checking) -> None:
         self.w, self.plan = w, plan(w.e.program, w.going_on)
@@ -101,7 +101,7 @@ class Skipped:
         put(b, (word(b, at) & ~decided) | skipped, at)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
-        """A barrier completes: warps that are not there have exited."""
+        """Check a barrier that completes: warps that are not there have exited."""
         if self.plan.bits:
             b.helper("sanitizer_skipped", [_P, _I32], None, self._released)(slot, number)
 

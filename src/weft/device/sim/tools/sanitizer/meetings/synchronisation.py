@@ -1,4 +1,4 @@
-"""Checks of warp-wide synchronisation: do all lanes that are named take part?"""
+"""Checks of warp-wide synchronisation: all named lanes must take part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mask_of(program: Program, ins: Instruction) -> Operand | None:
 
 
 def order_lanes(w: Checking, ins: Instruction) -> None:
-    """The lanes that meet know of each other: all of the warp, or groups that masks name."""
+    """Order the lanes that meet: all of the warp, or groups that masks name."""
     e, b = w.e, w.e.b
     mask = mask_of(e.program, ins)
     if mask is None:
@@ -62,7 +62,7 @@ def order_lanes(w: Checking, ins: Instruction) -> None:
 
 
 def check_lanes(w: Checking, ins: Instruction) -> None:
-    """Lanes that an instruction names and that do not execute it, though they could."""
+    """Report lanes that an instruction names and that do not execute it, although they could."""
     e, b = w.e, w.e.b
     w.count(WorkerState.SYNCS, b.integer("i64", 1))
     mask = member_mask(ins, decode(ins).row)

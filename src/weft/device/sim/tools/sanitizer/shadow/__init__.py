@@ -1,1 +1,1 @@
-"""Shadow records of memory: what the sanitizer remembers of each access, and compares."""
+"""Shadow records of memory: the sanitizer's record of each access, and their comparison."""

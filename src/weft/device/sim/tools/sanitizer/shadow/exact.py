@@ -29,10 +29,10 @@ class ExactShadow(Shadow):
     """The code for any access of one kernel; it alone reports."""
 
     def lanes(self, b: Builder, space: str, way: Way, element: int) -> Callable[..., Val]:
-        """(slot, warp, site, addresses, lanes, values or null, are values known?).
+        """(slot, warp, site, addresses, lanes, values or null, true if values are known).
 
-        Values are [element][lane] as the access writes them; a write of what is there already is
-        no hazard.
+        Values are [element][lane] as the access writes them; a write of an equal value is no
+        hazard.
         """
 
         nbytes = way.nbytes
@@ -55,7 +55,7 @@ class ExactShadow(Shadow):
                 with x.breakable() as skip:
                     leave = partial(x.jump, skip)
                     planes = self.planes(x, slot, p, who, address, space, leave)
-                    # What leaves its allocation is reported by the access itself.
+                    # The access itself reports addresses outside its allocation.
                     with x.when(planes.room.uge(nbytes)):
                         self._lane(x, p, warp, slot, space, way, planes, address, current, same)
 
@@ -114,7 +114,7 @@ class ExactShadow(Shadow):
 
         compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
         if way.cached:
-            # In whatever order: even what the thread itself has written may not be seen.
+            # In any order: even the thread's own writes may not be seen.
             with x.when((w & current & Record.ALL_BYTES).ne(0), rare=True):
                 report(x, p, Kind.STALE, current, w, address, _apart(x, space, current, w))
         if writes:
@@ -137,7 +137,7 @@ class ExactShadow(Shadow):
         self, x: Builder, p: Val, warp: Val, space: str, w: Val, r: Val, planes: Planes,
         current: Val, i: int,
     ) -> None:  # fmt: skip
-        """A plain write that an atomic one replaces goes to the readers, if these are earlier.
+        """Move a plain write that an atomic one replaces to the readers, if these are earlier.
 
         It still races with other threads' atomics, with which the new record does not.
         """
@@ -155,10 +155,10 @@ class ExactShadow(Shadow):
         return together.select(both, current)
 
     def _hazard(self, x: Builder, p: Val, warp: Val, space: str, record: Val, current: Val) -> Val:
-        """Is it another thread's access to these bytes, not ordered, and not both are strong?
+        """True if it is another thread's unordered access to these bytes, unless both are strong.
 
-        Which byte of a word each lane touched is not known where lanes share a record: a part of
-        a word counts as the lane's own then.
+        Where lanes share a record, the bytes of each lane are not known: a part of a word counts as
+        the lane's own then.
         """
         own = ((record ^ current) & (Record.WARPS | Record.LANES)).eq(0)
         partly = (current & Record.ALL_BYTES).ne(Record.ALL_BYTES)
@@ -181,7 +181,7 @@ class ExactShadow(Shadow):
     def _fill_lane(
         self, x: Builder, p: Val, planes: Planes, way: Way, current: Val, address: Val
     ) -> None:
-        """Marks the bytes of a write as written; those of a read must be."""
+        """Mark the bytes of a write as written; check those of a read."""
         assert planes.filled is not None
         with x.when(planes.filled.ne(0)):
             start = x.val("ptr", 0, f"inttoptr {planes.filled.typed} to ptr")
@@ -198,7 +198,7 @@ class ExactShadow(Shadow):
         self, x: Builder, values: Val, lane: Val, current: Val, record: Val, address: Val, i: int,
         nbytes: int, element: int,
     ) -> Val:  # fmt: skip
-        """Does the access write what is there, or what the other lane of it writes?"""
+        """True at run time if the access writes the present value, or that of its other lane."""
         together = _together(record, current)
         size = min(4, nbytes)
         ty = f"i{8 * size}"
@@ -226,6 +226,6 @@ def _apart(x: Builder, space: str, current: Val, record: Val) -> Val:
 
 
 def _together(a: Val, c: Val) -> Val:
-    """Are two records of one instruction, as one warp has executed it once?"""
+    """True at run time if two records are of one execution of an instruction by one warp."""
     lanes = ((1 << Record.WARP) - (1 << Record.LANE)) | Record.ALL_BYTES
     return ((a ^ c) & ~lanes).eq(0)

@@ -4,7 +4,7 @@
     some  the same for some lanes of a row of words in shared memory
     one   all lanes touch one element
 
-They return whether they are done. If not, nothing has changed and `ExactShadow.lanes` checks.
+They return true when done. If not, nothing has changed and `ExactShadow.lanes` checks.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Pattern = tuple[int, ...]
 LINE = 64
 """Bytes of a line of the host's caches."""
 SPAN = 128
-"""Words, at most, that are compared at once."""
+"""The maximum number of words that are compared at once."""
 
 
 def pattern_of(off: tuple[int, ...], nbytes: int, writes: bool) -> Pattern | None:
-    """The pattern of 32 lanes at these distances; None when it must go lane by lane."""
+    """The pattern of 32 lanes at these distances; None if they must be checked lane by lane."""
     words: dict[int, int] = {}
     partly = nbytes < 4
     if any(x % min(nbytes, 4) for x in off) or max(off) + nbytes > 4 * SPAN:
@@ -75,7 +75,7 @@ class Touched:
     lanes: Val | None = None
 
     def of(self, i: int) -> Val | None:
-        """Which of the words from i on are touched; None: all of them."""
+        """The touched words from i on; None: all of them."""
         if self.lanes is not None:
             weights = self.x.lanes("i32", [1 << lane for lane in range(i, i + WIDE)])
             return (self.x.splat(self.lanes, WIDE) & weights).ne(0)
@@ -96,11 +96,11 @@ class FastShadow(Shadow):
     def row(
         self, b: Builder, space: str, writes: bool, pattern: Pattern, cached: bool = False
     ) -> Callable[..., Val]:
-        """(slot, warp, site, lowest address) -> done?  All lanes run."""
+        """(slot, warp, site, lowest address) -> true if done. All lanes run."""
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first = args
-            # What leaves its allocation is reported by the access itself.
+            # The access itself reports addresses outside its allocation.
             touched = Touched(x, pattern)
             return self._row(x, slot, warp, site, first, space, writes, touched, _done, cached)
 
@@ -110,8 +110,9 @@ class FastShadow(Shadow):
         return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)
 
     def some(self, b: Builder, writes: bool) -> Callable[..., Val]:
-        """(slot, warp, site, address of lane 0, lanes) -> done?  They are IN_A_ROW, in shared
-        memory; lane 0 need not be among them."""
+        """(slot, warp, site, address of lane 0, lanes) -> true if done. They are IN_A_ROW, in
+        shared memory; lane 0 need not be among them.
+        """
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first, lanes = args
@@ -152,7 +153,7 @@ class FastShadow(Shadow):
     def _prefetch(
         self, x: Builder, p: Val, who: Val, first: Val, planes: Planes, writes: bool, words: int
     ) -> None:
-        """The records that are next, if the access moves on as it did last time."""
+        """Prefetch the next records, if the access advances as it did last time."""
         worker = x.load("ptr", 0, x.at(p, BlockState.WORKER))
         last = x.at(worker, (who & Record.SITES) * WorkerState.SITE + WorkerState.CACHE)
         step = first - word(x, last, WorkerState.LAST)
@@ -182,7 +183,7 @@ class FastShadow(Shadow):
         self, x: Builder, p: Val, warp: Val, space: str, writes: bool, touched: Touched,
         planes: Planes, tag: Val, plain: Val, cached: bool,
     ) -> None:  # fmt: skip
-        """Records of a pattern are compared, also those between; only those touched change.
+        """Compare the records of a pattern, also those between; only those touched change.
 
         Where it is `plain`, all writes are known to be earlier. A `cached` read expects none.
         """
@@ -199,7 +200,7 @@ class FastShadow(Shadow):
         from_records = space == "shared" and not writes and not self.summed
 
         def any_of(plane: Val, test: Callable[[Val, int], Val]) -> Val:
-            """Is a record such that `test(records, index of the first)`?"""
+            """True at run time if a record satisfies `test(records, index of the first)`."""
             out = x.zero("i64", WIDE)
             for i in chunks:
                 found = test(x.load("i64", WIDE, x.at(plane, 8 * i), 8), i)
@@ -219,7 +220,7 @@ class FastShadow(Shadow):
             return out & r.ne(0) if space == "global" else out
 
         def others(r: Val, i: int) -> Val:
-            """Nor these lanes' own."""
+            """The same without these lanes' own."""
             return late(r, i) & (r ^ current(i)).uge(1 << Record.LANE)
 
         def renew(plane: Val, rule: Callable[[Val, Val], Val]) -> None:
@@ -230,7 +231,7 @@ class FastShadow(Shadow):
                 x.store(new if mask is None else mask.select(new, r), at, 8)
 
         def unexpected(r: Val, i: int) -> Val:
-            """What is most likely, first: records of writers that need a closer look."""
+            """Records of writers that need a closer look, the most likely test first."""
             if space == "global":
                 return r.ne(0)
             return (r - start).uge(limit - start) if from_records else r.uge(limit)
@@ -255,7 +256,7 @@ class FastShadow(Shadow):
             _done(x)
 
         def changes(r: Val, i: int) -> Val:
-            """Those that are not known already, in this interval."""
+            """Records that are not yet known in this interval."""
             out, mask = (late(r, i) & is_known(r, current(i), space)) ^ 1, touched.of(i)
             return out if mask is None else out & mask
 
@@ -264,7 +265,7 @@ class FastShadow(Shadow):
             renew(planes.readers, lambda r, by: with_reader(r, by, ~late(r, 0), space))
 
     def one(self, b: Builder, space: str, way: Way) -> Callable[..., Val]:
-        """(slot, warp, site, address, lanes) -> done?  Some lane runs."""
+        """(slot, warp, site, address, lanes) -> true if done. Some lane runs."""
         writes, nbytes = way.writes, way.nbytes
 
         def body(x: Builder, args: list[Val]) -> Val:
@@ -322,12 +323,12 @@ class FastShadow(Shadow):
 
 
 def _done(x: Builder) -> None:
-    """Returns: the access is settled."""
+    """Return: the access is checked."""
     x.ret(x.integer("i1", 1))
 
 
 def _odd(x: Builder) -> None:
-    """Returns: the access must be checked lane by lane."""
+    """Return: the access must be checked lane by lane."""
     x.ret(x.integer("i1", 0))
 
 

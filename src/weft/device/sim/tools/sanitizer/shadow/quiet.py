@@ -11,7 +11,7 @@ from weft.ir import Val
 
 
 def is_quiet(e: Watched, number: int, a: Address, lanes: Val) -> Val:
-    """Do all lanes read from an array that needs no check: not written to, and initialised?
+    """True at run time if all lanes read from an initialised array that is not written: no check.
 
     It is the array that the instruction, which records call `number`, last read from.
     """

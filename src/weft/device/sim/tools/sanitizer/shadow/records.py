@@ -1,4 +1,4 @@
-"""Shadow records of memory: where the records of an address are, and what a record looks like.
+"""Shadow records of memory: their location, and their format.
 
 fast   lanes touch memory in a known pattern, or all touch one element: records are compared
        as vectors, and nothing changes where one of them is unexpected
@@ -27,11 +27,11 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 @dataclass(frozen=True)
 class Way:
-    """How an instruction touches memory.
+    """The access pattern of an instruction.
 
     strong  it is atomic, volatile or ordered
     needs   bytes, as bits, that must have been written before: nothing is read where it is 0
-    cached  it reads through the read-only cache, which does not see what the kernel writes
+    cached  it reads through the read-only cache, which does not see the kernel's writes
     """
 
     writes: bool
@@ -42,22 +42,22 @@ class Way:
 
     @property
     def reads(self) -> bool:
-        """Does it read what is there? An atomic does both."""
+        """True if it reads the old value. An atomic both reads and writes."""
         return not self.writes or self.needs != 0
 
     @property
     def name(self) -> str:
-        """Names the code for it."""
+        """An identifier of the code for it."""
         kind = "w" if self.writes else "c" if self.cached else "r"
         return f"{kind}{'s' if self.strong else ''}{self.nbytes}_{self.needs:x}"
 
 
 @dataclass(frozen=True)
 class Planes:
-    """Where the records of an access begin, and its bytes that are written.
+    """The records of an access, and its written bytes.
 
-    filled  for every four bytes one, of which four bits say which of them are written; 0 where all
-            are; None where the records of writers say so
+    filled  a byte per word whose low four bits mark the written bytes; 0 if all are;
+            None if the records of writers determine it
     region  the row of the allocation; None in shared memory
     """
 
@@ -70,24 +70,24 @@ class Planes:
 
 @dataclass(frozen=True)
 class Shadow:
-    """What the code for accesses of one kernel shares."""
+    """The shared part of the code for a kernel's accesses."""
 
     clocks: Clocks
     slot: BlockState
     partly: bool
-    """Are parts of words written in shared memory?"""
+    """True if parts of words are written in shared memory."""
     summed: bool = False
-    """Are summaries of shared memory kept: its newest write, words that are written?"""
+    """True if there are summaries of shared memory: its newest write, its written words."""
 
     def started(self, b: Builder, slot: Val) -> None:
-        """A block starts: nothing of its shared memory is written."""
+        """Start a block: nothing of its shared memory is written."""
         if self.partly:
             _start_bytes(b, slot)
         if self.summed:
             _start_summaries(b, slot)
 
     def released(self, b: Builder, slot: Val, number: Val) -> None:
-        """A barrier opens."""
+        """Handle a barrier that opens."""
         if self.summed:
             _end_interval(b, slot, number, self.clocks.warps)
 
@@ -95,7 +95,7 @@ class Shadow:
         self, b: Builder, slot: Val, p: Val, who: Val, address: Val, space: str,
         leave: Callable[[], None],
     ) -> Planes:  # fmt: skip
-        """The records of an address; where there are none, the code of `leave` goes elsewhere."""
+        """The records of an address; if there are none, the code of `leave` runs."""
         granule = address & ~3
         if space == "shared":
             rel = granule - word(b, slot, Slot.SHARED)
@@ -121,7 +121,7 @@ class Shadow:
         return Planes(there, b.at(readers, at), filled, room, row)
 
     def _region(self, b: Builder, p: Val, who: Val, address: Val, leave: Callable[[], None]) -> Val:
-        """The row of the allocation that an address is in; each site remembers its last one."""
+        """The row of the allocation that contains an address; each site caches its last one."""
         worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
         cache = b.at(worker, (who & Record.SITES) * WorkerState.SITE + WorkerState.CACHE)
         held = word(b, cache)
@@ -141,7 +141,7 @@ class Shadow:
         return b.either(held.ne(0), remembered, searched)
 
     def tag(self, x: Builder, p: Val, warp: Val, site: Val, space: str) -> Val:
-        """The record of what a warp does now, but for its lane and bytes."""
+        """The record of the warp's current access, without its lane and bytes."""
         at = BlockState.SHARED_TAG if space == "shared" else BlockState.TAG
         return word(x, self.clocks.row(x, p, warp), at) | site
 
@@ -153,7 +153,7 @@ class Shadow:
         return word(x, p, BlockState.BASE), word(x, row, BlockState.LIMIT)
 
     def reads(self, x: Builder, p: Val, planes: Planes, record: Val) -> None:
-        """A record of a reader is about to be written, none newer than this one."""
+        """Record that a reader's record is about to be written, none newer than this one."""
         if planes.region is None:
             newest = x.umax(word(x, p, BlockState.NEWEST_READ), record)
             put(x, newest, p, BlockState.NEWEST_READ)
@@ -162,13 +162,13 @@ class Shadow:
             put(x, x.integer("i64", 1), planes.region, LaunchState.READ)
 
     def has_readers(self, x: Builder, p: Val, planes: Planes, limit: Val) -> Val:
-        """May there be records of readers that are not earlier?"""
+        """True at run time if there may be records of readers that are not earlier."""
         if planes.region is None:
             return word(x, p, BlockState.NEWEST_READ).uge(limit)
         return word(x, planes.region, LaunchState.READ).ne(0)
 
     def wrote(self, x: Builder, p: Val, space: str, record: Val) -> None:
-        """Notes that a write with this record is the newest."""
+        """Record that a write with this record is the newest."""
         if self.summed and space == "shared":
             newest = x.umax(word(x, p, BlockState.NEWEST), record)
             put(x, newest, p, BlockState.NEWEST)
@@ -176,7 +176,7 @@ class Shadow:
     def mark_written(
         self, x: Builder, p: Val, slot: Val, space: str, address: Val, words: Words
     ) -> None:
-        """Notes that words are written, from the word of an address on."""
+        """Record that words are written, from the word of an address on."""
         if not self.summed or space != "shared":
             return
         first = (address - word(x, slot, Slot.SHARED)) >> 2
@@ -186,7 +186,7 @@ class Shadow:
 
 
 NEWEST = (1 << Record.CLOCK) - 1
-"""Makes a record as new as any that the warp writes at its clock."""
+"""Added to a record, it is at least as new as any that the warp writes at its clock."""
 
 
 def _crew(space: str) -> int:
@@ -195,17 +195,17 @@ def _crew(space: str) -> int:
 
 
 def is_known(r: Val, current: Val, space: str) -> Val:
-    """Would `with_reader` keep an unordered record as it is? A quick answer."""
+    """True at run time if `with_reader` leaves an unordered record unchanged. A quick test."""
     differs = r ^ current
     own = (differs & Record.LANES).eq(0) | (r & 1 << Record.MANY).ne(0)
     return (own & (differs & Record.STRONG).eq(0)) | (differs & _crew(space)).ne(0)
 
 
 def with_reader(r: Val, current: Val, earlier: Val, space: str) -> Val:
-    """The record of a word's readers after one more access: `earlier` ones need not be kept.
+    """The record of a word's readers after one more access: `earlier` ones need not be stored.
 
     Lanes of one warp that read the same bytes share a record, which then belongs to no single lane.
-    A plain read is kept rather than an atomic or volatile one, which races with less.
+    A plain read replaces an atomic or volatile one, which races with fewer accesses.
     """
     same = ((r ^ current) & _crew(space)).eq(0)
     alike = ((r ^ current) & Record.STRONG).eq(0)
@@ -231,7 +231,7 @@ def _places(x: Builder, p: Val, field: int, first: Val, words: Words) -> list[tu
 
 
 def words_written(x: Builder, p: Val, first: Val, words: Words) -> Val:
-    """Are all of these words of shared memory written, from the word `first` on?"""
+    """True if all of these words of shared memory are written, from the word `first` on."""
     missing = x.integer("i64", 0)
     for at, bits in _places(x, p, BlockState.WRITTEN, first, words):
         missing = missing | (~x.load("i64", 0, at, 1) & bits)
@@ -239,7 +239,7 @@ def words_written(x: Builder, p: Val, first: Val, words: Words) -> Val:
 
 
 def words_in(x: Builder, p: Val, field: int, first: Val, words: Words) -> Val:
-    """Is any of these words in a summary: written or read since the last barrier of all warps?"""
+    """True if any of these words is in a summary (of the interval since the last barrier)."""
     there = x.integer("i64", 0)
     for at, bits in _places(x, p, field, first, words):
         there = there | (x.load("i64", 0, at, 1) & bits)
@@ -247,13 +247,13 @@ def words_in(x: Builder, p: Val, field: int, first: Val, words: Words) -> Val:
 
 
 def mark(x: Builder, p: Val, field: int, first: Val, words: Words) -> None:
-    """Puts words into a summary."""
+    """Add words to a summary."""
     for at, bits in _places(x, p, field, first, words):
         x.store(x.load("i64", 0, at, 1) | bits, at, 1)
 
 
 def _start_bytes(b: Builder, slot: Val) -> None:
-    """No byte of shared memory is written."""
+    """Mark all bytes of shared memory as unwritten."""
 
     def body(x: Builder, args: list[Val]) -> None:
         p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
@@ -267,7 +267,7 @@ def _start_bytes(b: Builder, slot: Val) -> None:
 
 
 def _start_summaries(b: Builder, slot: Val) -> None:
-    """No word of shared memory is written, and the log is empty."""
+    """Mark all words of shared memory as unwritten and empty the log."""
 
     def body(x: Builder, args: list[Val]) -> None:
         p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
@@ -288,12 +288,12 @@ def _start_summaries(b: Builder, slot: Val) -> None:
 
 
 def _summary_words(x: Builder, slot: Val) -> Val:
-    """Of 64 bits; one more, since eight bytes from any byte on are read at a time."""
+    """The number of 64-bit words of a summary, plus one: reads of eight bytes start anywhere."""
     return (word(x, slot, Slot.SHARED_BYTES) >> 8).trunc("i32") + 2
 
 
 def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
-    """Where all warps have arrived at a barrier, all that is written is ordered before them."""
+    """Clear the summaries at a barrier of all warps: all writes are ordered before it."""
 
     def body(x: Builder, args: list[Val]) -> None:
         slot, number = args
@@ -309,7 +309,7 @@ def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
 
 
 def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
-    """Are bytes not written that something needs, or is nothing of an access?"""
+    """True at run time if bytes that an access needs, or all of its bytes, are not written."""
     bits = ((current >> Record.BYTES) & 15).trunc("i32")
     some, none = x.integer("i1", 0), x.integer("i1", 1)
     for i, word_bits in enumerate(written):
@@ -322,13 +322,13 @@ def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
 def check_written(
     x: Builder, p: Val, way: Way, written: list[Val], current: Val, address: Val
 ) -> None:
-    """Reports a read of what is not written."""
+    """Report a read of unwritten bytes."""
     with x.when(is_missing(x, way, written, current), rare=True):
         report(x, p, Kind.UNINITIALISED, current, x.integer("i64", 0), address)
 
 
 def bytes_of(x: Builder, address: Val, nbytes: int) -> Val:
-    """Which of the four bytes an access covers."""
+    """The bytes of a word that an access covers, as four bits."""
     if nbytes >= 4:
         return x.integer("i64", Record.ALL_BYTES)
     return x.integer("i64", ((1 << nbytes) - 1) << Record.BYTES) << (address & 3)
@@ -337,7 +337,7 @@ def bytes_of(x: Builder, address: Val, nbytes: int) -> Val:
 def _search(b: Builder, args: list[Val]) -> Val:
     """(slot's, site's cache, who touches it, address) -> the region's row, or null.
 
-    A site that touches another array than its own is reported, and does not remember it.
+    A site that touches another array than its own is reported, and does not cache it.
     """
     p, cache, who, address = args
     launch = b.load("ptr", 0, b.at(p, BlockState.LAUNCH))
