@@ -18,8 +18,8 @@ from charts import Bar, Point
 
 import weft
 from weft.climbing import ladder, records
-from weft.climbing.climb import Climb
 from weft.climbing.counters import FACTS
+from weft.climbing.records import Climb
 from weft.device import models
 from weft.device.occupancy import occupancy
 from weft.device.sim.run.draft import drafts

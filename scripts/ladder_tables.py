@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from weft.climbing import ladder, recorded_times, records
-from weft.climbing.climb import Climb
-from weft.climbing.times import Time
+from weft.climbing.records import Climb
 from weft.report.words import duration
+from weft.values.climb import Time
 
 RECORDS = Path(__file__).resolve().parents[1] / "benchmarks" / "records" / "ladders.jsonl"
 MISSING = "Not measured yet: `weft climb --all --device gpu --record {file}` does it."

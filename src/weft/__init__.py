@@ -7,6 +7,7 @@ import importlib as _importlib
 import typing as _typing
 import warnings as _warnings
 
+from weft import hooks as _hooks
 from weft.errors import (
     ArgumentError,
     AssertFailed,
@@ -34,42 +35,44 @@ from weft.errors import (
 
 if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says the same
     from weft import init, nn, ops, optim, sanitizer
-    from weft.climbing.climb import Climb, RungResult
     from weft.climbing.entry import climb
+    from weft.climbing.records import Climb
     from weft.frontends import kernel
     from weft.frontends.textures.objects import Surface, Texture, surface, texture
     from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
     from weft.measure import Bench, Case, Contender, Op, Report
-    from weft.measure.bench.bench import Timing, bench
+    from weft.measure.bench.bench import bench
     from weft.measure.check.check import check
-    from weft.measure.check.judge import Verdict
-    from weft.measure.profile.advice.rule import Advice
     from weft.measure.profile.difference import Changes
-    from weft.measure.profile.roofline import Roofline
-    from weft.measure.profile.sections import Section
+    from weft.measure.profile.entry import profile
+    from weft.measure.profile.result import Profile
     from weft.ops import as_op
     from weft.ops.fuse import fuse
-    from weft.report.profile import Profile, profile
     from weft.sanitizer import sanitize
+    from weft.values.analysis import Advice, Roofline, Section
+    from weft.values.check import Verdict
+    from weft.values.climb import RungResult
+    from weft.values.timing import Timing
 
 _LAZY = {
-    "weft.climbing.climb": ("Climb", "RungResult"),
+    "weft.climbing.records": ("Climb",),
     "weft.climbing.entry": ("climb",),
     "weft.frontends": ("kernel",),
     "weft.frontends.textures.objects": ("Surface", "Texture", "surface", "texture"),
     "weft.kernels": ("Kernel", "Launch", "Module", "cdiv", "cuda", "load_ptx", "synchronize"),
     "weft.measure": ("Bench", "Case", "Contender", "Op", "Report"),
-    "weft.measure.bench.bench": ("Timing", "bench"),
+    "weft.measure.bench.bench": ("bench",),
     "weft.measure.check.check": ("check",),
-    "weft.measure.check.judge": ("Verdict",),
-    "weft.measure.profile.advice.rule": ("Advice",),
     "weft.measure.profile.difference": ("Changes",),
-    "weft.measure.profile.roofline": ("Roofline",),
-    "weft.measure.profile.sections": ("Section",),
+    "weft.measure.profile.entry": ("profile",),
+    "weft.measure.profile.result": ("Profile",),
     "weft.ops": ("as_op",),
     "weft.ops.fuse": ("fuse",),
-    "weft.report.profile": ("Profile", "profile"),
     "weft.sanitizer": ("sanitize",),
+    "weft.values.analysis": ("Advice", "Roofline", "Section"),
+    "weft.values.check": ("Verdict",),
+    "weft.values.climb": ("RungResult",),
+    "weft.values.timing": ("Timing",),
 }
 """Module -> public names that are imported on first use: `import weft` loads no NumPy."""
 _DEPRECATED = {"empty": "weft.sanitizer", "filled": "weft.sanitizer"}
@@ -104,6 +107,12 @@ def _import(name: str) -> _typing.Any:
     globals()[name] = value  # the next use is a plain lookup
     return value
 
+
+def _as_op(*args: _typing.Any, **options: _typing.Any) -> _typing.Any:
+    return _import("as_op")(*args, **options)
+
+
+_hooks.as_op = _as_op
 
 if not _typing.TYPE_CHECKING:  # checkers know TYPE_CHECKING by this name; they must see a typo
     __getattr__ = _import

@@ -15,6 +15,9 @@ from typing import Any
 AFTER = 0.5
 """Seconds before the line is printed; most kernels compile faster."""
 
+Tell = Callable[[str], None]
+"""Called with what is done next."""
+
 enabled = False
 
 around: Callable[[], AbstractContextManager[Any]] = nullcontext

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -16,26 +15,23 @@ from numpy.typing import DTypeLike
 
 from weft.device.sim.run import initialised
 from weft.errors import ArgumentError, expect
+from weft.values.findings import Access, Finding
 
 if TYPE_CHECKING:  # plain launches do not load the sanitizer
-    from weft.device.sim.tools.sanitizer.findings import Access, Finding
     from weft.device.sim.tools.sanitizer.session import Report
 
 __all__ = ["Access", "Finding", "Report", "empty", "filled", "sanitize"]
 
-_LAZY = {
-    "Access": "weft.device.sim.tools.sanitizer.findings",
-    "Finding": "weft.device.sim.tools.sanitizer.findings",
-    "Report": "weft.device.sim.tools.sanitizer.session",
-}
 POISON = 0xCB
 """Fills memory that counts as not written: as a float it is large, and negative."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name != "Report":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    from weft.device.sim.tools.sanitizer.session import Report
+
+    return Report
 
 
 def sanitize(*, raises: bool = True) -> AbstractContextManager[Report]:

@@ -8,8 +8,9 @@ import pytest
 import weft
 from weft.device import models
 from weft.measure.bench import clocks
-from weft.measure.bench.bench import Bench, Timing, ceiling, interval
+from weft.measure.bench.bench import Bench, ceiling, interval
 from weft.pytest_plugin import no_gpu
+from weft.values.timing import Timing
 
 
 @pytest.mark.skipif(not no_gpu(), reason="there is a GPU")

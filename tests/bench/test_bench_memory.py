@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import weft
-from weft.climbing import recorded_times, summary
-from weft.climbing.climb import Climb, RungResult
-from weft.climbing.times import Time
+from weft.climbing import recorded_times
+from weft.climbing.records import Climb
 from weft.measure.bench import memory
-from weft.report import cells
+from weft.report import climb_text
+from weft.values.climb import RungResult, Time
 
 
 class Allocator:
@@ -70,10 +70,10 @@ def times(*sizes: int | None) -> tuple[Any, ...]:
 
 def test_a_column_where_it_was_measured() -> None:
     with_memory = Climb("vecadd", "gpu", "H200", times(3 * 2**20, None), limits={"n=4": ""})
-    (table,) = summary.summaries(with_memory)
+    (table,) = climb_text.summaries(with_memory)
     assert table.columns[-1] == "peak memory" and "peak memory" in table.right
     assert [row[-1] for row in table.rows] == ["3 MiB", ""]
-    (table,) = summary.summaries(Climb("vecadd", "gpu", "H200", times(None), limits={"n=4": ""}))
+    (table,) = climb_text.summaries(Climb("vecadd", "gpu", "H200", times(None), limits={"n=4": ""}))
     assert "peak memory" not in table.columns
     assert {len(row) for row in table.rows} == {len(table.columns)}
 
@@ -92,7 +92,7 @@ def test_it_is_printed() -> None:
     timing = weft.Timing("mine", 1e-3, 1e-3, 1e-3, 10, 0, "graph", memory=2**21)
     result = weft.Bench("H200", True, (timing,))
     assert "2.0 MiB at the peak" in str(result)
-    assert "2 MiB" in cells.bench(result)
+    assert "2 MiB" in result._repr_html_()
 
 
 @pytest.mark.gpu

@@ -12,12 +12,14 @@ from typer.testing import CliRunner, Result
 import weft
 from small_ladder import GOOD, OP, timed
 from weft.cli import app
-from weft.climbing import benchmark, summary, timing
-from weft.climbing.page import page
+from weft.climbing import benchmark, timing
 from weft.device import models
 from weft.device.selection import Selection
-from weft.measure.bench.bench import Timing, _alarm, ceiling
+from weft.measure.bench.bench import _alarm, ceiling
 from weft.pytest_plugin import no_gpu
+from weft.report import climb_text
+from weft.report.climb_page import page
+from weft.values.timing import Timing
 
 MINE = '''
 import numpy as np
@@ -158,7 +160,7 @@ def test_what_is_said_of_odd_times() -> None:
     odd = replace(
         timed(), rungs=(replace(first, times=(short,)), replace(second, precision="tf32"))
     )
-    said = list(summary.notes(odd))
+    said = list(climb_text.notes(odd))
     assert said[0].endswith("n=9: shorter than its launch") and "150% of the limit" in said[1]
     assert "01 good (in tf32)" in page(None, odd) and "shorter than its launch" in page(None, odd)
 
@@ -166,8 +168,8 @@ def test_what_is_said_of_odd_times() -> None:
 def test_the_bars_of_times_without_a_limit() -> None:
     first, second = (replace(r, times=(replace(r.times[0], of_limit=0.0),)) for r in timed().rungs)
     found = replace(timed(), rungs=(first, second), peers={}, limits={})
-    ((_, _, rows, *_),) = summary.summaries(found)
-    assert rows[1][2:4] == [summary.bar(1), ""] and len(rows[0][2]) < len(rows[1][2])
+    ((_, _, rows, *_),) = climb_text.summaries(found)
+    assert rows[1][2:4] == [climb_text.bar(1), ""] and len(rows[0][2]) < len(rows[1][2])
     assert "width:98.04%" in page(None, found)
 
 

@@ -10,8 +10,10 @@ import pytest
 
 import weft
 from weft.climbing import ladder
-from weft.climbing.climb import Climb, RungResult
-from weft.measure.bench.bench import Bench, Timing
+from weft.climbing.records import Climb
+from weft.measure.bench.bench import Bench
+from weft.values.climb import RungResult
+from weft.values.timing import Timing
 
 pytestmark = pytest.mark.sim
 interactive = pytest.importorskip("IPython.core.interactiveshell")

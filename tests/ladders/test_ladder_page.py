@@ -12,7 +12,7 @@ import pytest
 from limits import PROCESS_SECONDS
 from small_ladder import GOOD, OP, run, timed
 from weft.climbing import ladder, records
-from weft.climbing.page import page
+from weft.report.climb_page import page
 
 pytestmark = pytest.mark.sim
 
@@ -63,7 +63,7 @@ def test_the_page_has_it_all(climbed: tuple[Path, str]) -> None:
     assert "<td>1</td>" in html and "&lt;b&gt;2" in html, "the text, as text"
     assert "Twice a number, &lt;/script&gt;" in html
     assert not re.search(r'(src|href)="', html), "nothing is fetched"
-    again = page(ladder.find(str(folder)), records.climb(folder / "r"))
+    again = page(ladder.find(str(folder)).texts, records.climb(folder / "r"))
     assert again.count("rung_01_sum.cu") == 1, "a record's page has the sources as well"
 
 

@@ -19,7 +19,7 @@ import ladder_tables
 import tables
 
 from weft.climbing import ladder
-from weft.climbing.climb import Climb
+from weft.climbing.records import Climb
 
 
 @pytest.fixture

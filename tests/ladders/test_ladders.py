@@ -22,11 +22,14 @@ import weft
 from limits import PROCESS_SECONDS
 from small_ladder import GOOD, OP, run, timed
 from weft.cli import app
-from weft.climbing import counters, ladder, records, rung, summary
-from weft.climbing.climb import Climb, RungResult, climb, zeros
+from weft.climbing import counters, ladder, records, rung
+from weft.climbing.climb import climb, zeros
 from weft.climbing.recorded_times import with_recorded
+from weft.climbing.records import Climb
 from weft.measure import expressions
 from weft.pytest_plugin import no_gpu
+from weft.report import climb_text
+from weft.values.climb import RungResult
 
 QUICK = {"vecadd", "transpose", "reduce"}
 """`make climb` climbs all ladders; the others are behind the marker here."""
@@ -280,7 +283,7 @@ def test_rungs_timed_on_a_size_of_their_own_say_so() -> None:
         RungResult(9, "warp tiles", "", "CUDA C++", "f32"),
         RungResult(99, "new", "", "CUDA C++", "f32"),
     )))  # fmt: skip
-    (table,) = summary.summaries(shown)
+    (table,) = climb_text.summaries(shown)
     times = [row[1] for row in table.rows[:3]]
     assert re.fullmatch(r"[\d.]+ ms at M=64, N=64, K=64", times[0])
     assert re.fullmatch(r"[\d.]+ ms", times[1]) and times[2] == "not recorded"
@@ -307,11 +310,11 @@ def test_what_is_no_record(tmp_path: Path, text: str) -> None:
 
 
 def test_times_are_held_against_limit_rung_and_peer() -> None:
-    (table,) = summary.summaries(timed())
+    (table,) = climb_text.summaries(timed())
     title, rows = table.title, table.rows
     assert title == "n=9: limit copy: 4.00 TB/s"
     assert rows[0][1:] == ["8 ms", "███", "12.5%", "", "0.25 x"]
-    assert rows[1][1:] == ["1.25 ms", summary.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
+    assert rows[1][1:] == ["1.25 ms", climb_text.bar(0.8), "80.0%", "6.40 x", "1.60 x"]
     assert rows[2][0] == "torch.add(a, b)"
     assert Climb.from_dict(json.loads(json.dumps(timed().to_dict()))) == timed()
 

@@ -16,7 +16,7 @@ from weft.device import models
 from weft.device.occupancy import occupancy
 from weft.device.sim.tools.counters.counting import Counting
 from weft.measure.profile import aggregate
-from weft.measure.profile.values import Access
+from weft.values.profile import Access
 
 GOLDEN = TESTS / "golden" / "memory"
 WIDTHS = {8: 1, 16: 2, 32: 4, 64: 8, 128: 16}

@@ -16,8 +16,8 @@ import weft
 from limits import PROCESS_SECONDS
 from weft.device import models
 from weft.frontends.pytorch import gpu_times
-from weft.frontends.pytorch.calls import Call, Kernel, Place, grouped
 from weft.report import model
+from weft.values.model import Call, Kernel, Place, grouped
 
 SCRIPT = """\
 import torch

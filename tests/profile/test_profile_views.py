@@ -23,8 +23,8 @@ from weft.device.occupancy import occupancy
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import cliffs, curves
 from weft.measure.profile.roofline import roofline
-from weft.measure.profile.values import LaunchShape
 from weft.report import text
+from weft.values.profile import LaunchShape
 
 pytestmark = pytest.mark.sim
 

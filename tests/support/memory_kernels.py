@@ -10,7 +10,7 @@ import weft
 from weft.device.sim.tools.counters.counting import Counting
 from weft.kernels import Kernel
 from weft.measure.profile import aggregate
-from weft.measure.profile.values import Access
+from weft.values.profile import Access
 
 OFF = 0xFFFFFFFF
 SHARED, LOCAL = 33 * 1024, 1040

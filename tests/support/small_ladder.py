@@ -5,8 +5,8 @@ from __future__ import annotations
 from typer.testing import CliRunner, Result
 
 from weft.cli import app
-from weft.climbing.climb import Climb, RungResult
-from weft.climbing.times import Time
+from weft.climbing.records import Climb
+from weft.values.climb import RungResult, Time
 
 OP = """
 import weft

@@ -20,7 +20,8 @@ from weft.device.selection import Selection
 from weft.frontends import launches, script
 from weft.frontends.pytorch import calls
 from weft.frontends.pytorch.gpu_profile import GpuProfile
-from weft.report.profile import Profile
+from weft.measure.profile.result import Profile
+from weft.values.model import Call
 
 
 class Found(Protocol):
@@ -29,7 +30,7 @@ class Found(Protocol):
     gpu: GpuModel
     tuning: float
 
-    def calls(self, profiles: Sequence[Profile]) -> list[calls.Call]:
+    def calls(self, profiles: Sequence[Profile]) -> list[Call]:
         """The calls; kernels with the work of their profiles."""
 
     def peak(self) -> int:
@@ -42,7 +43,7 @@ class _Simulated:
     def __init__(self, gpu: GpuModel, profile: Any) -> None:
         self.gpu, self._profile = gpu, profile
 
-    def calls(self, profiles: Sequence[Profile]) -> list[calls.Call]:
+    def calls(self, profiles: Sequence[Profile]) -> list[Call]:
         return calls.with_profiles(self._profile.calls, profiles, self.gpu)
 
     def peak(self) -> int:

@@ -22,9 +22,9 @@ from weft.device.selection import Selection
 from weft.errors import Error, NoCounters
 from weft.frontends import timed
 from weft.measure.profile import ncu, record
-from weft.measure.profile.ncu import KernelCounters
-from weft.report.profile import Profile, with_views
+from weft.measure.profile.result import Profile
 from weft.source import toolkit
+from weft.values.analysis import KernelCounters
 
 SIMULATED = (".py", ".cu")
 """Suffixes of files that the simulator can run. ncu alone profiles a built program."""
@@ -48,7 +48,7 @@ def dump(launches: Sequence[Launched], note: str) -> dict[str, Any]:
         for one in launches
         if one.ncu is not None
     ]
-    return {**record.dump(list(profiles)), "note": note, "ncu": counted}
+    return {**record.dump(profiles), "note": note, "ncu": counted}
 
 
 def launched(
@@ -93,7 +93,7 @@ def _without(
     if file.suffix == ".py" and driver.count():
         taken = timed.times(str(file), shlex.split(args))
         profiles = [
-            with_views(replace(p, measured=taken.of(s.kernel, s.grid, s.block)))
+            replace(p, measured=taken.of(s.kernel, s.grid, s.block))
             for p, s in ((p, p.launch) for p in profiles)
         ]
     return [Launched(None, p) for p in profiles], note
@@ -125,7 +125,7 @@ def _simulated(file: Path, flags: Sequence[str], stderr: int | None = None) -> l
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
             raise Error("the file does not run on the simulated GPU", got=last[0].strip())
-        return [with_views(p) for p in record.load(out.name)]
+        return Profile.load(out.name)
 
 
 def _same(c: KernelCounters, simulated: Sequence[Profile]) -> Profile | None:

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from weft.climbing import counters
-from weft.climbing.climb import Climb, RungResult, climb
+from weft.climbing.climb import climb
 from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
 from weft.climbing.recorded_times import with_recorded
+from weft.climbing.records import Climb
 from weft.climbing.rung import Rung
-from weft.climbing.times import Progress
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
@@ -30,11 +30,13 @@ from weft.measure.check import input_data, user_file
 from weft.measure.check.check import check
 from weft.measure.op import Op, call
 from weft.measure.profile.session import Recording, recording
+from weft.progress import Tell
+from weft.values.climb import RungResult
 
 Solution = Callable[..., Any]
 
 
-def bench_ladder(ladder: Ladder, *, device: Selection, progress: Progress) -> Climb:
+def bench_ladder(ladder: Ladder, *, device: Selection, progress: Tell) -> Climb:
     """Benchmarks the rungs of a ladder."""
     peers(ladder.op)
     result = climb(ladder, device=device, progress=progress)
@@ -42,7 +44,7 @@ def bench_ladder(ladder: Ladder, *, device: Selection, progress: Progress) -> Cl
 
 
 def bench_file(
-    op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Progress
+    op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Tell
 ) -> Climb:
     """Benchmarks the solutions of an operation in a file."""
     model, timed = device.model, device.real

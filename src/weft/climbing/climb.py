@@ -7,10 +7,7 @@ import importlib
 import queue
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +15,8 @@ import numpy as np
 from weft.climbing import counters, timing
 from weft.climbing.floors import floors
 from weft.climbing.ladder import Ladder
+from weft.climbing.records import Climb
 from weft.climbing.rung import Rung, Runner
-from weft.climbing.times import Progress, Time
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
@@ -32,132 +29,8 @@ from weft.measure.check.check import check
 from weft.measure.op import Op
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
-from weft.report.profile import write
-
-
-@dataclass(frozen=True)
-class RungResult:
-    """The result of one rung, or of a contender of `weft bench`, whose number is negative.
-
-    number, name  its place on the ladder and what it is called
-    idea          what it does differently from the rung before
-    language      "CUDA C++", "Triton", "Numba" or "Python"
-    precision     what it computes in, e.g. "f32"
-    right         whether its results are correct and its counters are as its header states
-    error         why it is wrong
-    missing       why it could not be run, e.g. a package that is not installed
-    facts         counters of the simulator, on the first case
-    times         its times; on the simulated GPU the recorded ones
-
-    >>> rung = weft.climb("vecadd", to=0).rungs[0]
-    >>> print(rung.title, rung.language, rung.right)
-    00 one thread CUDA C++ True
-    """
-
-    number: int
-    name: str
-    idea: str
-    language: str
-    precision: str
-    right: bool = True
-    error: str = ""
-    missing: str = ""
-    facts: Mapping[str, float] = field(default_factory=dict)
-    times: tuple[Time, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """Its number and name: "00 naive"."""
-        return f"{self.number:02} {self.name}" if self.number >= 0 else self.name
-
-
-@dataclass(frozen=True)
-class Climb:
-    """The result of `weft.climb`. `print` shows every rung; `save` writes a page or a record.
-
-    ladder     the ladder's name
-    device     where it ran: "sim:h200", "gpu:0"
-    gpu        the name of the GPU
-    rungs      a `RungResult` for each rung
-    peers      library implementations and their times, where it was timed
-    limits     what bounds the time on each size, where it was timed
-    floors     the modelled least time on each size
-    counted    the size that the rungs' counters belong to
-    recorded   where and when the times were measured, if not by this climb
-
-    >>> result = weft.climb("vecadd", to=0)
-    >>> print(result.ladder, result.device, result.right)
-    vecadd sim:h200 True
-    """
-
-    ladder: str
-    device: str
-    gpu: str
-    rungs: tuple[RungResult, ...]
-    peers: Mapping[str, tuple[Time, ...]] = field(default_factory=dict)
-    limits: Mapping[str, str] = field(default_factory=dict)
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    when: str = ""
-    precision: str = ""
-    floors: Mapping[str, str] = field(default_factory=dict)
-    counted: str = ""
-    recorded: str = ""
-
-    def fastest(self, case: str) -> float:
-        """The least time of all rungs and peers on a case, in seconds."""
-        every = [r.times for r in self.rungs] + list(self.peers.values())
-        return min((t.seconds for times in every for t in times if t.case == case), default=0.0)
-
-    def named(self, rung: RungResult) -> str:
-        """The title of a rung, with its precision where it is below f32."""
-        full = rung.precision in ("", "f32", "f64", self.precision)
-        return rung.title if full else f"{rung.title} (in {rung.precision})"
-
-    @property
-    def right(self) -> bool:
-        """Whether every rung is right."""
-        return all(r.right for r in self.rungs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as a dict, for JSON."""
-        when = self.when or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        return {**asdict(self), "when": when}
-
-    def __str__(self) -> str:
-        """Each rung with its idea, its counters and its times."""
-        summary = importlib.import_module("weft.climbing.summary")  # it imports this module
-        return "\n".join(line for line, style in summary.rungs(None, self)).strip("\n")
-
-    def save(self, path: str | Path) -> None:
-        """Writes a page (.html), or appends a record that `load` reads (.jsonl)."""
-        if Path(path).suffix == ".html":
-            page = importlib.import_module("weft.climbing.page")  # it imports this module
-            write(path, page.page(page.source(self), self))
-            return
-        importlib.import_module("weft.climbing.records").append(Path(path), self)
-
-    @classmethod
-    def load(cls, path: str | Path, name: str = "") -> Climb:
-        """The newest record of a ladder in a file; without a name, the newest of all."""
-        records = importlib.import_module("weft.climbing.records")  # it imports this module
-        climb: Climb = records.climb(Path(path), name)
-        return climb
-
-    def _repr_html_(self) -> str:
-        """The notebook's view: the page of the climb, with sources if they are available."""
-        page = importlib.import_module("weft.climbing.page")  # page.py imports this module
-        return str(page.framed(self))
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Climb:
-        """The result of a dict that `to_dict` gave."""
-
-        def times(many: Sequence[Mapping[str, Any]]) -> tuple[Time, ...]:
-            return tuple(Time(**{**t, "notes": tuple(t.get("notes", ()))}) for t in many)
-
-        rungs = tuple(RungResult(**{**r, "times": times(r["times"])}) for r in record["rungs"])
-        peers = {name: times(many) for name, many in record["peers"].items()}
-        return cls(**{**record, "rungs": rungs, "peers": peers})
+from weft.progress import Tell
+from weft.values.climb import RungResult
 
 
 def climb(
@@ -165,7 +38,7 @@ def climb(
     *,
     device: str | Selection = "sim",
     to: int | None = None,
-    progress: Progress = lambda what: None,
+    progress: Tell = lambda what: None,
 ) -> Climb:
     """Climbs a ladder: checks and profiles rungs on the simulator, and times them on a GPU."""
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
@@ -200,7 +73,7 @@ def climb(
 
 
 def _climb_concurrently(
-    op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Progress
+    op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Tell
 ) -> list[RungResult]:
     """Runs rungs on the simulator in threads: LLVM takes most of the time and releases the GIL."""
     _parse_ahead(op, rungs, model.sms)
@@ -290,8 +163,10 @@ def prepare(rung: Rung, device: str) -> None:
             raise MissingDependency(
                 f"{rung.title} needs PyTorch", next=pip_install(extra)
             ) from error
-    if rung.language in ("Triton", "Numba"):
-        importlib.import_module(f"weft.{rung.language.lower()}")
+    if rung.language == "Triton":
+        import weft.triton
+    elif rung.language == "Numba":
+        import weft.numba  # noqa: F401
 
 
 def count(op: Op, runner: Runner, model: GpuModel) -> dict[str, float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from weft.errors import ArgumentError, CheckFailed
 from weft.measure import Profile
-from weft.measure.profile.values import Access
+from weft.values.profile import Access
 
 _Pick = Callable[[Access], bool]
 
@@ -83,20 +83,6 @@ def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
     )
     out["instructions"] = float(sum(i.executions for p in every for i in p.instructions))
     return out
-
-
-def moved(
-    now: Mapping[str, float], before: Mapping[str, float] | None
-) -> list[tuple[str, float | None, float]]:
-    """(counter, before, now) for changes above 10 %; for the first rung all nonzero counters."""
-    if before is None:
-        return [(name, None, value) for name, value in now.items() if value]
-    pairs = [(name, before.get(name, 0.0), value) for name, value in now.items()]
-    return [
-        (name, old, new)
-        for name, old, new in pairs
-        if abs(new - old) > 0.1 * max(abs(old), abs(new), 1e-9)
-    ]
 
 
 def holds(where: str, text: str, facts: Mapping[str, float]) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.climbing import ladder, records
-from weft.climbing.climb import Climb
 from weft.climbing.climb import climb as climb_rungs
 from weft.climbing.ladder import Ladder
 from weft.climbing.recorded_times import with_recorded
-from weft.climbing.times import Progress
+from weft.climbing.records import Climb
 from weft.device.selection import Selection, select
 from weft.errors import ArgumentError, expect
+from weft.progress import Tell
 
 
 def climb(
@@ -20,7 +20,7 @@ def climb(
     device: str | Selection = "sim",
     to: int | None = None,
     record: str | Path | None = None,
-    progress: Progress = lambda what: None,
+    progress: Tell = lambda what: None,
 ) -> Climb:
     """Compiles, checks and profiles every rung of a ladder, from the simplest up.
 

@@ -15,6 +15,7 @@ from weft.climbing.rung import Rung
 from weft.errors import ArgumentError
 from weft.measure.check import user_file as files
 from weft.measure.op import Op
+from weft.values.climb import LadderText, RungText
 
 HOME = Path(__file__).parent.parent / "ladders"
 
@@ -47,6 +48,14 @@ class Ladder:
         """The text of `ladder.md`."""
         file = self.path / "ladder.md"
         return file.read_text("utf-8") if file.is_file() else ""
+
+    @property
+    def texts(self) -> LadderText:
+        """The texts that reports show beside results."""
+        read = tuple(
+            RungText(r.title, r.lesson, r.path.name, r.path.read_text("utf-8")) for r in self.rungs
+        )
+        return LadderText(self.about, self.op.signature, self.text, read)
 
 
 def names() -> list[str]:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from weft.climbing.climb import Climb
 from weft.climbing.ladder import Ladder
-from weft.climbing.times import Time
+from weft.climbing.records import Climb
+from weft.values.climb import Time
 
 NAME = "recorded.json"
 _DIGITS = 4

@@ -1,4 +1,4 @@
-"""Reads and appends records of climbs: one JSON line per climb."""
+"""A climb as a user holds it, and its records: one JSON line per climb."""
 
 from __future__ import annotations
 
@@ -7,10 +7,63 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from weft.climbing.climb import Climb
+from weft.climbing import ladder
 from weft.errors import ArgumentError
+from weft.values.climb import ClimbResult, LadderText
 
 _MAKE = "weft climb NAME --record FILE makes one"
+
+
+class Climb(ClimbResult):
+    """The result of `weft.climb`. `print` shows every rung; `save` writes a page or a record.
+
+    ladder     the ladder's name
+    device     where it ran: "sim:h200", "gpu:0"
+    gpu        the name of the GPU
+    rungs      a `RungResult` for each rung
+    peers      library implementations and their times, where it was timed
+    limits     what bounds the time on each size, where it was timed
+    floors     the modelled least time on each size
+    counted    the size that the rungs' counters belong to
+    recorded   where and when the times were measured, if not by this climb
+
+    >>> result = weft.climb("vecadd", to=0)
+    >>> print(result.ladder, result.device, result.right)
+    vecadd sim:h200 True
+    """
+
+    def __str__(self) -> str:
+        """Each rung with its idea, its counters and its times."""
+        from weft.report import climb_text
+
+        return "\n".join(line for line, style in climb_text.rungs(None, self)).strip("\n")
+
+    def save(self, path: str | Path) -> None:
+        """Write a page (.html), or append a record that `load` reads (.jsonl)."""
+        if Path(path).suffix != ".html":
+            append(Path(path), self)
+            return
+        from weft.report import climb_page, files
+
+        files.write(path, climb_page.page(self._texts(), self))
+
+    @classmethod
+    def load(cls, path: str | Path, name: str = "") -> Climb:
+        """Return the newest record of a ladder in a file; without a name, the newest of all."""
+        return climb(Path(path), name)
+
+    def _repr_html_(self) -> str:
+        """The notebook's view: the page of the climb, with sources if they are available."""
+        from weft.report import climb_page
+
+        return climb_page.framed(self._texts(), self)
+
+    def _texts(self) -> LadderText | None:
+        """The ladder's texts; None for a user's own ladder and for a benchmark of solutions."""
+        try:
+            return ladder.find(self.ladder).texts
+        except ArgumentError:
+            return None
 
 
 def climbs(path: Path) -> Iterator[Climb]:

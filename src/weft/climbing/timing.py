@@ -17,15 +17,17 @@ import numpy as np
 
 from weft import kernels
 from weft.climbing.rung import Rung
-from weft.climbing.times import Progress, Time
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install
 from weft.measure import dtypes
-from weft.measure.bench.bench import Contender, Timing, bench, interval
+from weft.measure.bench.bench import Contender, bench, interval
 from weft.measure.check import input_data, tolerance
 from weft.measure.expressions import number
 from weft.measure.op import Case, Op, call
+from weft.progress import Tell
+from weft.values.climb import Time
+from weft.values.timing import Timing
 
 Run = Callable[..., Any]
 """Computes the operation on arrays and sizes by name: a `Runner` or a user's solution."""
@@ -71,7 +73,7 @@ class TimingResults:
 
 
 def time_rungs(
-    op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Progress
+    op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Tell
 ) -> TimingResults:
     """Times all rungs and peers on every bench case."""
     try:

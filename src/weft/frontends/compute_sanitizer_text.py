@@ -15,9 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from weft.device.sim.tools.sanitizer.findings import Access, Dims, Finding
 from weft.device.sim.tools.sanitizer.layout import Kind
 from weft.device.sim.tools.sanitizer.texts import TEXTS
+from weft.values.findings import Access, Dims, Finding
 
 _PREFIX = "========="
 _PLACES = (

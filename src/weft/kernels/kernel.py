@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import operator
 from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
 
+from weft import hooks
 from weft.device import devices
 from weft.device.base import LaunchConfig
 from weft.errors import ArgumentError, LaunchError, quoted
@@ -92,8 +92,7 @@ class Kernel(KernelCode, Indexed[Launch]):
 
     def as_op(self, name: str, schema: str = "", **options: Unpack[OpOptions]) -> Any:
         """This kernel as an op of PyTorch, e.g. "mine::square": `weft.as_op` has the options."""
-        ops = importlib.import_module("weft.ops")  # by its name: it stands above kernels
-        return ops.as_op(self, name, schema, **options)
+        return hooks.as_op(self, name, schema, **options)
 
 
 def _constant(config: Any) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 
 import weft.sanitizer
 from weft.device.selection import select
-from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.errors import ArgumentError, CompileError, CompileWarning, DeviceError, Error
 from weft.lab import checks, code, includes, marks, origins, results, setup, suggest, view
 from weft.lab.bind import BoundCuda
@@ -24,9 +23,10 @@ from weft.lab.job import Job, read
 from weft.learn.grade import grade
 from weft.measure.check import buffers
 from weft.measure.profile.profile import profile
+from weft.measure.profile.result import Profile
 from weft.measure.profile.session import Recording, recording
-from weft.report.profile import Profile, with_views
 from weft.source import headers
+from weft.values.findings import Finding
 
 EXECUTIONS = 32
 """Executions of each access that a trace keeps for each warp."""
@@ -109,7 +109,7 @@ def check_(job: Job, limit: float) -> Answer:
 
 def profile_(job: Job, limit: float) -> Answer:
     """Profiles every launch; traces go beside, because the page asks for them line by line."""
-    profiles = [with_views(p) for p in _profiles(job, limit)]
+    profiles = _profiles(job, limit)
     if not profiles:
         raise ArgumentError("nothing was launched", next="does `run` launch a kernel?")
     return {
@@ -147,7 +147,7 @@ ACTIONS: Mapping[str, Callable[[Job, float], Answer]] = {
 
 
 # ---- profile -------------------------------------------------------------------------------------
-def _profiles(job: Job, limit: float) -> list[Any]:
+def _profiles(job: Job, limit: float) -> list[Profile]:
     bound, arrays = setup.bound(job), setup.arrays(job)
     values = {**arrays, **job.sizes}
     if isinstance(bound, BoundCuda):

@@ -20,10 +20,13 @@ from weft.errors import ArgumentError, Error
 from weft.lab import chapters, job, origins
 from weft.lab.process import Stopped, Worker
 from weft.lab.saving import Files
-from weft.measure.profile import schema, values
-from weft.measure.profile.cliffs import Curve, curves
+from weft.measure.profile import schema
+from weft.measure.profile.cliffs import curves
 from weft.measure.profile.difference import diff
+from weft.measure.profile.result import Profile
 from weft.report import charts, words
+from weft.values.analysis import Curve
+from weft.values.profile import LaunchShape
 
 RUNS = 8
 """Profiles that the server keeps for traces and comparisons."""
@@ -117,7 +120,7 @@ class Api:
         """The differences between two profiles, launch by launch."""
         query = request.query_params
         sides = [
-            [schema.value(values.Profile, one, "profile") for one in self._run(name)["records"]]
+            [schema.value(Profile, one, "profile") for one in self._run(name)["records"]]
             for name in (query["a"], query["b"])
         ]
         changes = [diff(a, b) for a, b in zip(*sides, strict=False)]
@@ -197,7 +200,7 @@ class Api:
         if not 1 <= threads <= model.max_threads_per_block:
             raise ArgumentError("a block has 1 to 1024 threads", got=str(threads))
         fit = occupancy(model, threads=threads, registers=registers, shared_bytes=shared)
-        shape = values.LaunchShape("", (1, 1, 1), (threads, 1, 1), shared, 0, registers)
+        shape = LaunchShape("", (1, 1, 1), (threads, 1, 1), shared, 0, registers)
         return {
             "blocks": fit.blocks, "warps": fit.warps, "max_warps": fit.max_warps,
             "limits": fit.limits, "limiter": fit.limiter, "gpu": model.name,

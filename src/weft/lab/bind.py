@@ -97,7 +97,10 @@ class BoundPython(Bound):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         try:
-            importlib.import_module(f"weft.{job.kind}")  # its driver, before the source imports it
+            if job.kind == "triton":  # its driver, before the source imports it
+                import weft.triton
+            else:
+                import weft.numba  # noqa: F401
         except ModuleNotFoundError as error:
             raise MissingDependency(
                 f"{job.kind} is not installed", next=pip_install(job.kind)

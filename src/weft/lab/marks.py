@@ -6,9 +6,9 @@ import re
 import traceback
 from typing import Any
 
-from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.errors import CheckFailed, CompileError, DeviceError, Error
 from weft.lab.view import own
+from weft.values.findings import Finding
 
 Mark = dict[str, Any]
 _LOG = re.compile(r"kernel\.(?:cu|py)\((\d+)\): (error|warning)[^:]*: (.*)")

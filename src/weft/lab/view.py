@@ -9,12 +9,9 @@ from typing import Any
 
 from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.rules import depth, shared_cost
-from weft.device.sim.tools.counters.sampling import Sample
-from weft.measure.profile.cliffs import curves
-from weft.measure.profile.difference import LINE_COUNTERS
-from weft.measure.profile.values import Instruction, Line
 from weft.report import charts, words
-from weft.report.analysis import AnalysedProfile
+from weft.values.analysis import AnalysedProfile
+from weft.values.profile import LINE_COUNTERS, Instruction, Line, Sample
 
 _SECTOR, _LINE = 32, 128
 
@@ -50,7 +47,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
         ],
         "arrays": [[a.name, *map(words.size, (a.nbytes, a.read, a.written))] for a in p.arrays],
         "roofline": charts.roofline(roof, p.measured),
-        "curves": [charts.occupancy(c, p.model.max_warps_per_sm) for c in curves(s, p.model)],
+        "curves": [charts.occupancy(c, p.model.max_warps_per_sm) for c in p.curves],
     }  # fmt: skip
 
 

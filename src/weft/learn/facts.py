@@ -18,8 +18,8 @@ from weft.climbing import counters
 from weft.learn import templates
 from weft.measure import Profile
 from weft.measure.profile import work
-from weft.measure.profile.values import Instruction
 from weft.ptx.isa.columns import Result
+from weft.values.profile import Instruction
 
 Kind = Callable[[Instruction], bool]
 

@@ -25,7 +25,7 @@ from weft.learn.exercise import Exercise, KernelExercise, ProgramExercise
 from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
-from weft.measure.profile.values import Line
+from weft.values.profile import Line
 
 _NAN = (
     "fminf and fmaxf return the number, of NaN and a number. A comparison with NaN is false: "

@@ -5,52 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from weft.device.sim.tools.sanitizer.session import Report as Sanitized
-from weft.measure.bench.bench import Bench
-from weft.measure.check.check import Report as Checked
 from weft.report import words
+from weft.values.check import Verdict
+from weft.values.findings import Finding
+from weft.values.timing import Timing
 
 _GOOD, _BAD = "#12805c", "#c2341d"
 # Inline styles only: notebooks strip style sheets from outputs.
 _CELL = "text-align:left;padding:2px 12px 2px 0"
 
 
-def check(report: Checked) -> str:
+def check(summary: str, trials: Sequence[Verdict]) -> str:
     """The trials of a passed check."""
-    rows = [(t.trial, f"{t.worst:.2g}", "yes" if t.deterministic else "no") for t in report.trials]
+    rows = [(t.trial, f"{t.worst:.2g}", "yes" if t.deterministic else "no") for t in trials]
     table = _table(("trial", "worst error, of what is allowed", "same bits twice"), rows)
-    return _head("✓", str(report), good=True) + _folded(f"{len(rows)} trials", table)
+    return _head("✓", summary, good=True) + _folded(f"{len(rows)} trials", table)
 
 
-def sanitized(report: Sanitized) -> str:
+def sanitized(findings: Sequence[Finding], summary: str) -> str:
     """The findings of the sanitizer."""
-    findings = report.findings
     head = f"{len(findings)} found" if findings else "nothing found"
-    out = _head(
-        "✗" if findings else "✓", f"sanitizer: {head} in {report.summary}", good=not findings
-    )
-    return out + "".join(f"<pre>{escape(str(f))}</pre>" for f in findings)
+    out = _head("✗" if findings else "✓", f"sanitizer: {head} in {summary}", good=not findings)
+    return out + "".join(plain(str(f)) for f in findings)
 
 
-def bench(result: Bench) -> str:
-    """A table of times; without a GPU, the floor."""
-    if not result.timed:
-        return f"<pre>{escape(str(result))}</pre>"
-    best = min(t.seconds for t in result.timings)
+def plain(text: str) -> str:
+    """Text as it is printed."""
+    return f"<pre>{escape(text)}</pre>"
+
+
+def times(gpu: str, timings: Sequence[Timing], floor: float) -> str:
+    """A table of times and what they are of the floor."""
+    best = min(t.seconds for t in timings)
     rows = [
         (
             t.name,
             words.duration(t.seconds),
             f"{words.duration(t.low)} to {words.duration(t.high)}",
-            f"{result.floor / t.seconds:.1%}" if result.floor else "",
+            f"{floor / t.seconds:.1%}" if floor else "",
             f"{t.seconds / best:.2f} x",
             "" if t.memory is None else words.size(t.memory),
             "; ".join(t.notes),
         )
-        for t in result.timings
+        for t in timings
     ]
     columns = ("", "time", "95 %", "of the ceiling", "of the fastest", "peak memory", "")
-    return f"<div>timed on {escape(result.gpu)}</div>" + _table(columns, rows)
+    return f"<div>timed on {escape(gpu)}</div>" + _table(columns, rows)
 
 
 def frame(page: str, title: str) -> str:

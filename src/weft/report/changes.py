@@ -7,27 +7,27 @@ from typing import Any
 
 from markupsafe import Markup
 
-from weft.measure.profile.difference import Change, Changes, LineChange
 from weft.report import cells, words
 from weft.report.colour import colour
 from weft.report.page import render
+from weft.values.analysis import Change, Differences, LineChange
 
 _KINDS = {(True, False): ("gone", "-"), (False, True): ("new", "+")}
 """(line exists before, line exists after) -> CSS class of the row, and its sign."""
 
 
-def page(changes: Sequence[Changes]) -> str:
+def page(changes: Sequence[Differences]) -> str:
     """The whole page, with one section per pair of kernels."""
     pairs = [_pair(c) for c in changes]
     return render("changes", title=", ".join(p["title"] for p in pairs), pairs=pairs)
 
 
-def framed(changes: Changes) -> str:
+def framed(changes: Differences) -> str:
     """The notebook's view: the page in an iframe."""
     return cells.frame(page([changes]), "weft profile: comparison")
 
 
-def _pair(c: Changes) -> dict[str, Any]:
+def _pair(c: Differences) -> dict[str, Any]:
     # One name if both profiles are of the same kernel.
     kernels = dict.fromkeys(name.partition(",")[0] for name in c.names)
     return {

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from html import escape
 
-from weft.measure.profile.cliffs import Curve
-from weft.measure.profile.roofline import Roofline
 from weft.report.words import amount
+from weft.values.analysis import Curve, Roofline
 
 _W, _H = 640, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 20, 20, 46

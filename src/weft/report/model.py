@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.device.models import GpuModel
-from weft.frontends.pytorch.calls import Call, Group, grouped
 from weft.report import words
+from weft.report.words import Styled
+from weft.values.analysis import Gpu
+from weft.values.model import Call, Group, grouped
 
 ROWS = 25
 """The number of rows shown, those with the most time."""
 LAUNCH_SECONDS = 5e-6
 """What PyTorch takes to launch an operation, about."""
-
-Styled = tuple[str, str]
-"""A line and its style."""
 
 _HEADER = ("share", "time", "floor", "FLOPs", "bytes", "allocates", "calls", "operation", "module",
            "line", "autograd node")  # fmt: skip
@@ -27,7 +25,7 @@ _NUMBERS = 7
 
 
 def view(
-    name: str, gpu: GpuModel, calls: Sequence[Call], peak: int, tuning: float = 0.0
+    name: str, gpu: Gpu, calls: Sequence[Call], peak: int, tuning: float = 0.0
 ) -> Iterator[Styled]:
     """The table, the groups with the most time first, and the next step.
 

@@ -14,12 +14,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from weft.measure.profile.cliffs import curves
-from weft.measure.profile.difference import LINE_COUNTERS
-from weft.measure.profile.values import Instruction, Line
 from weft.report import cells, charts, words
-from weft.report.analysis import AnalysedProfile
 from weft.report.colour import colour
+from weft.values.analysis import AnalysedProfile
+from weft.values.profile import LINE_COUNTERS, Instruction, Line
 
 AROUND = 6
 """Context lines before the first line with counters and after the last one."""
@@ -85,7 +83,7 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
             if m.label.startswith("busy: ")
         ],
         "roofline": Markup(charts.roofline(roof, p.measured)),
-        "curves": [Markup(charts.occupancy(c, most)) for c in curves(s, p.model)],
+        "curves": [Markup(charts.occupancy(c, most)) for c in p.curves],
         "files": _files(p),
         "ptx": _ptx(p),
         "arrays": [(a.name, *map(words.size, (a.nbytes, a.read, a.written))) for a in p.arrays],

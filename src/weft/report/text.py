@@ -5,19 +5,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from weft.measure.profile import ncu
-from weft.measure.profile.difference import Change, Changes
-from weft.measure.profile.ncu import KernelCounters
-from weft.measure.profile.sections import Metric
 from weft.report import words
-from weft.report.analysis import AnalysedProfile
+from weft.report.words import WIDTH, Styled
+from weft.values.analysis import (
+    AnalysedProfile,
+    Change,
+    Differences,
+    KernelCounters,
+    Metric,
+    simulated_counterpart,
+)
 
-WIDTH = 100
 HOT = 12
 """The number of source lines shown, those with the most instructions."""
-
-Styled = tuple[str, str]
-"""A line and its style: bold, dim, yellow or none."""
 
 
 def text(p: AnalysedProfile) -> str:
@@ -68,7 +68,7 @@ def of_ncu(c: KernelCounters, p: AnalysedProfile | None) -> Iterator[Styled]:
         title = f"{section.name:<43}{'ncu':>16}{'sim:':>17}" if simulated else section.name
         yield title, "bold"
         for metric in section.metrics:
-            yield _metric(metric) + _beside(ncu.simulated_counterpart(metric, simulated)), ""
+            yield _metric(metric) + _beside(simulated_counterpart(metric, simulated)), ""
     yield "", ""
 
 
@@ -145,7 +145,7 @@ def _advice(p: AnalysedProfile) -> Iterator[Styled]:
 
 
 # ---- two profiles --------------------------------------------------------------------------------
-def differences(c: Changes) -> Iterator[Styled]:
+def differences(c: Differences) -> Iterator[Styled]:
     """The changes between two profiles."""
     yield f"before: {c.names[0]}", "bold"
     yield f"after:  {c.names[1]}", "bold"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from weft.measure.profile.difference import Change
-from weft.measure.profile.sections import Metric
-from weft.measure.profile.values import Access, Line
+from weft.values.analysis import Change, Metric
+from weft.values.profile import Access, Line
 
+WIDTH = 100
+"""Columns of a terminal that reports are made for."""
+Styled = tuple[str, str]
+"""A line and its style: bold, dim, a colour or none."""
 _SMALL = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

@@ -14,15 +14,16 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from weft.cli import bench_ops, options, show
-from weft.climbing import benchmark, ladder, records, summary
-from weft.climbing.climb import Climb
-from weft.climbing.page import page
+from weft.climbing import benchmark, ladder, records
+from weft.climbing.records import Climb
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.measure.bench.bench import to_time
 from weft.measure.check import user_file
 from weft.measure.op import Op
-from weft.report.profile import write
+from weft.report import climb_text
+from weft.report.climb_page import page
+from weft.report.files import write
 
 OPS = "ops"
 """The argument that selects the op library instead of a file or a ladder."""
@@ -222,12 +223,12 @@ def _show(result: Climb, *, asked: bool) -> None:
     if not on_gpu:
         for case, text in result.floors.items():
             show.line(f"  {case}: {text}")
-    for text, style in summary.failures(result):
+    for text, style in climb_text.failures(result):
         show.line(text, style)
-    for table in summary.summaries(result):
+    for table in climb_text.summaries(result):
         show.line(f"\n{table.title}", "bold")
         for text in table.about:
             show.line(text, "dim")
         show.table(table.columns, table.rows, right=table.right)
-    for text in summary.notes(result):
+    for text in climb_text.notes(result):
         show.line(text, "yellow")

@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 
 from weft.cli import options, show, versions
-from weft.climbing import ladder, records, summary
-from weft.climbing.climb import Climb
+from weft.climbing import ladder, records
 from weft.climbing.entry import climb
 from weft.climbing.ladder import Ladder
-from weft.climbing.page import page
+from weft.climbing.records import Climb
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, Error
-from weft.report.profile import write
+from weft.report import climb_text
+from weft.report.climb_page import page
+from weft.report.files import write
+from weft.report.words import Styled
 from weft.train.versions import ABOUT, NAME, TITLES
 
 _ONE = "weft climb NAME ..., or --all"
@@ -78,10 +80,10 @@ def run(
         for one in ladder.names() if every else [name]:
             results.append(_climbed(ladder.find(one), chosen, to, record, json, every))
             if every and not json:
-                _print(summary.failures(results[-1]))
+                _print(climb_text.failures(results[-1]))
     climbed = _ladder(name or results[0].ladder)
     if html is not None:
-        write(html, page(climbed, results[0]))
+        write(html, page(climbed.texts if climbed else None, results[0]))
     if json:
         show.data([one.to_dict() for one in results] if every else results[0].to_dict())
     elif not every:
@@ -134,7 +136,7 @@ def _list(json: bool) -> None:
     show.line("\nweft climb NAME")
 
 
-def _print(lines: Iterable[summary.Styled]) -> None:
+def _print(lines: Iterable[Styled]) -> None:
     for text, style in lines:
         show.line(text, style)
 
@@ -143,13 +145,13 @@ def _show(source: Ladder | None, result: Climb, *, whole: bool) -> None:
     how = "timed on" if result.device.startswith("gpu") else "checked and counted for"
     signature = f": {source.op.signature}" if source is not None else ""
     show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
-    _print(summary.rungs(source, result))
-    for table in summary.summaries(result):
+    _print(climb_text.rungs(source.texts if source else None, result))
+    for table in climb_text.summaries(result):
         show.line(f"\n{table.title}", "bold")
         for text in table.about:
             show.line(text, "dim")
         show.table(table.columns, table.rows, right=table.right)
-    for text in summary.notes(result):
+    for text in climb_text.notes(result):
         show.line(text, "yellow")
     if source is not None and source.text and whole:  # skipped when --to stops the climb early
         is_own = source.path.parent != ladder.HOME

@@ -23,10 +23,12 @@ from weft.errors import Error
 from weft.frontends.files import is_script, runner
 from weft.measure.profile import record
 from weft.measure.profile.difference import Changes, diff
+from weft.measure.profile.result import Profile
 from weft.measure.profile.session import Recording, recording
 from weft.report import changes, model, text
+from weft.report.files import write
 from weft.report.page import page
-from weft.report.profile import Profile, with_views, write
+from weft.report.words import Styled
 
 _RECORD = ".json"
 
@@ -101,7 +103,7 @@ def run(
     elif trace is not None:
         raise Error("there is nothing for a trace", got=f"{file}, which does not use PyTorch")
     elif json:
-        show.data(record.dump(list(profiles)))
+        show.data(record.dump(profiles))
     else:
         _print_profiles(profiles)
     if html is not None:
@@ -121,7 +123,7 @@ def _on_gpu(launches: list[Launched], note: str, html: Path | None, json: bool) 
         _page(html, simulated, quiet=json)
 
 
-def _shown(launches: list[Launched], note: str, *, whole: bool) -> Iterator[text.Styled]:
+def _shown(launches: list[Launched], note: str, *, whole: bool) -> Iterator[Styled]:
     """Simulated kernels in full; kernels of libraries as a summary unless `whole`."""
     if note:
         yield note, "yellow"
@@ -141,7 +143,7 @@ def _model(
     """Shows the kernels and the operations of a PyTorch script, and writes the trace."""
     calls = found.calls(profiles)
     if json:
-        show.data({**record.dump(list(profiles)), "model": model.data(calls, found.peak())})
+        show.data({**record.dump(profiles), "model": model.data(calls, found.peak())})
     else:
         _print_profiles(profiles)
         _print(model.view(str(file), found.gpu, calls, found.peak(), found.tuning))
@@ -169,7 +171,7 @@ def _flags(kernel: str | None, launch: int | None) -> list[str]:
     return [word for flag, value in values.items() if value is not None for word in (flag, value)]
 
 
-def _print(lines: Iterable[text.Styled]) -> None:
+def _print(lines: Iterable[Styled]) -> None:
     for line, style in lines:
         show.line(line, style)
 
@@ -185,7 +187,7 @@ def _profiles(
 ) -> list[Profile]:
     """The profiles of kernels; `models` gets the profile of a PyTorch script."""
     if file.suffix == _RECORD:
-        return [with_views(p) for p in record.load(file)]
+        return Profile.load(file)
     output = _to_standard_error() if json else contextlib.nullcontext()
     with recording(wanted) as recorded, output:  # standard output has the JSON only
         words = program_options.words((), args)
@@ -200,7 +202,7 @@ def _profiles(
     models[:] = [found for found in models if found.calls([])]
     if not recorded.profiles and not models:
         raise _nothing(file, recorded)
-    return [with_views(p) for p in recorded.profiles]
+    return recorded.profiles
 
 
 @contextlib.contextmanager
@@ -246,13 +248,13 @@ def _compare(first: Path, second: Path, flags: list[str], html: Path | None, jso
 def _recorded(file: Path, flags: list[str]) -> list[Profile]:
     """Runs one file in its own process."""
     if file.suffix == _RECORD:
-        return [with_views(p) for p in record.load(file)]
+        return Profile.load(file)
     runner(file)
     command = [sys.executable, "-m", "weft", "profile", str(file), *flags, "--json"]
     with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=_RECORD) as out, _waiting(file):
         if code := subprocess.run(command, stdout=out).returncode:
             raise typer.Exit(code)
-        return [with_views(p) for p in record.load(out.name)]
+        return Profile.load(out.name)
 
 
 def _waiting(file: Path) -> Progress:

@@ -38,9 +38,9 @@ from weft.frontends.program.textures import with_textures
 from weft.frontends.program.unit import Unit
 
 if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.findings import Finding
     from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
     from weft.frontends.race_hint import RaceHint
+    from weft.values.findings import Finding
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
 NOT_SUPPORTED, UNKNOWN = 801, 999

@@ -22,7 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from weft import cache
-from weft.frontends.pytorch.calls import Place
+from weft.values.model import Place
 
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}

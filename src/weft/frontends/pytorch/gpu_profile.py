@@ -19,8 +19,8 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.errors import Error
 from weft.frontends.pytorch import gpu_times
-from weft.frontends.pytorch.calls import Call, Place
-from weft.measure.profile.values import Profile
+from weft.values.model import Call, Place
+from weft.values.profile import Profile
 
 Hook = Callable[[], None]
 

@@ -11,7 +11,7 @@ import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from weft.frontends.pytorch.calls import Kernel
+from weft.values.model import Kernel
 
 PREFIX = "weft mark "
 TUNING = -1

@@ -10,9 +10,9 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.frontends.pytorch import costs
 from weft.frontends.pytorch.attribution import Attribution
-from weft.frontends.pytorch.calls import Call
 from weft.frontends.pytorch.operations import Operations
 from weft.kernels import Launch
+from weft.values.model import Call
 
 
 @dataclass

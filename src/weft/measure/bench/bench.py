@@ -10,7 +10,6 @@ bytes.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import math
 import platform
@@ -26,6 +25,7 @@ from weft.device.models import GpuModel
 from weft.device.selection import Selection, select, selected
 from weft.errors import ArgumentError, CheckFailed, expect
 from weft.measure.bench.memory import peak
+from weft.values.timing import Timing
 
 BUDGET_S = 1.0
 """The most seconds of sampling per contender."""
@@ -55,34 +55,6 @@ class Contender:
     precision: str = ""
     graph: bool = True
     computes: bool = True
-
-
-@dataclass(frozen=True)
-class Timing:
-    """The time of one contender. `seconds` is the median of one call.
-
-    low, high   an interval that holds the median with 95 % confidence
-    samples     how many samples were taken; `dropped` were discarded, because the GPU was throttled
-    how         how calls were timed: by a CUDA graph or one by one
-    precision   what it computes in
-    notes       remarks, e.g. that it is shorter than its launch
-    memory      the most bytes that a call allocates on the GPU; None without PyTorch
-
-    >>> timing = weft.Timing("mine", 1e-3, 0.9e-3, 1.1e-3, samples=10, dropped=0, how="graph")
-    >>> print(timing.seconds)
-    0.001
-    """
-
-    name: str
-    seconds: float
-    low: float
-    high: float
-    samples: int
-    dropped: int
-    how: str
-    precision: str = ""
-    notes: tuple[str, ...] = ()
-    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,8 +114,11 @@ class Bench:
 
     def _repr_html_(self) -> str:
         """The notebook's view."""
-        cells = importlib.import_module("weft.report.cells")  # weft.report is a higher layer
-        return str(cells.bench(self))
+        from weft.report import cells
+
+        if not self.timed:
+            return cells.plain(str(self))
+        return cells.times(self.gpu, self.timings, self.floor)
 
 
 def bench(

@@ -7,7 +7,6 @@ weft.check(op, solution)                                                  # all 
 
 from __future__ import annotations
 
-import importlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -20,9 +19,10 @@ from weft.device.selection import select
 from weft.errors import ArgumentError, CheckFailed, expect
 from weft.kernels import Configured
 from weft.measure.check import input_data, limits, subjects
-from weft.measure.check.judge import Verdict, judge, repeat
+from weft.measure.check.judge import judge, repeat
 from weft.measure.check.subjects import Fillings, Ranges, Trial, Trials
 from weft.measure.op import Op
+from weft.values.check import Verdict
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The notebook's view."""
-        cells = importlib.import_module("weft.report.cells")  # weft.report is a higher layer
-        return str(cells.check(self))
+        from weft.report import cells
+
+        return cells.check(str(self), self.trials)
 
 
 def check(

@@ -11,8 +11,8 @@ from weft.device.sim.run import settings
 from weft.device.sim.run.settings import Request
 
 if TYPE_CHECKING:
-    from weft.device.sim.tools.sanitizer.findings import Finding
     from weft.device.sim.tools.sanitizer.session import Report
+    from weft.values.findings import Finding
 
 _UNORDERED = ("data race", "missing wait")
 _FIRST = ("barrier divergence", "barrier misuse", "missing lanes", *_UNORDERED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,32 +14,13 @@ from weft.measure.check.comparison import Agreement, Difference
 from weft.measure.check.harness import Harness, Subject, limit
 from weft.measure.check.runner import Stored
 from weft.measure.dtypes import Array
+from weft.values.check import Verdict
 
 REPEATS = 10
 """Consecutive runs after the random trials of a case, as in a benchmark."""
 
 Draw = Callable[[], Mapping[str, Array]]
 """Returns new inputs at each call."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The result of one trial of a check.
-
-    trial           the sizes and the kind of the inputs
-    worst           the largest error, in units of the allowed error
-    blind           whether an output of zeros would pass as well
-    deterministic   whether both runs gave the same bits
-
-    >>> verdict = report.trials[0]
-    >>> print(verdict.deterministic, verdict.blind)
-    True False
-    """
-
-    trial: str
-    worst: float
-    blind: bool
-    deterministic: bool
 
 
 def judge(

@@ -15,10 +15,10 @@ from weft.device.sim.tools.counters.counting import Counts
 from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, Row
 from weft.device.sim.tools.counters.lines import LOAD
 from weft.device.sim.tools.counters.listing import source_lines
-from weft.measure.profile.values import Access, Array, Instruction, Line
 from weft.measure.profile.work import work
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
+from weft.values.profile import Access, Array, Instruction, Line
 
 SPACES = {
     Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared", Space.LOCAL: "local"

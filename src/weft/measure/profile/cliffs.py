@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from weft.device.models import GpuModel
 from weft.device.occupancy import Occupancy, occupancy
-from weft.measure.profile.values import LaunchShape
+from weft.values.analysis import Curve
+from weft.values.profile import LaunchShape
 
 SHARED_STEP = 128
 
@@ -28,16 +29,6 @@ class Cliff:
             return f"blocks of {self.to} threads would give {self.blocks} blocks"
         one = what[self.resource].replace("registers", "register") if self.fewer == 1 else ""
         return f"{self.fewer:,} {one or what[self.resource]} fewer would give {self.blocks} blocks"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Resident warps of an SM against one resource; `now` is the launch's value."""
-
-    resource: str
-    now: int
-    points: tuple[tuple[int, int, int], ...]
-    """(value, blocks, warps)"""
 
 
 def fit(shape: LaunchShape, gpu: GpuModel) -> Occupancy:

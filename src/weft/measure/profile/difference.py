@@ -6,42 +6,15 @@ Lines are matched by text, in order, as `diff` does. Unmatched lines are added o
 from __future__ import annotations
 
 import difflib
-import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from weft.device import models
 from weft.measure.profile.sections import sections
-from weft.measure.profile.values import Line, Profile
+from weft.values.analysis import Change, Differences, LineChange
+from weft.values.profile import LINE_COUNTERS, Line, Profile
 
 
-@dataclass(frozen=True)
-class Change:
-    """One value before and after; None if it is missing."""
-
-    what: str
-    before: float | None
-    after: float | None
-    unit: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        return self.after / self.before if self.before and self.after is not None else None
-
-
-@dataclass(frozen=True)
-class LineChange:
-    """One source line before and after, and its changed counters."""
-
-    file: str
-    quote: str
-    before: int | None
-    after: int | None
-    counters: tuple[Change, ...]
-
-
-@dataclass(frozen=True)
-class Changes:
+class Changes(Differences):
     """The differences between two profiles: `before.compare(after)`.
 
     names      the two launches
@@ -53,23 +26,11 @@ class Changes:
     scale, grid 1 x 1 x 1, block 64 x 1 x 1, h200
     """
 
-    names: tuple[str, str]
-    sections: tuple[tuple[str, tuple[Change, ...]], ...]
-    lines: tuple[LineChange, ...]
-
     def _repr_html_(self) -> str:
         """The notebook's view: the page of the comparison."""
-        changes = importlib.import_module("weft.report.changes")  # weft.report is a higher layer
-        return str(changes.framed(self))
+        from weft.report import changes
 
-
-LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
-    "instructions": lambda line: line.executions,
-    "global sectors": lambda line: sum(a.sectors for a in line.accesses if a.space == "global"),
-    "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
-    "divergent branches": lambda line: line.diverged,
-}
-"""The counters of a line that are compared and that pages use as heat."""
+        return changes.framed(self)
 
 
 def diff(a: Profile, b: Profile) -> Changes:

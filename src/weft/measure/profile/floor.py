@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from weft.device.models import GpuModel
 from weft.measure.profile import latency
-from weft.measure.profile.values import BULK, Access, Profile
 from weft.measure.profile.work import expands
 from weft.measure.profile.work import operations as operations_of
+from weft.values.profile import BULK, Access, Profile
 
 L2_BYTES = 32
 """Bytes from L2 per SM and clock: 8.3 TB/s on an H200."""

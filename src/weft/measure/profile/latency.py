@@ -18,8 +18,8 @@ from itertools import pairwise
 
 from weft.device.models import GpuModel
 from weft.measure.profile.cliffs import fit
-from weft.measure.profile.values import Access, Instruction, Profile
 from weft.measure.profile.work import branches, expands
+from weft.values.profile import Access, Instruction, Profile
 
 L2_CLOCKS, _L1_CLOCKS, _SHARED_CLOCKS = 283, 32, 23
 _LATENCY: Mapping[str, int] = {"fp16": 4, "fp32": 4, "fp64": 4, "special": 16, "integer": 2}

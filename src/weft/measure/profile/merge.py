@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from weft.measure.profile import aggregate
-from weft.measure.profile.values import Access, Array, Instruction, Profile
+from weft.values.profile import Access, Array, Instruction, Profile
+
+P = TypeVar("P", bound=Profile)
 
 
 def key(p: Profile) -> tuple[object, ...]:
@@ -14,7 +17,7 @@ def key(p: Profile) -> tuple[object, ...]:
     return s.kernel, s.grid, s.block, s.static_shared, s.dynamic_shared, p.gpu, p.ptx
 
 
-def add(a: Profile, b: Profile) -> Profile:
+def add(a: P, b: P) -> P:
     """The sum of both; addresses and sources are those of the first."""
     assert key(a) == key(b)
     pairs = zip(a.instructions, b.instructions, strict=True)

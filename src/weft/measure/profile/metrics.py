@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft.measure.profile.aggregate import is_branch
 from weft.measure.profile.traffic import Traffic
-from weft.measure.profile.values import BULK, Access, Instruction
+from weft.values.profile import BULK, Access, Instruction
 
 _GLOBAL_OPS = {"ld": ("load", "copy", "fragment load"), "st": ("store", "fragment store"),
                "atom": ("atomic",), "red": ("reduction",)}  # fmt: skip

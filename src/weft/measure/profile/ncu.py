@@ -12,13 +12,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.device import driver
 from weft.device.gpu import system
 from weft.errors import Error, NoCounters
-from weft.measure.profile.sections import Metric, Section
 from weft.measure.profile.session import plain
+from weft.values.analysis import Dims, KernelCounters, Metric, Section
 
 _GLOBAL = "pipe_lsu_mem_global_op"
 SECTIONS: Mapping[str, Mapping[str, str]] = {
@@ -65,19 +65,6 @@ _UNITS = {"nsecond": ("s", 1e-9), "ns": ("s", 1e-9), "second": ("s", 1.0), "byte
 _REFUSAL = "ERR_NVGPUCTRPERM"
 _SUMS = (".sum", "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
 """Suffixes of counters that are summed over launches; others are averaged."""
-
-Dims = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class KernelCounters:
-    """ncu's counters for the launches of one kernel with one shape."""
-
-    kernel: str
-    grid: Dims
-    block: Dims
-    sections: tuple[Section, ...]
-    launches: int = 1
 
 
 def counters(
@@ -201,21 +188,6 @@ def _metric(id: str, label: str, text: str, unit: str) -> Metric:
         return Metric(id, label, text)
     shown, scale = _UNITS.get(unit, ("", 1.0))
     return Metric(id, label, number * scale, shown)
-
-
-# ---- the simulator's facts of the same launches --------------------------------------------------
-_OF_PTX = {
-    "smsp__inst_executed.sum": "sim:ptx__inst_executed.sum",
-    "smsp__sass_branch_targets.sum": "sim:ptx__branch_targets.sum",
-    "smsp__sass_branch_targets_threads_divergent.sum":
-        "sim:ptx__branch_targets_threads_divergent.sum",
-}  # fmt: skip
-"""Metrics that ncu counts in SASS and the simulator in PTX."""
-
-
-def simulated_counterpart(metric: Metric, simulated: Mapping[str, Metric]) -> Metric | None:
-    """The simulator's metric that corresponds to one of ncu's; `simulated` is keyed by id."""
-    return simulated.get(f"sim:{metric.id}") or simulated.get(_OF_PTX.get(metric.id, ""))
 
 
 def same_launch(c: KernelCounters, kernel: str, grid: Dims, block: Dims) -> bool:

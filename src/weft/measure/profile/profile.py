@@ -23,9 +23,10 @@ from weft.device.time_limit import limited, within
 from weft.errors import Error, LaunchError, expect
 from weft.kernels import Configured
 from weft.measure.profile.cliffs import fit
-from weft.measure.profile.deferred import Deferred
 from weft.measure.profile.on_gpu import on_gpu
-from weft.measure.profile.values import LaunchShape, Line, Profile
+from weft.measure.profile.result import Profile
+from weft.values.deferred import Deferred
+from weft.values.profile import LaunchShape, Line
 
 LEAST_L1 = 16 * 1024
 """The least L1 capacity in bytes, independent of the shared memory of the blocks."""

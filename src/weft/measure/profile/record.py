@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.device import models
 from weft.errors import Error
 from weft.measure.profile import metrics, schema
 from weft.measure.profile.traffic import Traffic
-from weft.measure.profile.values import Profile
+from weft.values.profile import Profile
 
+P = TypeVar("P", bound=Profile)
 FORMAT = "weft profile 1"
 MAX_BYTES = 1 << 28
 """The largest record; one kernel takes about 100 KiB."""
@@ -19,13 +21,13 @@ MAX_THREADS = 1024
 LANES = 32
 
 
-def dump(profiles: list[Profile]) -> dict[str, Any]:
+def dump(profiles: Sequence[Profile]) -> dict[str, Any]:
     """The record of these profiles."""
     return {"format": FORMAT, "profiles": [p.to_dict() for p in profiles]}
 
 
-def load(path: str | Path, kind: type[Profile] = Profile) -> list[Profile]:
-    """Reads the profiles of a record as values of `kind`; raises Error if any part is invalid.
+def load(path: str | Path, kind: type[P]) -> list[P]:
+    """Read the profiles of a record as values of `kind`; raise Error if any part is invalid.
 
     The size of every view is bounded by the size of the record, not by numbers in it.
     """

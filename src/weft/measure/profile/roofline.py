@@ -7,56 +7,12 @@ peak of the units that the launch uses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from weft.device.models import GpuModel
 from weft.measure.profile import floor
-from weft.measure.profile.values import Profile
+from weft.values.analysis import Level, Roofline
+from weft.values.profile import Profile
 
 FLOATS = ("fp16", "fp32", "fp64", "special")
-
-
-@dataclass(frozen=True)
-class Level:
-    """One memory level: the bytes moved, and the rate that it allows."""
-
-    name: str
-    bytes: float
-    bandwidth: float
-    intensity: float
-    allows: float
-    modelled: bool
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """Arithmetic intensity at each level of memory, and what bounds the launch.
-
-    kind           "floating-point" or "integer": the operations that are counted
-    operations     how many of them
-    peak           operations a second that the units reach in the launch's mix
-    uses           these units
-    levels         bytes, intensity and bandwidth of each level of memory
-    ceilings       peaks of these and other units, in operations a second
-    bound          the unit that is busy longest, or "latency"; `bound_seconds` is how long
-    compulsory     bytes that must be moved whatever the caches do
-    floor          the least seconds: of computing at the peak and moving the compulsory bytes, the
-                   larger one
-
-    >>> print(p.roofline.kind, p.roofline.compulsory)
-    floating-point 32
-    """
-
-    kind: str
-    operations: float
-    peak: float
-    uses: tuple[str, ...]
-    levels: tuple[Level, ...]
-    ceilings: tuple[tuple[str, float], ...]
-    bound: str
-    bound_seconds: float
-    compulsory: int
-    floor: float
 
 
 def roofline(p: Profile, gpu: GpuModel) -> Roofline:

@@ -7,41 +7,13 @@ ncu has none. `modelled` metrics come from a model of caches or time; all others
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from weft.device.models import GpuModel
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import cliffs, fit
 from weft.measure.profile.roofline import roofline
-from weft.measure.profile.values import Access, Profile
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number with its unit (`%`, `byte`, `s` or none), or a text."""
-
-    id: str
-    label: str
-    value: float | str
-    unit: str = ""
-    modelled: bool = False
-
-
-@dataclass(frozen=True)
-class Section:
-    """One section of a profile, named and ordered as in Nsight Compute.
-
-    name      its name
-    metrics   its numbers, with labels and units
-    says      a sentence about them
-
-    >>> print(p.sections[0].name)
-    GPU Speed Of Light Throughput
-    """
-
-    name: str
-    metrics: tuple[Metric, ...]
-    says: str = ""
+from weft.values.analysis import Metric, Section
+from weft.values.profile import Access, Profile
 
 
 def sections(p: Profile, gpu: GpuModel) -> tuple[Section, ...]:

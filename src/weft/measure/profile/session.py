@@ -16,7 +16,7 @@ from weft.device.sim.run.settings import Request
 from weft.errors import DeviceError
 from weft.measure.profile import merge, record
 from weft.measure.profile.profile import profile_launch
-from weft.measure.profile.values import Profile
+from weft.measure.profile.result import Profile
 
 
 class Recording:
@@ -83,7 +83,7 @@ class Recording:
         if text:
             record_data = json.loads(text)
             self.seen, self.fault = record_data["seen"], record_data["fault"]
-            for profile in record.load(path):
+            for profile in record.load(path, Profile):
                 self._profiles[merge.key(profile)] = profile
 
     def _wanted(self, kernel: str) -> bool:

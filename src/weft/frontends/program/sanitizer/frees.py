@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import replace
 
-from weft.device.sim.tools.sanitizer.findings import Access, Finding
+from weft.values.findings import Access, Finding
 
 
 def leaks(source: str, library: ctypes.CDLL) -> list[Finding]:

@@ -11,8 +11,8 @@ import os
 from collections.abc import Sequence
 
 from weft.device.sim.run.settings import Request, Session
-from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.device.sim.tools.sanitizer.session import Report
+from weft.values.findings import Finding
 
 
 class ForwardedReport(Report):

@@ -11,10 +11,11 @@ from weft.device.sim.run.faults import line_of
 from weft.device.sim.run.launch import Plan
 from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
-from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding
+from weft.device.sim.tools.sanitizer.findings import Decoder
 from weft.device.sim.tools.sanitizer.observer import Seen
 from weft.frontends.program.sanitizer.order import Order, Work
 from weft.frontends.program.sanitizer.places import Places
+from weft.values.findings import Access, Finding
 
 REMEMBERED = 4096
 """The most unfinished work items that new ones are compared with."""

@@ -22,12 +22,12 @@ from weft.device.sim.run import initialised
 from weft.device.sim.run.launch import Plan
 from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
-from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.frontends.program.answers import answers
 from weft.frontends.program.sanitizer import guards, hooks, written
 from weft.frontends.program.sanitizer.order import Order, Work
 from weft.frontends.program.sanitizer.places import Places
 from weft.frontends.program.sanitizer.touches import Touched, Touches, find
+from weft.values.findings import Finding
 
 _KINDS = ("device memory", "pinned memory", "managed memory")
 _IN_ORDER = ("cudaMallocAsync", "cudaMallocFromPoolAsync")

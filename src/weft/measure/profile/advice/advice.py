@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from weft.device.models import GpuModel
 from weft.measure.profile.advice import compute, launch, memory
-from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
-from weft.measure.profile.values import Profile
+from weft.measure.profile.advice.rule import Rule, RuleContext
+from weft.values.analysis import Advice
+from weft.values.profile import Profile
 
 WORTH = 1.05
 """The least gain that is reported."""

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
-from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
+from weft.measure.profile.advice.rule import Rule, RuleContext, at
 from weft.measure.profile.work import expands, is_multiply_add, result
 from weft.ptx.isa.columns import Result
+from weft.values.analysis import Advice
 
 _LANES = 0.75
 """Fraction of active lanes below which divergence is reported."""

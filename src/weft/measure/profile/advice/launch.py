@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
-from weft.measure.profile.advice.rule import Advice, Rule, RuleContext
+from weft.measure.profile.advice.rule import Rule, RuleContext
 from weft.measure.profile.cliffs import cliffs, fit
 from weft.measure.profile.latency import L2_CLOCKS
 from weft.measure.profile.sections import waves
 from weft.measure.profile.work import reads_parameter
+from weft.values.analysis import Advice
 
 _FEW = 0.5
 """Occupancy below which latencies may not be hidden."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from weft.measure.profile import floor
-from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
+from weft.measure.profile.advice.rule import Rule, RuleContext, at
 from weft.measure.profile.cliffs import fit
 from weft.measure.profile.latency import L2_CLOCKS
-from weft.measure.profile.values import Access, Line
 from weft.measure.profile.work import is_multiply_add
+from weft.values.analysis import Advice
+from weft.values.profile import Access, Line
 
 _WIDE = 1.25
 """Ratio of sectors to the ideal above which an access is uncoalesced."""

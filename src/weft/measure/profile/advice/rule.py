@@ -13,44 +13,8 @@ from functools import cached_property
 from weft.device.models import GpuModel
 from weft.measure.profile import floor
 from weft.measure.profile.cliffs import fit
-from weft.measure.profile.values import Access, Line, Profile
-
-
-@dataclass(frozen=True)
-class Advice:
-    """One change that can make a kernel faster. `Profile.advice` has them, largest gain first.
-
-    rule         the name of the rule
-    evidence     what was counted
-    change       what to change
-    gain         the largest possible speed-up, as a factor
-    file, line   the source line, where it is one
-    filled       whether the gain is that of a grid that fills the GPU: this one is bound by latency
-
-    >>> strided = weft.cuda('''
-    ... __global__ void strided(float* x) { x[32 * (blockIdx.x * blockDim.x + threadIdx.x)] += 1; }
-    ... ''').strided
-    >>> first = weft.profile(strided[512, 256], np.zeros(2**22, np.float32)).advice[0]
-    >>> print(first.rule)
-    coalescing
-    """
-
-    rule: str
-    evidence: str
-    change: str
-    gain: float
-    file: str = ""
-    line: int = 0
-    filled: bool = False
-
-    @property
-    def limit(self) -> str:
-        """The gain in words."""
-        return f"at most {self.gain:.3g}x{' in a grid that fills the GPU' if self.filled else ''}"
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}  " if self.line else ""
-        return f"{self.rule} ({self.limit})\n  {where}{self.evidence}\n  {self.change}"
+from weft.values.analysis import Advice
+from weft.values.profile import Access, Line, Profile
 
 
 @dataclass(frozen=True)

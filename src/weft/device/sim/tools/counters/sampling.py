@@ -25,29 +25,10 @@ from weft.device.sim.tools.counters.layout import (
     Launch,
     Samples,
 )
+from weft.values.profile import Sample
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One execution of an access by one warp.
-
-    place       the array, "shared", or "" if no array holds all accessed bytes
-    offsets     from the start of that place, for each of the 32 lanes; None: it took no part
-    execution   its number among the `executions` of this access by this warp
-    """
-
-    instruction: int
-    kind: str
-    nbytes: int
-    block: int
-    warp: int
-    place: str
-    offsets: tuple[int | None, ...]
-    execution: int = 0
-    executions: int = 1
 
 
 @dataclass

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.run import elements
@@ -18,94 +17,18 @@ from weft.device.sim.tools.sanitizer.observer import Raw, Seen
 from weft.errors import DeviceError
 from weft.ptx.isa import decode
 from weft.ptx.model import Instruction, Label
+from weft.values.findings import Access, Dims, Finding
 
 if TYPE_CHECKING:
     from weft.device.base import LaunchConfig
     from weft.device.sim.analyse.program import Program
     from weft.device.sim.run.module import SimModule
 
-Dims = tuple[int, int, int]
 _MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
 """Findings about two known threads of one block."""
 _OF_MEMORY = (Kind.UNINITIALISED, Kind.STALE)
 """Findings beside races whose address is one of memory."""
 RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One access of a finding.
-
-    verb            what it did, e.g. "write"
-    line            file and line, with the source text and the calls inlined around it
-    file, number    the file and the number of the line
-    block, thread   who did it; None where it was the host
-
-    >>> racing = weft.cuda("__global__ void racing(int* x) { x[0] = threadIdx.x; }").racing
-    >>> with weft.sanitize(raises=False) as found:
-    ...     racing[1, 64](np.zeros(1, np.int32))
-    >>> print(found.findings[0].accesses[0].number)
-    1
-    """
-
-    verb: str
-    line: str
-    file: str
-    number: int
-    block: Dims | None
-    thread: Dims | None
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Access:
-        """The access of a dict that `Finding.to_dict` gave."""
-        places = {name: tuple(facts[name]) if facts[name] else None for name in ("block", "thread")}
-        return cls(**{**facts, **places})
-
-    def __str__(self) -> str:
-        who = "" if self.block is None else f"  (block {self.block}, thread {self.thread})"
-        return f"{self.verb}: {self.line}{who}"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One error that the sanitizer found between one pair of source lines.
-
-    kind       the kind of error, e.g. "race"
-    what       the error in words
-    kernel     the kernel; empty where the host is at fault
-    accesses   the accesses that are involved, each an `Access`
-    times      how often it was seen
-    next       what to do about it
-    place      the array and the element
-    address    the address
-
-    >>> print(found.findings[0].kernel)
-    racing
-    """
-
-    kind: str
-    what: str
-    kernel: str
-    accesses: tuple[Access, ...]
-    times: int
-    next: str
-    place: str = ""
-    address: int | None = None
-
-    def __str__(self) -> str:
-        first = self.accesses[0]
-        where = f"{first.file}:{first.number}" if first.number else first.file
-        lines = [f"{where}: {self.what}" + (f" in {self.kernel}" if self.kernel else "")]
-        lines += [str(a) for a in self.accesses]
-        if self.place:
-            lines.append(f"at: {self.place}")
-        lines.append(f"seen: {self.times:,} x")
-        lines.append(f"next: {self.next}")
-        return "\n  ".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The finding as a dict, for JSON."""
-        return asdict(self)
 
 
 _TRITONS_SHARED_MEMORY = "global_smem"
@@ -318,12 +241,3 @@ _ERRORS = {
     "InvalidFree": "double free", "Deadlock": "barrier divergence",
     "AssertFailed": "assertion", "Trapped": "trap", "TimeLimit": "time limit",
 }  # fmt: skip
-
-
-def summary(launches: int, accesses: int, barriers: int, syncs: int, arrays: int) -> str:
-    """The number of checked launches, accesses and barriers, in words."""
-    counts: Sequence[tuple[int, str]] = (
-        (launches, "launches"), (accesses, "accesses"), (barriers, "barriers"),
-        (syncs, "warp synchronisations"), (arrays, "arrays"),
-    )  # fmt: skip
-    return ", ".join(f"{n:,} {what}" for n, what in counts)

@@ -5,7 +5,6 @@ Every launch on a simulated GPU runs under the session in `settings.current`.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,10 @@ from typing import Any
 
 from weft.device.sim.run import settings
 from weft.device.sim.run.settings import Request
-from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding, summary
+from weft.device.sim.tools.sanitizer.findings import Decoder
 from weft.device.sim.tools.sanitizer.observer import Counts, Sanitizer
 from weft.errors import DeviceError, SanitizerError
+from weft.values.findings import Access, Finding, summary
 
 SHOWN = 5
 """The number of findings in an error's text; all are in `findings`."""
@@ -71,8 +71,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The HTML for notebooks."""
-        cells = importlib.import_module("weft.report.cells")  # by its name: it stands above
-        return str(cells.sanitized(self))
+        from weft.report import cells
+
+        return cells.sanitized(self.findings, self.summary)
 
     def raise_findings(self) -> None:
         """Raise SanitizerError if there are findings."""

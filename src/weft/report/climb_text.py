@@ -6,16 +6,10 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from weft.climbing import counters
-from weft.climbing.climb import Climb, RungResult
-from weft.climbing.ladder import Ladder
-from weft.climbing.times import Time
 from weft.report import words
+from weft.report.words import WIDTH, Styled
+from weft.values.climb import ClimbResult, LadderText, RungResult, Time
 
-Styled = tuple[str, str]
-"""A line and its style."""
-
-WIDTH = 100
 BAR = 24
 ABOVE = 1.02
 """Fraction of the limit above which a time is suspicious; measurements vary by one percent."""
@@ -31,7 +25,7 @@ SUMMARY: Mapping[str, str] = {
 """Counters in the summary table, and their short column names."""
 
 
-def rungs(source: Ladder | None, result: Climb) -> Iterator[Styled]:
+def rungs(source: LadderText | None, result: ClimbResult) -> Iterator[Styled]:
     """The result of each rung, in order."""
     lessons = {r.title: r.lesson for r in source.rungs} if source is not None else {}
     before: RungResult | None = None
@@ -51,7 +45,7 @@ def rungs(source: Ladder | None, result: Climb) -> Iterator[Styled]:
             more = "".join(f"; {note}" for note in t.notes)
             origin = "recorded, " if result.recorded else ""
             yield f"   {origin}{t.case}: {words.duration(t.seconds)}{part}{peer}{more}", ""
-        for name, old, new in counters.moved(reached.facts, before.facts if before else None):
+        for name, old, new in moved(reached.facts, before.facts if before else None):
             arrow = f"{number(old)} → " if old is not None else ""
             yield f"     {name:<38} {arrow}{number(new)}", "green"
         yield from _wrapped(lessons.get(reached.title, ""), "dim")
@@ -59,12 +53,26 @@ def rungs(source: Ladder | None, result: Climb) -> Iterator[Styled]:
         before = reached if reached.facts else before
 
 
+def moved(
+    now: Mapping[str, float], before: Mapping[str, float] | None
+) -> list[tuple[str, float | None, float]]:
+    """(counter, before, now) for changes above 10 %; for the first rung all nonzero counters."""
+    if before is None:
+        return [(name, None, value) for name, value in now.items() if value]
+    pairs = [(name, before.get(name, 0.0), value) for name, value in now.items()]
+    return [
+        (name, old, new)
+        for name, old, new in pairs
+        if abs(new - old) > 0.1 * max(abs(old), abs(new), 1e-9)
+    ]
+
+
 def number(value: float) -> str:
     """23,568; 1.667"""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def failures(result: Climb) -> Iterator[Styled]:
+def failures(result: ClimbResult) -> Iterator[Styled]:
     """One line for the whole climb, and its failures."""
     tried = [r for r in result.rungs if not r.missing]
     wrong = [r for r in tried if not r.right]
@@ -103,7 +111,7 @@ _MEMORY = "peak memory"
 """A column where memory was measured: what a call allocates, with its outputs."""
 
 
-def summaries(result: Climb) -> Iterator[Summary]:
+def summaries(result: ClimbResult) -> Iterator[Summary]:
     """Tables of times, measured or recorded, then of counters, which are not a ranking."""
     if result.recorded:
         yield _recorded(result, _main_case(result))
@@ -115,14 +123,14 @@ def summaries(result: Climb) -> Iterator[Summary]:
         yield counted
 
 
-def _main_case(result: Climb) -> str:
+def _main_case(result: ClimbResult) -> str:
     """The size on which most rungs were timed; the largest one of several."""
     cases = [t.case for r in result.rungs for t in r.times]
     # max returns the first of equals: reversed, that is the last and largest size.
     return max(reversed(list(result.limits)), key=cases.count, default="")
 
 
-def _shown(result: Climb, reached: RungResult) -> Sequence[Time]:
+def _shown(result: ClimbResult, reached: RungResult) -> Sequence[Time]:
     """The times to show for a rung: all new ones, or the recorded one of the main size."""
     if not result.recorded:
         return reached.times
@@ -130,7 +138,7 @@ def _shown(result: Climb, reached: RungResult) -> Sequence[Time]:
     return [here] if here is not None else reached.times[-1:]
 
 
-def _recorded(result: Climb, case: str) -> Summary:
+def _recorded(result: ClimbResult, case: str) -> Summary:
     """The table of recorded times of one size; rungs timed on another size are marked."""
     table = _timed(result, case)
     rows = {row[0]: row for row in table.rows}
@@ -158,7 +166,7 @@ def _recorded(result: Climb, case: str) -> Summary:
     )
 
 
-def _timed(result: Climb, case: str) -> Summary:
+def _timed(result: ClimbResult, case: str) -> Summary:
     """The table of times of one case. Bars are fractions of the limit.
 
     Without a known limit they are fractions of the fastest time.
@@ -201,7 +209,7 @@ def _line(name: str, t: Time, fastest: float, gain: str = "") -> list[str]:
     ]
 
 
-def notes(result: Climb) -> Iterator[str]:
+def notes(result: ClimbResult) -> Iterator[str]:
     """Remarks on single times: too short, throttled, above the limit."""
     named = [(result.named(r), t) for r in result.rungs for t in _shown(result, r)]
     if not result.recorded:
@@ -212,7 +220,7 @@ def notes(result: Climb) -> Iterator[str]:
             yield f"{name}, {t.case}: {note}"
 
 
-def _counted(result: Climb) -> Summary | None:
+def _counted(result: ClimbResult) -> Summary | None:
     """The table of counters. It has no bars: fewer instructions are not always faster."""
     counted = [r for r in result.rungs if r.facts]
     if not counted or (len(counted) < 2 and counted[0].number >= 0):

@@ -14,23 +14,18 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from weft.climbing import counters, ladder
-from weft.climbing.climb import Climb, RungResult
-from weft.climbing.ladder import Ladder
-from weft.climbing.rung import Rung
-from weft.climbing.summary import notes, number
-from weft.climbing.times import Time
-from weft.errors import ArgumentError
 from weft.report import words
 from weft.report.cells import frame
+from weft.report.climb_text import moved, notes, number
 from weft.report.colour import colour
 from weft.report.page import render
+from weft.values.climb import ClimbResult, LadderText, RungResult, RungText, Time
 
 _QUIET = ("samples", "throttled_samples")
 """Fields of a machine record that the page omits."""
 
 
-def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
+def page(source: LadderText | None, result: ClimbResult, verb: str = "climb") -> str:
     """The whole page; `source` is the ladder, if it is available."""
     return render(
         "ladder",
@@ -41,7 +36,7 @@ def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
         notes=list(notes(result)),
         name=result.ladder,
         about=source.about if source is not None else "",
-        signature=source.op.signature if source is not None else "",
+        signature=source.signature if source is not None else "",
         how="timed on" if result.device.startswith("gpu") else "checked and counted for",
         gpu=result.gpu,
         when=result.when[:10],
@@ -53,17 +48,9 @@ def page(source: Ladder | None, result: Climb, verb: str = "climb") -> str:
     )
 
 
-def framed(result: Climb) -> str:
+def framed(source: LadderText | None, result: ClimbResult) -> str:
     """The page in an iframe, for notebooks."""
-    return frame(page(source(result), result), "weft climb")
-
-
-def source(result: Climb) -> Ladder | None:
-    """The ladder of a climb; None for a user's own ladder and for a benchmark of solutions."""
-    try:
-        return ladder.find(result.ladder)
-    except ArgumentError:
-        return None
+    return frame(page(source, result), "weft climb")
 
 
 def _text(markdown: str) -> Markup:
@@ -73,7 +60,7 @@ def _text(markdown: str) -> Markup:
 
 
 # ---- the picture -----------------------------------------------------------------------------
-def _charts(result: Climb) -> Iterator[dict[str, Any]]:
+def _charts(result: ClimbResult) -> Iterator[dict[str, Any]]:
     """A chart for each timed case."""
     rungs = [(result.named(r), r.times, "rung") for r in result.rungs]
     every = rungs + [(name, times, "peer") for name, times in result.peers.items()]
@@ -124,21 +111,21 @@ def _counters(reached: Sequence[RungResult]) -> Iterator[dict[str, Any]]:
 
 
 # ---- rungs -----------------------------------------------------------------------------------
-def _rungs(source: Ladder | None, result: Climb) -> Iterator[dict[str, Any]]:
+def _rungs(source: LadderText | None, result: ClimbResult) -> Iterator[dict[str, Any]]:
     files = {r.title: r for r in source.rungs} if source is not None else {}
     counted: Mapping[str, float] | None = None
-    before: Rung | None = None
+    before: RungText | None = None
     for reached in result.rungs:
         rung = files.get(reached.title)
-        moved = [
+        changed = [
             (name, number(old) if old is not None else "", number(new))
-            for name, old, new in counters.moved(reached.facts, counted)
+            for name, old, new in moved(reached.facts, counted)
         ]
         yield {
             **vars(reached),
             "title": reached.title,
             "best": _best(reached.times),
-            "moved": moved,
+            "moved": changed,
             "lesson": rung.lesson if rung is not None else "",
             **(_source(rung, before) if rung is not None else {}),
         }
@@ -153,16 +140,16 @@ def _best(times: Sequence[Time]) -> str:
     return f"{words.duration(t.seconds)}, {t.of_limit:.1%} of the limit at {t.case}"
 
 
-def _source(rung: Rung, before: Rung | None) -> dict[str, Any]:
+def _source(rung: RungText, before: RungText | None) -> dict[str, Any]:
     """The lines of the file, as a diff against the previous rung if the language is the same."""
-    new = rung.path.read_text("utf-8").splitlines()
-    comparable = before is not None and before.path.suffix == rung.path.suffix
-    old = before.path.read_text("utf-8").splitlines() if before is not None and comparable else []
+    new, suffix = rung.source.splitlines(), Path(rung.file).suffix
+    comparable = before is not None and Path(before.file).suffix == suffix
+    old = before.source.splitlines() if before is not None and comparable else []
     lines = _compared(old, new) if comparable else ((i, t, "") for i, t in _numbered(new))
-    rows = [_row(place, text, kind, rung.path.name) for place, text, kind in lines]
+    rows = [_row(place, text, kind, rung.file) for place, text, kind in lines]
     kinds = [row["kind"] for row in rows]
     return {
-        "file": Path(rung.path).name,
+        "file": rung.file,
         "source": rows,
         "against": before.title if before is not None and comparable else "",
         "added": kinds.count("new"),

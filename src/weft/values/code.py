@@ -1,4 +1,4 @@
-"""Defines the frozen values that pass between stages."""
+"""PTX, its parameters and its source lines, as they pass between stages."""
 
 from __future__ import annotations
 

@@ -18,14 +18,13 @@ An *access* sums what one instruction did in one state space; a generic load may
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from operator import add, attrgetter
 from typing import Any
 
-from weft.device.sim.tools.counters.sampling import Sample
-from weft.measure.profile.deferred import DeferredFields
-from weft.values import SourceLine
+from weft.values.code import SourceLine
+from weft.values.deferred import DeferredFields
 
 BULK = ("bulk load", "bulk store", "bulk reduction")
 """Kinds of accesses by the copy engine, which bypass L1."""
@@ -117,6 +116,15 @@ class Line:
     accesses: tuple[Access, ...]
 
 
+LINE_COUNTERS: Mapping[str, Callable[[Line], int]] = {
+    "instructions": lambda line: line.executions,
+    "global sectors": lambda line: sum(a.sectors for a in line.accesses if a.space == "global"),
+    "shared wavefronts": lambda line: sum(a.wavefronts for a in line.accesses),
+    "divergent branches": lambda line: line.diverged,
+}
+"""The counters of a line that are compared and that pages use as heat."""
+
+
 @dataclass(frozen=True)
 class Array:
     """Bytes of an array or variable that were accessed at least once, in 32-byte sectors."""
@@ -126,6 +134,26 @@ class Array:
     read: int
     written: int
     touched: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One execution of an access by one warp.
+
+    place       the array, "shared", or "" where no array holds all that was touched
+    offsets     from the start of that place, for each of the 32 lanes; None: it took no part
+    execution   its number among the `executions` of this access by this warp
+    """
+
+    instruction: int
+    kind: str
+    nbytes: int
+    block: int
+    warp: int
+    place: str
+    offsets: tuple[int | None, ...]
+    execution: int = 0
+    executions: int = 1
 
 
 @dataclass(frozen=True)
