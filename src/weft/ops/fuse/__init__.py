@@ -42,8 +42,10 @@ def fuse(function: Callable[..., Any]) -> Fused:
     """
     if not callable(function):
         raise ArgumentError(
-            "weft.fuse: 'function' is not a function", got=type(function).__name__,
-            allowed="a function of tensors", next="weft.fuse(lambda a, b: torch.sigmoid(a) * b)",
-        )  # fmt: skip
+            "weft.fuse: 'function' is not a function",
+            got=type(function).__name__,
+            allowed="a function of tensors",
+            next="weft.fuse(lambda a, b: torch.sigmoid(a) * b)",
+        )
     fused: Fused = bind.with_torch("weft.ops.fuse.fused").Fused(function)
     return fused

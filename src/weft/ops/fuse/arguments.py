@@ -46,8 +46,9 @@ def arguments_of(
         )
     rest = Arguments(
         tuple(None if isinstance(a, torch.Tensor) else a for a in leaves),
-        tuple(i for i, a in enumerate(leaves) if isinstance(a, torch.Tensor)), shape,
-    )  # fmt: skip
+        tuple(i for i, a in enumerate(leaves) if isinstance(a, torch.Tensor)),
+        shape,
+    )
     return rest, tensors
 
 

@@ -144,8 +144,10 @@ def _strided(x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
 def _fake_backward(
     tensors: Tensors, gradients: Tensors, states: Tensors, call: int, wanted: Sequence[int]
 ) -> Any:
-    return [torch.empty(tensors[i].shape, dtype=tensors[i].dtype, device=tensors[i].device)
-            for i in wanted]  # fmt: skip
+    return [
+        torch.empty(tensors[i].shape, dtype=tensors[i].dtype, device=tensors[i].device)
+        for i in wanted
+    ]
 
 
 def _backward(

@@ -119,20 +119,26 @@ def strided(
     for o in names.masks:
         lines.append(f"    {index} of_{o.pointer}[{unrolled}];")
     lines += _each(unrolled, "    ")
-    lines += [f"        const {index} i = first + u * {BLOCK * vector};",
-              "        if (i >= n) break;"]  # fmt: skip
+    lines += [
+        f"        const {index} i = first + u * {BLOCK * vector};",
+        "        if (i >= n) break;",
+    ]
     rest = "i"
     for d in range(rank - 1, 0, -1):
-        lines += [f"        const {index} rest{d} = quotient({rest}, magic{d}, shift{d});",
-                  f"        const {index} at{d} = {rest} - rest{d} * size{d};"]  # fmt: skip
+        lines += [
+            f"        const {index} rest{d} = quotient({rest}, magic{d}, shift{d});",
+            f"        const {index} at{d} = {rest} - rest{d} * size{d};",
+        ]
         rest = f"rest{d}"
     lines += [f"        const {index} at0 = {rest};"]
     for o, access in zip(names.inputs, accesses, strict=True):
         lines += _fetch(o, access, vector, rank)
     lines += [f"        of_{o.pointer}[u] = {_place(o, rank)};" for o in names.masks]
     lines += ["    }", *_each(unrolled, "    ")]
-    lines += [f"        const {index} i = first + u * {BLOCK * vector};",
-              "        if (i >= n) return;"]  # fmt: skip
+    lines += [
+        f"        const {index} i = first + u * {BLOCK * vector};",
+        "        if (i >= n) return;",
+    ]
     for o, together in zip(names.masks, whole, strict=True):
         p, flag = o.pointer, str(together).lower()
         lines.append(
@@ -157,10 +163,11 @@ def _fetch(operand: Operand, access: Access, vector: int, rank: int) -> list[str
     if not access.apart:
         return [f"        in_{p}[u] = load<{vector}>({place});"]
     return [
-        f"        const {operand.ctype}* __restrict__ from_{p} = {place};", "#pragma unroll",
+        f"        const {operand.ctype}* __restrict__ from_{p} = {place};",
+        "#pragma unroll",
         f"        for (int k = 0; k < {vector}; k++)",
         f"            in_{p}[u][k] = from_{p}[k * {p}_{rank - 1}];",
-    ]  # fmt: skip
+    ]
 
 
 def _head(names: Names, parameters: str) -> list[str]:

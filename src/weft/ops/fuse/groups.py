@@ -151,9 +151,8 @@ def _split(step: Step, number: int, place: dict[Node, int]) -> list[Step]:
     if isinstance(step, Other):
         return [step]
     used = [
-        n for n in step.nodes
-        if any(u.op == "output" or place.get(u) != number for u in n.users)
-    ]  # fmt: skip
+        n for n in step.nodes if any(u.op == "output" or place.get(u) != number for u in n.users)
+    ]
     small = [n for n in used if not step.full(n) and not step.per_row(n)]
     step.results = [n for n in used if n not in small]
     # A small result is computed again, because the kernel has more threads than it has elements.

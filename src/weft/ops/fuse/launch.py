@@ -128,8 +128,9 @@ def _pointers(group: Group, count: int, recorded: bool) -> list[Argument]:
     masks = [mask_of(n) for n in group.masks]
     outputs = count + (len(masks) if recorded else 0)
     found: list[Argument] = [
-        *map(Pointer, range(count)), *(Pointer(outputs + i) for i in range(len(group.results)))
-    ]  # fmt: skip
+        *map(Pointer, range(count)),
+        *(Pointer(outputs + i) for i in range(len(group.results))),
+    ]
     for i, mask in enumerate(masks):
         state = Pointer(count + i) if recorded else None
         found += [state, Word(2 * i), Word(2 * i + 1), *mask.numbers]
@@ -186,8 +187,9 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
     if max(group.n, grid) >= NARROW:
         raise ArgumentError(
             "weft.fuse: a reduction has too many elements",
-            got=f"{group.rows:,} rows of {group.n:,} elements", allowed="less than 2^31 of each",
-        )  # fmt: skip
+            got=f"{group.rows:,} rows of {group.n:,} elements",
+            allowed="less than 2^31 of each",
+        )
     outputs = [Buffer(shape_of(n), dtype_of(n)) for n in group.results]
     args = (*_pointers(group, len(layouts), recorded), group.rows, group.n, *(s[0] for s in steps))
     exact = str(held * threads == chunks).lower()

@@ -82,12 +82,14 @@ class _Writer:
             rest = [(t, set(self._cone(t, available))) for t in self.passes[number + 1 :]]
             slow = _slow(here)
             keep = [
-                n for n in here
-                if n in slow and any(
+                n
+                for n in here
+                if n in slow
+                and any(
                     n in later and (n in t or any(u in later and u not in here for u in n.users))
                     for t, later in rest
                 )
-            ]  # fmt: skip
+            ]
             if (len(available) + len(keep)) * self.held * self.vector > KEPT:
                 keep = []
             available.update(keep)
@@ -104,7 +106,8 @@ class _Writer:
         steps = "".join(f", long long {o.pointer}_row" for o in self.names.inputs)
         size = "G <= 32 ? 128 : G"
         lines = [
-            *self.names.includes, "",
+            *self.names.includes,
+            "",
             "template <int G, bool EXACT>  // EXACT: G threads hold the row to its last element",
             f"__global__ void __launch_bounds__({size})",
             f"fused({self.names.parameters}, int rows, int n{steps}) {{",
@@ -113,7 +116,7 @@ class _Writer:
             "    const long long number = (long long)blockIdx.x * BESIDE + threadIdx.x / G;",
             "    const bool there = number < rows;",
             "    const long long row = there ? number : 0;  // all threads take part in reductions",
-        ]  # fmt: skip
+        ]
         lines += self.names.made_masks()
         for o in self.names.inputs:
             lines.append(
@@ -135,10 +138,11 @@ class _Writer:
         for o in kept:
             lines.append(f"    Vector<{o.ctype}, {self.vector}> held_{o.pointer}[{self.held}];")
         lines += [
-            "#pragma unroll", f"    for (int j = 0; j < {self.held}; j++) {{",
+            "#pragma unroll",
+            f"    for (int j = 0; j < {self.held}; j++) {{",
             f"        const int at = (j * G + lane) * {self.vector};",
             "        if (EXACT || at < n) {",
-        ]  # fmt: skip
+        ]
         for o in kept:
             lines.append(
                 f"            held_{o.pointer}[j] = load<{self.vector}>(from_{o.pointer} + at);"
@@ -148,9 +152,10 @@ class _Writer:
     def _rows_of_stage(self, stage: int) -> list[str]:
         """Values of the whole row that are known after so many passes."""
         nodes = [
-            n for n in self.group.nodes
+            n
+            for n in self.group.nodes
             if n in self.per_row and self.stage[n] == stage and not _is_reduction(n)
-        ]  # fmt: skip
+        ]
         return list(statements(nodes, self.names, "    "))
 
     # ---- passes --------------------------------------------------------------------------------
@@ -206,9 +211,12 @@ class _Writer:
         return lines
 
     def _loop(
-        self, number: int, body: Sequence[str], stores: Sequence[Operand] = (),
+        self,
+        number: int,
+        body: Sequence[str],
+        stores: Sequence[Operand] = (),
         before: Sequence[str] = (),
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """A pass over the elements of the row, which computes its values and then does `body`."""
         there = {n for keep in self.keeps[:number] for n in keep}
         cone, keep = self._cone(self.passes[number], there), self.keeps[number]
@@ -222,10 +230,11 @@ class _Writer:
         ]
         if self.held:
             lines += [
-                "#pragma unroll", f"    for (int j = 0; j < {self.held}; j++) {{",
+                "#pragma unroll",
+                f"    for (int j = 0; j < {self.held}; j++) {{",
                 f"        const int at = (j * G + lane) * {v};",
                 "        if (!EXACT && at >= n) break;",
-            ]  # fmt: skip
+            ]
         else:
             lines = [f"    for (int at = lane * {v}; at < n; at += G * {v}) {{"]
         places = []

@@ -34,11 +34,12 @@ HOST: dict[str, Row] = {
     "var": (lambda f, x: f(x, -1), lambda x: torch.var(x, -1)),
     "matmul": (lambda f, x: f(x, x.t()), lambda x: torch.matmul(x, x.t())),
     "randn": (
-        lambda f, x: f(x.shape, device=x.device), lambda x: torch.randn(x.shape, device=x.device)
+        lambda f, x: f(x.shape, device=x.device),
+        lambda x: torch.randn(x.shape, device=x.device),
     ),
     "bernoulli": (lambda f, x: f(x), lambda x: torch.bernoulli(x)),
     "dropout": (lambda f, x: f(x), functional.dropout),
-}  # fmt: skip
+}
 """The calls for the host time of each op, by the library and by torch."""
 
 
@@ -66,13 +67,16 @@ class _Inputs:
             return torch.randn(shape, device=x.device).requires_grad_()
 
         values = {
-            "y": torch.rand_like(x), "labels": torch.zeros(x.shape[0], dtype=torch.long,
-                                                           device=x.device),
-            "weight": leaf(last), "bias": leaf(last), "matrix": leaf(last, last),
-            "filters": leaf(8, 1, 3, 3), "table": leaf(32, 64),
+            "y": torch.rand_like(x),
+            "labels": torch.zeros(x.shape[0], dtype=torch.long, device=x.device),
+            "weight": leaf(last),
+            "bias": leaf(last),
+            "matrix": leaf(last, last),
+            "filters": leaf(8, 1, 3, 3),
+            "table": leaf(32, 64),
             "image": _image(x.detach()).clone().requires_grad_(),
             "heads": _rows(x.detach()).clone().requires_grad_(),
-        }  # fmt: skip
+        }
         self.__dict__.update(values)
 
 
@@ -89,7 +93,8 @@ GRADIENTS: dict[str, _Both] = {
     "mse_loss": (lambda f, i: f(i.x, i.y), lambda i: functional.mse_loss(i.x, i.y)),
     "smooth_l1_loss": (lambda f, i: f(i.x, i.y), lambda i: functional.smooth_l1_loss(i.x, i.y)),
     "cross_entropy": (
-        lambda f, i: f(i.x, i.labels), lambda i: functional.cross_entropy(i.x, i.labels)
+        lambda f, i: f(i.x, i.labels),
+        lambda i: functional.cross_entropy(i.x, i.labels),
     ),
     "layer_norm": (
         lambda f, i: f(i.x, i.weight.shape, i.weight, i.bias),
@@ -103,7 +108,8 @@ GRADIENTS: dict[str, _Both] = {
     "avg_pool2d": (lambda f, i: f(i.image, 2), lambda i: functional.avg_pool2d(i.image, 2)),
     "matmul": (lambda f, i: f(i.x, i.matrix), lambda i: torch.matmul(i.x, i.matrix)),
     "linear": (
-        lambda f, i: f(i.x, i.matrix, i.bias), lambda i: functional.linear(i.x, i.matrix, i.bias)
+        lambda f, i: f(i.x, i.matrix, i.bias),
+        lambda i: functional.linear(i.x, i.matrix, i.bias),
     ),
     "conv2d": (lambda f, i: f(i.image, i.filters), lambda i: functional.conv2d(i.image, i.filters)),
     "attention": (
@@ -111,9 +117,10 @@ GRADIENTS: dict[str, _Both] = {
         lambda i: functional.scaled_dot_product_attention(i.heads, i.heads, i.heads),
     ),
     "embedding": (
-        lambda f, i: f(i.labels, i.table), lambda i: functional.embedding(i.labels, i.table)
+        lambda f, i: f(i.labels, i.table),
+        lambda i: functional.embedding(i.labels, i.table),
     ),
-}  # fmt: skip
+}
 """The calls that are timed forward and backward, for the gradients of all tensors that have one."""
 
 

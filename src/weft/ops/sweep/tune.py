@@ -107,18 +107,20 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     arguments = _bound(function, call, tensors)
     request = function.request(*arguments)
     choice = function.choice(request)
-    inputs = [v for a, v in zip(function.arguments, arguments, strict=True)
-              if a.name in function.tensors]  # fmt: skip
+    inputs = [
+        v for a, v in zip(function.arguments, arguments, strict=True) if a.name in function.tensors
+    ]
     candidates = (choice.used, *choice.others)
     made = [_runner(c, inputs, torch.device(device)) for c in candidates]
     works = [run for run in made if not isinstance(run, str)]
     # Timed together, so that all candidates run at the same clock.
     seconds = iter(clock(works) if works else [])
     rows = tuple(
-        Row(c.name, c.why, c.cost, failure=run) if isinstance(run, str)
+        Row(c.name, c.why, c.cost, failure=run)
+        if isinstance(run, str)
         else Row(c.name, c.why, c.cost, next(seconds))
         for c, run in zip(candidates, made, strict=True)
-    )  # fmt: skip
+    )
     chosen = decide(rows)
     stored = choose.remember(request, chosen)
     # Plans chosen before the measurement must not be used again.
@@ -173,9 +175,10 @@ def drawn(op: str, count: int, seed: int) -> list[Call]:
     if case is None or function.arguments[0].name not in function.tensors:
         raise ArgumentError(
             "the sweep draws no calls of this op",
-            got=op, allowed=", ".join(c.name for c in CASES if c.name == c.op),
+            got=op,
+            allowed=", ".join(c.name for c in CASES if c.name == c.op),
             next=f'give the shapes: weft tune {op} --shapes "64x4096;128x1000"',
-        )  # fmt: skip
+        )
     rng = random.Random(f"{seed} {op}")
     return [case.draw(rng, MOST) for _ in range(count)]
 
@@ -199,8 +202,9 @@ def written(op: str, shapes: str, dtype: str, options: dict[str, Any]) -> list[C
         if not required <= len(tensors) <= len(function.tensors):
             raise ArgumentError(
                 f"weft.ops.{op} takes another number of tensors",
-                got=text, allowed=f"shapes of {', '.join(function.tensors)}, separated by ','",
-            )  # fmt: skip
+                got=text,
+                allowed=f"shapes of {', '.join(function.tensors)}, separated by ','",
+            )
         calls.append(Call(op, tensors, options))
     return calls
 

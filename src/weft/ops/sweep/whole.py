@@ -102,8 +102,9 @@ def drawn(case: Case, seed: int, count: int, most: int) -> Batch:
 def slow(record: Path, cases: Sequence[Case], below: float) -> list[Batch]:
     """The calls in the newest records of ops whose ratio is below a limit, or that were wrong."""
     lines = record.read_text("utf-8").splitlines()
-    newest = {line["op"]: line for line in map(json.loads, lines)
-              if "op" in line and "again" not in line}  # fmt: skip
+    newest = {
+        line["op"]: line for line in map(json.loads, lines) if "op" in line and "again" not in line
+    }
     batches = []
     for case in cases:
         line = newest.get(case.name, {"results": [], "seed": 0, "most": 1})

@@ -75,8 +75,9 @@ def measured(meter: Meter, task: Task) -> Answer:
         return Answer(broken.result, broken=True)
     except Exception as error:  # the sweep goes on without this call
         failed = {**task.failed, "sweep": f"{type(error).__name__}: {error}"}
-        return Answer(Result(case.name, str(task.call), "", math.nan, False, failed=failed),
-                      broken=True)  # fmt: skip
+        return Answer(
+            Result(case.name, str(task.call), "", math.nan, False, failed=failed), broken=True
+        )
 
 
 def _load_libraries(compiler: Compiler | None) -> None:

@@ -25,8 +25,9 @@ def _variant(variants: Variants, options: tuple[Any, ...]) -> tuple[Activation, 
     if approximate not in variants:
         raise ArgumentError(
             f"weft.ops.{next(iter(variants.values())).name}: no such approximation",
-            got=repr(approximate), allowed=", ".join(map(repr, variants)),
-        )  # fmt: skip
+            got=repr(approximate),
+            allowed=", ".join(map(repr, variants)),
+        )
     return variants[approximate], ()
 
 
@@ -35,9 +36,10 @@ def _check(variants: Variants, x: Any, *options: Any) -> None:
     if not activation.integers and not x.dtype.is_floating_point:
         raise ArgumentError(
             f"weft.ops.{activation.name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16, float64",
+            got=str(x.dtype),
+            allowed="float32, float16, bfloat16, float64",
             next="convert it: input.float()",
-        )  # fmt: skip
+        )
     elementwise.check(activation.rows[0], x, *numbers)
 
 

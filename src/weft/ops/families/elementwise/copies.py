@@ -54,8 +54,10 @@ def after_copy(copy: Copy, candidates: Sequence[Candidate], *scratch: Buffer) ->
 
     return [
         Candidate(
-            f"copy, {c.name}", c.cost + copy.cost, f"strides need a copy first; {c.why}",
+            f"copy, {c.name}",
+            c.cost + copy.cost,
+            f"strides need a copy first; {c.why}",
             functools.partial(build, c),
         )
         for c in candidates
-    ]  # fmt: skip
+    ]

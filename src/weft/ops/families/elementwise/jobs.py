@@ -89,9 +89,10 @@ class Job:
         three = [*self.operands, *[self.operands[0]] * (OPERANDS - len(self.operands))]
         types = [self.out_ctype, self.compute, *(o.ctype for o in three)]
         made = source.kernel(
-            "elementwise/elementwise.cu", f"{name}<{', '.join([*types, *map(str, more)])}>",
+            "elementwise/elementwise.cu",
+            f"{name}<{', '.join([*types, *map(str, more)])}>",
             EXPRESSION=self.expression,
-        )  # fmt: skip
+        )
         pointers: list[Argument] = [*(o.pointer for o in three), self.out, *self.numbers]
         return lambda grid, block, *args: Step(made, (grid,), (block,), (*pointers, *args))
 
@@ -177,13 +178,16 @@ def apart_cost(job: Job, modes: Sequence[int], vector: int) -> float:
     """
     widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
     apart = any(
-        mode == EACH and footprint(o, job.sizes) > SMALL
+        mode == EACH
+        and footprint(o, job.sizes) > SMALL
         and (_short(o, job.sizes, vector) or (o.strides[-1] > 1 and not _streams(o, job.sizes)))
         for o, mode in zip(job.operands, modes, strict=True)
-    )  # fmt: skip
+    )
     # Elements that are sectors apart gain nothing from being a word together.
-    far = any(m == EACH and o.strides[-1] * o.itemsize >= SECTOR and footprint(o, job.sizes) > SMALL
-              for o, m in zip(job.operands, modes, strict=True))  # fmt: skip
+    far = any(
+        m == EACH and o.strides[-1] * o.itemsize >= SECTOR and footprint(o, job.sizes) > SMALL
+        for o, m in zip(job.operands, modes, strict=True)
+    )
     together = vector * widest / (widest if far else WORD)
     return 1 + APART * math.log2(together) if (apart or far) and together > 1 else 1
 

@@ -71,8 +71,10 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
     """The ways to compute a row; tensors that are left out come after all others."""
     tensors = [t for t in request.inputs if t is not None]
     remaining = iter(tensors)
-    args = [next(remaining) if letter in LETTERS else request.options[name]
-            for letter, name in zip(row.operands, row.arguments, strict=True)]  # fmt: skip
+    args = [
+        next(remaining) if letter in LETTERS else request.options[name]
+        for letter, name in zip(row.operands, row.arguments, strict=True)
+    ]
     out = _output(row, args)
     if Layout(out.dtype, out.shape, out.steps, 16).numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
@@ -114,10 +116,11 @@ def _backward(row: Row, ctx: Any, grad: Any) -> Any:
         return row.gradients(grad, *ctx.saved_tensors)[0]
     tensors, numbers = iter(ctx.saved_tensors), iter(ctx.numbers)
     args = [
-        next(tensors) if letter in LETTERS
+        next(tensors)
+        if letter in LETTERS
         else torch.scalar_tensor(next(numbers), dtype=grad.dtype, device=grad.device)
         for letter in row.operands
-    ]  # fmt: skip
+    ]
     gradients = iter(row.gradients(grad, *args))
     return tuple(
         _summed(next(gradients), a) if letter in LETTERS else None
@@ -204,8 +207,9 @@ def _check_outer(a: Any, b: Any) -> None:
     if a.dim() != 1 or b.dim() != 1:
         raise ArgumentError(
             "weft.ops.ger: both operands must be vectors",
-            got=f"{list(a.shape)} and {list(b.shape)}", allowed="tensors of one dimension",
-        )  # fmt: skip
+            got=f"{list(a.shape)} and {list(b.shape)}",
+            allowed="tensors of one dimension",
+        )
     check(_MUL, a.unsqueeze(1), b)
 
 

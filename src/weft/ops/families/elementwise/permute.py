@@ -41,8 +41,9 @@ def _same(rank: int) -> Sequence[int]:
 def _candidates(order: Order, request: Request) -> list[Candidate]:
     x = request.first
     dims = order(len(x.shape), *request.options.values())
-    turned = Layout(x.dtype, tuple(x.shape[d] for d in dims), tuple(x.strides[d] for d in dims),
-                    x.aligned)  # fmt: skip
+    turned = Layout(
+        x.dtype, tuple(x.shape[d] for d in dims), tuple(x.strides[d] for d in dims), x.aligned
+    )
     out = Buffer(turned.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
@@ -59,8 +60,9 @@ def _check(name: str, x: Any, *options: Any) -> None:
     if x.dtype.itemsize not in SIZES or x.dtype.is_complex:
         raise ArgumentError(
             f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="elements of 1, 2, 4 or 8 bytes that are not complex",
-        )  # fmt: skip
+            got=str(x.dtype),
+            allowed="elements of 1, 2, 4 or 8 bytes that are not complex",
+        )
     dims = options[0] if name == "permute" else options
     rank = x.dim()
     for dim in dims:
@@ -73,8 +75,9 @@ def _check(name: str, x: Any, *options: Any) -> None:
     if name == "permute" and sorted(d % rank for d in dims) != list(range(rank)):
         raise ArgumentError(
             "weft.ops.permute: 'dims' must name each dimension once",
-            got=str(list(dims)), allowed=f"an order of {list(range(rank))}",
-        )  # fmt: skip
+            got=str(list(dims)),
+            allowed=f"an order of {list(range(rank))}",
+        )
 
 
 # ---- definitions -------------------------------------------------------------------------------

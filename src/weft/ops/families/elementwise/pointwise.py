@@ -20,7 +20,7 @@ from weft.kernels import cdiv
 from weft.ops.core.layouts import dense, divisor
 from weft.ops.core.plan import Step
 from weft.ops.core.target import Target
-from weft.ops.families.elementwise.jobs import (  # fmt: skip
+from weft.ops.families.elementwise.jobs import (
     EACH,
     IN_FLIGHT,
     LINEAR,
@@ -73,9 +73,10 @@ def ways(job: Job, target: Target) -> list[Way]:
     if len(job.sizes) > RANK:
         raise ArgumentError(
             "weft.ops: the operands have too many dimensions of different order",
-            got=f"{len(job.sizes)} dimensions that cannot be merged", allowed=f"up to {RANK}",
+            got=f"{len(job.sizes)} dimensions that cannot be merged",
+            allowed=f"up to {RANK}",
             next="call x.contiguous() on one of them",
-        )  # fmt: skip
+        )
     return [*_strided(job, target), *_turned(job, target)]
 
 
@@ -137,8 +138,9 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
 
 
 def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
-    last = [sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True))
-            for o in job.operands]  # fmt: skip
+    last = [
+        sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True)) for o in job.operands
+    ]
     bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
     times = unrolled(job, vector)
     index = "int" if bits == 32 else "long long"
@@ -203,8 +205,10 @@ def _turned(job: Job, target: Target) -> list[Way]:
         slots = 24 * job.n * lanes / (target.fp32 / 2)
         blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
         time = target.launch + max(moved / target.bandwidth, slots, blocks)
-        why = (f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
-               f"{tiles.vector_q} per store")  # fmt: skip
+        why = (
+            f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
+            f"{tiles.vector_q} per store"
+        )
         build = functools.partial(_turned_step, job, tiles)
         options.append(Way(f"turned along {dim}", time, why, build))
     return options
@@ -213,9 +217,11 @@ def _turned(job: Job, target: Target) -> list[Way]:
 def _turnable(job: Job) -> list[int]:
     """Dimensions that are innermost in an operand but not in the output."""
     dims = {
-        dim for o in job.operands for dim in range(len(job.sizes) - 1)
+        dim
+        for o in job.operands
+        for dim in range(len(job.sizes) - 1)
         if o.strides[dim] == 1 and o.strides[-1] > 1
-    }  # fmt: skip
+    }
     return sorted(dims)
 
 
@@ -236,9 +242,10 @@ def _tiles(job: Job, dim: int) -> _Tiles:
     turning = [o for o, m in zip(job.operands, modes, strict=True) if m == TURNED]
     fit = [v for v in vectors(job) if v * THREADS <= side_p * side_q]
     vector_p = next(
-        v for v in fit
+        v
+        for v in fit
         if v == 1 or (v <= side_p and all(_rows_of(o, job.sizes, dim, v) for o in turning))
-    )  # fmt: skip
+    )
     vector_q = next(v for v in fit if v == 1 or (v <= side_q and job.sizes[-1] % v == 0))
     final = tuple(
         ROW if m == EACH and o.strides[-1] == 1 and _rows_of(o, job.sizes, -1, vector_q) else m

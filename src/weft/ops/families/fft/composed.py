@@ -85,8 +85,9 @@ class Composer(Workspace):
         fits = last or (shape == t.shape and t.dtype is COMPLEX)
         y = self.result if fits else self.buffer(shape)
         half = t.half and (x.dtype is COMPLEX) != (dtype is COMPLEX)
-        line = Line(x, y, dim, n, t.inverse, half, t.scale if last else 1.0,
-                    t.weight if half else 1.0)  # fmt: skip
+        line = Line(
+            x, y, dim, n, t.inverse, half, t.scale if last else 1.0, t.weight if half else 1.0
+        )
         chosen, batch = of_one_block(line.length), walk(line)
         if chosen is None:
             several_passes(line, self)

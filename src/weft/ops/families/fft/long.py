@@ -182,9 +182,10 @@ def _transform(rows: Rows, work: Workspace) -> None:
         _steps(rows, made, work)
     elif smooth(rows.n):
         raise ArgumentError(
-            "weft.ops: a Fourier transform is too long", got=f"{rows.n} elements",
+            "weft.ops: a Fourier transform is too long",
+            got=f"{rows.n} elements",
             allowed="products of three lengths up to 4096",
-        )  # fmt: skip
+        )
     else:
         _bluestein(rows, work)
 
@@ -267,7 +268,7 @@ def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
         replace(first, chirp=chirp).step(work.target),
         _filtered(z, rows.n, matrix, work),
         replace(last, chirp=chirp, weight=rows.weight).step(work.target),
-    ]  # fmt: skip
+    ]
 
 
 def _filtered(z: Tensor, n: int, matrix: Matrix, work: Workspace) -> Step:

@@ -99,21 +99,24 @@ def _scale(norm: str | None, inverse: bool, elements: int) -> float:
 def _check(
     name: str, kind: Kind, x: Any, n: Lengths, dims: Sequence[int], norm: str | None
 ) -> None:
-    allowed = {
-        "any": (torch.complex64, *REAL), "real": REAL, "complex": (torch.complex64,)
-    }[kind.reads]  # fmt: skip
+    allowed = {"any": (torch.complex64, *REAL), "real": REAL, "complex": (torch.complex64,)}[
+        kind.reads
+    ]
     if x.dtype not in allowed:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-            next="convert it: input.to(torch.complex64)" if kind.reads == "complex" else
-            "convert it: input.float()",
-        )  # fmt: skip
+            got=str(x.dtype),
+            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
+            next="convert it: input.to(torch.complex64)"
+            if kind.reads == "complex"
+            else "convert it: input.float()",
+        )
     if norm is not None and norm not in NORMS:
         raise ArgumentError(
             f"weft.ops.{name}: there is no such norm",
-            got=repr(norm), allowed=", ".join(map(repr, NORMS)),
-        )  # fmt: skip
+            got=repr(norm),
+            allowed=", ".join(map(repr, NORMS)),
+        )
     rank = x.dim()
     for dim in dims:
         if not -rank <= dim < rank:
@@ -124,22 +127,25 @@ def _check(
             )
     if len({d % rank for d in dims}) < len(dims) or not dims:
         raise ArgumentError(
-            f"weft.ops.{name}: 'dim' must name different dimensions", got=str(list(dims)),
+            f"weft.ops.{name}: 'dim' must name different dimensions",
+            got=str(list(dims)),
             allowed="each dimension at most once, and at least one",
-        )  # fmt: skip
+        )
     if n is not None and len(n) != len(dims):
         raise ArgumentError(
-            f"weft.ops.{name}: each dimension needs a length", got=f"{list(n)} for {list(dims)}",
+            f"weft.ops.{name}: each dimension needs a length",
+            got=f"{list(n)} for {list(dims)}",
             allowed=f"{len(dims)} lengths",
-        )  # fmt: skip
+        )
     made = sizes(kind, x, n, dims)
     wrong = [length for length in made.n if not 1 <= length <= LONGEST]
     if wrong:
         raise ArgumentError(
             f"weft.ops.{name}: there is no transform of this length",
-            got=f"{wrong[0]} points", allowed=f"1 to {LONGEST}",
+            got=f"{wrong[0]} points",
+            allowed=f"1 to {LONGEST}",
             next="give the length: n=…" if n is None else "",
-        )  # fmt: skip
+        )
 
 
 # ---- one dimension and several share everything but the form of their arguments ----------------
@@ -186,8 +192,10 @@ def _setup(kind: Kind, read: Any, ctx: Any, inputs: Any, output: Any) -> None:
     ctx.dims, ctx.n, ctx.norm = s.dims, s.n, norm or "backward"
     ctx.given = [x.shape[d] for d in s.dims]
     ctx.dtype, ctx.options = x.dtype, len(options)
-    ctx.used = [n // 2 + 1 if kind.writes == "real" and d == s.dims[-1] else n
-                for d, n in zip(s.dims, s.n, strict=True)]  # fmt: skip
+    ctx.used = [
+        n // 2 + 1 if kind.writes == "real" and d == s.dims[-1] else n
+        for d, n in zip(s.dims, s.n, strict=True)
+    ]
 
 
 ADJOINTS = {
@@ -200,9 +208,11 @@ def _backward(adjoint: str, plane: bool, ctx: Any, grad: Any) -> Any:
     """The adjoint of a scaled transform is the opposite one with the same scale."""
     norm = OPPOSITE[ctx.norm]
     op = library.call(f"{adjoint}2" if plane else adjoint)
-    made = op(grad, list(ctx.n), list(ctx.dims), norm) if plane else op(
-        grad, ctx.n[0], ctx.dims[0], norm
-    )  # fmt: skip
+    made = (
+        op(grad, list(ctx.n), list(ctx.dims), norm)
+        if plane
+        else op(grad, ctx.n[0], ctx.dims[0], norm)
+    )
     # The call read so many elements of its input: the others have a gradient of 0.
     for dim, size, used in zip(ctx.dims, ctx.given, ctx.used, strict=True):
         if size < used:

@@ -151,9 +151,12 @@ class Pass:
         count, rows = self.rows
         tiles = cdiv(count, made.columns)
         args: tuple[Argument, ...] = (
-            self.source.pointer, self.result.pointer, self.problem(tiles),
-            tables.stage_roots(self.stages), self.turns(),
-        )  # fmt: skip
+            self.source.pointer,
+            self.result.pointer,
+            self.problem(tiles),
+            tables.stage_roots(self.stages),
+            self.turns(),
+        )
         name = "transform"
         if self.length != self.stages.n:
             name, back = "bluestein", self.stages.reversed()

@@ -43,16 +43,20 @@ class Tensor:
     def without(self, dim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Sizes and strides of the other dimensions."""
         return (*self.shape[:dim], *self.shape[dim + 1 :]), (
-            *self.strides[:dim], *self.strides[dim + 1 :]
-        )  # fmt: skip
+            *self.strides[:dim],
+            *self.strides[dim + 1 :],
+        )
 
     def with_last(self, dim: int) -> Tensor:
         """The same tensor with this dimension as the last one."""
         shape, strides = self.without(dim)
         return Tensor(
-            self.pointer, self.dtype, (*shape, self.shape[dim]), (*strides, self.strides[dim]),
+            self.pointer,
+            self.dtype,
+            (*shape, self.shape[dim]),
+            (*strides, self.strides[dim]),
             self.aligned,
-        )  # fmt: skip
+        )
 
 
 class Workspace:

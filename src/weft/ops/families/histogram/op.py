@@ -219,23 +219,26 @@ def _check(x: Any, bins: int, min: float | None, max: float | None, weights: Any
         )
     if (min is None) != (max is None):
         raise ArgumentError(
-            "weft.ops.histogram: a range has two ends", got=f"min={min}, max={max}",
+            "weft.ops.histogram: a range has two ends",
+            got=f"min={min}, max={max}",
             allowed="both, or neither: then the range is that of the elements",
-        )  # fmt: skip
+        )
     if min is not None and max is not None and not -math.inf < min <= max < math.inf:
         raise ArgumentError(
-            "weft.ops.histogram: this is not a range", got=f"min={min}, max={max}",
+            "weft.ops.histogram: this is not a range",
+            got=f"min={min}, max={max}",
             allowed="finite numbers, min not above max",
-        )  # fmt: skip
+        )
     if weights is None:
         return
     _check_dtype("weights", weights, WEIGHTS)
     if weights.shape != x.shape:
         raise ArgumentError(
             "weft.ops.histogram: each element needs a weight",
-            got=f"weights {list(weights.shape)}, x {list(x.shape)}", allowed="equal shapes",
+            got=f"weights {list(weights.shape)}, x {list(x.shape)}",
+            allowed="equal shapes",
             next="expand the weights: weights.expand_as(x)",
-        )  # fmt: skip
+        )
 
 
 def _check_dtype(name: str, tensor: Any, allowed: Sequence[torch.dtype]) -> None:

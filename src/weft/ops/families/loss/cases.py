@@ -27,9 +27,12 @@ def _cross_entropy(rng: random.Random, most: int) -> Call:
 
 
 _CROSS_ENTROPY = Case(
-    "cross_entropy", _cross_entropy, F.cross_entropy, depth=lambda call: call.shape()[0],
+    "cross_entropy",
+    _cross_entropy,
+    F.cross_entropy,
+    depth=lambda call: call.shape()[0],
     scale=lambda *_: 1.0,  # the loss of one class is 0
-)  # fmt: skip
+)
 
 
 def _nll(rng: random.Random, most: int) -> Call:

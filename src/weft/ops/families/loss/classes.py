@@ -149,8 +149,10 @@ def check(
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
-        )  # fmt: skip
+            got=str(x.dtype),
+            allowed="float32, float16, bfloat16",
+            next="convert it: x.float()",
+        )
     if probabilities and target.is_floating_point():
         if target.shape != x.shape or target.dtype != x.dtype or not x.dim():
             raise ArgumentError(
@@ -162,8 +164,10 @@ def check(
     elif target.dtype not in LABELS:
         raise ArgumentError(
             f"weft.ops.{name}: 'target' must have the labels of classes",
-            got=str(target.dtype), allowed="int64, int32, uint8", next="convert it: target.long()",
-        )  # fmt: skip
+            got=str(target.dtype),
+            allowed="int64, int32, uint8",
+            next="convert it: target.long()",
+        )
     elif x.dim() == 0 or tuple(target.shape) != label_shape(x):
         raise ArgumentError(
             f"weft.ops.{name}: the shapes do not fit",
@@ -186,5 +190,6 @@ def check_reduction(name: str, reduction: str) -> None:
     if reduction not in REDUCTIONS:
         raise ArgumentError(
             f"weft.ops.{name}: there is no such reduction",
-            got=repr(reduction), allowed=", ".join(map(repr, REDUCTIONS)),
-        )  # fmt: skip
+            got=repr(reduction),
+            allowed=", ".join(map(repr, REDUCTIONS)),
+        )

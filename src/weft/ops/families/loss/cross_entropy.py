@@ -255,8 +255,9 @@ def _check(
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             "weft.ops.cross_entropy: this is no smoothing",
-            got=f"label_smoothing={label_smoothing}", allowed="0 to 1",
-        )  # fmt: skip
+            got=f"label_smoothing={label_smoothing}",
+            allowed="0 to 1",
+        )
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -277,8 +278,9 @@ def _refuse_others(wanted: Sequence[bool]) -> None:
         if needed:
             raise ArgumentError(
                 f"weft.ops.cross_entropy: there is no gradient of '{name}'",
-                got=f"a {name} that requires a gradient", next=f"{name}.detach()",
-            )  # fmt: skip
+                got=f"a {name} that requires a gradient",
+                next=f"{name}.detach()",
+            )
 
 
 def _redirect(op: Callable[..., Any]) -> eager.Redirect:

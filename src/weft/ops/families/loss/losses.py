@@ -29,9 +29,10 @@ GPU that is weft.AssertFailed.""",
     "kl_div": "The Kullback-Leibler divergence of target and of input, which is a logarithm.",
 }
 _OPTIONS = {
-    "smooth_l1_loss": ", float beta=1.0", "huber_loss": ", float delta=1.0",
+    "smooth_l1_loss": ", float beta=1.0",
+    "huber_loss": ", float delta=1.0",
     "kl_div": ", bool log_target=False",
-}  # fmt: skip
+}
 
 
 def _order(loss: Loss) -> list[str]:
@@ -43,10 +44,11 @@ def _order(loss: Loss) -> list[str]:
 
 def _schema(loss: Loss) -> str:
     words = {
-        "weight": "Tensor? weight=None", "pos_weight": "Tensor? pos_weight=None",
+        "weight": "Tensor? weight=None",
+        "pos_weight": "Tensor? pos_weight=None",
         "reduction": 'str reduction="mean"',
         loss.option: _OPTIONS.get(loss.name, "").removeprefix(", "),
-    }  # fmt: skip
+    }
     rest = ", ".join(words[name] for name in _order(loss))
     return f"(Tensor input, Tensor target, {rest}) -> Tensor"
 
@@ -72,17 +74,19 @@ def _check(loss: Loss, input: Any, target: Any, *rest: Any) -> None:
     if input.shape != target.shape:
         raise ArgumentError(
             f"weft.ops.{loss.name}: each element of 'input' needs a target",
-            got=f"input {list(input.shape)}, target {list(target.shape)}", allowed="equal shapes",
+            got=f"input {list(input.shape)}, target {list(target.shape)}",
+            allowed="equal shapes",
             next="expand one: target.expand_as(input)",
-        )  # fmt: skip
+        )
     for name in loss.weights:
         _check_weight(loss, name, named[name], input)
     allowed = (*REDUCTIONS, "batchmean") if loss.name == "kl_div" else REDUCTIONS
     if named["reduction"] not in allowed:
         raise ArgumentError(
             f"weft.ops.{loss.name}: there is no such reduction",
-            got=repr(named["reduction"]), allowed=", ".join(map(repr, allowed)),
-        )  # fmt: skip
+            got=repr(named["reduction"]),
+            allowed=", ".join(map(repr, allowed)),
+        )
     limit = named.get(loss.option) if loss.option in ("beta", "delta") else 1.0
     if limit is None or not limit >= 0 or (loss.option == "delta" and limit == 0):
         raise ArgumentError(
@@ -123,16 +127,18 @@ def _backward(loss: Loss, ctx: Any, grad: Any) -> Any:
     if any(ctx.needs_input_grad[2:]):
         raise ArgumentError(
             f"weft.ops.{loss.name}: there is no gradient of a weight",
-            got="a weight that requires a gradient", next="weight.detach()",
-        )  # fmt: skip
+            got="a weight that requires a gradient",
+            next="weight.detach()",
+        )
     call = functools.partial(
         library.call(f"{loss.name}_backward"), grad, *ctx.saved_tensors, *ctx.options
     )
     wants = ctx.needs_input_grad
     return (
-        call(False) if wants[0] else None, call(True) if wants[1] else None,
+        call(False) if wants[0] else None,
+        call(True) if wants[1] else None,
         *(None for _ in _order(loss)),
-    )  # fmt: skip
+    )
 
 
 def _setup_backward(loss: Loss, ctx: Any, inputs: Any, output: Any) -> None:

@@ -41,9 +41,7 @@ def _plan(backward: bool, request: Request, out: Buffer) -> Plan:
         x = request.first
         plain = x._replace(strides=dense(x.shape))
         request = replace(request, inputs=(plain, *request.inputs[1:]))
-    call = call_of(
-        request, FILE, (out,), first=int(backward), loss=not backward, gradient=backward
-    )  # fmt: skip
+    call = call_of(request, FILE, (out,), first=int(backward), loss=not backward, gradient=backward)
     blocks = max(1, min(cdiv(call.count, BLOCK), 4 * request.target.sms))
     if backward:
         args = (*call.labels(), call.gradient, call.problem)
@@ -84,8 +82,9 @@ def _backward(ctx: Any, grad: Any) -> Any:
     if any(ctx.needs_input_grad[2:]):  # torch leaves out arguments that have their defaults
         raise ArgumentError(
             "weft.ops.nll_loss: there is no gradient of 'weight'",
-            got="a weight that requires a gradient", next="weight.detach()",
-        )  # fmt: skip
+            got="a weight that requires a gradient",
+            next="weight.detach()",
+        )
     dx = library.call("nll_loss_backward")(grad, *ctx.saved_tensors, *ctx.options)
     return dx, None, None, None, None
 

@@ -80,11 +80,13 @@ LOSSES = (
     ),
     Loss(
         "kl_div",
-        "xlogx(t) - t * x", "-t", "(t == 0 ? 0 : logf(t)) + t / t - x",
+        "xlogx(t) - t * x",
+        "-t",
+        "(t == 0 ? 0 : logf(t)) + t / t - x",
         option="log_target",
         other=("expf(t) * (t - x)", "-expf(t)", "expf(t) * (t - x + 1)"),
     ),
-)  # fmt: skip
+)
 
 
 def result(

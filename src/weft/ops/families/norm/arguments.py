@@ -20,9 +20,10 @@ def check_dtype(name: str, x: Any) -> None:
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16",
+            got=str(x.dtype),
+            allowed="float32, float16, bfloat16",
             next="convert it: input.float()",
-        )  # fmt: skip
+        )
 
 
 def check_rows(name: str, x: Any, normalized_shape: Any, **weights: Any) -> None:
@@ -38,8 +39,9 @@ def check_rows(name: str, x: Any, normalized_shape: Any, **weights: Any) -> None
     if math.prod(shape) > LONGEST:
         raise ArgumentError(
             f"weft.ops.{name}: a row has too many elements",
-            got=str(math.prod(shape)), allowed=f"at most {LONGEST}",
-        )  # fmt: skip
+            got=str(math.prod(shape)),
+            allowed=f"at most {LONGEST}",
+        )
     check_weights(name, x, shape, **weights)
 
 
@@ -50,13 +52,15 @@ def check_weights(name: str, x: Any, shape: tuple[int, ...], **weights: Any) -> 
         if tuple(w.shape) != shape:
             raise ArgumentError(
                 f"weft.ops.{name}: '{which}' has another shape than it needs",
-                got=str(list(w.shape)), allowed=str(list(shape)),
-            )  # fmt: skip
+                got=str(list(w.shape)),
+                allowed=str(list(shape)),
+            )
         if w.dtype not in {x.dtype, torch.float32}:
             raise ArgumentError(
                 f"weft.ops.{name}: '{which}' has a dtype that does not fit input",
-                got=f"{w.dtype} for input of {x.dtype}", allowed=f"{x.dtype} or torch.float32",
-            )  # fmt: skip
+                got=f"{w.dtype} for input of {x.dtype}",
+                allowed=f"{x.dtype} or torch.float32",
+            )
     if len({w.dtype for w in given.values()}) > 1:
         raise ArgumentError(
             f"weft.ops.{name}: {' and '.join(map(repr, given))} must have one dtype",

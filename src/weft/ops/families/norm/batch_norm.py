@@ -87,18 +87,21 @@ def _check(name: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, train
     if x.dim() < 2:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' needs a batch and a channel dimension",
-            got=f"shape {list(x.shape)}", allowed="2 dimensions or more",
-        )  # fmt: skip
+            got=f"shape {list(x.shape)}",
+            allowed="2 dimensions or more",
+        )
     if x.numel() and max(x.numel() // x.shape[1], x.shape[1]) > LONGEST:
         raise ArgumentError(
             f"weft.ops.{name}: a channel has too many elements",
-            got=str(x.numel() // x.shape[1]), allowed=f"at most {LONGEST}",
-        )  # fmt: skip
+            got=str(x.numel() // x.shape[1]),
+            allowed=f"at most {LONGEST}",
+        )
     if not training and (mean is None or var is None):
         raise ArgumentError(
             f"weft.ops.{name}: running_mean and running_var are needed in evaluation",
-            got="None", next="pass them, or training=True",
-        )  # fmt: skip
+            got="None",
+            next="pass them, or training=True",
+        )
     if training and x.shape[0] * math.prod(x.shape[2:]) == 1:
         raise ArgumentError(
             f"weft.ops.{name}: more than one value per channel is needed in training",
@@ -113,8 +116,9 @@ def _check_evaluation(x: Any, mean: Any, var: Any, weight: Any, bias: Any, *opti
     if options[0]:
         raise ArgumentError(
             "torch.ops.weft.batch_norm: this op does not train, because it changes no argument",
-            got="training=True", next="call weft.ops.batch_norm",
-        )  # fmt: skip
+            got="training=True",
+            next="call weft.ops.batch_norm",
+        )
     _check("batch_norm", x, mean, var, weight, bias, False)
 
 
@@ -128,8 +132,9 @@ def _check_statistics(x: Any, mean: Any, var: Any, momentum: float) -> None:
         if t is not None and not t.is_contiguous():
             raise ArgumentError(
                 f"weft.ops.batch_norm: '{name}' must be contiguous, because it is changed",
-                got=f"strides {t.stride()}", next=f"{name}.contiguous()",
-            )  # fmt: skip
+                got=f"strides {t.stride()}",
+                next=f"{name}.contiguous()",
+            )
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -75,17 +75,21 @@ def _length(call: Call) -> int:
 
 
 _LAYER = Case(
-    "layer_norm", _rows("layer_norm", 1, 2),
+    "layer_norm",
+    _rows("layer_norm", 1, 2),
     lambda x, w, b, normalized_shape: functional.layer_norm(x, normalized_shape, w, b),
     weft=lambda x, w, b, normalized_shape: library.call("layer_norm")(x, normalized_shape, w, b),
-    depth=_length, shared=True,
-)  # fmt: skip
+    depth=_length,
+    shared=True,
+)
 _RMS = Case(
-    "rms_norm", _rows("rms_norm", 1, 1),
+    "rms_norm",
+    _rows("rms_norm", 1, 1),
     lambda x, w, normalized_shape: functional.rms_norm(x, normalized_shape, w, 1e-6),
     weft=lambda x, w, normalized_shape: library.call("rms_norm")(x, normalized_shape, w, 1e-6),
-    depth=_length, shared=True,
-)  # fmt: skip
+    depth=_length,
+    shared=True,
+)
 
 
 def _summed(x: Any, residual: Any, w: Any, normalized_shape: Any) -> Any:
@@ -113,16 +117,21 @@ _ADD_LAYER = Case(
     depth=_length, shared=True, roundings=8,
 )  # fmt: skip
 _BATCH = Case(
-    "batch_norm", _batch, lambda x, w, b: functional.batch_norm(x, None, None, w, b, True),
+    "batch_norm",
+    _batch,
+    lambda x, w, b: functional.batch_norm(x, None, None, w, b, True),
     weft=lambda x, w, b: library.call("batch_norm")(x, None, None, w, b, True),
-    depth=_length, shared=True,
-)  # fmt: skip
+    depth=_length,
+    shared=True,
+)
 _GROUP = Case(
-    "group_norm", _group,
+    "group_norm",
+    _group,
     lambda x, w, b, num_groups: functional.group_norm(x, num_groups, w, b),
     weft=lambda x, w, b, num_groups: library.call("group_norm")(x, num_groups, w, b),
-    depth=_length, shared=True,
-)  # fmt: skip
+    depth=_length,
+    shared=True,
+)
 _ALL = (_LAYER, _RMS, _ADD, _BATCH, _GROUP)
 CASES = (
     *_ALL,

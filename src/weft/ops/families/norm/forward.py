@@ -112,12 +112,15 @@ def addresses(kind: Kind, saved: bool, made: Job) -> tuple[Any, ...]:
     weights = made.inputs[kind.tensors :]
     at = kind.tensors
     return (
-        made.inputs[0], made.inputs[1] if kind.added else None,
-        weights[0], weights[1] if kind.centred else None,
-        made.output(0), made.output(1) if kind.added else None,
+        made.inputs[0],
+        made.inputs[1] if kind.added else None,
+        weights[0],
+        weights[1] if kind.centred else None,
+        made.output(0),
+        made.output(1) if kind.added else None,
         made.output(at) if saved and kind.centred else None,
         made.output(at + kind.centred) if saved else None,
-    )  # fmt: skip
+    )
 
 
 def rows(kind: Kind, saved: bool, made: Job, way: Way) -> Plan:

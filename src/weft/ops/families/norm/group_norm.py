@@ -112,9 +112,10 @@ def _tile(made: Job, channels: int) -> Tile | None:
         return vector // math.gcd(vector, made.n) * each
 
     # Copies of 8 bytes are good enough where they leave more blocks.
-    while vector and (least(vector) > room or (
-        vector * size > 8 and least(vector) > max(AMPLE, least(vector // 2))
-    )):  # fmt: skip
+    while vector and (
+        least(vector) > room
+        or (vector * size > 8 and least(vector) > max(AMPLE, least(vector // 2)))
+    ):
         vector //= 2
     if not vector or share > made.n // 2:  # planes of single elements take more than the rows
         return None
@@ -199,8 +200,9 @@ def _check(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> None:
     if size > LONGEST:
         raise ArgumentError(
             "weft.ops.group_norm: a group has too many elements",
-            got=str(size), allowed=f"at most {LONGEST}",
-        )  # fmt: skip
+            got=str(size),
+            allowed=f"at most {LONGEST}",
+        )
     check_weights("group_norm", x, (x.shape[1],), weight=weight, bias=bias)
 
 

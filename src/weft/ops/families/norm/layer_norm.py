@@ -129,8 +129,7 @@ def _batched(kind: Kind, name: str, info: Any, in_dims: Any, *args: Any) -> Any:
         rule = batching.rule(f"weft::{name}", op, "loop")
         return rule(info, in_dims, *args)
     pairs = zip(args[: kind.tensors], in_dims, strict=False)
-    rows = [t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
-            for t, d in pairs]  # fmt: skip
+    rows = [t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0) for t, d in pairs]
     out = op(*rows, *args[kind.tensors :])
     return out, 0 if isinstance(out, torch.Tensor) else tuple(0 for _ in out)
 

@@ -139,8 +139,10 @@ def _public(name: str, rank: int, made: Made, options: str, doc: str) -> Definit
 
 def _definitions(rank: int) -> tuple[Definition, Definition]:
     dims = f"{rank} dimension{'s' if rank > 1 else ''}"
-    options = (f"int[{rank}] kernel_size, int[{rank}]? stride=None, int[{rank}] padding=0, "
-               "bool ceil_mode=False, bool count_include_pad=True")  # fmt: skip
+    options = (
+        f"int[{rank}] kernel_size, int[{rank}]? stride=None, int[{rank}] padding=0, "
+        "bool ceil_mode=False, bool count_include_pad=True"
+    )
     if rank == 2:
         options += ", int? divisor_override=None"
     return (

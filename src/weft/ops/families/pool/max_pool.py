@@ -152,8 +152,10 @@ def positions(where: Any, width: int, made: Windows, rank: int) -> Any:
     """Positions of maxima in their planes, from what a forward pass has kept."""
     if where.dtype != torch.uint8:
         return where.long()
-    ky, kx = (torch.div(where, made.kernel[1], rounding_mode="floor").long(),
-              (where % made.kernel[1]).long())  # fmt: skip
+    ky, kx = (
+        torch.div(where, made.kernel[1], rounding_mode="floor").long(),
+        (where % made.kernel[1]).long(),
+    )
     rows, columns = made.stride
     line = torch.arange(where.shape[-1], device=where.device) * columns - made.padding[1]
     down = torch.zeros(1, dtype=torch.long, device=where.device)
@@ -233,8 +235,10 @@ def _public(name: str, rank: int, made: Made, options: str, count: int, doc: str
 
 def _definitions(rank: int) -> tuple[Definition, Definition]:
     dims = f"{rank} dimension{'s' if rank > 1 else ''}"
-    options = (f"int[{rank}] kernel_size, int[{rank}]? stride=None, int[{rank}] padding=0, "
-               f"int[{rank}] dilation=1, bool ceil_mode=False")  # fmt: skip
+    options = (
+        f"int[{rank}] kernel_size, int[{rank}]? stride=None, int[{rank}] padding=0, "
+        f"int[{rank}] dilation=1, bool ceil_mode=False"
+    )
     return (
         _public(f"max_pool{rank}d", rank, functools.partial(_fixed, rank), options, 5,
                 f"The largest element of each window along the last {dims}, or NaN."),

@@ -134,8 +134,10 @@ class Staged:
     def _most(self) -> tuple[int, int]:
         """The sizes of the largest adaptive window."""
         v, out = self.job.view, self.job.sizes
-        rows, columns = (max(cdiv((o + 1) * n, m) - o * n // m for o in range(min(m, WINDOWS)))
-                         for n, m in zip((v.height, v.width), out, strict=True))  # fmt: skip
+        rows, columns = (
+            max(cdiv((o + 1) * n, m) - o * n // m for o in range(min(m, WINDOWS)))
+            for n, m in zip((v.height, v.width), out, strict=True)
+        )
         return rows, columns
 
     @property
@@ -163,8 +165,9 @@ class Staged:
             return self.job.taps
         if w.out:
             return height * math.prod(self._most)
-        lines = {q * w.stride[0] + k * w.dilation[0] for q in range(height)
-                 for k in range(w.kernel[0])}  # fmt: skip
+        lines = {
+            q * w.stride[0] + k * w.dilation[0] for q in range(height) for k in range(w.kernel[0])
+        }
         return len(lines) * w.kernel[1]
 
     @property

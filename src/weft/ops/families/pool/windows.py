@@ -101,8 +101,9 @@ def pair(op: str, name: str, value: Any, rank: int) -> Pair:
     if len(values) not in (1, rank):
         raise ArgumentError(
             f"weft.ops.{op}: '{name}' has the wrong number of sizes",
-            got=str(values), allowed="one number" + (" or two" if rank == 2 else ""),
-        )  # fmt: skip
+            got=str(values),
+            allowed="one number" + (" or two" if rank == 2 else ""),
+        )
     first, last = values[0], values[-1]
     neutral = 0 if name == "padding" else 1
     return (neutral, last) if rank == 1 else (first, last)
@@ -114,22 +115,25 @@ def windows(
     """Fixed windows from an op's arguments; raises for invalid ones."""
     size = pair(op, "kernel_size", kernel, rank)
     step = pair(op, "stride", stride, rank) if stride is not None and stride != [] else size
-    made = Windows(size, step, pair(op, "padding", padding, rank),
-                   pair(op, "dilation", dilation, rank), ceil)  # fmt: skip
+    made = Windows(
+        size, step, pair(op, "padding", padding, rank), pair(op, "dilation", dilation, rank), ceil
+    )
     limits = (("kernel_size", made.kernel, 1), ("stride", made.stride, 1),
               ("padding", made.padding, 0), ("dilation", made.dilation, 1))  # fmt: skip
     for name, values, least in limits:
         if min(values) < least:
             raise ArgumentError(
-                f"weft.ops.{op}: '{name}' is too small", got=str(min(values)),
+                f"weft.ops.{op}: '{name}' is too small",
+                got=str(min(values)),
                 allowed=f"{least} or more",
-            )  # fmt: skip
+            )
     for k, p, d in zip(made.kernel, made.padding, made.dilation, strict=True):
         if 2 * p > (k - 1) * d + 1:
             raise ArgumentError(
-                f"weft.ops.{op}: 'padding' exceeds half of the window", got=str(p),
+                f"weft.ops.{op}: 'padding' exceeds half of the window",
+                got=str(p),
                 allowed=f"0 to {((k - 1) * d + 1) // 2} for a window of {(k - 1) * d + 1}",
-            )  # fmt: skip
+            )
     return made
 
 
@@ -138,23 +142,26 @@ def check(op: str, x: Any, rank: int, made: Windows) -> None:
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{op}: 'input' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16, float64",
+            got=str(x.dtype),
+            allowed="float32, float16, bfloat16, float64",
             next="convert it: input.float()",
-        )  # fmt: skip
+        )
     if x.dim() not in (rank + 1, rank + 2) or 0 in x.shape[-rank - 1 :]:
         kept = "[N, C, L] or [C, L]" if rank == 1 else "[N, C, H, W] or [C, H, W]"
         raise ArgumentError(
             f"weft.ops.{op}: 'input' has the wrong shape",
-            got=str(list(x.shape)), allowed=f"{kept}, of which only N may be 0",
-        )  # fmt: skip
+            got=str(list(x.shape)),
+            allowed=f"{kept}, of which only N may be 0",
+        )
     height, width = (1, x.shape[-1]) if rank == 1 else x.shape[-2:]
     if min(made.sizes(height, width)) < 1:
         raise ArgumentError(
             f"weft.ops.{op}: the result would be empty",
-            got=f"{list(x.shape)} with windows of {list(made.kernel)}" if not made.out
+            got=f"{list(x.shape)} with windows of {list(made.kernel)}"
+            if not made.out
             else str(list(made.out)),
             allowed="windows that fit into the padded input" if not made.out else "1 or more",
-        )  # fmt: skip
+        )
 
 
 # ---- views -------------------------------------------------------------------------------------

@@ -42,8 +42,9 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
         narrow = 1 < view.inner < NARROW and view.outer > 1
         return [*ways, *(of_strides(row, request, kept, dims, out) if narrow else ())]
     order = [*kept, *dims]
-    turned = Layout(x.dtype, tuple(x.shape[d] for d in order), tuple(x.strides[d] for d in order),
-                    x.aligned)  # fmt: skip
+    turned = Layout(
+        x.dtype, tuple(x.shape[d] for d in order), tuple(x.strides[d] for d in order), x.aligned
+    )
     copy = contiguous(turned, Pointer(0), Pointer(2), request.target)
     dense = dense_rows(x.numel // n, n)
     ways = _of_view(row, request, dense, out, Pointer(2), 16, copy.steps)

@@ -46,31 +46,37 @@ def _check(row: Row, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
         allowed = [d for d in source.CTYPES if row.integers or d.is_floating_point]
         raise ArgumentError(
             f"weft.ops.{row.name}: 'x' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-        )  # fmt: skip
+            got=str(x.dtype),
+            allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
+        )
     named = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
     rank = max(x.dim(), 1)
     if any(not -rank <= d < rank for d in named) or len({d % rank for d in named}) < len(named):
         raise ArgumentError(
             f"weft.ops.{row.name}: the dimensions are not those of the tensor",
-            got=f"dim {dim} of {x.dim()} dimensions", allowed=f"{-rank} to {rank - 1}, each once",
-        )  # fmt: skip
+            got=f"dim {dim} of {x.dim()} dimensions",
+            allowed=f"{-rank} to {rank - 1}, each once",
+        )
     if row.name in ("any", "all") and dim is not None and not named:
         raise ArgumentError(
             f"weft.ops.{row.name}: no dimension is named, for which torch.{row.name} reduces none",
-            got=f"dim {dim}", allowed="dimensions, or None for all", next="x != 0 reduces none",
-        )  # fmt: skip
+            got=f"dim {dim}",
+            allowed="dimensions, or None for all",
+            next="x != 0 reduces none",
+        )
     dims = reduced_dims(x.dim(), dim)
     if not row.empty and 0 in [x.shape[d] for d in dims]:
         raise ArgumentError(
             f"weft.ops.{row.name}: there is no element along the reduced dimensions",
-            got=f"shape {list(x.shape)}, dim {dim}", allowed="at least one element",
-        )  # fmt: skip
+            got=f"shape {list(x.shape)}, dim {dim}",
+            allowed="at least one element",
+        )
     if row.name == "norm" and extra[0] not in NORMS:
         raise ArgumentError(
             "weft.ops.norm: there are no kernels for this order",
-            got=str(extra[0]), allowed="1, 2, math.inf",
-        )  # fmt: skip
+            got=str(extra[0]),
+            allowed="1, 2, math.inf",
+        )
 
 
 def _fake(row: Row, x: Any, dim: Any = None, keepdim: bool = False, *extra: Any) -> Any:

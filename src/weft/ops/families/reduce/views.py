@@ -99,8 +99,11 @@ class Walks:
     def packed(self) -> bytes:
         """The struct `Strided` of reduce.cu."""
         x, y = self.kept.strides
-        walks = ((self.kept.sizes, x), (self.reduced.sizes, self.reduced.strides[0]),
-                 (self.kept.sizes, y))  # fmt: skip
+        walks = (
+            (self.kept.sizes, x),
+            (self.reduced.sizes, self.reduced.strides[0]),
+            (self.kept.sizes, y),
+        )
         return b"".join(_dims(sizes, strides) for sizes, strides in walks)
 
 

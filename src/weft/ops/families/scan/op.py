@@ -20,21 +20,24 @@ from weft.ops.families.scan.candidates import NARROW, ROWS, candidates, output
 def _check(name: str, x: Any, dim: int, op: str) -> None:
     if op not in ROWS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such operation", got=repr(op),
+            f"weft.ops.{name}: there is no such operation",
+            got=repr(op),
             allowed=", ".join(map(repr, ROWS)),
-        )  # fmt: skip
+        )
     allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in NARROW]
     if x.dtype not in allowed:
         raise ArgumentError(
-            f"weft.ops.{name}: 'x' has a dtype that no kernel takes", got=str(x.dtype),
+            f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
+            got=str(x.dtype),
             allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-        )  # fmt: skip
+        )
     rank = max(x.dim(), 1)
     if not -rank <= dim < rank:
         raise ArgumentError(
             f"weft.ops.{name}: there is no such dimension",
-            got=f"dim {dim} of {x.dim()} dimensions", allowed=f"{-rank} to {rank - 1}",
-        )  # fmt: skip
+            got=f"dim {dim} of {x.dim()} dimensions",
+            allowed=f"{-rank} to {rank - 1}",
+        )
 
 
 def reference(x: Any, dim: int, op: str, exclusive: bool, reverse: bool) -> Any:
@@ -96,17 +99,20 @@ def _scan(
 GROUP = "reductions"
 DEFINITIONS = (
     _definition(
-        "cumsum", "(Tensor x, int dim) -> Tensor",
+        "cumsum",
+        "(Tensor x, int dim) -> Tensor",
         "Sums of the elements up to each one along a dimension; int64 for integers.",
         lambda x, dim: _scan(x, dim, "sum"),
     ),
     _definition(
-        "cumprod", "(Tensor x, int dim) -> Tensor",
+        "cumprod",
+        "(Tensor x, int dim) -> Tensor",
         "Products of the elements up to each one along a dimension; int64 for integers.",
         lambda x, dim: _scan(x, dim, "prod"),
     ),
     _definition(
-        "cummax", "(Tensor x, int dim) -> Tensor",
+        "cummax",
+        "(Tensor x, int dim) -> Tensor",
         "The largest of the elements up to each one along a dimension: the values, without the"
         " indices that torch.cummax also returns.",
         lambda x, dim: _scan(x, dim, "max"),
@@ -118,4 +124,4 @@ DEFINITIONS = (
         " element out; a reverse one starts at the end.",
         _scan,
     ),
-)  # fmt: skip
+)
