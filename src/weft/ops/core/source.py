@@ -47,7 +47,7 @@ def digest() -> str:
 
 def sources() -> dict[str, Path]:
     """Every CUDA source of the library and of the optimisers, by the name that `kernel` takes."""
-    found = {}
+    found: dict[str, Path] = {}
     for cuda in sorted([*HOME.rglob("cuda"), HOME.parent / "optim" / "cuda"]):
         home = Path(os.path.relpath(cuda.parent, FAMILIES)).as_posix()
         found |= {f"{home}/{p.name}": p for p in sorted(cuda.glob("*.cu*"))}
