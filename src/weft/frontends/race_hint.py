@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import select
 import signal
@@ -38,7 +39,7 @@ _MOST_BYTES = 1 << 29
 """`fork` takes longer with more memory."""
 _MOST_CHILDREN = 4
 _LIFETIME = 10
-"""Seconds after which a search ends without a result."""
+"""Seconds after which a search ends without a result, unless the program waits longer."""
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
 _KINDS = ("data race", "missing wait")
 
@@ -159,7 +160,7 @@ def _search(pipe: int, plan: Plan, params: bytes, memory: Sequence[Allocation]) 
     ctypes.CDLL(None).prctl(_PARENT_DIED, signal.SIGKILL)
     for number in (signal.SIGALRM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    signal.alarm(_LIFETIME)
+    signal.alarm(max(_LIFETIME, math.ceil(patience())))
     os.nice(19)
     silence = os.open(os.devnull, os.O_WRONLY)
     for standard in (1, 2):
