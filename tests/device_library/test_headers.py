@@ -18,7 +18,7 @@ from weft.source import compile_cuda, headers, toolkit
 
 FOLDER = Path(headers.DEVICE_LIBRARY, "weft")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.cuh"))
-FUNCTION = re.compile(r"__device__ [^;(){}=]*?(\w+)\([^)]*\)[^;{]*\{")
+FUNCTION = re.compile(r"__device__ [^;(){}=]*?(\w+)(?:<[^<>()]*>)?\([^)]*\)[^;{]*\{")
 """A function that is defined; constructors are named like their struct."""
 PROGRAM = """
 #include <cstdio>
