@@ -1,7 +1,8 @@
 """The protocol that the simulated GPU and the real one implement, and the values that it passes.
 
     module = program.on(device)                                code that is loaded on a device
-    launch = device.prepare(module, entry, config, packer)     compiled; the caller checks limits
+    kernel = LaunchTarget(module, entry, config)               one of its kernels, with a grid
+    launch = device.prepare(kernel, packer)                    compiled; the caller checks limits
     launch.run(args, packer.pack(args), time_limit)
 
 `weft.kernels` uses devices through these names alone; `weft.device.devices` makes them.
@@ -143,6 +144,14 @@ class DeviceModule(Protocol):
         """A variable, by its C++ name, that is indexed like an array."""
 
 
+class LaunchTarget(NamedTuple):
+    """A kernel of a loaded module, with its execution configuration."""
+
+    module: DeviceModule
+    entry: str
+    config: LaunchConfig
+
+
 class Device(Protocol):
     """A simulated or a real GPU. Equal devices share the programs that are loaded on them."""
 
@@ -160,24 +169,12 @@ class Device(Protocol):
         """Load a program; `Program.on` calls it once per device."""
 
     def prepare(
-        self,
-        module: DeviceModule,
-        entry: str,
-        config: LaunchConfig,
-        packer: Packer,
-        stream: object = None,
-        time_limit: float | None = None,
+        self, kernel: LaunchTarget, packer: Packer, stream: object = None
     ) -> PreparedLaunch:
         """Compile or load what launches with this configuration need."""
 
     def observe(
-        self,
-        module: DeviceModule,
-        entry: str,
-        config: LaunchConfig,
-        packed: Packed,
-        observer: object,
-        time_limit: float | None,
+        self, kernel: LaunchTarget, packed: Packed, observer: object, time_limit: float | None
     ) -> None:
         """Run one launch under an observer; raise ArgumentError where none can be attached."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from weft.device.base import Allocation, Device, LaunchConfig, Packed, PreparedLaunch
+from weft.device.base import Allocation, Device, LaunchConfig, LaunchTarget, Packed, PreparedLaunch
 from weft.device.time_limit import limited
 from weft.kernels.argument_names import in_order
 from weft.kernels.code import KernelCode
@@ -84,7 +84,7 @@ class Launch:
     def bind(self, *args: Any) -> Callable[[], None]:
         """A function that launches with these arguments, which are checked once."""
         packed = self.kernel.packer.pack(args)
-        prepared = self._prepare(packed, None)
+        prepared = self._prepare(packed)
         return prepared.bind(args, packed)
 
     def reaching(self, memory: Sequence[Allocation], *args: Any) -> None:
@@ -94,7 +94,7 @@ class Launch:
         """
         block, known, keep, place = self.kernel.packer.pack(args)
         packed = block, [*known, *memory], keep, place
-        self._prepare(packed, None).run(args, packed, None)
+        self._prepare(packed).run(args, packed, None)
 
     def observe(self, observer: object, *args: Any, time_limit: float | None = None) -> None:
         """The same launch under an observer: on the simulated GPU, whatever the kernel is for."""
@@ -102,29 +102,28 @@ class Launch:
         packed = kernel.packer.pack(args)
         device = kernel.simulator if packed[3] is None else kernel.device_of(packed)
         kernel.check(self.config, device)
-        module = kernel.program.on(device)
-        device.observe(module, kernel.entry, self.config, packed, observer, limit)
+        target = LaunchTarget(kernel.program.on(device), kernel.entry, self.config)
+        device.observe(target, packed, observer, limit)
 
     def _run(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         packed = self.kernel.packer.pack(args)
         prepared = self._on_host if packed[3] is None else None
         if prepared is None:
-            prepared = self._prepare(packed, time_limit)
+            prepared = self._prepare(packed)
         fast = prepared.run(args, packed, time_limit)
         if fast is not None:
             self._native, self._python = fast
 
-    def _prepare(self, packed: Packed, time_limit: float | None) -> PreparedLaunch:
+    def _prepare(self, packed: Packed) -> PreparedLaunch:
         """The launch on the device where the arrays are."""
         kernel = self.kernel
         device = kernel.device_of(packed)
         prepared = self._prepared.get(device)
         if prepared is None:
             kernel.check(self.config, device)
-            module, packer = kernel.program.on(device), kernel.packer
-            prepared = self._prepared[device] = device.prepare(
-                module, kernel.entry, self.config, packer, self.stream, time_limit
-            )
+            target = LaunchTarget(kernel.program.on(device), kernel.entry, self.config)
+            prepared = device.prepare(target, kernel.packer, self.stream)
+            self._prepared[device] = prepared
             # The shortcut skips `device_of`, which refuses host arrays of a kernel for a real GPU.
             if device is kernel.simulator and kernel.home is None:
                 self._on_host = prepared
@@ -132,7 +131,7 @@ class Launch:
 
     def _sanitize(self, args: tuple[Any, ...], time_limit: float | None) -> None:
         packed = self.kernel.packer.pack(args)
-        prepared = self._prepare(packed, time_limit)
+        prepared = self._prepare(packed)
         self.kernel.device_of(packed).sanitize(prepared, packed, time_limit)
 
 

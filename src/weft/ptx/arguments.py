@@ -150,7 +150,7 @@ def _in_memory(function: Function, wanted: dict[str, Param | Variable]) -> set[s
 
 
 def _scalar(ins: Instruction, offset: int, p: Param | Variable | None) -> bool:
-    if p is None or offset or any(x in ins.parts for x in ("v2", "v4", "v8")):
+    if p is None or offset or isa.decode(ins).elements > 1:
         return False
     size = SIZES[ins.parts[-1]]
     # A narrower load reads the low bytes of the register. A narrower store would have to keep the

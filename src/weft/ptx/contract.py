@@ -58,9 +58,9 @@ def contract(function: Function) -> Function:
         made: _Product | None = None
         # A guarded `mul` may leave the old value in place, and a saturated product is clamped
         # before the addition: neither is the product of an `fma`.
-        if item.guard is None and _is(item, Result.PRODUCT) and "sat" not in item.parts:
+        if item.guard is None and _is(item, Result.PRODUCT) and not decode(item).sat:
             a, b = item.operands[1:]
-            made = _Product(a, b, False, "ftz" in item.parts, item.parts[-1])
+            made = _Product(a, b, False, decode(item).ftz, decode(item).type)
         elif item.guard is None and _is(item, Result.NEGATION):
             made = _negated(products, item)
         elif item.guard is None and (_is(item, Result.SUM) or _is(item, Result.DIFFERENCE)):
@@ -79,15 +79,17 @@ def contract(function: Function) -> Function:
 
 def _is(ins: Instruction, form: Result) -> bool:
     """Return whether it is a floating-point instruction without a rounding mode."""
-    if ins.parts[-1] not in TYPES or decode(ins).row.form is not form:
+    if ins.parts[-1] not in TYPES:
         return False
-    return set(ins.parts[1:-1]) <= {"ftz", "sat"}
+    d = decode(ins)
+    return d.row.form is form and not d.rounding
 
 
 def _negated(products: dict[str, _Product], ins: Instruction) -> _Product | None:
     source = ins.operands[1]
     found = products.get(source.name) if isinstance(source, Reg) else None
-    if found is None or found.kind != ins.parts[-1] or found.flush != ("ftz" in ins.parts):
+    d = decode(ins)
+    if found is None or found.kind != d.type or found.flush != d.ftz:
         return None
     return replace(found, negated=not found.negated)
 
@@ -107,11 +109,11 @@ def _fused(
 ) -> list[Instruction]:
     """The `fma` (with a `neg` before it where a sign changes); empty when nothing fuses."""
     dest, first, second = ins.operands
-    kind, subtract = ins.parts[-1], _is(ins, Result.DIFFERENCE)
+    d, subtract = decode(ins), _is(ins, Result.DIFFERENCE)
     for position, (factor, other) in enumerate(((first, second), (second, first))):
         p = products.get(factor.name) if isinstance(factor, Reg) else None
         # Both flush or neither does: an `fma` has a single `.ftz`.
-        if p is None or p.kind != kind or p.flush != ("ftz" in ins.parts):
+        if p is None or p.kind != d.type or p.flush != d.ftz:
             continue
         out: list[Instruction] = []
         # In a - b * c the product changes its sign, in a * b - c the addend.
@@ -119,8 +121,7 @@ def _fused(
         a = _minus(p.a, ins, function, fresh, out) if flip_product else p.a
         flip_other = subtract and position == 0
         c = _minus(other, ins, function, fresh, out) if flip_other else other
-        words = [w for w in ("ftz", "sat") if w in ins.parts]
-        parts = ("fma", "rn", *words, kind)
+        parts = ("fma", "rn", *["ftz"] * d.ftz, *["sat"] * d.sat, d.type)
         out.append(replace(ins, opcode=".".join(parts), parts=parts, operands=(dest, a, p.b, c)))
         return out
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
+from weft.device.base import LaunchTarget, Packed, Packer, PreparedLaunch, Program
 from weft.device.gpu.facts import GpuFacts, facts
 from weft.device.gpu.loaded import LoadedProgram
 from weft.device.gpu.plan import GpuPlan
@@ -27,42 +27,28 @@ class GpuDevice:
         return facts(self.number).machine
 
     def get_ready(self) -> None:
-        """Nothing: whatever a launch needs has been loaded to find the architecture."""
+        """Do nothing: the code that launches need was loaded to find the architecture."""
 
     def load(self, program: Program) -> LoadedProgram:
         """Load machine code, or PTX."""
         return LoadedProgram(program, self, self.number)
 
-    def prepare(
-        self,
-        module: DeviceModule,
-        entry: str,
-        config: LaunchConfig,
-        packer: Packer,
-        stream: object = None,
-        time_limit: float | None = None,
-    ) -> GpuPlan:
-        """The time limit begins with the launch: the driver cannot be stopped while it loads."""
-        assert isinstance(module, LoadedProgram)
-        return module.prepare(entry, config, packer, stream)
+    def prepare(self, kernel: LaunchTarget, packer: Packer, stream: object = None) -> GpuPlan:
+        """Load the kernel. The driver cannot be stopped meanwhile, so no time limit applies."""
+        assert isinstance(kernel.module, LoadedProgram)
+        return kernel.module.prepare(kernel.entry, kernel.config, packer, stream)
 
     def observe(
-        self,
-        module: DeviceModule,
-        entry: str,
-        config: LaunchConfig,
-        packed: Packed,
-        observer: object,
-        time_limit: float | None,
+        self, kernel: LaunchTarget, packed: Packed, observer: object, time_limit: float | None
     ) -> NoReturn:
-        """Observers add code to simulated kernels only."""
-        assert isinstance(module, LoadedProgram)
-        raise self._refused(module.program.kernels[entry].name, "observed")
+        """Raise: observers add code to simulated kernels only."""
+        assert isinstance(kernel.module, LoadedProgram)
+        raise self._refused(kernel.module.program.kernels[kernel.entry].name, "observed")
 
     def sanitize(
         self, launch: PreparedLaunch, packed: Packed, time_limit: float | None
     ) -> NoReturn:
-        """The sanitizer runs on the simulated GPU only."""
+        """Raise: the sanitizer runs on the simulated GPU only."""
         assert isinstance(launch, GpuPlan)
         raise self._refused(launch.call.name, "sanitized")
 

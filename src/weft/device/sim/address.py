@@ -11,15 +11,8 @@ SPACES = {
     "global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
     "shared::cluster": Space.SHARED,  # a cluster here has one block
     "local": Space.LOCAL, "param": Space.PARAM, "const": Space.CONST, "": Space.GENERIC,
+    "generic": Space.GENERIC,
 }  # fmt: skip
-
-
-def space_of(parts: tuple[str, ...]) -> int:
-    """The state space that an opcode names; an opcode without one is generic."""
-    for word, space in SPACES.items():
-        if word and word in parts:
-            return space
-    return Space.GENERIC
 
 
 @dataclass(slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from weft.device.base import DeviceModule, LaunchConfig, Packed, Packer, PreparedLaunch, Program
+from weft.device.base import LaunchTarget, Packed, Packer, PreparedLaunch, Program
 from weft.device.models import GpuModel
 from weft.device.sim.run import settings
 from weft.device.sim.run.compile import load_compiler
@@ -54,31 +55,17 @@ class SimDevice:
         base = None if program.base is None else module(program.base, self)
         return SimModule(program, self.model, fast=self.fast, within=base)
 
-    def prepare(
-        self,
-        module: DeviceModule,
-        entry: str,
-        config: LaunchConfig,
-        packer: Packer,
-        stream: object = None,
-        time_limit: float | None = None,
-    ) -> Plan:
+    def prepare(self, kernel: LaunchTarget, packer: Packer, stream: object = None) -> Plan:
         """A launch that is compiled when it first runs; it runs at once, whatever its stream."""
-        return Plan(cast(SimModule, module), entry, config, lazy=True)
+        return Plan(cast(SimModule, kernel.module), kernel.entry, kernel.config, lazy=True)
 
     def observe(
-        self,
-        module: DeviceModule,
-        entry: str,
-        config: LaunchConfig,
-        packed: Packed,
-        observer: object,
-        time_limit: float | None,
+        self, kernel: LaunchTarget, packed: Packed, observer: object, time_limit: float | None
     ) -> None:
         """Run one launch under an observer."""
-        sim, watching = cast(SimModule, module), cast("Observer", observer)
-        plan = within(time_limit, sim.name(entry), lambda: Plan(sim, entry, config, watching))
-        plan.run((), packed, time_limit)
+        sim, watching = cast(SimModule, kernel.module), cast("Observer", observer)
+        make = partial(Plan, sim, kernel.entry, kernel.config, watching)
+        within(time_limit, sim.name(kernel.entry), make).run((), packed, time_limit)
 
     def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
         """Run one launch under the sanitizer; raise SanitizerError for its findings."""

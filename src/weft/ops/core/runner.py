@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from weft.device import devices
-from weft.device.base import LaunchConfig, PreparedLaunch
+from weft.device.base import LaunchConfig, LaunchTarget, PreparedLaunch
 from weft.device.gpu.addressed_launch import Launch, addressed
 from weft.ops.core.plan import (
     COUNTERS,
@@ -136,7 +136,7 @@ def prepare(step: Step, device: int) -> Prepared:
     offsets = [(argument, field.offset) for argument, field in fields if _is_address(argument)]
     gpu = devices.real(device)
     kernel.check(config, gpu)
-    launch = gpu.prepare(kernel.program.on(gpu), kernel.entry, config, packer)
+    launch = gpu.prepare(LaunchTarget(kernel.program.on(gpu), kernel.entry, config), packer)
     return Prepared(launch, params, offsets)
 
 

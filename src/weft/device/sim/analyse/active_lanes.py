@@ -40,7 +40,7 @@ def find(
 def _test(program: Program, ins: Instruction, values: Values) -> Callable[[int], bool] | None:
     """A comparison of threadIdx.x with a constant, as a function of the thread."""
     a, b = ins.operands[1:3]
-    order = ins.parts[1]
+    order = program.decoded[ins.index].comparison
     if not is_thread(program, a, values):
         a, b, order = b, a, MIRRORED.get(order, "")
     form = program.form_of(b)

@@ -76,7 +76,7 @@ def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
     nans = _nans(program, ins)
     if nans is Nan.COPIED and not isinstance(ins.operands[0], Vec):
         return all(_raw_operand(o, raw) for o in _copied(program, ins))
-    return nans is Nan.RAW and ins.parts[-1] == "f32"
+    return nans is Nan.RAW and program.decoded[ins.index].type == "f32"
 
 
 def _raw_operand(operand: Operand, raw: set[str]) -> bool:

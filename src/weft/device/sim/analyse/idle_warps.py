@@ -134,7 +134,7 @@ def _branch(
 def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
     """The result of a comparison for large threadIdx.x, if it holds for all larger ones, too."""
     a, b = ins.operands[1:3]
-    order = ins.parts[1]
+    order = program.decoded[ins.index].comparison
     if not is_thread(program, a, values):
         a, b, order = b, a, MIRRORED.get(order, "")
     if not is_thread(program, a, values) or not _is_common(program, b, values):

@@ -186,8 +186,8 @@ class Program:
         if len(operands) < len(sources):
             return None
         if d.row.warp:
-            if d.row.form is Result.ADDRESS and "local" in ins.parts:
-                return self._local_address(ins, operands[0])
+            if d.row.form is Result.ADDRESS and d.space == "local":
+                return self._local_address(d, operands[0])
             rule = WARP_FORMS.get(d.row.form)
             result = rule(ins, operands) if rule else vector()
             return result if result.kind != STRIPED or self._is_index(ins) else vector()
@@ -201,16 +201,16 @@ class Program:
         dest = ins.operands[0]
         return isinstance(dest, Reg) and self.function.registers[dest.name] in INDEX_TYPES
 
-    def _local_address(self, ins: Instruction, a: Form) -> Form:
+    def _local_address(self, d: isa.Decoded, a: Form) -> Form:
         """The form of a local address: each lane has its own local memory, `local_bytes` apart."""
         if not a.is_scalar:
             return vector()
-        sign = -1 if "to" in ins.parts else 1
+        sign = -1 if d.from_generic else 1
         return affine(tuple(x + sign * i * self.local_bytes for i, x in enumerate(a.off)))
 
     def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form]) -> Form | None:
         """The form of an integer result whose arithmetic keeps structure, else None."""
-        kind, dest = ins.parts[-1], ins.operands[0]
+        kind, dest = d.type, ins.operands[0]
         if d.row.form is Result.CONVERSION and isinstance(dest, Reg):
             register = bits_of(self.function.registers[dest.name])
             return convert(ins, fs[0], d.types["d"], d.types["a"], register)
@@ -218,8 +218,7 @@ class Program:
             f if t == "pred" else truncated(f, bits_of(t))
             for f, t in zip(fs, d.source_types, strict=False)
         ]
-        wide = d.row.form in (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
-        if wide and kind in ("u32", "s32"):
+        if d.wide and kind in ("u32", "s32"):
             return widening_product(fs, kind[0] == "s")
         rule = lattice.TABLE.get(d.row.form) if kind in INTEGERS else None
         return rule(fs, bits_of(kind), kind[0] == "s") if rule else None

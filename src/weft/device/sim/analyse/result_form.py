@@ -64,7 +64,7 @@ def _of_operands(ins: Instruction, fs: list[Form]) -> Form:
 def _generic(ins: Instruction, fs: list[Form]) -> Form:
     """The form of `cvta`: the start of a window, which is added to its addresses, is not known."""
     a = fs[0]
-    windowed = any(p.startswith(("shared", "param")) for p in ins.parts)
+    windowed = decode(ins).space in ("shared", "param")
     moved = Form(a.kind, a.off, scale=a.scale, signed=a.signed, rows=a.rows)
     return moved if windowed else truncated(a, 64)
 
@@ -73,7 +73,8 @@ def _moved(ins: Instruction, fs: list[Form]) -> Form:
     """A copy, unless it splits a register."""
     if not isinstance(ins.operands[0], Reg):
         return vector()
-    return fs[0] if ins.parts[-1] == "pred" else truncated(fs[0], bits_of(ins.parts[-1]))
+    kind = decode(ins).type
+    return fs[0] if kind == "pred" else truncated(fs[0], bits_of(kind))
 
 
 def _uniform(ins: Instruction, fs: list[Form]) -> Form:
@@ -82,7 +83,7 @@ def _uniform(ins: Instruction, fs: list[Form]) -> Form:
 
 def _load(ins: Instruction, fs: list[Form]) -> Form:
     """Uniform when the address is, except in local memory, which each lane has for itself."""
-    return SOME_UNIFORM if fs[0].kind == UNIFORM and "local" not in ins.parts else vector()
+    return SOME_UNIFORM if fs[0].kind == UNIFORM and decode(ins).space != "local" else vector()
 
 
 def _of_group(ins: Instruction, fs: list[Form]) -> Form:
@@ -95,7 +96,7 @@ def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
     """A broadcast from one lane, or a shuffle of what is the same in all of them."""
     value, lane, clamp = fs[:3]
     # Without segments; with them, each segment would broadcast its own lane.
-    broadcast = "idx" in ins.parts and lane.kind == UNIFORM and clamp.const == 0x1F
+    broadcast = decode(ins).mode == "idx" and lane.kind == UNIFORM and clamp.const == 0x1F
     # A predicate destination shares this form, and lanes differ on what is in range.
     same = value.kind == UNIFORM and isinstance(ins.operands[0], Reg)
     return SOME_UNIFORM if broadcast or same else vector()

@@ -58,13 +58,14 @@ def _candidates(program: Program) -> set[str]:
 
 def _copied(program: Program, ins: Instruction) -> Special | None:
     """The special register that an instruction copies to a register of 32 bits."""
-    if program.decoded[ins.index].row.form is not Result.COPY or ins.guard is not None:
+    d = program.decoded[ins.index]
+    if d.row.form is not Result.COPY or ins.guard is not None:
         return None
     dest, *sources = ins.operands
     if len(sources) != 1 or not isinstance(sources[0], Special) or not isinstance(dest, Reg):
         return None
     special = sources[0]
-    whole = ins.parts[-1] in ("u32", "s32", "b32")
+    whole = d.type in ("u32", "s32", "b32")
     steady = special.name.partition(".")[0] in STEADY
     scalar = special_form(special.name, program.shape).kind in (UNIFORM, AFFINE)
     return special if whole and steady and scalar else None

@@ -41,8 +41,6 @@ MAX_LOCAL = 512 << 10
 MAX_PARAM = 32764
 """Bytes of a parameter on any GPU."""
 _FLOATS = ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
-_COUNTS = ("v2", "v4", "v8", "x1", "x2", "x4")
-_ONE_SPACE = ("global", "shared", "local", "const", "param")
 _VECTORS = Accepts.PACK | Accepts.COUNTED | Accepts.FRAGMENT
 
 
@@ -164,14 +162,15 @@ class _Checker:
         if Accepts.PACK in d.row.accepts:
             self._pack(ins)
         for effect in d.row.effects:
-            if effect.writes and effect.state_space(d.words) in ("const", "param"):
-                self._writable(ins.operands[d.row.position(effect.operand)])
+            space = effect.state_space(d.words)
+            if effect.writes and space in ("const", "param"):
+                self._writable(ins.operands[d.row.position(effect.operand)], space)
 
     def _wanted(self, ins: Instruction, d: isa.Decoded) -> list[isa.OperandSpec]:
         """The operands of the row that the instruction has."""
         count, wanted = len(ins.operands), list(d.row.written)
         needed = [spec for spec in wanted if not spec.optional]
-        most = len(wanted) + ("L2::cache_hint" in ins.parts)
+        most = len(wanted) + d.has_cache_hint
         if not len(needed) <= count <= most:
             counts = str(len(needed)) if len(needed) == most else f"{len(needed)} to {most}"
             raise self.fail(f"takes {counts} operands, {count} are given", d.row.syntax)
@@ -233,7 +232,7 @@ class _Checker:
     def _vector(self, operand: Vec, kind: str, row: isa.Row, *, written: bool = False) -> None:
         size = len(operand.items)
         if not row.accepts & _VECTORS or (
-            Accepts.COUNTED in row.accepts and size != self._elements()
+            Accepts.COUNTED in row.accepts and size != isa.decode(self.ins).vector_length
         ):
             raise self.fail(f"does not take a vector of {size}")
         if Accepts.PACK in row.accepts:
@@ -243,10 +242,6 @@ class _Checker:
                 self._target(item, kind, row)
             else:
                 self._source(item, kind, row)
-
-    def _elements(self) -> int:
-        """Elements that the opcode says a vector has (`.v2`, `.x4`)."""
-        return next((int(p[1:]) for p in self.ins.parts if p in _COUNTS), 0)
 
     def _source(self, operand: Operand, kind: str, row: isa.Row) -> None:
         match operand:
@@ -293,8 +288,7 @@ class _Checker:
             if effect.operand == spec.name:
                 space = effect.state_space(d.words)
                 return [] if space == GENERIC else [space]
-        words = {p.split("::")[0] for p in self.ins.parts[1:]}  # a hint, which accesses nothing
-        return [s for s in _ONE_SPACE if s in words]
+        return [] if d.space == GENERIC else [d.space]  # a hint, which accesses nothing
 
     def _space(self, name: str, named: list[str]) -> None:
         """A variable by name must be in the state space that the instruction accesses."""
@@ -307,12 +301,12 @@ class _Checker:
                 " ".join(f".{s}" for s in named) or "a generic address: convert it by cvta",
             )
 
-    def _writable(self, operand: Operand) -> None:
+    def _writable(self, operand: Operand, space: str) -> None:
         """Constants and an entry's own parameters are read only."""
         base = operand.base if isinstance(operand, Mem) else operand
         # `st.param` writes the arguments of calls and a function's own results.
         names = {*self.function.variables, *(p.name for p in self.function.returns)}
-        if "const" in self.ins.parts or not isinstance(base, Sym) or base.name not in names:
+        if space == "const" or not isinstance(base, Sym) or base.name not in names:
             raise self.fail("cannot be written")
 
     def _width(self, register: Reg, kind: str, row: isa.Row) -> None:
@@ -337,7 +331,7 @@ class _Checker:
         """Between a vector and one register of all its bits, or between two registers."""
         dest, source = ins.operands
         vectors = [x for x in (dest, source) if isinstance(x, Vec)]
-        kind = ins.parts[-1]
+        kind = isa.decode(ins).type
         bits = 8 * SIZES[kind]
         if len(vectors) == 2 or (vectors and kind == "pred"):
             raise self.fail("moves between a vector and one register")

@@ -16,6 +16,7 @@ from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import NOTHING_PENDING, Frame, Slot, Status
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Block
+from weft.ptx.isa import decode
 from weft.ptx.model import Instruction
 
 
@@ -114,17 +115,18 @@ class BlockBarriers:
         """Write the result of `bar.red`."""
         e, b = self.e, self.e.b
         ins = block.code[-1]
-        if "red" not in ins.parts:
+        reduction = decode(ins).words.get("kind")
+        if not reduction:
             return
         at = self.waits_at + 16 * site
         number, gen = self.words.load(at + 4), self.words.load(at + 8)
         row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
         pair = b.at(row, ((gen & 1) * 8 + Slot.RESULT).zext("i64"))
         passed, total = b.load("i32", 0, pair), b.load("i32", 0, b.at(pair, 4))
-        if "popc" in ins.parts:
+        if reduction == "popc":
             e.write(ins.operands[0], passed)
         else:
-            e.write(ins.operands[0], passed.eq(total) if "and" in ins.parts else passed.ne(0))
+            e.write(ins.operands[0], passed.eq(total) if reduction == "and" else passed.ne(0))
 
     def survivors(self) -> set[str]:
         """Registers of lanes that wait at a barrier while others of their warp run."""

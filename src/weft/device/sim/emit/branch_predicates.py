@@ -133,7 +133,8 @@ class Predicates:
         if form.kind != AFFINE:
             moving, form = b, e.program.form_of(b)
             assert form is not None
-        order, sign = _ORDER[ins.parts[1]], "s" if ins.parts[-1] == "s32" else "u"
+        d = decode(ins)
+        order, sign = _ORDER[d.comparison], "s" if d.type == "s32" else "u"
         low, high = min(form.off), max(form.off)
         base = left if moving is a else right
         first, last = (base + n if n else base for n in (low, high))
@@ -164,7 +165,7 @@ class Predicates:
         """The comparison of every lane."""
         e = self.e
         d = e.program.decoded[ins.index]
-        kind = ins.parts[-1]
+        kind = d.type
         out = d.row.function(
             e.b, e.read(ins.operands[1], kind), e.read(ins.operands[2], kind), **d.words
         )
@@ -222,9 +223,10 @@ class Predicates:
 
 def settles(program: Program, ins: Instruction) -> bool:
     """Return whether it compares an affine value of 32 bits with a uniform one."""
-    if decode(ins).row.form is not Result.COMPARISON or len(ins.parts) != 3:
+    d = decode(ins)
+    if d.row.form is not Result.COMPARISON or d.operation:
         return False
-    if ins.parts[1] not in _ORDER or ins.parts[-1] not in ("s32", "u32", "b32"):
+    if d.comparison not in _ORDER or d.type not in ("s32", "u32", "b32"):
         return False
     sources = ins.operands[1:]
     forms = [program.form_of(x) for x in sources]
@@ -234,7 +236,8 @@ def settles(program: Program, ins: Instruction) -> bool:
 
 def _combines(ins: Instruction) -> bool:
     """Return whether it is an operation on predicates that `_combine` supports."""
-    return ins.parts[-1] == "pred" and decode(ins).row.form in _COMBINATIONS
+    d = decode(ins)
+    return d.type == "pred" and d.row.form in _COMBINATIONS
 
 
 def _negate(q: LanePredicate) -> LanePredicate:

@@ -157,11 +157,11 @@ def _comparisons(
 
 
 def _is_cheap(program: Program, ins: Instruction) -> bool:
-    row = program.decoded[ins.index].row
-    operands = ins.operands[1:]
+    d = program.decoded[ins.index]
+    row, operands = d.row, ins.operands[1:]
     if row.form is Result.LOADED:
         # Parameters do not change while a kernel runs.
-        return "param" in ins.parts and all(_is_parameter(program, x) for x in operands)
+        return d.space == "param" and all(_is_parameter(program, x) for x in operands)
     return row.form in _ROWS and all(_is_steady(x) for x in operands)
 
 

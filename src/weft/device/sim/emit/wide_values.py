@@ -105,7 +105,7 @@ class WideRules:
         if w is not None:
             return self._times(w, c)
         form = self.e.program.form_of(other)
-        if "wide" not in ins.parts or form is None or form.kind == 0:
+        if not decode(ins).wide or form is None or form.kind == 0:
             return None
         return self._widened(other, result)
 
@@ -122,9 +122,10 @@ class WideRules:
         w = self._operand(addend)
         assert w is not None
         # The product is uniform here, and only the addend is wide.
-        e, kind = self.e, ins.parts[-1]
+        e, d = self.e, decode(ins)
+        kind = d.type
         a, b = (e.read(o, kind) for o in ins.operands[1:3])
-        if "wide" in ins.parts:
+        if d.wide:
             a, b = (x.sext("i64") if kind[0] == "s" else x.zext("i64") for x in (a, b))
         return self._shift(w, a * b)
 

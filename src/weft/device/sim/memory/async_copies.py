@@ -70,7 +70,7 @@ class AsyncCopies:
         """Read the source now, into a new entry of the ring."""
         e, b = self.e, self.e.b
         target, source, amount, *more = ins.operands
-        if "L2::cache_hint" in ins.parts:
+        if decode(ins).has_cache_hint:
             more = more[:-1]
         if not (isinstance(target, Mem) and isinstance(source, Mem) and isinstance(amount, Imm)):
             raise PtxError("cp.async takes two addresses and a size", got=ins.text)

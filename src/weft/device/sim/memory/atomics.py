@@ -181,9 +181,10 @@ class Atomics:
         operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in sources]
         count = len(operands[0])
         # the assembler makes a reduction of an atomic with an unread result, unless it acquires
-        answers = op in ("exch", "cas") or {"acquire", "acq_rel"} & set(ins.parts)
+        d = isa.decode(ins)
+        answers = op in ("exch", "cas") or d.order in ("acquire", "acq_rel")
         kind = Kind.ATOMIC if wanted or answers else Kind.REDUCTION
-        waits = isa.decode(ins).row.completes_by
+        waits = d.row.completes_by
         access = Access(ins, Unit.LANES, kind, a, what.size * count, waits=waits)
         e.watch.access(access)
         lanes = e.executing()

@@ -134,13 +134,12 @@ class BulkCopies:
 
 def _reduction(ins: Instruction) -> Reduction | None:
     """`cp.reduce.async.bulk.TARGET....op{.noftz}.type`; None for a copy."""
-    if ins.parts[1] != "reduce":
+    d = decode(ins)
+    target = d.row.effects[0]
+    if target.does is not Does.UPDATE:
         return None
-    op = next(p for p in ins.parts if p in _OPERATIONS)
-    return Reduction(op, ins.parts[-1], ins.parts[4].startswith("shared"))
-
-
-_OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+    # `.add.noftz` has a row without a modifier for its operation.
+    return Reduction(d.operation or "add", d.type, target.state_space(d.words) == "shared")
 
 
 def _is_bulk(ins: Instruction) -> bool:

@@ -19,8 +19,6 @@ from weft.ir import Builder, Val
 from weft.ptx.isa import decode
 from weft.ptx.model import Imm, Instruction
 
-_OWN = ("shared", "shared::cta", "local")
-
 
 class Changes:
     """The record of a warp's writes, under emission."""
@@ -101,14 +99,15 @@ class Changes:
 
 def _atomic(ins: Instruction) -> bool:
     """Return whether it is an atomic that may leave its location unchanged."""
-    row = decode(ins).row
+    d = decode(ins)
     # `inc` and `dec` leave the place alone only where their limit is 0. Counting that as a change
     # can hide a deadlock, but never reports a false one.
-    if not (row.is_atomic and row.has_dest) or "inc" in ins.parts or "dec" in ins.parts:
+    if not (d.row.is_atomic and d.row.has_dest) or d.operation in ("inc", "dec"):
         return False
     operand = ins.operands[-1]
-    return not ("add" in ins.parts and isinstance(operand, Imm) and operand.value != 0)
+    return not (d.operation == "add" and isinstance(operand, Imm) and operand.value != 0)
 
 
 def _own_store(ins: Instruction) -> bool:
-    return decode(ins).row.is_store and any(x in _OWN for x in ins.parts)
+    d = decode(ins)
+    return d.row.is_store and d.space in ("shared", "local")

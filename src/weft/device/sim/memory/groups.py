@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from weft.device.sim.address import Address, space_of
+from weft.device.sim.address import SPACES, Address
 from weft.device.sim.memory.resolve import Resolving, resolve
 from weft.ir import Val
 from weft.ptx.isa import decode
-from weft.ptx.model import SIZES, Instruction, Mem, Reg
+from weft.ptx.model import Instruction, Mem, Reg
 from weft.records import dataclass
 
 FAR = 1 << 28
@@ -49,15 +49,15 @@ class Grouping(Resolving, Protocol):
 
 def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     """(address, bytes a lane, writes) of a plain unguarded load or store."""
-    row = decode(ins).row
+    d = decode(ins)
+    row = d.row
     # A guarded access may not run when the others do.
     if ins.guard is not None or not (row.is_load or row.is_store):
         return None
     mem = ins.operands[row.position(row.effects[0].operand)]
     if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or abs(mem.offset) >= FAR:
         return None
-    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
-    return mem, count * SIZES[ins.parts[-1]], row.is_store
+    return mem, d.lane_bytes, row.is_store
 
 
 def find(e: Grouping, mem: Mem, space: int, nbytes: int, *, checked: bool = False) -> Group | None:
@@ -92,7 +92,7 @@ def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> Gr
         if other is not None and isinstance(other[0].base, Reg) and other[0].base.name == name:
             mem, size, stores = other
             # The check is one for accesses of `nbytes`; it says nothing about wider ones.
-            if stores == writes and space_of(ins.parts) == space and size <= nbytes:
+            if stores == writes and SPACES[decode(ins).space] == space and size <= nbytes:
                 group.low = min(group.low, mem.offset)
                 group.high = max(group.high, mem.offset + size)
                 group.offsets.append(mem.offset)

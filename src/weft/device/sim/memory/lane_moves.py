@@ -189,7 +189,7 @@ class LaneMoves:
         form = self.e.program.form_of(ins.operands[1])
         if form is None or form.kind not in (AFFINE, INDEXED):
             return False
-        size = SIZES[ins.parts[-1]] // max(1, abs(form.scale)) or 1
+        size = SIZES[decode(ins).type] // max(1, abs(form.scale)) or 1
         return any(_run(form.off[i : i + 4], size) == "" for i in range(0, 32, 4))
 
 

@@ -43,7 +43,8 @@ class Windows:
         """
         blocks = self.e.program.graph.blocks
         code = [i for x in blocks if not x.loops for i in x.code]
-        loads = [i.index for i in code if decode(i).row.is_load and "global" in i.parts]
+        decoded = [(i.index, decode(i)) for i in code]
+        loads = [index for index, d in decoded if d.row.is_load and d.space == "global"]
         if loads and len(loads) <= MANY_LOADS:
             self._lasts = {index: 8 * k for k, index in enumerate(loads)}
             self._own = frame.reserve(8 * len(loads), lambda: None)

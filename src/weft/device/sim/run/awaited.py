@@ -115,15 +115,16 @@ class _Evaluation:
     def _result(self, ins: Instruction, name: str, depth: int) -> int | None:
         if not isinstance(ins.operands[0], Reg):
             return None
-        form = decode(ins).row.form
-        if form is Result.LOADED and "param" in ins.parts:
+        d = decode(ins)
+        form = d.row.form
+        if form is Result.LOADED and d.space == "param":
             return self._param(ins)
         operation = _OPERATIONS.get(form)
-        if operation is None or (form is Result.ADDRESS and "global" not in ins.parts):
+        if operation is None or (form is Result.ADDRESS and d.space != "global"):
             return None
         values = [self.value(x, depth) for x in ins.operands[1:]]
         operands = [v for v in values if v is not None]
-        if len(operands) < len(values) or ins.parts[-1] not in SIZES:
+        if len(operands) < len(values) or d.type not in SIZES:
             return None
         bits = 8 * SIZES[self.program.function.registers[name]]
         return operation(_read(operands, ins)) % (1 << bits)
@@ -133,16 +134,18 @@ class _Evaluation:
         if not isinstance(mem, Mem) or not isinstance(mem.base, Sym):
             return None
         offset = self._offsets.get(mem.base.name)
-        if offset is None or ins.parts[-1] not in SIZES:
+        kind = decode(ins).type
+        if offset is None or kind not in SIZES:
             return None
         at = self.thread.params + offset + mem.base.offset + mem.offset
-        return int.from_bytes(ctypes.string_at(at, SIZES[ins.parts[-1]]), "little")
+        return int.from_bytes(ctypes.string_at(at, SIZES[kind]), "little")
 
 
 def _read(values: Sequence[int], ins: Instruction) -> list[int]:
     """Operands as the instruction's type reads them; what a wide product adds to is wider."""
-    kind = ins.parts[-1]
+    d = decode(ins)
+    kind = d.type
     bits, signed = 8 * SIZES[kind], kind[0] == "s"
     low = [v % (1 << bits) for v in values]
     out = [v - (1 << bits) if signed and v >> (bits - 1) else v for v in low]
-    return [*out[:2], values[2]] if "wide" in ins.parts and len(out) == 3 else out
+    return [*out[:2], values[2]] if d.wide and len(out) == 3 else out

@@ -95,7 +95,7 @@ def _place(program: Program, ins: Instruction) -> str:
     """The memory's owner: a variable, or the parameter that points to it."""
     mem = next((x for x in ins.operands if isinstance(x, Mem)), None)
     name = "" if mem is None else _origin(program, mem.base, 0)
-    shared = any(x.startswith("shared") for x in ins.parts)
+    shared = decode(ins).space == "shared"
     return (f" in {name}" if name else "") + (" in shared memory" if shared else "")
 
 

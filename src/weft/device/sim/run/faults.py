@@ -33,7 +33,7 @@ from weft.errors import (
     TimeLimit,
     Trapped,
 )
-from weft.ptx.model import SIZES, Instruction, Label
+from weft.ptx.model import Instruction, Label
 
 if TYPE_CHECKING:
     from weft.device.base import Allocation, LaunchConfig
@@ -379,6 +379,6 @@ def width_of(ins: Instruction | None) -> int:
     """Bytes one lane accesses."""
     if ins is None:
         return 1
-    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
-    size = next((SIZES[p] for p in reversed(ins.parts) if p in SIZES), 1)
-    return count * size
+    from weft.ptx.isa import decode  # the instruction table: only a fault needs it
+
+    return decode(ins).lane_bytes

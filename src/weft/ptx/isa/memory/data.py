@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ptx.isa.columns import Accepts, Nan, Ordering, Result, Unit, Waits, reads, writes
 from weft.ptx.isa.emitter import Warp
-from weft.ptx.isa.registry import instruction
+from weft.ptx.isa.registry import decode, instruction
 from weft.ptx.model import Instruction
 
 TYPES = "b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64"
@@ -88,7 +88,7 @@ def st(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **h
     space=SPACE, size="u32 u64", warp=True,
 )  # fmt: skip
 def cvta(w: Warp, ins: Instruction, *, space: str, size: str) -> None:
-    w.convert_address(ins, space, to_space="to" in ins.parts)
+    w.convert_address(ins, space, to_space=decode(ins).from_generic)
 
 
 @instruction(

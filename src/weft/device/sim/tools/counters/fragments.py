@@ -58,7 +58,7 @@ def count(e: Watched, counters: CounterRows, access: Access) -> None:
     """One access after the other, of all lanes."""
     b, rows = e.b, access.rows
     assert rows is not None
-    way = way_of(access.ins.parts, writes=access.writes)
+    way = way_of(access.ins, writes=access.writes)
     start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
     inside = (rows.first - start).ult(e.shared_bytes.zext("i64"))
     if access.space != Space.GENERIC:

@@ -44,6 +44,7 @@ from weft.device.sim.tools.counters.runs import (
 )
 from weft.ir import Val
 from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
 
 
 class GlobalMemory:
@@ -59,13 +60,13 @@ class GlobalMemory:
 
     def _where(self, access: Access) -> tuple[Val, Val, str]:
         """The memory of the launch and of the worker, and the route of the access."""
-        way = way_of(self.e.ins.parts, writes=access.writes)
+        way = way_of(self.e.ins, writes=access.writes)
         return self.rows.launch(), self.rows.counters(), way
 
     def row(self, access: Access) -> Val:
         """A row for an access."""
         a, width = access.address, access.nbytes
-        span, way = _span(a, width), way_of(self.e.ins.parts, writes=access.writes)
+        span, way = _span(a, width), way_of(self.e.ins, writes=access.writes)
         if span is None or access.changes:
             return self.rows.of(access, way=way, any_lanes=True)
         if a.uniform:
@@ -90,7 +91,7 @@ class GlobalMemory:
             if a.uniform:
                 count_at_one_place(b)(launch, counters, row, a.first, lanes)
                 return
-            fn = count_atomic(b, access.nbytes, cas="cas" in e.ins.parts)
+            fn = count_atomic(b, access.nbytes, cas=decode(e.ins).operation == "cas")
             fn(launch, counters, row, e.memory.addresses(a), lanes)
             return
         span = _span(a, access.nbytes)

@@ -8,7 +8,7 @@ the order in which blocks run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from weft.device.sim.tools.counters.layout import (
     LINE,
@@ -24,6 +24,8 @@ from weft.device.sim.tools.counters.layout import (
     Row,
 )
 from weft.ir import Builder, Val
+from weft.ptx.isa import decode
+from weft.ptx.model import Instruction
 
 P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 HASH = 0x9E3779B97F4A7C15
@@ -36,15 +38,13 @@ LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local
 """Routes of an access: through L1, past it, written through, changed in L2, local memory."""
 
 
-PAST_L1 = ("cg", "cv", "volatile", "relaxed", "acquire", "mmio")
-"""Loads that do not look into L1."""
-
-
-def way_of(parts: Sequence[str], *, writes: bool) -> str:
+def way_of(ins: Instruction, *, writes: bool) -> str:
     """The route of an instruction's access to global memory."""
     if writes:
         return STORE
-    return BYPASS if any(p in PAST_L1 for p in parts) else LOAD
+    d = decode(ins)
+    past_l1 = d.cache_operator in ("cg", "cv") or d.order in ("volatile", "relaxed", "acquire")
+    return BYPASS if past_l1 else LOAD
 
 
 def bump(b: Builder, row: Val, at: int | Val, by: Val) -> None:

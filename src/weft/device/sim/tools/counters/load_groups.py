@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
-from weft.device.sim.address import space_of
 from weft.device.sim.analyse.form import INDEXED, ZERO
 from weft.device.sim.analyse.program import Program
-from weft.device.sim.layout import Space
 from weft.device.sim.tools.counters.fast_path import LINE_BYTES, FastPath, Span
 from weft.device.sim.tools.counters.layout import HeldBits
 from weft.device.sim.tools.counters.lines import LOAD, way_of
@@ -84,16 +82,16 @@ def _load_of_rows(program: Program, ins: Instruction) -> tuple[str, int, int] | 
 
     All lanes, or those of each row, are at one place.
     """
-    row = decode(ins).row
-    if not row.is_load or ins.guard is not None or space_of(ins.parts) != Space.GLOBAL:
+    d = decode(ins)
+    row = d.row
+    if not row.is_load or ins.guard is not None or d.space != "global":
         return None
     mem = ins.operands[row.position(row.effects[0].operand)]
-    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or ins.parts[-1] not in SIZES:
+    if not isinstance(mem, Mem) or not isinstance(mem.base, Reg) or d.type not in SIZES:
         return None
     form = program.form_of(mem.base)
     if form is None or form.kind > INDEXED or form.off != ZERO:
         return None
-    if way_of(ins.parts, writes=False) != LOAD:
+    if way_of(ins, writes=False) != LOAD:
         return None
-    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
-    return mem.base.name, mem.offset, mem.offset + count * SIZES[ins.parts[-1]]
+    return mem.base.name, mem.offset, mem.offset + d.lane_bytes

@@ -109,8 +109,9 @@ class MergedLoads:
 
 
 def _is_word_load(ins: Instruction) -> bool:
-    plain = decode(ins).row.is_load and ins.parts[1] in ("shared", "shared::cta")
-    if not plain or len(ins.parts) != 3 or ins.parts[2] not in WORDS or ins.guard is not None:
+    d = decode(ins)
+    plain = d.row.is_load and d.space == "shared" and len(d.parts) == 3
+    if not plain or d.type not in WORDS or ins.guard is not None:
         return False
     mem = ins.operands[1]
     return isinstance(mem, Mem) and isinstance(mem.base, Reg)

@@ -35,6 +35,7 @@ from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
 from weft.ptx.cfg import Block
+from weft.ptx.isa import decode
 from weft.ptx.model import Instruction
 
 NATIVE_ATOMICS = ("add", "inc", "dec", "min", "max", "exch", "and", "or", "xor")
@@ -226,16 +227,15 @@ class CountWatcher(Watcher):
         return out
 
     def _atomic_kind(self, access: Access) -> str:
-        parts = self.e.ins.parts
-        if "cas" in parts:
+        d = decode(self.e.ins)
+        if d.operation == "cas":
             return shared.CAS
-        plain = access.nbytes == 4 and parts[-1] in ("u32", "s32", "b32")
-        if not plain or not any(p in NATIVE_ATOMICS for p in parts):
+        plain = access.nbytes == 4 and d.type in ("u32", "s32", "b32")
+        if not plain or d.operation not in NATIVE_ATOMICS:
             return shared.SPIN
         one = self.e.program.form_of(self.e.ins.operands[-1])
-        tally = (
-            access.kind is Kind.REDUCTION and "add" in parts and one is not None and one.const == 1
-        )
+        adds_one = d.operation == "add" and one is not None and one.const == 1
+        tally = access.kind is Kind.REDUCTION and adds_one
         return shared.TALLY if tally else shared.NATIVE
 
     # ---- global memory ----------------------------------------------------------------------

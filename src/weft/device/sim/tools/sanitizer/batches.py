@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.device.sim.address import space_of
 from weft.device.sim.analyse.form import AFFINE, ZERO
 from weft.device.sim.analyse.program import Program
-from weft.device.sim.layout import Space
 from weft.device.sim.tools.sanitizer.bounds import Variable
 from weft.device.sim.tools.sanitizer.layout import BlockState
 from weft.device.sim.tools.sanitizer.shadow.fast import pattern_of
@@ -23,7 +21,7 @@ from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Ordering
 from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sym
 
-_QUIET = (Space.GLOBAL, Space.PARAM, Space.CONST)
+_QUIET = ("global", "param", "const")
 """Spaces whose plain accesses may come between the accesses of a batch."""
 _A_WORD_EACH = tuple(range(0, 128, 4))
 
@@ -132,9 +130,10 @@ def plan(program: Program, variables: Mapping[int, Variable]) -> list[Batch]:
 
 def _plain_access(program: Program, ins: Instruction) -> _Plain | None:
     """A plain access whose lanes are at constant distances."""
-    row = decode(ins).row
+    d = decode(ins)
+    row = d.row
     plain = (row.is_load or row.is_store) and row.ordering is Ordering.WEAK and ins.guard is None
-    if not plain or space_of(ins.parts) != Space.SHARED or ins.parts[-1] not in SIZES:
+    if not plain or d.space != "shared" or d.type not in SIZES:
         return None
     mem = ins.operands[row.position(row.effects[0].operand)]
     if not isinstance(mem, Mem) or not isinstance(mem.base, Reg | Sym):
@@ -142,12 +141,10 @@ def _plain_access(program: Program, ins: Instruction) -> _Plain | None:
     form = program.form_of(mem.base) if isinstance(mem.base, Reg) else None
     if isinstance(mem.base, Reg) and (form is None or form.kind > AFFINE):
         return None
-    count = next((int(p[1:]) for p in ins.parts if p in ("v2", "v4", "v8")), 1)
-    nbytes = count * SIZES[ins.parts[-1]]
     # Two lanes that write one word may race with each other.
-    if row.is_store and pattern_of(_distances(program, mem), nbytes, writes=True) is None:
+    if row.is_store and pattern_of(_distances(program, mem), d.lane_bytes, writes=True) is None:
         return None
-    return ins, mem, nbytes, row.is_store
+    return ins, mem, d.lane_bytes, row.is_store
 
 
 def _distances(program: Program, mem: Mem) -> tuple[int, ...]:
@@ -159,17 +156,17 @@ def _distances(program: Program, mem: Mem) -> tuple[int, ...]:
 
 def _may_come_between(ins: Instruction) -> bool:
     """Return whether it affects neither shared memory nor the order of accesses."""
-    row = decode(ins).row
-    if not row.warp:
+    d = decode(ins)
+    if not d.row.warp:
         return True
-    plain = (row.is_load or row.is_store) and row.ordering is Ordering.WEAK
-    return plain and space_of(ins.parts) in _QUIET
+    plain = (d.row.is_load or d.row.is_store) and d.row.ordering is Ordering.WEAK
+    return plain and d.space in _QUIET
 
 
 def _writes_after(block: Block, last: Instruction) -> list[Instruction]:
     """The writes of the block to shared memory after an instruction."""
     after = block.code[block.code.index(last) + 1 :]
-    return [i for i in after if decode(i).row.writes and space_of(i.parts) not in _QUIET]
+    return [i for i in after if (d := decode(i)).row.writes and d.space not in _QUIET]
 
 
 def _add(

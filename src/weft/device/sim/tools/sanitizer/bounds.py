@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.device.sim.address import Address, space_of
+from weft.device.sim.address import SPACES, Address
 from weft.device.sim.analyse.program import Program
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Slot, Space
@@ -115,7 +115,7 @@ def _accesses(
     out = []
     for ins in code:
         mem = next((o for o in ins.operands if isinstance(o, Mem)), None)
-        if mem is not None and space_of(ins.parts) == space and _is_access(ins):
+        if mem is not None and SPACES[decode(ins).space] == space and _is_access(ins):
             out.append((ins, of(mem.base)))
     return out
 
@@ -132,13 +132,13 @@ _WIDE = ("b64", "u64", "s64")
 def _result(ins: Instruction, of: Callable[[Operand], Origins], seed: Callable[[Operand], Origins]
             ) -> Origins:  # fmt: skip
     sources = [of(o) for o in ins.operands[1:]]
-    form = decode(ins).row.form
+    d = decode(ins)
+    form = d.row.form
     if form is Result.LOADED:
-        mem = ins.operands[1]
-        if "param" in ins.parts and isinstance(mem, Mem) and isinstance(mem.base, Sym):
-            wide = ins.parts[-1] in _WIDE
+        mem, wide = ins.operands[1], d.type in _WIDE
+        if d.space == "param" and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             return seed(Sym(mem.base.name, mem.base.offset + mem.offset)) if wide else NOTHING
-        return None if ins.parts[-1] in _WIDE else NOTHING
+        return None if wide else NOTHING
     if form in _NUMBERS:
         return NOTHING
     if form in (Result.PRODUCT_SUM, Result.WIDE_PRODUCT_SUM):

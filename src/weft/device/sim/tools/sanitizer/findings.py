@@ -199,7 +199,7 @@ class Decoder:
                 return f"{elements.element(a, r.address, size)} ({r.address:#x})"
         if any(a.name == HEAP and 0 <= r.address - a.address < a.nbytes for a in self.seen.memory):
             return f"the device's heap ({r.address:#x})"
-        space = "local" if "local" in ins.parts else "shared"
+        space = "local" if decode(ins).space == "local" else "shared"
         return f"{space} memory ({r.address:#x})"
 
     def _other_array(self, r: Raw, shared: bool) -> str:

@@ -119,7 +119,8 @@ class Local:
 
 def _makes_generic(ins: Instruction) -> bool:
     """Return whether it converts a local address to a generic one."""
-    return decode(ins).row.form is Result.ADDRESS and "local" in ins.parts
+    d = decode(ins)
+    return d.row.form is Result.ADDRESS and d.space == "local"
 
 
 def _zeros(program: Program, body: list[Instruction]) -> set[str]:

@@ -14,14 +14,15 @@ def written(program: Program) -> list[int] | None:
     parameters: set[int] = set()
     for block in program.graph.blocks:
         for ins in block.code:
-            row = decode(ins).row
+            d = decode(ins)
+            row = d.row
             if row.control in (Control.CALL, Control.TABLE):
                 return None
             stores = any(x.writes and not x.barrier for x in row.effects)
             if not stores or row.async_ is not None:  # copies are marked when they are issued
                 continue
             mem = next((o for o in ins.operands if isinstance(o, Mem)), None)
-            if mem is None or any(s in ins.parts for s in ("shared", "local")):
+            if mem is None or d.space in ("shared", "local"):
                 continue
             origin = sources.get(mem.base.name) if isinstance(mem.base, Reg) else None
             if isinstance(mem.base, Sym) or origin is None:
@@ -51,13 +52,14 @@ def _sources(program: Program) -> dict[str, set[int] | None]:
 def _origin(
     program: Program, ins: Instruction, origins: dict[str, set[int] | None]
 ) -> set[int] | None:
-    form = decode(ins).row.form
+    d = decode(ins)
+    form = d.row.form
     if form is Result.LOADED:
         mem = ins.operands[1]
-        if "param" in ins.parts and isinstance(mem, Mem) and isinstance(mem.base, Sym):
+        if d.space == "param" and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             return {program.symbols[mem.base.name][1] + mem.base.offset + mem.offset}
         # A pointer has 64 bits, so a narrower value is no address.
-        wide = ins.parts[-1] in ("b64", "u64", "s64")
+        wide = d.type in ("b64", "u64", "s64")
         return None if wide else set()
     if form in (Result.COPY, Result.ADDRESS) and any(isinstance(o, Sym) for o in ins.operands):
         return None

@@ -42,21 +42,22 @@ class Node:
 
 def _operation(ins: Instruction) -> Result | None:
     """A sum, difference, product or shift of 32 bits; None for anything else."""
-    if ins.guard is not None or ins.parts[-1] not in ("s32", "u32", "b32"):
+    d = decode(ins)
+    if ins.guard is not None or d.type not in ("s32", "u32", "b32"):
         return None
-    form = decode(ins).row.form
+    form = d.row.form
     return form if form in (*_PRODUCTS, *_SUMS) else None
 
 
 def _widened(ins: Instruction) -> tuple[Operand, bool] | None:
     """The operand that an instruction widens to 64 bits, and whether as a signed number."""
-    parts = ins.parts
-    form = decode(ins).row.form
+    d = decode(ins)
+    form, signed = d.row.form, d.type == "s32"
     scaled = form in _WIDE_PRODUCTS and isinstance(ins.operands[2], Imm)
-    if scaled and parts[-1] in ("s32", "u32"):
-        return ins.operands[1], parts[-1] == "s32"
-    if form is Result.CONVERSION and parts[1:] in (("s64", "s32"), ("u64", "u32")):
-        return ins.operands[1], parts[-1] == "s32"
+    if scaled and d.type in ("s32", "u32"):
+        return ins.operands[1], signed
+    if form is Result.CONVERSION and d.parts[1:] in (("s64", "s32"), ("u64", "u32")):
+        return ins.operands[1], signed
     return None
 
 
@@ -140,7 +141,8 @@ class Overflow:
 
     def _operation(self, ins: Instruction) -> Result | None:
         """The operation of an instruction; an `or` of disjoint bits is an addition."""
-        joins = decode(ins).row.form is Result.OR and ins.parts[-1] == "b32"
+        d = decode(ins)
+        joins = d.row.form is Result.OR and d.type == "b32"
         if joins and ins.guard is None:
             forms = [self.program.form_of(o) for o in ins.operands[1:]]
             known = [f for f in forms if f is not None]

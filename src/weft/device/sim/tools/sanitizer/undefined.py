@@ -68,11 +68,11 @@ def plan(program: Program) -> Plan:
 
 
 def _is_source(program: Program, block: int, ins: Instruction) -> bool:
-    row = decode(ins).row
-    if row.form is Result.SHUFFLED:
+    d = decode(ins)
+    if d.row.form is Result.SHUFFLED:
         everyone = synchronisation.mask_of(program, ins) is None and program.full_warps
         return not everyone or program.partial[block] or ins.guard is not None
-    return row.is_load and "local" in ins.parts
+    return d.row.is_load and d.space == "local"
 
 
 def _passes(program: Program, ins: Instruction) -> bool:
@@ -157,7 +157,8 @@ class Undefined:
 
     def _copied(self, ins: Instruction) -> set[str]:
         """Registers that are stored to local memory, which is undefined then as well."""
-        if not decode(ins).row.is_store or "local" not in ins.parts:
+        d = decode(ins)
+        if not d.row.is_store or d.space != "local":
             return set()
         return {n for o in ins.operands if not isinstance(o, Mem) for n in registers(o)}
 
@@ -167,19 +168,18 @@ class Undefined:
 
     def _passed(self, ins: Instruction) -> Val:
         """Lanes in which a result is undefined."""
-        e, parts, operands = self.w.e, ins.parts, ins.operands
-        d = decode(ins)
+        e, d, operands = self.w.e, decode(ins), ins.operands
         if d.row.form is Result.SELECTION and d.types["c"] == "pred":
             yes, no, chosen = (registers(o) for o in operands[1:4])
             picked = e.bits_of(e.read(operands[3], "pred"))
             return (self.of(yes) & picked) | (self.of(no) & ~picked) | self.of(chosen)
         lanes = self.of(self.w.e.program.uses(ins))
         combines = d.row.form in (Result.AND, Result.OR)
-        kind, sides = parts[-1] if combines else "pred", operands[1:] if combines else ()
+        kind, sides = d.type if combines else "pred", operands[1:] if combines else ()
         if d.row.form is Result.COMPARISON and len(operands) > 3:
             sides = operands[3:]
         for side in sides:  # a defined side may decide alone: no bits of an AND, all of an OR
-            either = d.row.form is Result.OR or d.words.get("op") == "or"
+            either = d.row.form is Result.OR or d.operation == "or"
             if kind == "pred":
                 value = e.bits_of(e.read(side, kind))
                 decides = value if either else ~value
@@ -193,7 +193,7 @@ class Undefined:
         w, e, b = self.w, self.w.e, self.w.e.b
         _, value, index, clamp, *masks = ins.operands
         lanes = e.executing()
-        mode = next(p for p in ins.parts if p in ("up", "down", "bfly", "idx"))
+        mode = decode(ins).mode
         source = source_lanes(b, mode, e.read_lanes(index, "b32"), e.read_lanes(clamp, "b32"))
         inside, lane = source.ult(32), source & 31
         passed = (b.splat(self.of(registers(value)), 32) >> lane) & 1

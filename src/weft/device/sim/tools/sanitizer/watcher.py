@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from weft.device.sim.access import Access, Unit, touching
-from weft.device.sim.address import Address, space_of
+from weft.device.sim.address import Address
 from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, Slot, Space, Worker
 from weft.device.sim.observe import Watched, Watcher
@@ -69,7 +69,7 @@ class Sanitizing(Watcher):
             arrivals=any(is_arrival(i) for i in code),
         )
         self.partly = any(_writes_part(i) for i in code)
-        self.unseen = any("bulk" in i.parts for i in code)
+        self.unseen = any(decode(i).is_bulk for i in code)
         """True if there are copies to shared memory that are not accesses of a lane."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
@@ -273,7 +273,7 @@ class Sanitizing(Watcher):
     # ---- accesses ---------------------------------------------------------------------------
     def way(self, writes: bool, nbytes: int, needs: int) -> Way:
         """The access pattern of the current instruction for a number of bytes."""
-        cached = not writes and "nc" in self.e.ins.parts
+        cached = not writes and decode(self.e.ins).is_read_only
         return Way(writes, self._is_strong(), nbytes, needs, cached)
 
     def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
@@ -285,7 +285,7 @@ class Sanitizing(Watcher):
 
     def _needs(self, access: Access) -> int:
         """Bytes that must have been written before: none for an exchange and a store."""
-        exchanges = access.changes and "exch" in access.ins.parts
+        exchanges = access.changes and decode(access.ins).operation == "exch"
         if access.unit is Unit.MBARRIER or not access.reads or exchanges:
             return 0
         return self.needs.of(access.ins, access.nbytes)
@@ -392,14 +392,14 @@ def _is_strong(ins: Instruction) -> bool:
 
 def _writes_part(ins: Instruction) -> bool:
     """Return whether it may write less than four bytes of shared memory."""
-    row = decode(ins).row
-    if not (row.is_store or row.is_atomic) or space_of(ins.parts) not in _IN_A_BLOCK:
+    d = decode(ins)
+    if not (d.row.is_store or d.row.is_atomic) or d.space not in ("shared", "generic"):
         return False
-    return SIZES.get(ins.parts[-1], 4) < 4 and not any(p in ins.parts for p in ("v2", "v4", "v8"))
+    return SIZES.get(d.type, 4) < 4 and d.elements == 1
 
 
 def _is_release(ins: Instruction) -> bool:
-    return "release" in ins.parts or "acq_rel" in ins.parts
+    return decode(ins).order in ("release", "acq_rel")
 
 
 def _is_fence(ins: Instruction) -> bool:
@@ -408,7 +408,7 @@ def _is_fence(ins: Instruction) -> bool:
 
 def _is_far(ins: Instruction) -> bool:
     """Return whether it is also for threads of other blocks."""
-    return "cta" not in ins.parts
+    return decode(ins).scope != "cta"
 
 
 def _releases(ins: Instruction) -> bool:

@@ -45,14 +45,14 @@ def is_used(program: Program) -> bool:
 
 
 def _is_wait(ins: Instruction) -> bool:
-    return decode(ins).row.waits is Waits.MBARRIER and "parity" in ins.parts
+    d = decode(ins)
+    return d.row.waits is Waits.MBARRIER and bool(d.words.get("parity"))
 
 
 def _is_arrival(ins: Instruction) -> bool:
     """Return whether threads themselves arrive, not copies that have completed."""
-    row = decode(ins).row
-    arrives = "arrive" in ins.parts or "arrive_drop" in ins.parts
-    return arrives and row.async_ is None and any(x.barrier for x in row.effects)
+    d = decode(ins)
+    return d.operation in ("arrive", "arrive_drop") and any(x.barrier for x in d.row.effects)
 
 
 class Parities:
