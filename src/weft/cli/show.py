@@ -31,7 +31,7 @@ from weft.progress import Tell
 from weft.report.files import write
 
 if TYPE_CHECKING:
-    from weft.report.words import Styled
+    from weft.report.words import Block
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -71,25 +71,29 @@ def line(text: str = "", style: str = "") -> None:
     console().print(Text(text, style), soft_wrap=True)
 
 
-def lines(styled: Iterable[Styled]) -> None:
-    """Prints lines of a report in their styles."""
-    for text, style in styled:
-        line(text, style)
+def blocks(report: Iterable[Block]) -> None:
+    """Print a report: lines in their styles, and tables."""
+    for block in report:
+        if len(block) == 2:
+            line(*block)
+        else:
+            cells = ([c if isinstance(c, str) else Text(*c) for c in row] for row in block.rows)
+            table(block.columns, cells, right=block.right)
 
 
-def result(as_json: bool, data_of: Callable[[], Any], styled: Iterable[Styled]) -> None:
-    """Prints a result as JSON or as lines; the other form is not made."""
+def result(as_json: bool, data_of: Callable[[], Any], report: Iterable[Block]) -> None:
+    """Print a result as JSON or as a report; the other form is not made."""
     if as_json:
         data(data_of())
     else:
-        lines(styled)
+        blocks(report)
 
 
-def page(path: Path, text: str, *, quiet: bool) -> None:
-    """Writes a file that an option asks for, and prints its name."""
+def page(path: Path, text: str, *, quiet: bool, gap: str = "") -> None:
+    """Write a file that an option asks for, and print its name."""
     write(path, text)
     if not quiet:
-        line(f"wrote {path}", "bold")
+        line(f"{gap}wrote {path}", "bold")
 
 
 def failure(error: Error) -> None:
@@ -173,11 +177,3 @@ def size(n: float) -> str:
     while n >= 1024 and step < len(units) - 1:
         n, step = n / 1024, step + 1
     return f"{n:.1f}".removesuffix(".0") + f" {units[step]}"
-
-
-def duration(seconds: float) -> str:
-    """A time with its unit: 1.234 ms."""
-    for unit, least in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= least:
-            return f"{seconds / least:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns"

@@ -67,7 +67,7 @@ def run(
         raise Error("there is nothing for a trace", got=f"{file}, which does not use PyTorch")
     show.result(json, result.to_dict, text.launched(result.launches, result.note or ""))
     if operations is not None and not json:
-        show.lines(model.view(operations))
+        show.blocks(model.view(operations))
     if operations is not None and trace is not None:
         show.page(trace, json_module.dumps(model.trace(operations.calls)), quiet=json)
     if operations is not None and chosen.real:
