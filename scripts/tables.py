@@ -29,9 +29,9 @@ import profile_tables
 import sanitizer_tables
 import test_tables
 
-from weft.cli import coverage
 from weft.device import models
 from weft.ptx.isa import rows
+from weft.tasks import coverage
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "sim_speed.jsonl"

@@ -28,8 +28,9 @@ def python(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
 # ---- characters -----------------------------------------------------------------------------
 NEAR = """
 from weft.cli import ascii, show
+from weft.report.words import precise
 ascii.settle("stdout", "stderr")
-show.line(f"{show.duration(5e-6)} … → ± ✓ ✗ ä")
+show.line(f"{precise(5e-6)} … → ± ✓ ✗ ä")
 show.data({"unit": "µs"})
 """
 

@@ -22,13 +22,14 @@ import weft
 from folders import ROOT
 from pool_tasks import clock
 from weft import progress
-from weft.cli import app, bench_ops
+from weft.cli import app, show
 from weft.ops.sweep import compiled, gpu, host, pool, run, whole, worker
 from weft.ops.sweep.case import arguments
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.measure import Broken, Meter
 from weft.ops.sweep.turn import Turn
 from weft.pytest_plugin import no_gpu
+from weft.report import sweep
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -328,14 +329,14 @@ def test_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
         for i in range(12)
     )
     one = whole.Swept("add", whole.Batch("add", SEED, MOST, ()), results)
-    bench_ops.summary([one], [host.HostTime("add", (64, 64), 3.14, 2.72)])
+    show.blocks(sweep.summary([one], [host.HostTime("add", (64, 64), 3.14, 2.72)]))
     out = capsys.readouterr().out
     assert "0.50 x  call 0" in out.replace("│", "") and "call 10" not in out
     assert "WRONG by 0.5 x the allowed error: call 2" in out and "3.1" in out
 
 
 def test_host_times(capsys: pytest.CaptureFixture[str]) -> None:
-    bench_ops.host_times([host.HostTime("add backward", (1, 1024), 50.0, 40.0)])
+    show.blocks(sweep.host_times([host.HostTime("add backward", (1, 1024), 50.0, 40.0)]))
     out = capsys.readouterr().out
     assert all(word in out for word in ("add backward", "1x1024", "50.0", "40.0", "0.80 x"))
     assert "add backward" in invoke("--host", "--ops", "nope").stderr

@@ -14,10 +14,9 @@ import pytest
 
 import weft
 from limits import PROCESS_SECONDS
-from weft.device import models
 from weft.frontends.pytorch import gpu_times
 from weft.report import model
-from weft.values.model import Call, Kernel, Place, grouped
+from weft.values.model import Call, Kernel, ModelProfile, Place, grouped
 
 SCRIPT = """\
 import torch
@@ -201,7 +200,8 @@ MEASURED = [
 def test_view_of_measured_times() -> None:
     first = grouped(MEASURED)[0]
     assert first.measured == pytest.approx(4e-4) and first.kernels == ("gemm", "reduce")
-    lines = [text for text, _ in model.view("net.py", models.get("h200"), MEASURED, 0, 1e-3)]
+    profiled = ModelProfile("net.py", "H200", tuple(MEASURED), 0, 1e-3)
+    lines = [text for text, _ in model.view(profiled)]
     assert lines[1] == (
         "420 µs of kernels by CUPTI, floor 110 µs; 1 ms of autotuning not included; peak memory 0 B"
     )

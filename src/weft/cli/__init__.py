@@ -25,6 +25,7 @@ import weft
 from weft import interrupted
 from weft.cli import show, verbs
 from weft.errors import Error, OutOfMemory
+from weft.tasks.ended import ProgramEnded
 
 _NAME = 200  # characters of a file's name that a message shows
 NAMES = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
@@ -54,6 +55,8 @@ class _Verbs(TyperGroup):
         try:
             with show.warned():
                 return super().invoke(ctx)
+        except ProgramEnded as ended:  # the program has printed why
+            raise typer.Exit(ended.code) from None
         except (Error, OSError, MemoryError, KeyboardInterrupt) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader has closed the pipe; click ends quietly

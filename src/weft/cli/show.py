@@ -6,19 +6,32 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
 from weft.cli import ascii
 from weft.errors import CacheWarning, CompileWarning, Error
+from weft.progress import Tell
+from weft.report.files import write
+
+if TYPE_CHECKING:
+    from weft.report.words import Block
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -58,6 +71,31 @@ def line(text: str = "", style: str = "") -> None:
     console().print(Text(text, style), soft_wrap=True)
 
 
+def blocks(report: Iterable[Block]) -> None:
+    """Print a report: lines in their styles, and tables."""
+    for block in report:
+        if len(block) == 2:
+            line(*block)
+        else:
+            cells = ([c if isinstance(c, str) else Text(*c) for c in row] for row in block.rows)
+            table(block.columns, cells, right=block.right)
+
+
+def result(as_json: bool, data_of: Callable[[], Any], report: Iterable[Block]) -> None:
+    """Print a result as JSON or as a report; the other form is not made."""
+    if as_json:
+        data(data_of())
+    else:
+        blocks(report)
+
+
+def page(path: Path, text: str, *, quiet: bool, gap: str = "") -> None:
+    """Write a file that an option asks for, and print its name."""
+    write(path, text)
+    if not quiet:
+        line(f"{gap}wrote {path}", "bold")
+
+
 def failure(error: Error) -> None:
     """Prints an error's text on standard error."""
     out = Console(stderr=True, highlight=False, markup=False)
@@ -75,6 +113,27 @@ def bar(*, quiet: bool) -> Progress:
     hidden = quiet or not sys.stdout.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=console(), transient=True, disable=hidden)
+
+
+@contextmanager
+def spinner(*, quiet: bool, clock: bool = False, to_stderr: bool = False) -> Iterator[Tell]:
+    """A spinner with the step that a task tells, and a clock, on a terminal only."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), *[TimeElapsedColumn()] * clock]
+    out = Console(stderr=True) if to_stderr else console()
+    hidden = quiet or not stream.isatty()
+    with Progress(*columns, console=out, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda what: progress.update(task, description=what)
+
+
+@contextmanager
+def steps(total: int, name: str = "", *, quiet: bool) -> Iterator[Tell]:
+    """A progress bar over the steps that a task tells; Ctrl-C ends the process at once."""
+    with ends_at_once(), bar(quiet=quiet) as progress:
+        task = progress.add_task(name, total=total)
+        prefix = f"{name}: " if name else ""
+        yield lambda what: progress.update(task, advance=1, description=f"{prefix}{what}")
 
 
 @contextmanager
@@ -118,11 +177,3 @@ def size(n: float) -> str:
     while n >= 1024 and step < len(units) - 1:
         n, step = n / 1024, step + 1
     return f"{n:.1f}".removesuffix(".0") + f" {units[step]}"
-
-
-def duration(seconds: float) -> str:
-    """A time with its unit: 1.234 ms."""
-    for unit, least in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= least:
-            return f"{seconds / least:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns"

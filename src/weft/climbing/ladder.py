@@ -55,7 +55,9 @@ class Ladder:
         read = tuple(
             RungText(r.title, r.lesson, r.path.name, r.path.read_text("utf-8")) for r in self.rungs
         )
-        return LadderText(self.about, self.op.signature, self.text, read)
+        shown = f"weft climb {self.path.name} --html FILE"
+        page = shown if self.path.parent == HOME else str(self.path / "ladder.md")
+        return LadderText(self.about, self.op.signature, self.text, page, read)
 
 
 def names() -> list[str]:

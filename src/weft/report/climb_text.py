@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from weft.report import words
-from weft.report.words import WIDTH, Styled
+from weft.report.words import WIDTH, Block, Styled, Table
 from weft.values.climb import ClimbResult, LadderText, RungResult, Time
 
 BAR = 24
@@ -70,6 +70,40 @@ def moved(
 def number(value: float) -> str:
     """23,568; 1.667"""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def climb(source: LadderText | None, result: ClimbResult, *, whole: bool) -> Iterator[Block]:
+    """A climb: every rung, tables and notes, and with `whole` where to read about it."""
+    signature = f": {source.signature}" if source is not None else ""
+    yield f"{result.ladder}{signature}, {_how(result)} {result.gpu}", "bold"
+    yield from rungs(source, result)
+    yield from _tables(result)
+    if source is not None and source.text and whole:
+        yield f"\nWhat was measured, and why: {source.read}", ""
+
+
+def bench(result: ClimbResult, *, without_gpu: bool) -> Iterator[Block]:
+    """A benchmark: failures, tables and notes; `without_gpu` if a GPU was looked for in vain."""
+    simulated = not result.device.startswith("gpu")
+    if simulated and without_gpu:
+        yield "There is no GPU, so nothing was timed. Floors and simulated counters:", "yellow"
+    yield f"{result.ladder}, {_how(result)} {result.gpu}", "bold"
+    if simulated:
+        yield from ((f"  {case}: {text}", "") for case, text in result.floors.items())
+    yield from failures(result)
+    yield from _tables(result)
+
+
+def _how(result: ClimbResult) -> str:
+    return "timed on" if result.device.startswith("gpu") else "checked and counted for"
+
+
+def _tables(result: ClimbResult) -> Iterator[Block]:
+    for one in summaries(result):
+        yield f"\n{one.title}", "bold"
+        yield from ((text, "dim") for text in one.about)
+        yield Table(one.columns, one.rows, one.right)
+    yield from ((text, "yellow") for text in notes(result))
 
 
 def failures(result: ClimbResult) -> Iterator[Styled]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from weft.report import words
 from weft.report.words import Styled
-from weft.values.analysis import Gpu
-from weft.values.model import Call, Group, grouped
+from weft.values.model import Call, Group, ModelProfile, grouped
 
 ROWS = 25
 """The number of rows shown, those with the most time."""
@@ -24,16 +23,11 @@ _NUMBERS = 7
 """The columns that are aligned to the right."""
 
 
-def view(
-    name: str, gpu: Gpu, calls: Sequence[Call], peak: int, tuning: float = 0.0
-) -> Iterator[Styled]:
-    """The table, the groups with the most time first, and the next step.
-
-    tuning  seconds that autotuners took on a real GPU
-    """
-    groups = grouped(calls)
-    yield f"{name} on {gpu.name}: {len(calls)} operations and kernels", "bold"
-    yield _summary(groups, peak, tuning), "dim"
+def view(model: ModelProfile) -> Iterator[Styled]:
+    """The table, the groups with the most time first, and the next step."""
+    groups = grouped(model.calls)
+    yield f"{model.script} on {model.gpu}: {len(model.calls)} operations and kernels", "bold"
+    yield _summary(groups, model.peak, model.tuning), "dim"
     total = sum(g.time for g in groups)
     rows = [_HEADER, *(_row(g, total) for g in groups[:ROWS])]
     if all(g.measured is None for g in groups):
@@ -52,11 +46,11 @@ def view(
     yield f"Next step: {next_step(groups)}", "bold"
 
 
-def data(calls: Sequence[Call], peak: int) -> dict[str, Any]:
+def data(model: ModelProfile) -> dict[str, Any]:
     """The same table as JSON."""
-    rows = grouped(calls)
+    rows = grouped(model.calls)
     found = [{**vars(row), "place": row.place._asdict()} for row in rows]
-    return {"peak": peak, "next": next_step(rows), "rows": found}
+    return {"peak": model.peak, "next": next_step(rows), "rows": found}
 
 
 def _summary(groups: Sequence[Group], peak: int, tuning: float) -> str:

@@ -12,6 +12,7 @@ from weft.values.analysis import (
     Change,
     Differences,
     KernelCounters,
+    Launched,
     Metric,
     simulated_counterpart,
 )
@@ -51,6 +52,21 @@ def view(p: AnalysedProfile) -> Iterator[Styled]:
         f"Bound by {roof.bound}: at least {words.duration(roof.bound_seconds)} (modelled).",
         "bold",
     )
+
+
+def launched(launches: Sequence[Launched], note: str = "") -> Iterator[Styled]:
+    """Simulated kernels in full; kernels of libraries as a summary beside them."""
+    whole = all(one.sim is None for one in launches)
+    if note:
+        yield note, "yellow"
+    for one in launches:
+        if one.ncu is not None and (one.sim is not None or whole):
+            yield from of_ncu(one.ncu, one.sim)
+        elif one.ncu is None and one.sim is not None:
+            yield from view(one.sim)
+    rest = [one.ncu for one in launches if one.sim is None and one.ncu is not None]
+    if rest and not whole:
+        yield from others(rest)
 
 
 def of_ncu(c: KernelCounters, p: AnalysedProfile | None) -> Iterator[Styled]:

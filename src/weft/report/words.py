@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from weft.values.analysis import Change, Metric
 from weft.values.profile import Access, Line
 
@@ -9,6 +12,19 @@ WIDTH = 100
 """Columns of a terminal that reports are made for."""
 Styled = tuple[str, str]
 """A line and its style: bold, dim, a colour or none."""
+Cell = str | Styled
+
+
+class Table(NamedTuple):
+    """Rows under a header; columns named in `right` are right-aligned."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    right: Sequence[str] = ()
+
+
+Block = Styled | Table
+"""A part of a report for the terminal."""
 _SMALL = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -19,6 +35,14 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return "0 s" if not seconds else f"{seconds / 1e-9:.2g} ns"
+
+
+def precise(seconds: float) -> str:
+    """1.234 ms: four digits, for times that are compared."""
+    for size, unit in _SMALL[:-1]:
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"
 
 
 def amount(n: float) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from weft.errors import ArgumentError
-from weft.train.loop import History, Training
+from weft.train.loop import Training
 from weft.train.network import Own
+from weft.values.training import History
 
 KEYS = {"model", "optimiser", "done", "history", "seed", "batch"}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,43 +16,13 @@ from weft.train.interrupts import Interrupts
 from weft.train.parallel import Group
 from weft.train.settings import Settings
 from weft.train.step import Step
-from weft.train.times import Times, part_times
+from weft.train.times import part_times
+from weft.values.training import History
 
 TESTED = 1000
 """Images of a batch of the evaluation."""
 PAUSE = {"cuda": 0.1, "cpu": 0.0}
 """Seconds between reports of progress: a step takes less time on a GPU than a report."""
-
-
-@dataclass
-class History:
-    """What a training gave.
-
-    losses    after each step
-    accuracy  on the test images, after each epoch
-    seconds   of each epoch's steps, without the evaluation
-    first     seconds of the first step, in which kernels are compiled
-    stopped   True if the user stopped it
-    times     of the parts of a step, if they were measured
-    """
-
-    name: str
-    losses: list[float] = field(default_factory=list)
-    accuracy: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    first: float = 0.0
-    stopped: bool = False
-    times: Times | None = None
-
-    @property
-    def per_step(self) -> float:
-        """Seconds of a step, without the first one; 0 if there is no other."""
-        later = len(self.losses) - 1
-        return (sum(self.seconds) - self.first) / later if later > 0 and self.seconds else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The history for JSON."""
-        return {**asdict(self), "per_step": self.per_step}
 
 
 Tell = Callable[[int, float], None]

@@ -8,8 +8,8 @@ from typing import Any
 
 import jinja2
 
-from weft.train.loop import History
 from weft.train.settings import Settings
+from weft.values.training import History
 
 PAGE = Path(__file__).with_name("page.html")
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed")

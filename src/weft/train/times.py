@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from weft.train.batches import Fill
 from weft.train.step import Step
+from weft.values.training import Times
 
 LOAD = "load"
 STEPS = {"cuda": 50, "cpu": 2}
@@ -25,18 +25,6 @@ HOW = {
     "cuda": "CUDA events between the parts, mean of {steps} steps",
     "cpu": "host time of the simulated GPU and of PyTorch on the CPU, mean of {steps} steps",
 }
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds of each part of a step, and how they were measured."""
-
-    parts: dict[str, float]
-    how: str
-
-    @property
-    def total(self) -> float:
-        return sum(self.parts.values())
 
 
 def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Times:

@@ -173,6 +173,26 @@ class Differences:
     sections: tuple[tuple[str, tuple[Change, ...]], ...]
     lines: tuple[LineChange, ...]
 
+    def to_dict(self) -> dict[str, object]:
+        """The differences as a dict, for JSON."""
+        return {
+            "before": self.names[0],
+            "after": self.names[1],
+            "sections": {name: [vars(row) for row in rows] for name, rows in self.sections},
+            "lines": [
+                {**vars(line), "counters": [vars(row) for row in line.counters]}
+                for line in self.lines
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Launches of one kernel and shape: counters of ncu and of the simulator, or None."""
+
+    ncu: KernelCounters | None
+    sim: AnalysedProfile | None
+
 
 _OF_PTX: Mapping[str, str] = {
     "smsp__inst_executed.sum": "sim:ptx__inst_executed.sum",

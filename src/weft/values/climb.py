@@ -132,9 +132,11 @@ class LadderText:
     about      one line on what it computes
     signature  its inputs and outputs
     text       its ladder.md
+    read       the file or the command that shows this text
     """
 
     about: str
     signature: str
     text: str
+    read: str
     rungs: tuple[RungText, ...]

@@ -106,3 +106,19 @@ def _measured(calls: Sequence[Call]) -> tuple[float | None, tuple[str, ...]]:
         return None, ()
     kernels = [k for c in calls for k in c.kernels or ()]
     return sum(k.seconds for k in kernels), tuple(dict.fromkeys(k.name for k in kernels))
+
+
+@dataclass(frozen=True)
+class ModelProfile:
+    """The profile of a PyTorch script.
+
+    gpu      the name of the GPU
+    peak     the peak of allocated memory in bytes
+    tuning   seconds that autotuners took on a real GPU
+    """
+
+    script: str
+    gpu: str
+    calls: tuple[Call, ...]
+    peak: int
+    tuning: float = 0.0

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weft.cli import options, show, versions
-from weft.climbing import ladder, records
-from weft.climbing.entry import climb
-from weft.climbing.ladder import Ladder
-from weft.climbing.records import Climb
-from weft.device.selection import Selection
-from weft.errors import ArgumentError, Error
-from weft.report import climb_text
+from weft.cli import options, show
+from weft.errors import ArgumentError
+from weft.report import climb_text, training
 from weft.report.climb_page import page
-from weft.report.files import write
-from weft.report.words import Styled
+from weft.tasks import climb, versions
 from weft.train.versions import ABOUT, NAME, TITLES
-
-_ONE = "weft climb NAME ..., or --all"
 
 
 def run(
@@ -49,19 +41,16 @@ def run(
     of kernels; each is checked against the one before. The exit code is 1 if a rung is wrong or
     its counters differ from what its header states.
     """
-    chosen = options.device(device, gpu)
+    chosen, steps = options.device(device, gpu), functools.partial(show.steps, quiet=json)
     if every and (name or recorded or html):
-        more = name or str(recorded or html)
         raise ArgumentError(
             "--all climbs every ladder and takes no name, --from or --html",
-            got=more,
+            got=name or str(recorded or html),
             next="leave it out",
         )
     if not (name or every or recorded):
         if html or record or to is not None:
-            raise ArgumentError(
-                "the name of a ladder is missing", allowed=", ".join(ladder.names()), next=_ONE
-            )
+            raise climb.no_name()
         _list(json)
         return
     if name == NAME:
@@ -70,62 +59,27 @@ def run(
                 f"weft climb {name} takes no --from and no --html",
                 next="--json prints everything; weft train mnist --html writes a page",
             )
-        if not versions.climb(chosen, to, record, json):
-            raise typer.Exit(1)
-        return
-    if recorded is not None:
-        results = [records.climb(recorded, name)]
-    else:
-        results = []
-        for one in ladder.names() if every else [name]:
-            results.append(_climbed(ladder.find(one), chosen, to, record, json, every))
-            if every and not json:
-                _print(climb_text.failures(results[-1]))
-    climbed = _ladder(name or results[0].ladder)
-    if html is not None:
-        write(html, page(climbed.texts if climbed else None, results[0]))
+        reached = versions.climb(versions.Options(chosen, to, record), steps)
+        show.result(json, reached.to_dict, training.versions(reached))
+        raise typer.Exit(0 if reached.right else 1)
+    results = []
+    for result in climb.climbs(climb.Options(name, chosen, to, every, record, recorded), steps):
+        results.append(result)
+        if every and not json:
+            show.blocks(climb_text.failures(result))
+    first, source = results[0], climb.texts(name or results[0].ladder)
     if json:
-        show.data([one.to_dict() for one in results] if every else results[0].to_dict())
+        show.data([one.to_dict() for one in results] if every else first.to_dict())
     elif not every:
-        _show(climbed, results[0], whole=to is None)
-        if html is not None:
-            show.line(f"\nwrote {html}", "bold")
+        show.blocks(climb_text.climb(source, first, whole=to is None))
+    if html is not None:
+        show.page(html, page(source, first), quiet=json, gap="\n")
     if not all(one.right for one in results):
         raise typer.Exit(1)
 
 
-def _climbed(
-    source: Ladder,
-    device: Selection,
-    to: int | None,
-    record: Path | None,
-    json: bool,
-    every: bool,
-) -> Climb:
-    """Climbs one ladder with a progress bar. With `every`, `to` may lie beyond the last rung."""
-    if every and to is not None:
-        # Ladders have different lengths: one `--to` must not fail for the short ones.
-        to = min(to, source.rungs[-1].number)
-    with show.ends_at_once(), show.bar(quiet=json) as progress:
-        rungs = sum(to is None or r.number <= to for r in source.rungs)
-        task = progress.add_task(source.op.name, total=rungs)
-
-        def tell(what: str) -> None:
-            progress.update(task, advance=1, description=f"{source.op.name}: {what}")
-
-        return climb(source, device=device, to=to, record=record, progress=tell)
-
-
-def _ladder(name: str) -> Ladder | None:
-    """The ladder of a climb. None for a record whose folder is not on this machine."""
-    try:
-        return ladder.find(name)
-    except Error:
-        return None
-
-
 def _list(json: bool) -> None:
-    ladders = [ladder.find(name) for name in ladder.names()]
+    ladders = climb.ladders()
     if json:
         listed = [{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in ladders]
         show.data([*listed, {"name": NAME, "rungs": [*TITLES]}])
@@ -134,28 +88,3 @@ def _list(json: bool) -> None:
     rows.append((NAME, str(len(TITLES)), ABOUT))
     show.table(["ladder", "rungs", "what it computes"], rows, right=["rungs"])
     show.line("\nweft climb NAME")
-
-
-def _print(lines: Iterable[Styled]) -> None:
-    for text, style in lines:
-        show.line(text, style)
-
-
-def _show(source: Ladder | None, result: Climb, *, whole: bool) -> None:
-    how = "timed on" if result.device.startswith("gpu") else "checked and counted for"
-    signature = f": {source.op.signature}" if source is not None else ""
-    show.line(f"{result.ladder}{signature}, {how} {result.gpu}", "bold")
-    _print(climb_text.rungs(source.texts if source else None, result))
-    for table in climb_text.summaries(result):
-        show.line(f"\n{table.title}", "bold")
-        for text in table.about:
-            show.line(text, "dim")
-        show.table(table.columns, table.rows, right=table.right)
-    for text in climb_text.notes(result):
-        show.line(text, "yellow")
-    if source is not None and source.text and whole:  # skipped when --to stops the climb early
-        is_own = source.path.parent != ladder.HOME
-        where = (
-            source.path / "ladder.md" if is_own else f"weft climb {source.path.name} --html FILE"
-        )
-        show.line(f"\nWhat was measured, and why: {where}")

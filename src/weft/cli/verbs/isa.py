@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli import coverage, show
-from weft.cli.coverage import Family
+from weft.cli import show
 from weft.ptx.isa import Decoded, Row, lookup, rows
+from weft.tasks import coverage
+from weft.tasks.coverage import Family
 
 
 def run(

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weft import progress
 from weft.cli import options, program_options
-from weft.device.selection import Selection
-from weft.device.sim.run import settings
-from weft.errors import Error
-from weft.frontends.files import is_script, runner, script_runner
+from weft.tasks.program import Build, words
+from weft.tasks.run import Options
+from weft.tasks.run import run as run_program
 
 SETTINGS = {"allow_interspersed_args": False}
 """Everything after the file, options included, is passed to the file."""
 
 
+@program_options.with_build()
 def run(
     file: Annotated[
         Path, typer.Argument(help="A Python script or a CUDA program (.py, .cu, .cpp).")
@@ -53,50 +51,22 @@ def run(
         ),
     ] = True,
     program_args: program_options.Args = "",
-    sources: program_options.Sources = None,
-    include: program_options.Include = None,
-    define: program_options.Define = None,
-    std: program_options.Std = None,
-    optimize: program_options.Optimize = None,
-    library: program_options.Library = None,
-    folder: program_options.Folder = None,
-    nvcc: program_options.Nvcc = None,
-    cuda: program_options.Cuda = None,
-    gpus: program_options.Gpus = 1,
-    poison: program_options.Poison = False,
+    *,
+    build: Build,
 ) -> None:
     """Run a Python script (Triton, Numba, PyTorch) or a CUDA program on the simulated GPU.
 
     Put weft's options before the file. Everything after the file is passed to the program.
     """
-    chosen, front_end = options.device(device, gpu), script_runner() if module else runner(file)
-    progress.enabled = True
-    if sanitize:
-        _sanitize(chosen)
-    if not race_hint:
-        os.environ["WEFT_RACE_HINT"] = "0"  # for the process of the program
-    build = program_options.Build(
-        sources, include, define, std, optimize, library, folder, nvcc, poison, gpus, cuda
+    asked = Options(
+        file,
+        words(args, program_args),
+        options.device(device, gpu),
+        build,
+        module=module,
+        sanitize=sanitize,
+        autotune=autotune,
+        show_kernels=show_kernels,
+        race_hint=race_hint,
     )
-    arguments = program_options.words(args, program_args)
-    specific = build.keywords(file, module=module)
-    if module or is_script(file):
-        specific |= {"autotune": autotune, "show_kernels": show_kernels, "module": module}
-    elif autotune or show_kernels:
-        raise Error(
-            "--autotune and --show-kernels are for scripts", got=str(file), next="leave them out"
-        )
-    raise typer.Exit(front_end.run(str(file), arguments, device=chosen, **specific))
-
-
-def _sanitize(device: Selection) -> None:
-    """Does what WEFT_SANITIZE=1 does, for this process and its children."""
-    if device.real:
-        raise Error(
-            "`weft run --sanitize` checks launches on the simulated GPU only",
-            got=f"--device {device.word}",
-            next="weft check --device gpu --sanitize FILE",
-        )
-    # Children read the variable when they start; this process has done so already.
-    os.environ[settings.VARIABLE] = "1"
-    settings.turn_on()
+    raise typer.Exit(run_program(asked))

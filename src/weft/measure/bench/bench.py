@@ -25,6 +25,7 @@ from weft.device.models import GpuModel
 from weft.device.selection import Selection, select, selected
 from weft.errors import ArgumentError, CheckFailed, expect
 from weft.measure.bench.memory import peak
+from weft.report.words import precise
 from weft.values.timing import Timing
 
 BUDGET_S = 1.0
@@ -97,11 +98,11 @@ class Bench:
         untimed = f"Not timed: a simulated GPU has no times. Floor on {self.gpu}:"
         lines = [] if self.timed else [untimed]
         if self.floor:
-            lines.append(f"  floor {_time(self.floor)} ({self.bound})")
+            lines.append(f"  floor {precise(self.floor)} ({self.bound})")
         best = min((t.seconds for t in self.timings), default=0.0)
         first = self.timings[0] if self.timings else None
         for t in self.timings:
-            words = [f"{t.name:<24} {_time(t.seconds):>10} ± {_spread(t):.1%}"]
+            words = [f"{t.name:<24} {precise(t.seconds):>10} ± {_spread(t):.1%}"]
             if self.floor:
                 words.append(f"{self.floor / t.seconds:7.1%} of the ceiling")
             words.append(f"{t.seconds / best:6.2f} x the fastest")
@@ -305,7 +306,7 @@ def _alarm(timing: Timing, floor: float, bound: str, model: GpuModel) -> None:
     if floor and timing.high < floor:
         raise CheckFailed(
             f"{timing.name} is faster than the hardware can be",
-            got=f"{_time(timing.seconds)}, {floor / timing.seconds:.0%} of {model.name}'s {bound}"
+            got=f"{precise(timing.seconds)}, {floor / timing.seconds:.0%} of {model.name}'s {bound}"
             " ceiling",
             next="is all work done, do inputs stay in the L2 (sets=), are bytes and flops right?",
         )
@@ -335,10 +336,3 @@ def _machine() -> dict[str, Any]:
 
 def _spread(t: Timing) -> float:
     return (t.high - t.low) / 2 / t.seconds
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds / 1e-9:.4g} ns"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,10 @@ from weft.measure.check import input_data, limits, subjects
 from weft.measure.check.judge import judge, repeat
 from weft.measure.check.subjects import Fillings, Ranges, Trial, Trials
 from weft.measure.op import Op
-from weft.values.check import Verdict
+from weft.values.check import CheckReport, Verdict
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(CheckReport):
     """The result of a check that passed. A check that fails raises `CheckFailed`.
 
     name      what was checked
@@ -39,32 +37,6 @@ class Report:
     >>> print(report.trials[0].trial)
     the inputs given
     """
-
-    name: str
-    device: str
-    seed: int
-    trials: tuple[Verdict, ...]
-
-    @property
-    def worst(self) -> float:
-        """The largest error, in units of the allowed error: below 1."""
-        return max((t.worst for t in self.trials), default=0.0)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether both runs of every trial gave the same bits."""
-        return all(t.deterministic for t in self.trials)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as a dict, for JSON."""
-        return {**asdict(self), "worst": self.worst, "deterministic": self.deterministic}
-
-    def __str__(self) -> str:
-        runs = "the same bits in both runs" if self.deterministic else "NOT deterministic"
-        return (
-            f"{self.name}: right on {len(self.trials)} trials, {self.device}; worst error"
-            f" {self.worst:.2g} of what is allowed; {runs}; seed {self.seed}"
-        )
 
     def _repr_html_(self) -> str:
         """The notebook's view."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
@@ -14,39 +13,16 @@ from weft.device.sim.run.draft import drafts
 from weft.train.data import Digits, Mnist, load
 from weft.train.loop import Training
 from weft.train.settings import Settings, of_torch
-from weft.train.times import Times
 from weft.train.versions.rows import VERSIONS, Version
+from weft.values.training import Reached
 
 Weights = dict[str, torch.Tensor]
 STEPS = 3
 """Steps whose losses and weights are compared."""
-WITHIN = 1e-3
-"""The largest difference that is right: of a loss, and of a weight."""
 RATE = 0.01
 """Small, so that roundings do not grow from step to step."""
 BATCH = {"cuda": 64, "cpu": 8}
 """Images of a step by the type of the device: the simulated GPU is slow."""
-
-
-@dataclass(frozen=True)
-class Reached:
-    """What one version did.
-
-    apart  the largest differences to the version before: of losses, and of weights
-    """
-
-    title: str
-    idea: str
-    losses: list[float]
-    apart: tuple[float, float]
-    times: Times
-
-    @property
-    def right(self) -> bool:
-        return max(self.apart) <= WITHIN
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "right": self.right}
 
 
 def climb(

@@ -10,6 +10,6 @@ worker and waits for its answers, `watchdog.py` detects a worker that hangs, `re
 is the judge's view of operations and solutions, and `file.py` checks all solutions of a file.
 """
 
-from weft.measure.check.workers.file import LIMIT, Outcome, check_file
+from weft.measure.check.workers.file import LIMIT, check_file
 
-__all__ = ["LIMIT", "Outcome", "check_file"]
+__all__ = ["LIMIT", "check_file"]

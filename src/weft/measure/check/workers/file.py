@@ -7,39 +7,23 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from weft import user_paths
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error, MissingDependency
 from weft.measure.check import input_data, sizes, subjects, user_file
-from weft.measure.check.check import Report, chosen_seed, generator, judged
+from weft.measure.check.check import chosen_seed, generator, judged
 from weft.measure.check.judge import repeat
 from weft.measure.check.subjects import Trial
 from weft.measure.check.workers.process import ForkServer, Worker
 from weft.measure.check.workers.remote import RemoteFile, RemoteSolution
+from weft.values.check import Outcome
 
 LIMIT = 120.0
 CALLS, CALLS_S = (100, 400), 1.0
 """Calls in a row at the end: a number that no solution can know, and the seconds for them."""
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one solution.
-
-    report  set when it is right
-    error   CheckFailed when it is wrong, another Error when it could not be checked
-    said    the lines that the solution printed
-    """
-
-    name: str
-    seconds: float
-    report: Report | None
-    error: Error | None
-    said: Sequence[str]
 
 
 def check_file(

@@ -11,11 +11,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from weft.device import driver
 from weft.device.selection import Selection
@@ -24,18 +22,11 @@ from weft.frontends import timed
 from weft.measure.profile import ncu, record
 from weft.measure.profile.result import Profile
 from weft.source import toolkit
-from weft.values.analysis import KernelCounters
+from weft.tasks.ended import ProgramEnded
+from weft.values.analysis import KernelCounters, Launched
 
 SIMULATED = (".py", ".cu")
 """Suffixes of files that the simulator can run. ncu alone profiles a built program."""
-
-
-@dataclass(frozen=True)
-class Launched:
-    """Launches of one kernel and shape: counters of ncu and of the simulator, or None."""
-
-    ncu: KernelCounters | None
-    sim: Profile | None
 
 
 def dump(launches: Sequence[Launched], note: str) -> dict[str, Any]:
@@ -121,7 +112,7 @@ def _simulated(file: Path, flags: Sequence[str], stderr: int | None = None) -> l
     with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=".json") as out:
         done = subprocess.run(command, stdout=out, stderr=stderr, text=True, encoding="utf-8")
         if done.returncode and stderr is None:
-            raise typer.Exit(done.returncode)  # it has printed why
+            raise ProgramEnded(done.returncode)  # it has printed why
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
             raise Error("the file does not run on the simulated GPU", got=last[0].strip())

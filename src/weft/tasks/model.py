@@ -10,10 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import typer
-
 from weft import user_paths
-from weft.cli import program_options
 from weft.device import driver
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
@@ -21,7 +18,9 @@ from weft.frontends import launches, script
 from weft.frontends.pytorch import calls
 from weft.frontends.pytorch.gpu_profile import GpuProfile
 from weft.measure.profile.result import Profile
-from weft.values.model import Call
+from weft.tasks import program
+from weft.tasks.ended import ProgramEnded
+from weft.values.model import Call, ModelProfile
 
 
 class Found(Protocol):
@@ -51,7 +50,7 @@ class _Simulated:
 
 
 def watch(gpu: GpuModel, models: list[Found], mode: Any) -> None:
-    """Profiles the operations of torch, which the script has just imported."""
+    """Profile the operations of torch, which the script has just imported."""
     from weft.frontends.pytorch import model_profile
 
     found = model_profile.ModelProfile(gpu)
@@ -67,7 +66,7 @@ def watch(gpu: GpuModel, models: list[Found], mode: Any) -> None:
 
 
 def end() -> NoReturn:
-    """Ends the process after a profile on a real GPU.
+    """End the process after a profile on a real GPU.
 
     Threads of CUPTI may still run, and have crashed the interpreter while it freed its memory.
     """
@@ -80,7 +79,7 @@ def end() -> NoReturn:
 def on_gpu(
     file: Path, args: str, device: Selection, output: AbstractContextManager[None]
 ) -> Found | None:
-    """Runs a script on a real GPU; None if there is none, or no operation of PyTorch on it."""
+    """Run a script on a real GPU; None if there is none, or no operation of PyTorch on it."""
     if not driver.count():
         return None
     user_paths.must_exist(file, what="a Python script")
@@ -88,7 +87,13 @@ def on_gpu(
     found = GpuProfile(device.model)
     script.after_import(found.hooks())
     with output:
-        code = script.run(str(file), program_options.words((), args), device="gpu")
+        code = script.run(str(file), program.words((), args), device="gpu")
     if code:
-        raise typer.Exit(code)  # the script has printed why it failed
+        raise ProgramEnded(code)
     return found if found.calls([]) else None
+
+
+def value(file: Path, found: Found, profiles: Sequence[Profile]) -> ModelProfile:
+    """The operations of a script; its kernels have the work of their profiles."""
+    calls = tuple(found.calls(profiles))
+    return ModelProfile(str(file), found.gpu.name, calls, found.peak(), found.tuning)

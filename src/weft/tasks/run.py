@@ -1,0 +1,74 @@
+"""Runs a script or a CUDA program with its kernels on a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weft import progress
+from weft.device.selection import Selection
+from weft.device.sim.run import settings
+from weft.errors import Error
+from weft.frontends.files import is_script, runner, script_runner
+from weft.tasks.program import Build
+
+
+@dataclass(frozen=True)
+class Options:
+    """A program to run.
+
+    module        `file` is the name of a Python module
+    sanitize      stop at the first data race or memory error
+    autotune      scripts: autotuners time all configurations
+    show_kernels  scripts: print the kernels that torch.compile writes
+    race_hint     look for data races in the background
+    """
+
+    file: Path
+    args: Sequence[str]
+    device: Selection
+    build: Build = field(default_factory=Build)
+    module: bool = False
+    sanitize: bool = False
+    autotune: bool = False
+    show_kernels: bool = False
+    race_hint: bool = True
+
+
+def run(options: Options) -> int:
+    """Run the program and return its exit code."""
+    front_end = script_runner() if options.module else runner(options.file)
+    progress.enabled = True
+    if options.sanitize:
+        _sanitize(options.device)
+    if not options.race_hint:
+        os.environ["WEFT_RACE_HINT"] = "0"  # for the process of the program
+    specific = options.build.keywords(options.file, module=options.module)
+    if options.module or is_script(options.file):
+        for_scripts = ("autotune", "show_kernels", "module")
+        specific |= {name: getattr(options, name) for name in for_scripts}
+    elif options.autotune or options.show_kernels:
+        raise Error(
+            "--autotune and --show-kernels are for scripts",
+            got=str(options.file),
+            next="leave them out",
+        )
+    code: int = front_end.run(
+        str(options.file), list(options.args), device=options.device, **specific
+    )
+    return code
+
+
+def _sanitize(device: Selection) -> None:
+    """Do what WEFT_SANITIZE=1 does, for this process and its children."""
+    if device.real:
+        raise Error(
+            "`weft run --sanitize` checks launches on the simulated GPU only",
+            got=f"--device {device.word}",
+            next="weft check --device gpu --sanitize FILE",
+        )
+    # Children read the variable when they start; this process has done so already.
+    os.environ[settings.VARIABLE] = "1"
+    settings.turn_on()

@@ -1,0 +1,209 @@
+"""Trains a network on weft's own kernels, and with PyTorch to compare."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.device.selection import Selection
+from weft.device.sim.run.draft import drafts
+from weft.errors import ArgumentError, Error
+from weft.ops.core.bind import with_torch
+from weft.tasks.ended import ProgramEnded
+from weft.values.training import History
+
+if TYPE_CHECKING:
+    from weft.train.data import Mnist
+    from weft.train.loop import Training
+    from weft.train.parallel import Group
+    from weft.train.settings import Settings
+    from weft.train.step import Step
+
+NETWORKS = ("mnist",)
+FEW = 1500
+"""Images of a training for which slow code that is compiled in half the time is the better deal."""
+
+Tell = Callable[[int, str], None]
+"""Called with the number of steps so far and a description."""
+Watch = Callable[[bool, int, int], AbstractContextManager[Tell]]
+"""Entered for a training: whether to be quiet, its steps in all, and those that are done."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """A training; `settings` are the keyword arguments of `weft.train.settings.Settings`.
+
+    network     what to train
+    data        the folder with the images; a small sample by default
+    device      the one that the user chose, if any
+    compare     also train with PyTorch, from the same weights
+    checkpoint  the file to write at the end and on Ctrl-C
+    resume      go on from the checkpoint
+    html        write the curves as a page
+    """
+
+    network: str
+    settings: dict[str, Any]
+    data: Path | None = None
+    device: Selection | None = None
+    compare: bool = False
+    checkpoint: Path | None = None
+    resume: bool = False
+    html: Path | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training, and those by PyTorch; `leads` in the process of torchrun that prints."""
+
+    histories: tuple[History, ...]
+    batch: int
+    precision: str
+    device: str
+    leads: bool
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user stopped it."""
+        return self.histories[0].stopped
+
+    def to_dict(self) -> dict[str, Any]:
+        """The trainings as a dict, for JSON."""
+        head = {"batch": self.batch, "precision": self.precision, "device": self.device}
+        return {**head, "trainings": [h.to_dict() for h in self.histories]}
+
+
+def train(options: Options, say: Callable[[str], None], watch: Watch) -> Trained:
+    """Train on weft's kernels; `say` is called with what is trained on, by one process."""
+    if options.network not in NETWORKS:
+        near = difflib.get_close_matches(options.network, NETWORKS, 1)
+        raise ArgumentError(
+            "weft train has no such network",
+            got=options.network,
+            allowed=", ".join(NETWORKS),
+            next=f"did you mean '{near[0]}'?" if near else "",
+        )
+    if options.resume and options.checkpoint is None:
+        raise ArgumentError("--resume needs --checkpoint FILE")
+    settings = with_torch("weft.train.settings").Settings(**options.settings)
+    for path in (options.checkpoint, options.html):
+        _check_writable(path)
+    place = _place(options.device)
+    with _group(place) as group:
+        if options.compare and group.world > 1:
+            raise ArgumentError(
+                "--compare trains in one process",
+                got=f"{group.world} processes of torchrun",
+                next="leave --compare or torchrun out",
+            )
+        found = with_torch("weft.train.data").load(options.data)
+        if group.leads:
+            say(f"{found.origin}: {len(found.training)} images, {len(found.test)} to test with")
+        with _compiled_for(settings, place, found):
+            training = _on_weft(options, settings, place, found, group, watch)
+        histories = [training.history]
+        if options.compare and not training.history.stopped:
+            training.time_parts()
+            histories += _peers(settings, place, found, watch)
+        if group.leads and options.html is not None:
+            with_torch("weft.train.page").write(options.html, histories, settings)
+    return Trained(
+        tuple(histories), settings.batch, settings.precision, str(place), leads=group.leads
+    )
+
+
+def _compiled_for(settings: Settings, place: Any, found: Mnist) -> AbstractContextManager[None]:
+    """Compile quickly for a short training on the simulated GPU."""
+    images = settings.epochs * len(found.training)
+    if settings.steps:
+        images = min(images, settings.steps * settings.batch)
+    return drafts() if place.type == "cpu" and images <= FEW else nullcontext()
+
+
+def _check_writable(path: Path | None) -> None:
+    """Raise before the training, not after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ArgumentError("a file is needed, not a folder", got=str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _place(chosen: Selection | None) -> Any:
+    """The torch device of a device: the CPU stands for the simulated GPU."""
+    torch = with_torch("torch")
+    gpu = with_torch("weft.ops.sweep.gpu")
+    local = int(os.environ.get("LOCAL_RANK", "0"))  # each process of torchrun has its own GPU
+    if chosen is None:
+        return torch.device("cuda", local) if gpu.present() == "cuda" else torch.device("cpu")
+    if chosen.number is None:
+        return torch.device("cpu")
+    gpu.need("weft train --device gpu", "--device sim trains on the simulated GPU")
+    return torch.device("cuda", chosen.number + local)
+
+
+@contextmanager
+def _group(place: Any) -> Iterator[Group]:
+    """The processes of torchrun. The first one reports errors that all of them find."""
+    with with_torch("weft.train.parallel").joined(place) as group:
+        try:
+            yield group
+        except Error:
+            if group.leads:
+                raise
+            raise ProgramEnded(1) from None
+
+
+def _on_weft(
+    options: Options, settings: Settings, place: Any, found: Mnist, group: Group, watch: Watch
+) -> Training:
+    """The training on weft's kernels, done and saved."""
+    loop, contenders, kept = (
+        with_torch(f"weft.train.{name}") for name in ("loop", "contenders", "checkpoint")
+    )
+    step, other = _steps(contenders, settings, place, group)
+    training: Training = loop.Training(step, found, settings, place, group)
+    if options.resume:
+        kept.load(training, options.checkpoint)
+    _run(training, watch, not group.leads, other)
+    if options.checkpoint is not None and group.leads:
+        kept.save(training, options.checkpoint)
+    return training
+
+
+def _peers(settings: Settings, place: Any, found: Mnist, watch: Watch) -> Iterator[History]:
+    """The same training by PyTorch, by every contender that runs on the device."""
+    loop, contenders = (with_torch(f"weft.train.{name}") for name in ("loop", "contenders"))
+    with with_torch("weft.train.settings").of_torch(settings.precision):
+        for make in contenders.peers(place).values():
+            training = loop.Training(make(settings, place), found, settings, place)
+            history = _run(training, watch)
+            yield history
+            if history.stopped:
+                return
+            training.time_parts()
+
+
+def _steps(contenders: Any, settings: Settings, place: Any, group: Group) -> tuple[Step, Step]:
+    """The step on weft's kernels, and another one from which its kernels are compiled."""
+    if group.world == 1:
+        return contenders.weft_step(settings, place), contenders.weft_step(settings, place)
+    make = contenders.parallel_step
+    return make(settings, place, group), make(settings, place, group.alone)
+
+
+def _run(
+    training: Training, watch: Watch, quiet: bool = False, other: Step | None = None
+) -> History:
+    """Train, after all kernels of `other` are compiled."""
+    name = training.history.name
+    with watch(quiet, training.total, training.done) as tell:
+        tell(training.done, f"{name}, compiling")
+        if other is not None:
+            training.compile(other)
+        return training.run(lambda number, loss: tell(number, f"{name}, loss {loss:.4f}"))

@@ -1,0 +1,91 @@
+"""Measures the kernels that an op of the library can use, and stores the fastest."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weft.device.selection import Selection
+from weft.errors import ArgumentError
+from weft.ops.core.bind import with_torch
+from weft.tasks.climb import Steps
+
+if TYPE_CHECKING:
+    from weft.ops.sweep.tune import Tuned
+
+
+@dataclass(frozen=True)
+class Options:
+    """Calls of an op.
+
+    shapes   calls as "64x4096,4096x4096;8x512,512x512"; without them `calls` random ones
+    dtype    of the tensors of `shapes`
+    options  of the op, with `shapes`: "dim=0"
+    device   the one that the user chose, if any
+    listed   list the candidates and measure nothing
+    """
+
+    op: str
+    shapes: str = ""
+    dtype: str = "float32"
+    options: Sequence[str] = ()
+    calls: int = 20
+    seed: int = 1
+    device: Selection | None = None
+    listed: bool = False
+
+
+def names() -> list[str]:
+    """The ops that can be tuned."""
+    found: list[str] = with_torch("weft.ops.core.library").names()
+    return found
+
+
+def tune(options: Options, steps: Steps) -> list[Tuned]:
+    """Measure the candidates of each call on the GPU and store the fastest, or list them."""
+    if not options.op:
+        raise ArgumentError("weft tune needs an op", next="`weft tune --list` lists the ops")
+    if options.device is not None and not options.listed:
+        _require_gpu(options.device)
+    tuning, gpu = (with_torch(f"weft.ops.sweep.{name}") for name in ("tune", "gpu"))
+    wanted: Any = (
+        tuning.written(
+            options.op, options.shapes, options.dtype, dict(map(_option, options.options))
+        )
+        if options.shapes
+        else tuning.drawn(options.op, options.calls, options.seed)
+    )
+    if options.listed:
+        word = None if options.device is None else options.device.word
+        return [tuning.listed(call, gpu.present(), word) for call in wanted]
+    instead = f"`weft tune {options.op} --list` shows the candidates and modelled times"
+    gpu.need("weft tune", instead)
+    clock, results = with_torch("weft.ops.sweep.time"), []
+    with steps(len(wanted), "") as tell:
+        for call in wanted:
+            tell(f"{call.op} {call}")
+            results.append(tuning.tune(call, "cuda", clock.as_called, options.seed))
+    return results
+
+
+def _require_gpu(device: Selection) -> None:
+    """Raise for a simulated GPU, which has no times, and for any but the first real one."""
+    device.first("weft tune measures on the first GPU")
+    if not device.real:
+        raise ArgumentError(
+            "weft tune measures times, and the simulated GPU has none",
+            got=f"--device {device.word}",
+            allowed="--device gpu, or --list",
+        )
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ArgumentError("--set cannot be read", got=text, allowed="NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value  # a string, as in activation=relu
