@@ -1,17 +1,17 @@
 // Attention for f16 and bf16 on Hopper, in the structure of FlashAttention-3 (Shah et al. 2024): a warpgroup copies tiles of keys
-// and values into rings in shared memory, and GROUPS others have 64 queries each. While the tensor cores multiply the
+// and values into rings in shared memory, and WARPGROUPS others have 64 queries each. While the tensor cores multiply the
 // weights of one tile by its values and the queries by the next keys, a warpgroup computes the softmax of another tile.
 #pragma once
 #include "softmax.cuh"
 #include "warpgroup.cuh"
 
 // A block's tile of queries, and how many tiles of keys its rows see.
-struct Turn {
+struct QueryTile {
     Place at;
     Span span;
     int first, end;
 
-    __device__ Turn(const Problem& p, const int* starts_q, const int* starts_k, int id, int queries, int keys)
+    __device__ QueryTile(const Problem& p, const int* starts_q, const int* starts_k, int id, int queries, int keys)
         : at(p, (p.rows + queries - 1) / queries, p.heads, 0, p.batch * p.heads, id), span(p, starts_q, starts_k, at.batch) {
         first = at.tile * queries, end = seen(p, first, queries, keys);
     }
@@ -109,49 +109,49 @@ __device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, i
 }
 
 // BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is used.
-template <class T, int HEAD, int BN, int GROUPS, int BUFFERS, int MASK, bool ORDERED>
-__device__ void attend_groups(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
+template <class T, int HEAD, int BN, int WARPGROUPS, int BUFFERS, int MASK, bool ORDERED>
+__device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
                               const int* starts_k, int* counters, const Problem& p) {
-    constexpr int BM = 64 * GROUPS, N = BN / 8, WIDTH = HEAD / 8, STAGES = 2;
+    constexpr int BM = 64 * WARPGROUPS, N = BN / 8, WIDTH = HEAD / 8, STAGES = 2;
     constexpr int QUERIES = tile_bytes(BM, HEAD), TILE = tile_bytes(BN, HEAD), PIECE = HEAD < 128 ? HEAD : 128;
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
     __shared__ Tickets tickets;
     unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES, vs = ks + STAGES * TILE;
     if (threadIdx.x == 0) {
-        tickets.start(GROUPS * 4 + 4);
-        for (int i = 0; i < BUFFERS; ++i) create(q_full + i, 128), create(q_empty + i, GROUPS * 4);
+        tickets.start(WARPGROUPS * 4 + 4);
+        for (int i = 0; i < BUFFERS; ++i) create(q_full + i, 128), create(q_empty + i, WARPGROUPS * 4);
         for (int i = 0; i < STAGES; ++i) {
-            create(k_full + i, 128), create(k_empty + i, GROUPS * 4);
-            create(v_full + i, 128), create(v_empty + i, GROUPS * 4);
+            create(k_full + i, 128), create(k_empty + i, WARPGROUPS * 4);
+            create(v_full + i, 128), create(v_empty + i, WARPGROUPS * 4);
         }
     }
     __syncthreads();
-    int count = Turn::count(p, BM), group = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    int count = QueryTile::count(p, BM), warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
 
-    if (group == GROUPS) {
-        fewer_registers<GROUPS == 3 ? 32 : 40>();
+    if (warpgroup == WARPGROUPS) {
+        fewer_registers<WARPGROUPS == 3 ? 32 : 40>();
         int thread = threadIdx.x % 128, n = 0, round = 0;
 #pragma unroll 1
         for (int id; (id = tickets.take(round)) < count; ++round) {
             int next = thread == 0 ? tickets.draw(counters) : 0;
-            Turn turn(p, starts_q, starts_k, id, BM, BN);
-            int b = turn.at.batch, h = turn.at.head;
+            QueryTile work(p, starts_q, starts_k, id, BM, BN);
+            int b = work.at.batch, h = work.at.head;
             int buffer = round % BUFFERS;
             wait_for(q_empty + buffer, round / BUFFERS % 2 ^ 1);
-            fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, turn.span.row0), p.q.row, turn.first, turn.span.rows,
+            fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, work.span.row0), p.q.row, work.first, work.span.rows,
                                   p.depth, thread);
             arrive_with_copies(q_full + buffer);
-            const T* k0 = k + p.k.at(b, h / p.group, turn.span.key0);
-            const T* v0 = v + p.v.at(b, h / p.group, turn.span.key0);
+            const T* k0 = k + p.k.at(b, h / p.group, work.span.key0);
+            const T* v0 = v + p.v.at(b, h / p.group, work.span.key0);
 #pragma unroll 1
-            for (int j = 0; j < turn.end; ++j, ++n) {
+            for (int j = 0; j < work.end; ++j, ++n) {
                 int stage = n % STAGES, parity = n / STAGES % 2 ^ 1;
                 wait_for(k_empty + stage, parity);
-                fetch_slabs<BN, HEAD>(ks + stage * TILE, k0, p.k.row, j * BN, turn.span.keys, p.depth, thread);
+                fetch_slabs<BN, HEAD>(ks + stage * TILE, k0, p.k.row, j * BN, work.span.keys, p.depth, thread);
                 arrive_with_copies(k_full + stage);
                 wait_for(v_empty + stage, parity);
-                fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, turn.span.keys, p.width, thread);
+                fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, work.span.keys, p.width, thread);
                 arrive_with_copies(v_full + stage);
             }
             if (thread == 0) tickets.put(round + 1, next);
@@ -160,9 +160,9 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
         wait<0>();
         return;
     }
-    more_registers<GROUPS == 3 ? 160 : 232>();
+    more_registers<WARPGROUPS == 3 ? 160 : 232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    unsigned long long lefts = rows_at(qs + group * slab(64)), keys = rows_at(ks), values = columns_at<BN>(vs);
+    unsigned long long lefts = rows_at(qs + warpgroup * slab(64)), keys = rows_at(ks), values = columns_at<BN>(vs);
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
     float scale = MASK == FREE ? p.scale : 1;
     int n = 0, round = 0;
@@ -171,17 +171,17 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
     };
     // The warpgroups take turns to issue products: the softmax of one overlaps with the products of another.
     auto my_turn = [&] {
-        if constexpr (ORDERED) asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
+        if constexpr (ORDERED) asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
     };
     auto next_turn = [&] {
-        if constexpr (ORDERED) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (group + 1) % GROUPS) : "memory");
+        if constexpr (ORDERED) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (warpgroup + 1) % WARPGROUPS) : "memory");
     };
-    if (ORDERED && group == GROUPS - 1) next_turn();
+    if (ORDERED && warpgroup == WARPGROUPS - 1) next_turn();
 #pragma unroll 1
     for (int id; (id = tickets.take(round)) < count; ++round) {
-        Turn turn(p, starts_q, starts_k, id, BM, BN);
-        int b = turn.at.batch, h = turn.at.head, rows = turn.span.rows, mine = turn.first + group * 64 + warp * 16;
-        Rows<T, 1, MASK> view(p, turn.span, mask, b, h, mine, rows);
+        QueryTile work(p, starts_q, starts_k, id, BM, BN);
+        int b = work.at.batch, h = work.at.head, rows = work.span.rows, mine = work.first + warpgroup * 64 + warp * 16;
+        Rows<T, 1, MASK> view(p, work.span, mask, b, h, mine, rows);
         float result[1][WIDTH][4] = {}, s[1][N][4];
         unsigned weights[BN / 16][4];
         Online<1> online;
@@ -244,8 +244,8 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
             pack();
             ++n;
         };
-        int row0 = turn.first + group * 64, end = turn.seen(p, row0, 64, BN), j = 0;
-        int whole = MASK == FREE ? min(end, turn.whole(p, row0, BN)) : 0;
+        int row0 = work.first + warpgroup * 64, end = work.seen(p, row0, 64, BN), j = 0;
+        int whole = MASK == FREE ? min(end, work.whole(p, row0, BN)) : 0;
         if (MASK == FREE && j < whole) step(Is<false>(), Is<true>(), j++);
         else if (j < end) step(Is<true>(), Is<true>(), j++);
         if constexpr (MASK == FREE) {
@@ -267,7 +267,7 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
         }
         // Tiles that only rows of the next warpgroups see.
 #pragma unroll 1
-        for (; j < turn.end; ++j, ++n) {
+        for (; j < work.end; ++j, ++n) {
             wait_for(k_full + n % STAGES, n / STAGES % 2);
             my_turn();
             next_turn();
@@ -276,14 +276,14 @@ __device__ void attend_groups(const T* q, const T* k, const T* v, const void* ma
             release(v_empty + n % STAGES);
         }
         online.finish(result, scale);
-        if (turn.first >= rows) continue;
+        if (work.first >= rows) continue;
         store_results<T>(result[0], mine, rows, p.width, vectors,
-                         [&](int r) { return o + p.o.at(b, h, turn.span.row0 + r); });
+                         [&](int r) { return o + p.o.at(b, h, work.span.row0 + r); });
         if (lse && lane % 4 == 0) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 int r = mine + i * 8 + lane / 4;
-                if (r < rows) lse[p.lse.at(b, h, turn.span.row0 + r)] = LN2 * online.most[0][i];
+                if (r < rows) lse[p.lse.at(b, h, work.span.row0 + r)] = LN2 * online.most[0][i];
             }
         }
     }

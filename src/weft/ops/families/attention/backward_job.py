@@ -1,4 +1,4 @@
-"""Describes a backward call of attention for its kernels: operands, scratch, and heads in turns."""
+"""Describe a backward call of attention for its kernels: operands, scratch, rounds of heads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Request
+from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.attention.problem import Operand, Operands, Problem, problem_of
 
@@ -18,11 +19,11 @@ DOUT, DLSE, QUERY, KEY, VALUE, OUT, LSE, MASK, STATE, STARTS = range(10)
 """Numbers of the inputs; the cumulative lengths are the last two."""
 
 
-class Job(NamedTuple):
+class AttentionBackwardJob(NamedTuple):
     """A backward call: the problem, its operands (dout, query, key, value, out) and results.
 
     results  the gradients of query, key and value; none for that of a mask
-    queries  of a tile of the kernel that keeps gradients of scores
+    queries  of a tile of the kernel that stores gradients of scores
     """
 
     problem: Problem
@@ -49,8 +50,8 @@ class Job(NamedTuple):
 
     @property
     def side(self) -> int:
-        """Queries and keys of a tile of kept gradients of scores."""
-        return float_side(self) if self.floats else 16
+        """Queries and keys of a tile of stored gradients of scores."""
+        return fp32_side(self) if self.fp32 else 16
 
     @property
     def row_tiles(self) -> int:
@@ -67,21 +68,22 @@ class Job(NamedTuple):
         return seen * rows - seen * (seen - 1) // 2
 
     @property
-    def kept_size(self) -> int:
+    def stored_size(self) -> int:
         """Gradients of scores for one head of keys."""
         return self.problem.group * self.side**2 * self.tiles
 
     def structs(
-        self, heads: int, turn: tuple[int, int] | None = None, parts: int = 1
+        self, at_once: int, heads: tuple[int, int] | None = None, parts: int = 1
     ) -> tuple[bytes, bytes]:
-        """The structs Problem and Gradients; `turn` are the first head of keys and their number."""
+        """The structs Problem and Gradients; `heads`: the first head of keys, and their number."""
         dout, q, k, v, out = (x.strides for x in self.inputs)
         results = [n for made in self.results for n in self.problem.strides(made)]
         results += [0] * (9 - len(results))
-        single = self.operands.single
-        problem = self.problem.packed((q, k, v, out), parts=parts, together=heads, single=single)
-        kept = (*(turn or (0, self.key_heads)), self.row_tiles, self.half, self.tiles)
-        return problem, struct.pack("<12q4iq", *dout, *results, *kept)
+        problem = self.problem.packed(
+            (q, k, v, out), parts=parts, at_once=at_once, elementwise=self.operands.elementwise
+        )
+        stored = (*(heads or (0, self.key_heads)), self.row_tiles, self.half, self.tiles)
+        return problem, struct.pack("<12q4iq", *dout, *results, *stored)
 
     def plan(
         self, steps: Sequence[Step], outputs: tuple[Buffer, ...], more: Sequence[Buffer] = ()
@@ -91,44 +93,44 @@ class Job(NamedTuple):
         return Plan((*made.steps, *steps), outputs, (*made.scratch, lse, *more))
 
     @property
-    def floats(self) -> bool:
+    def fp32(self) -> bool:
         """True for float32, which has kernels of its own."""
         return self.problem.dtype is torch.float32
 
     @property
     def pitch(self) -> int:
         """Bytes of a row in shared memory."""
-        return 4 * (self.problem.head + 4) if self.floats else 2 * (self.problem.head + 8)
+        return 4 * (self.problem.head + 4) if self.fp32 else 2 * (self.problem.head + 8)
 
     def kernel(self, name: str, *words: object) -> Kernel:
         """A kernel of the dtype and the head size."""
         p = self.problem
-        first = (p.head,) if self.floats else (source.ctype(p.dtype), p.head)
+        first = (p.head,) if self.fp32 else (source.ctype(p.dtype), p.head)
         text = ", ".join(map(str, (*first, *words)))
-        file = "single_backward" if self.floats else "backward"
+        file = "fp32_backward" if self.fp32 else "backward"
         return source.kernel(f"attention/{file}.cu", f"{name}<{text}>")
 
     def delta_step(self) -> Step:
-        """Computes rowsum(dout * out)."""
+        """The step that computes rowsum(dout * out)."""
         p, (dout, *_, out) = self.problem, self.inputs
-        lanes = 16 if self.floats else min(32, 1 << (p.head // 8 - 1).bit_length())
+        lanes = 16 if self.fp32 else min(32, 1 << (p.head // 8 - 1).bit_length())
         kernel = self.kernel("deltas")
         blocks = cdiv(p.batch * p.heads * p.rows * lanes, 256)
         args = (out.pointer, dout.pointer, self.dlse, self.delta, *p.starts, *self.structs(1))
         return Step(kernel, (blocks,), (256,), args)
 
 
-def described(request: Request, outputs: int, ragged: bool) -> Job:
+def described(request: Request, outputs: int, ragged: bool) -> AttentionBackwardJob:
     """The job of a request, without results."""
     operands = Operands(request, outputs, ragged)
     starts = (STARTS, STARTS + 1) if ragged else None
     p = problem_of(operands, (QUERY, KEY, VALUE), MASK, starts, STATE)
     inputs = tuple(operands.rows(n, p) for n in (DOUT, QUERY, KEY, VALUE, OUT))
     dlse = None if request.inputs[DLSE] is None else Pointer(DLSE)
-    return Job(p, operands, inputs, (), dlse)
+    return AttentionBackwardJob(p, operands, inputs, (), dlse)
 
 
-def float_side(job: Job) -> int:
+def fp32_side(job: AttentionBackwardJob) -> int:
     """Queries and keys of a tile of floats: no more than twice as many as there are, that fit."""
     fewest = min(job.problem.rows, job.problem.keys)
     room = job.operands.request.target.shared_per_block
@@ -136,17 +138,17 @@ def float_side(job: Job) -> int:
     return next(fit, 16)
 
 
-def float_stages(job: Job) -> int:
+def fp32_stages(job: AttentionBackwardJob) -> int:
     """Stages of queries of the kernel for keys: 2 where an SM holds as many blocks as with 1."""
     gpu, registers = job.operands.request.target, 2 if job.problem.head <= 64 else 1
-    one, two = (_bytes(job.pitch, float_side(job), stages) for stages in (1, 2))
-    resident = [min(registers, gpu.shared_per_sm // (n + 1024)) for n in (one, two)]
+    one, two = (_bytes(job.pitch, fp32_side(job), stages) for stages in (1, 2))
+    resident = [min(registers, gpu.shared_per_sm // (n + BLOCK_RESERVED)) for n in (one, two)]
     return 2 if two <= gpu.shared_per_block and resident[0] == resident[1] else 1
 
 
-def float_bytes(job: Job, stages: int = 1) -> int:
+def fp32_bytes(job: AttentionBackwardJob, stages: int = 1) -> int:
     """Shared memory of the kernels for floats."""
-    return _bytes(job.pitch, float_side(job), stages)
+    return _bytes(job.pitch, fp32_side(job), stages)
 
 
 def _bytes(pitch: int, side: int, stages: int) -> int:

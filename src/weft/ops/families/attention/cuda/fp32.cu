@@ -1,5 +1,5 @@
 // The kernel of attention for floats.
-#include "single.cuh"
+#include "fp32.cuh"
 
 template <int HEAD, int MASK, bool DROP, bool SPLIT, int QUERIES, int KEYS>
 __global__ void __launch_bounds__(256)

@@ -1,4 +1,4 @@
-// The gradient of the queries from kept gradients of scores: dQ = scale dS K, and delta = rowsum(dO * O) before it.
+// The gradient of the queries from stored gradients of scores: dQ = scale dS K, and delta = rowsum(dO * O) before it.
 #pragma once
 #include "backward.cuh"
 
@@ -23,10 +23,10 @@ __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* 
 
 // A block has BM queries, and streams tiles of BN keys and of the gradients of their scores through STAGES stages.
 template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
-__device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* partial, const int* starts_q,
+__device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float* partial, const int* starts_q,
                                     const int* starts_k, const Problem& p, const Gradients& g) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, TILE = BN * PITCH;
-    constexpr int DOWN = BN / 16, ACROSS = BM / 16, SCORES = DOWN * ACROSS * KEPT;
+    constexpr int DOWN = BN / 16, ACROSS = BM / 16, SCORES = DOWN * ACROSS * STORED;
     extern __shared__ __align__(16) unsigned char memory[];
     T *ks = reinterpret_cast<T*>(memory), *scores = ks + STAGES * TILE;
 
@@ -41,9 +41,9 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* par
     at.share(p, (seen + BN - 1) / BN, begin, end);
 
     // A thread copies vectors of the same place in tiles that are STEP apart.
-    constexpr int VECTORS = KEPT / 8, STEP = THREADS / VECTORS;
+    constexpr int VECTORS = STORED / 8, STEP = THREADS / VECTORS;
     static_assert(ACROSS % STEP == 0, "every thread copies as much of each row of tiles");
-    const T* from = kept + (g.row(at.index, begin * DOWN) + first / 16) * KEPT + threadIdx.x * 8;
+    const T* from = stored + (g.row(at.index, begin * DOWN) + first / 16) * STORED + threadIdx.x * 8;
     int row0 = first + static_cast<int>(threadIdx.x) / VECTORS * 16;
     auto fetch_tile = [&](int j) {
         if (j >= end) return;
@@ -57,9 +57,9 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* par
 #pragma unroll
             for (int i = 0; i < ACROSS; i += STEP) {
                 int row = row0 + i * 16;
-                copy_async(to + 2 * (down * ACROSS + i) * KEPT, from + i * KEPT, row >= least && row <= last);
+                copy_async(to + 2 * (down * ACROSS + i) * STORED, from + i * STORED, row >= least && row <= last);
             }
-            from += (g.row_tiles - (g.half ? key16 + 1 : 0)) * KEPT;
+            from += (g.row_tiles - (g.half ? key16 + 1 : 0)) * STORED;
         }
     };
 #pragma unroll
@@ -68,7 +68,7 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* par
         commit();
     }
     // The 8 x 8 matrices of a tile lie as [keys][queries]: the left operand has them transposed.
-    unsigned a = address(scores) + 2 * warp * M * KEPT + (lane / 16 + lane / 8 % 2 * 2) * 128 + lane % 8 * 16;
+    unsigned a = address(scores) + 2 * warp * M * STORED + (lane / 16 + lane / 8 % 2 * 2) * 128 + lane % 8 * 16;
     unsigned b = address(ks) + left_place(PITCH);
     float result[M][HEAD / 8][4] = {};
     int mine = first + warp * M * 16;
@@ -84,7 +84,7 @@ __device__ void kept_query_gradient(const T* kept, const T* k, T* dq, float* par
         for (int step = 0; step < DOWN; ++step) {
             unsigned left[M][4];
 #pragma unroll
-            for (int m = 0; m < M; ++m) transposed(left[m], left_at + 2 * (step * ACROSS + m) * KEPT);
+            for (int m = 0; m < M; ++m) transposed(left[m], left_at + 2 * (step * ACROSS + m) * STORED);
 #pragma unroll
             for (int n = 0; n < HEAD / 8; n += 2) {
                 unsigned right[4];

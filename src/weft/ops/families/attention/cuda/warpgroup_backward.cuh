@@ -1,11 +1,11 @@
-// Gradients of attention for f16 and bf16 on Hopper, by warpgroups as in groups.cuh. A block has 128 fixed rows, and streams tiles
+// Gradients of attention for f16 and bf16 on Hopper, by warpgroups as in warpgroup_forward.cuh. A block has 128 fixed rows, and streams tiles
 // of others past them. One kernel has keys and values, and streams queries and the gradients of their results; another
 // has these, and streams keys and values. With left operands A1, A2 and streamed ones B1, B2 both compute
 //   S = A1 B1',   dW = A2 B2',   W = exp2(S - lse),   dS = W * (dW - delta),   and then   dS B1,   for keys also W B2,
 // which are the gradients of keys and values, or of queries. Nothing is added atomically.
 #pragma once
 #include "backward.cuh"
-#include "groups.cuh"
+#include "warpgroup_forward.cuh"
 
 // A block's tiles of streamed rows, from `from` up to `to`: those of keys, or those of the queries of all heads that share the keys.
 template <bool KEYS>
@@ -55,10 +55,10 @@ __device__ constexpr bool divided(int head, bool keys) { return keys && head > 1
 __device__ constexpr int fixed_rows(int head, bool keys) { return divided(head, keys) ? 64 : 128; }
 
 template <class T, int HEAD, int BS, int STAGES, int MASK, bool KEYS>
-__device__ void gradient_groups(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
+__device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
                                 const float* deltas, T* to1, T* to2, float* partial, const int* starts_q, const int* starts_k,
                                 int* counters, const Problem& p, const Gradients& g) {
-    constexpr int GROUPS = 2, FIXED = fixed_rows(HEAD, KEYS), N = BS / 8;
+    constexpr int WARPGROUPS = 2, FIXED = fixed_rows(HEAD, KEYS), N = BS / 8;
     constexpr int WIDTH = HEAD / 8, PIECE = HEAD <= 192 ? HEAD : 128;
     static_assert(HEAD % PIECE == 0, "whole pieces");
     constexpr int TILE = tile_bytes(BS, HEAD), LEFT = tile_bytes(FIXED, HEAD);
@@ -68,14 +68,14 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
     __shared__ __align__(16) float sums[STAGES][2][BS];  // logarithms and deltas of streamed queries
     unsigned lefts = (address(memory) + 1023) / 1024 * 1024, rights = lefts + 2 * LEFT;
     if (threadIdx.x == 0) {
-        tickets.start(GROUPS * 4 + 4);
-        create(&left_full, 128), create(&left_empty, GROUPS * 4);
-        for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, GROUPS * 4);
+        tickets.start(WARPGROUPS * 4 + 4);
+        create(&left_full, 128), create(&left_empty, WARPGROUPS * 4);
+        for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, WARPGROUPS * 4);
     }
     __syncthreads();
-    int count = Stream<KEYS>::count(p, FIXED), group = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    int count = Stream<KEYS>::count(p, FIXED), warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
 
-    if (group == GROUPS) {
+    if (warpgroup == WARPGROUPS) {
         fewer_registers<40>();
         int thread = threadIdx.x % 128, n = 0, round = 0;
         auto fetch_two = [&](auto rows, unsigned to, const T* first, const T* second, long long step1, long long step2, int at, int all) {
@@ -83,38 +83,38 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
             fetch_slabs<ROWS, HEAD>(to, first, step1, at, all, p.depth, thread);
             fetch_slabs<ROWS, HEAD>(to + tile_bytes(ROWS, HEAD), second, step2, at, all, p.width, thread);
         };
-        auto fetch_queries = [&](auto rows, unsigned to, const Stream<KEYS>& turn, int head, int at) {
-            int b = turn.at.batch, row0 = turn.span.row0;
-            fetch_two(rows, to, q + p.q.at(b, head, row0), dout + g.dout.at(b, head, row0), p.q.row, g.dout.row, at, turn.span.rows);
+        auto fetch_queries = [&](auto rows, unsigned to, const Stream<KEYS>& work, int head, int at) {
+            int b = work.at.batch, row0 = work.span.row0;
+            fetch_two(rows, to, q + p.q.at(b, head, row0), dout + g.dout.at(b, head, row0), p.q.row, g.dout.row, at, work.span.rows);
         };
-        auto fetch_keys = [&](auto rows, unsigned to, const Stream<KEYS>& turn, int at) {
-            int b = turn.at.batch, head = turn.head0 / p.group, key0 = turn.span.key0;
-            fetch_two(rows, to, k + p.k.at(b, head, key0), v + p.v.at(b, head, key0), p.k.row, p.v.row, at, turn.span.keys);
+        auto fetch_keys = [&](auto rows, unsigned to, const Stream<KEYS>& work, int at) {
+            int b = work.at.batch, head = work.head0 / p.group, key0 = work.span.key0;
+            fetch_two(rows, to, k + p.k.at(b, head, key0), v + p.v.at(b, head, key0), p.k.row, p.v.row, at, work.span.keys);
         };
 #pragma unroll 1
         for (int id; (id = tickets.take(round)) < count; ++round) {
             int next = thread == 0 ? tickets.draw(counters) : 0;
-            Stream<KEYS> turn(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
+            Stream<KEYS> work(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
             wait_for(&left_empty, round % 2 ^ 1);
-            if constexpr (KEYS) fetch_keys(Count<FIXED>(), lefts, turn, turn.first);
-            else fetch_queries(Count<FIXED>(), lefts, turn, turn.head0, turn.first);
+            if constexpr (KEYS) fetch_keys(Count<FIXED>(), lefts, work, work.first);
+            else fetch_queries(Count<FIXED>(), lefts, work, work.head0, work.first);
             arrive_with_copies(&left_full);
 #pragma unroll 1
-            for (int t = turn.from; t < turn.to; ++t, ++n) {
-                int stage = n % STAGES, at = turn.tile(t) * BS;
+            for (int t = work.from; t < work.to; ++t, ++n) {
+                int stage = n % STAGES, at = work.tile(t) * BS;
                 wait_for(empty + stage, n / STAGES % 2 ^ 1);
                 unsigned to = rights + stage * 2 * TILE;
                 if constexpr (KEYS) {
-                    int head = turn.head(t), r = at + thread;
-                    fetch_queries(Count<BS>(), to, turn, head, at);
+                    int head = work.head(t), r = at + thread;
+                    fetch_queries(Count<BS>(), to, work, head, at);
                     // Rows that are not there get zeros: their queries and gradients are zeros as well.
                     if (thread < BS) {
-                        long long of = p.lse.at(turn.at.batch, head, turn.span.row0) + r;
-                        copy_float_async(&sums[stage][0][thread], lse + of, r < turn.span.rows);
-                        copy_float_async(&sums[stage][1][thread], deltas + of, r < turn.span.rows);
+                        long long of = p.lse.at(work.at.batch, head, work.span.row0) + r;
+                        copy_float_async(&sums[stage][0][thread], lse + of, r < work.span.rows);
+                        copy_float_async(&sums[stage][1][thread], deltas + of, r < work.span.rows);
                     }
                 } else {
-                    fetch_keys(Count<BS>(), to, turn, at);
+                    fetch_keys(Count<BS>(), to, work, at);
                 }
                 arrive_with_copies(full + stage);
             }
@@ -126,7 +126,7 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
     }
     more_registers<232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, n = 0, round = 0;
-    int row_group = FIXED == 64 ? 0 : group;
+    int row_group = FIXED == 64 ? 0 : warpgroup;
     unsigned long long left = rows_at(lefts + row_group * slab(64)), rows_right = rows_at(rights), right = columns_at<BS>(rights);
     float scale = MASK == FREE ? p.scale : 1;
     auto release = [&](Barrier* b) {
@@ -137,21 +137,21 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
         constexpr bool FIRST = decltype(of_first)::value, SECOND = decltype(of_second)::value;
 #pragma unroll 1
         for (int id; (id = tickets.take(round)) < count; ++round) {
-            Stream<KEYS> turn(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
-            const Span& span = turn.span;
-            int b = turn.at.batch, mine = turn.first + row_group * 64 + warp * 16;
+            Stream<KEYS> work(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
+            const Span& span = work.span;
+            int b = work.at.batch, mine = work.first + row_group * 64 + warp * 16;
             [[maybe_unused]] float first[1][FIRST ? WIDTH : 1][4] = {}, second[1][SECOND ? WIDTH : 1][4] = {};
             [[maybe_unused]] float s[1][N][4], dw[1][FIRST ? N : 1][4];
             [[maybe_unused]] unsigned scores[FIRST ? BS / 16 : 1][4];
             [[maybe_unused]] unsigned weights[SECOND ? BS / 16 : 1][4];
             // Of this lane's queries, where they are fixed.
             [[maybe_unused]] float log[2], delta[2];
-            [[maybe_unused]] Rows<T, 1, MASK> view(p, span, mask, b, turn.head0, KEYS ? 0 : mine, max(1, span.rows));
+            [[maybe_unused]] Rows<T, 1, MASK> view(p, span, mask, b, work.head0, KEYS ? 0 : mine, max(1, span.rows));
             if constexpr (!KEYS) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     int r = mine + i * 8 + lane / 4;
-                    long long of = p.lse.at(b, turn.head0, span.row0) + r;
+                    long long of = p.lse.at(b, work.head0, span.row0) + r;
                     log[i] = r < span.rows ? log_of_sum(lse[of]) : INFINITY, delta[i] = r < span.rows ? deltas[of] : 0;
                 }
             }
@@ -189,19 +189,19 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
             wait_for(&left_full, round % 2);
             // The products of a tile's gradients run until the scores of the next tile have been issued.
 #pragma unroll 1
-            for (int t = turn.from; t < turn.to; ++t, ++n) {
-                int stage = n % STAGES, tile = turn.tile(t);
+            for (int t = work.from; t < work.to; ++t, ++n) {
+                int stage = n % STAGES, tile = work.tile(t);
                 wait_for(full + stage, n / STAGES % 2);
                 publish();
                 products_begin();
                 product(s[0], 0, stage);
                 products_wait<1>();
-                if (t > turn.from) release(empty + (n - 1) % STAGES);
+                if (t > work.from) release(empty + (n - 1) % STAGES);
                 if constexpr (FIRST) product(dw[0], 1, stage);
                 products_wait<FIRST ? 1 : 0>();
                 pin(s[0]);
-                if (turn.guarded(tile)) {
-                    if constexpr (KEYS) hide_columns(turn.head(t), tile);
+                if (work.guarded(tile)) {
+                    if constexpr (KEYS) hide_columns(work.head(t), tile);
                     else view.hide(s, tile * BS, p.scale);
                 }
                 [[maybe_unused]] const float* of = &sums[stage][0][lane % 4 * 2];
@@ -243,7 +243,7 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
             products_wait<0>();
             if constexpr (FIRST) pin(first[0]);
             if constexpr (SECOND) pin(second[0]);
-            if (turn.from < turn.to) release(empty + (n - 1) % STAGES);
+            if (work.from < work.to) release(empty + (n - 1) % STAGES);
             release(&left_empty);
             if constexpr (FIRST) {
 #pragma unroll
@@ -251,26 +251,26 @@ __device__ void gradient_groups(const T* q, const T* k, const T* v, const void* 
 #pragma unroll
                     for (int e = 0; e < 4; ++e) first[0][i][e] *= p.scale * LN2;
             }
-            if (turn.first >= turn.rows) continue;
+            if (work.first >= work.rows) continue;
             if (partial) {
                 int heads = p.batch * Stream<KEYS>::heads(p), all = KEYS ? p.keys : p.rows;
-                float* to = partial + turn.at.partial(heads, all, HEAD);
-                if constexpr (FIRST) store_partial<HEAD>(to, first, mine, turn.rows);
+                float* to = partial + work.at.partial(heads, all, HEAD);
+                if constexpr (FIRST) store_partial<HEAD>(to, first, mine, work.rows);
                 if constexpr (SECOND)
-                    store_partial<HEAD>(to + static_cast<long long>(p.parts) * heads * all * HEAD, second, mine, turn.rows);
+                    store_partial<HEAD>(to + static_cast<long long>(p.parts) * heads * all * HEAD, second, mine, work.rows);
                 continue;
             }
             auto store_all = [&](const float (&x)[WIDTH][4], T* to, const Strides& by, int width) {
                 bool whole = (width | by.batch | by.head | by.row) % 8 == 0;
-                T* row0 = to + by.at(b, turn.at.head, KEYS ? span.key0 : span.row0);
-                store_results<T>(x, mine, turn.rows, width, whole, [&](int r) { return row0 + r * by.row; });
+                T* row0 = to + by.at(b, work.at.head, KEYS ? span.key0 : span.row0);
+                store_results<T>(x, mine, work.rows, width, whole, [&](int r) { return row0 + r * by.row; });
             };
             if constexpr (FIRST) store_all(first[0], to1, KEYS ? g.dk : g.dq, p.depth);
             if constexpr (SECOND) store_all(second[0], to2, g.dv, p.width);
         }
     };
     if constexpr (divided(HEAD, KEYS)) {
-        if (group == 0) compute(Is<true>(), Is<false>());
+        if (warpgroup == 0) compute(Is<true>(), Is<false>());
         else compute(Is<false>(), Is<true>());
     } else {
         compute(Is<true>(), Is<KEYS>());

@@ -17,7 +17,7 @@ struct Drop {
     long long row_tiles;  // before this head
 
     __device__ Drop(const Problem& p, const Random& random, int batch, int head)
-        : start(random.state, random.seed, random.offset), keep(p.keep), scale(p.kept_scale),
+        : start(random.state, random.seed, random.offset), keep(p.keep), scale(p.keep_scale),
           row_tiles((static_cast<long long>(batch) * p.heads + head) * ((p.rows + 15) / 16)) {}
 
     __device__ uint4 words(int row_tile, int key_tile, int lane) const {

@@ -1,6 +1,6 @@
 // Gradients of attention in single precision, by the formulas of backward.cuh: tiles of SIDE queries and SIDE keys.
-#include "kept.cuh"
-#include "single.cuh"
+#include "stored_scores.cuh"
+#include "fp32.cuh"
 
 // Tiles in shared memory: rows of four tensors, weights and gradients of scores.
 template <int HEAD, int SIDE>
@@ -15,12 +15,12 @@ struct Tiles {
     }
 };
 
-// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TURNED. KEEP writes the gradients to
-// `kept` as well, as [query][key].
-template <int HEAD, int SIDE, bool TURNED, bool DROP, bool KEEP = false, int MASK, int EACH>
+// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TRANSPOSED. STORE writes the gradients to
+// `stored` as well, as [query][key].
+template <int HEAD, int SIDE, bool TRANSPOSED, bool DROP, bool STORE = false, int MASK, int EACH>
 __device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
                             const float (&delta)[EACH], int first_row, int first_key, const Problem& p, const Drop& drop,
-                            float* kept = nullptr) {
+                            float* stored = nullptr) {
     [[maybe_unused]] float dropped = 1;
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
     float s[EACH][EACH] = {}, dw[EACH][EACH] = {};
@@ -35,9 +35,9 @@ __device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (
                 dropped = drop.keeps(first_row + down + 16 * i, first_key + across + 16 * j) ? drop.scale : 0;
             dw[i][j] *= dropped;
             derive(s[i][j], dw[i][j], MASK == FREE ? p.scale : 1, log[i], delta[i]);
-            int r = down + 16 * i, c = across + 16 * j, place = TURNED ? c * (SIDE + 4) + r : r * (SIDE + 4) + c;
+            int r = down + 16 * i, c = across + 16 * j, place = TRANSPOSED ? c * (SIDE + 4) + r : r * (SIDE + 4) + c;
             x.weights[place] = s[i][j] * dropped, x.slopes[place] = dw[i][j];
-            if constexpr (KEEP) kept[r * SIDE + c] = dw[i][j];
+            if constexpr (STORE) stored[r * SIDE + c] = dw[i][j];
         }
 }
 
@@ -117,10 +117,10 @@ __global__ void __launch_bounds__(256)
 }
 
 // STAGES 2: the next tile of queries is copied while this one is used.
-template <int HEAD, int SIDE, int STAGES, int MASK, bool KEEP, bool DROP>
+template <int HEAD, int SIDE, int STAGES, int MASK, bool STORE, bool DROP>
 __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
-         const float* deltas, float* dk, float* dv, float* kept, float* partial, const int* starts_q, const int* starts_k,
+         const float* deltas, float* dk, float* dv, float* stored, float* partial, const int* starts_q, const int* starts_k,
          const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
             commit();
         }
         int index = at.index * p.group + t / each, place = hidden + t % each;
-        float* to_tile = KEEP ? kept + (g.row(index, first / SIDE) + place) * SIDE * SIDE : nullptr;
-        derive_tile<HEAD, SIDE, true, DROP, KEEP>(x, row, log, delta, start, first, p, drop, to_tile);
+        float* to_tile = STORE ? stored + (g.row(index, first / SIDE) + place) * SIDE * SIDE : nullptr;
+        derive_tile<HEAD, SIDE, true, DROP, STORE>(x, row, log, delta, start, first, p, drop, to_tile);
         __syncthreads();
         add_rows<HEAD, SIDE>(of_values, x.weights, x.ds);
         add_rows<HEAD, SIDE>(of_keys, x.slopes, x.qs);
@@ -193,10 +193,10 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     store_floats<HEAD>(of_values, first, span.keys, p.width, 1, row_of(dv, g.dv, at.head, span.key0));
 }
 
-// The gradient of the queries from kept gradients of scores.
+// The gradient of the queries from stored gradients of scores.
 template <int HEAD, int SIDE>
 __global__ void __launch_bounds__(256)
-    sums(const float* kept, const float* k, float* dq, float* partial, const int* starts_q, const int* starts_k,
+    sums(const float* stored, const float* k, float* dq, float* partial, const int* starts_q, const int* starts_k,
          const Problem p, const Gradients g) {
     extern __shared__ __align__(16) unsigned char memory[];
     float *ks = reinterpret_cast<float*>(memory), *slopes = ks + SIDE * (HEAD + 4), result[SIDE / 16][HEAD / 16] = {};
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(256)
     if (p.causal) seen = max(0, min(seen, min(first + SIDE, span.rows) + span.diagonal));
     at.share(p, (seen + SIDE - 1) / SIDE, begin, end);
     for (int tile = begin; tile < end; ++tile) {
-        const float* from = kept + (g.row(at.index, tile) + at.tile) * SIDE * SIDE;
+        const float* from = stored + (g.row(at.index, tile) + at.tile) * SIDE * SIDE;
         __syncthreads();
         fetch_floats<SIDE, HEAD>(ks, tile * SIDE, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
         fetch_floats<SIDE, SIDE>(slopes, 0, SIDE, SIDE, false, [&](int r) { return from + r * SIDE; });

@@ -1,7 +1,7 @@
 // Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16 threads are halves of warps.
 #pragma once
-#include "drop.cuh"
-#include "parts.cuh"
+#include "dropout.cuh"
+#include "split.cuh"
 
 __device__ inline float half_warp_max(float x) {
 #pragma unroll

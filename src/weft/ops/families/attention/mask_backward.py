@@ -1,4 +1,4 @@
-"""Plans the gradient of an added mask: that of the scores, which the caller sums to its shape."""
+"""Plan the gradient of an added mask: that of the scores, which the caller sums to its shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
-from weft.ops.families.attention.gradients import LSE, MASK, Job, described, float_bytes, float_side
+from weft.ops.families.attention.backward_job import (
+    LSE,
+    MASK,
+    AttentionBackwardJob,
+    described,
+    fp32_bytes,
+    fp32_side,
+)
 
 WARPS = 4
 """Warps of a block; each has 16 queries of a square tile."""
@@ -28,15 +35,15 @@ def candidates(request: Request) -> list[Candidate]:
     return [Candidate("scores", cost, "a tile of scores per block", build)]
 
 
-def _plan(job: Job, result: Buffer, to: Pointer) -> Plan:
+def _plan(job: AttentionBackwardJob, result: Buffer, to: Pointer) -> Plan:
     p = job.problem
     dout, q, k, v, _ = (x.pointer for x in job.inputs)
-    args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, to, *job.structs(1),
-            *p.random)  # fmt: skip
-    if job.floats:
-        side, threads = float_side(job), 256
+    tensors = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, to)
+    args = (*tensors, *job.structs(1), *p.random)
+    if job.fp32:
+        side, threads = fp32_side(job), 256
         kernel = job.kernel("scores", side, p.mask, p.drops)
-        shared = float_bytes(job)
+        shared = fp32_bytes(job)
     else:
         words = (WARPS, p.mask, source.ctype(result.dtype), p.drops)
         kernel, side, threads = job.kernel("scores", *words), 16 * WARPS, 32 * WARPS
