@@ -1,13 +1,13 @@
 // Convolution of 16-bit elements by warpgroups on Hopper: the implicit matrix product of tensor.cuh, for one phase. Its rows are
 // pixels, gathered as they are copied; its columns are target channels, whose weights are rows of taps and source channels.
 #include "write.cuh"
-#include "../../matmul/cuda/gemm_groups.cuh"
+#include "../../matmul/cuda/warpgroup.cuh"
 #include "../../../core/cuda/problem.cuh"
 
-// The windows of 128 pixels as a side of the product: as GroupSide. A thread copies one vector of some rows.
+// The windows of 128 pixels as a side of the product: as WarpgroupSide. A thread copies one vector of some rows.
 template <class T, int THREADS, bool BACK>
 struct WindowSide {
-    static constexpr bool TURN = false;
+    static constexpr bool TRANSPOSE = false;
     static constexpr int ROWS = THREADS / 8, COPIES = 128 / ROWS, BYTES = 128 * 128;
 
     const T* x;
@@ -50,13 +50,13 @@ struct WindowSide {
     static __device__ unsigned long long operand(unsigned tile, int along, int k) { return rows_at(tile + along * 128 + k * 2); }
 };
 
-// 128 pixels x BN channels for a block. Blocks are numbered by tile (x) and by group (z). With THIRD, a third warpgroup copies; else two
+// 128 pixels x BN channels for a block. Blocks are numbered by tile (x) and by group (z). With PRODUCER, a third warpgroup copies; else two
 // blocks of an SM cover each other's waits.
-template <class T, int BN, int STAGES, bool THIRD, bool BACK>
-__global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
-    groups(const T* x, const T* weight, const T* bias, T* y, const Conv p) {
-    constexpr int THREADS = THIRD ? 128 : 256;
-    using G = Groups<T, BN, STAGES, WindowSide<T, THREADS, BACK>, GroupSide<T, BN, THREADS, true>>;
+template <class T, int BN, int STAGES, bool PRODUCER, bool BACK>
+__global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
+    warpgroup(const T* x, const T* weight, const T* bias, T* y, const Conv p) {
+    constexpr int THREADS = PRODUCER ? 128 : 256;
+    using G = WarpgroupTile<T, BN, STAGES, WindowSide<T, THREADS, BACK>, WarpgroupSide<T, BN, THREADS, true>>;
     extern __shared__ __align__(16) unsigned char bytes[];
     unsigned ring = (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
     float* memory = reinterpret_cast<float*>(bytes + (ring - address(bytes)));
@@ -65,10 +65,10 @@ __global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
     int first = tile_at.y * 128, channel = tile_at.x * BN;
     G tile;
     {
-        int thread = THIRD ? threadIdx.x % 128 : threadIdx.x;
+        int thread = PRODUCER ? threadIdx.x % 128 : threadIdx.x;
         auto a = [&] { return typename G::A(x + blockIdx.z * p.source_c, p, first, thread); };
         auto b = [&] { return typename G::B(weight + blockIdx.z * p.weight_group, p.weight_target, channel, p.target_c, depth, thread); };
-        if (!tile.template multiply<THIRD, 72, 216>(a, b, ring, steps)) return;
+        if (!tile.template multiply<PRODUCER, 72, 216>(a, b, ring, steps)) return;
     }
     asm volatile("bar.sync 1, 256;" ::: "memory");  // both have read the last stages: the results take their place
     y += (long long)blockIdx.z * p.target_c * p.target[1];

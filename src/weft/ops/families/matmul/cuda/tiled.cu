@@ -1,5 +1,5 @@
 // Matrix products in single precision: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
-#include "gemm.cuh"
+#include "tiled.cuh"
 #include "../../../core/cuda/problem.cuh"
 
 template <class T, int ACTIVATION>

@@ -1,7 +1,7 @@
 // Matrix products on tensor cores with the accuracy of single precision. Each number is the sum of two of tf32, and
 // of their four products three count: C = Ab Bb + Ab Bs + As Bb. Tensor cores cut their sums off, so what they add up over
 // one stage is added to the result by ordinary additions.
-#include "gemm.cuh"
+#include "tiled.cuh"
 #include "../../../core/cuda/problem.cuh"
 
 struct Split {

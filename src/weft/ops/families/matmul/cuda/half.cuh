@@ -9,7 +9,7 @@
 __device__ inline unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
 // Eight elements at any address, on their way: the aligned 16 bytes where they begin, and the next.
-struct Loose {
+struct UnalignedVector {
     uint4 low = {}, high = {};
     unsigned shift = 0;
     int count = 0;
@@ -58,16 +58,16 @@ struct Loose {
     }
 };
 
-// One operand: B elements along M or N, and BK along K, for a stage. DEEP: K is contiguous in memory, so that a row of
+// One operand: B elements along M or N, and BK along K, for a stage. KMAJOR: K is contiguous in memory, so that a row of
 // shared memory is BK long, else B. BYTES are copied at a time. Rows that begin at any element (2) have no copies: their
 // chunks are read in aligned vectors, wait in registers, and are stored before the same part of the next stage.
-template <class T, int B, int BK, int THREADS, bool DEEP, int BYTES>
+template <class T, int B, int BK, int THREADS, bool KMAJOR, int BYTES>
 struct HalfSide {
-    static constexpr bool LOOSE = BYTES == 2;
-    static constexpr int LENGTH = DEEP ? BK : B, SIZE = B * BK, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
-    static constexpr int EACH = LOOSE ? 8 : BYTES / 2, ALONG = LENGTH / EACH, APART = THREADS / ALONG;
+    static constexpr bool UNALIGNED = BYTES == 2;
+    static constexpr int LENGTH = KMAJOR ? BK : B, SIZE = B * BK, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
+    static constexpr int EACH = UNALIGNED ? 8 : BYTES / 2, ALONG = LENGTH / EACH, APART = THREADS / ALONG;
     static constexpr int COPIES = (SIZE / EACH + THREADS - 1) / THREADS;
-    static constexpr int PARTS = BK / 16, HELD = LOOSE ? COPIES : 1;
+    static constexpr int PARTS = BK / 16, BUFFERED = UNALIGNED ? COPIES : 1;
     static constexpr int SHARING = CHUNKS >= 8 ? 1 : 8 / CHUNKS;  // rows that share 128 bytes
     static_assert(THREADS % ALONG == 0, "a thread stays in its column");
 
@@ -79,19 +79,19 @@ struct HalfSide {
     }
 
     const T* from;
-    Loose loose[HELD];
-    T* before = nullptr;  // the stage of what is in `loose`
+    UnalignedVector unaligned[BUFFERED];
+    T* before = nullptr;  // the stage of what is in `unaligned`
     size_t begin, end;
     long long ld, step;
     int rows, left;  // that remain of the slow dimension, and of the fast one, from this thread's first copy on
 
     __device__ HalfSide(const T* base, long long ld, int start, int size, int k0, int k1) : ld(ld) {
         int row = threadIdx.x / ALONG, i = threadIdx.x % ALONG * EACH;
-        from = base + (DEEP ? (start + row) * ld + k0 + i : (k0 + row) * ld + start + i);
-        step = DEEP ? BK : BK * ld;
-        rows = (DEEP ? size - start : k1 - k0) - row, left = (DEEP ? k1 - k0 : size - start) - i;
+        from = base + (KMAJOR ? (start + row) * ld + k0 + i : (k0 + row) * ld + start + i);
+        step = KMAJOR ? BK : BK * ld;
+        rows = (KMAJOR ? size - start : k1 - k0) - row, left = (KMAJOR ? k1 - k0 : size - start) - i;
         begin = reinterpret_cast<size_t>(base);
-        end = reinterpret_cast<size_t>(base + (DEEP ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
+        end = reinterpret_cast<size_t>(base + (KMAJOR ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
     }
     // One part of a stage: copies between products do not hold them up.
     __device__ void next(T* stage, int part) {
@@ -104,9 +104,9 @@ struct HalfSide {
             if (SIZE / EACH % THREADS && c * THREADS + int(threadIdx.x) >= SIZE / EACH) break;
             const T* source = from + c * APART * ld;
             int there = c * APART < rows ? count : 0;
-            if constexpr (LOOSE) {
-                if (before) *reinterpret_cast<uint4*>(before + at(first + c * APART, i)) = loose[c].joined();
-                loose[c].read(source, there, begin, end);
+            if constexpr (UNALIGNED) {
+                if (before) *reinterpret_cast<uint4*>(before + at(first + c * APART, i)) = unaligned[c].joined();
+                unaligned[c].read(source, there, begin, end);
             } else {
                 copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i) : to_shared + c * APART * LENGTH, source, there);
             }
@@ -115,7 +115,7 @@ struct HalfSide {
     }
     __device__ void advance() {
         from += step;
-        (DEEP ? left : rows) -= BK;
+        (KMAJOR ? left : rows) -= BK;
     }
     static __device__ void copy(T* place, const T* source, int count) {
         if constexpr (BYTES == 16)
@@ -128,13 +128,13 @@ struct HalfSide {
     // The address of the 16 x 16 elements from (along, k) on, for ldmatrix. `first` is that of the warp's first ones; it
     // is a multiple of 128 bytes but for the chunk, which an exclusive or moves.
     static __device__ unsigned fragment(unsigned first, int along, int k) {
-        return DEEP ? (first ^ k * 2) + along * LENGTH * 2 : (first ^ along * 2) + k * LENGTH * 2;
+        return KMAJOR ? (first ^ k * 2) + along * LENGTH * 2 : (first ^ along * 2) + k * LENGTH * 2;
     }
 };
 
-template <bool TURN>
+template <bool TRANSPOSE>
 __device__ void load_matrices(unsigned* into, unsigned address) {
-    if constexpr (TURN)
+    if constexpr (TRANSPOSE)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
                      : "r"(address));
@@ -157,13 +157,13 @@ __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool ADEEP, int ABYTES, bool BDEEP, int BBYTES>
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool A_KMAJOR, int ABYTES, bool B_KMAJOR, int BBYTES>
 struct HalfGemm {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32, DOWN = WM / 16, ACROSS = WN / 8;
-    using A = HalfSide<T, BM, BK, THREADS, ADEEP, ABYTES>;
-    using B = HalfSide<T, BN, BK, THREADS, BDEEP, BBYTES>;
+    using A = HalfSide<T, BM, BK, THREADS, A_KMAJOR, ABYTES>;
+    using B = HalfSide<T, BN, BK, THREADS, B_KMAJOR, BBYTES>;
     static constexpr int STAGE = A::SIZE + B::SIZE;
-    static_assert(STAGES > 2, "what is loose is stored a stage later, before the barrier that precedes its use");
+    static_assert(STAGES > 2, "an unaligned vector is stored a stage later, before the barrier that precedes its use");
     static_assert(ACROSS % 2 == 0 && BK % 32 == 0, "ldmatrix takes 16 columns; fragments are in two sets, in turns");
 
     float of[DOWN][ACROSS][4];
@@ -176,8 +176,8 @@ struct HalfGemm {
         int lane = threadIdx.x % 32, quarter = lane / 8, m0 = first_row(), n0 = first_column(), into = 0, now = 0;
         // Four matrices of 8 x 8 for an ldmatrix: of A along M first, of B along K first.
         int am = m0 + quarter % 2 * 8, ak = quarter / 2 * 8, bn = n0 + quarter / 2 * 8, bk = quarter % 2 * 8;
-        unsigned a_first = 2 * (ADEEP ? A::at(am + lane % 8, ak) : A::at(ak + lane % 8, am));
-        unsigned b_first = 2 * (BDEEP ? B::at(bn + lane % 8, bk) : B::at(bk + lane % 8, bn)) + 2 * A::SIZE;
+        unsigned a_first = 2 * (A_KMAJOR ? A::at(am + lane % 8, ak) : A::at(ak + lane % 8, am));
+        unsigned b_first = 2 * (B_KMAJOR ? B::at(bn + lane % 8, bk) : B::at(bk + lane % 8, bn)) + 2 * A::SIZE;
         unsigned a[2][DOWN][4], b[2][ACROSS / 2][4];
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
@@ -197,10 +197,10 @@ struct HalfGemm {
         auto load = [&](int set, int k) {
             unsigned stage = shared_address(memory) + now * STAGE * 2;
 #pragma unroll
-            for (int i = 0; i < DOWN; ++i) load_matrices<!ADEEP>(a[set][i], A::fragment(stage + a_first, i * 16, k));
+            for (int i = 0; i < DOWN; ++i) load_matrices<!A_KMAJOR>(a[set][i], A::fragment(stage + a_first, i * 16, k));
 #pragma unroll
             for (int n = 0; n < ACROSS / 2; ++n)
-                load_matrices<!BDEEP>(b[set][n], B::fragment(stage + b_first, n * 16, k));
+                load_matrices<!B_KMAJOR>(b[set][n], B::fragment(stage + b_first, n * 16, k));
         };
         auto wait = [&]() {
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));

@@ -6,7 +6,7 @@
 // that a thread reads at a time, more than 1 if its rows are packed. DOWN: neighbours of A are in a column. The problem's lda and
 // ldb are the strides of B along N and K.
 template <class T, int K, int N, int VECTOR, bool DOWN, bool PACKED, int ACTIVATION>
-__global__ void __launch_bounds__(256) narrow(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+__global__ void __launch_bounds__(256) skinny_n(const T* A, const T* B, const T* bias, T* C, const Problem p) {
     constexpr int ROWS = 256, DEEP = (K + 3) / 4 * 4, APITCH = K | 1, CPITCH = N | 1;  // odd: rows are in different banks
     __shared__ float a[ROWS * (APITCH > CPITCH || !PACKED ? APITCH : CPITCH)];
     __shared__ __align__(16) float b[N * DEEP];

@@ -4,8 +4,8 @@
 
 // Each thread keeps WIDE columns of B in registers and goes down the ROWS rows of its tile; A passes through shared memory.
 // The rows of a tile are stored one after the other, each by neighbours.
-template <class T, int DEEP, int ROWS, int WIDE, bool TURNED, int ACTIVATION>
-__global__ void __launch_bounds__(128) shallow(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+template <class T, int DEEP, int ROWS, int WIDE, bool TRANSPOSED, int ACTIVATION>
+__global__ void __launch_bounds__(128) short_k(const T* A, const T* B, const T* bias, T* C, const Problem p) {
     __shared__ __align__(16) float a[ROWS][DEEP];
     int r0 = blockIdx.x / p.tiles_n * ROWS, rows = min(ROWS, p.M - r0);
     int n = (blockIdx.x % p.tiles_n * 128 + threadIdx.x) * WIDE;
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(128) shallow(const T* A, const T* B, const T* 
     for (int k = 0; k < DEEP; ++k)
 #pragma unroll
         for (int j = 0; j < WIDE; ++j)
-            b[k][j] = k < p.K && n + j < p.N ? to<float>(B[TURNED ? (n + j) * p.ldb + k : k * p.ldb + n + j]) : 0;
+            b[k][j] = k < p.K && n + j < p.N ? to<float>(B[TRANSPOSED ? (n + j) * p.ldb + k : k * p.ldb + n + j]) : 0;
     __syncthreads();
     if (n >= p.N) return;
 #pragma unroll 4

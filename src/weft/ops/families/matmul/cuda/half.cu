@@ -1,7 +1,7 @@
 // Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
-#include "gemm_half.cuh"
-#include "gemm_panels.cuh"
-#include "half_store.cuh"
+#include "half.cuh"
+#include "unaligned.cuh"
+#include "store.cuh"
 
 // Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
 // `parts`, and the last block of a tile adds them in order: results do not depend on which block comes last.
@@ -54,20 +54,20 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
     write_tile<ACTIVATION, EACH>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row, at.column);
 }
 
-template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool ADEEP, int ABYTES, bool BDEEP,
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool A_KMAJOR, int ABYTES, bool B_KMAJOR,
           int BBYTES, int ACTIVATION, bool SPLIT, bool EACH>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
-    using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, ADEEP, ABYTES, BDEEP, BBYTES>;
+    using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, A_KMAJOR, ABYTES, B_KMAJOR, BBYTES>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
 // For rows that begin at any element; DEPTH of K at a time.
-template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool ADEEP, bool BDEEP, int ACTIVATION, bool SPLIT,
+template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool A_KMAJOR, bool B_KMAJOR, int ACTIVATION, bool SPLIT,
           bool EACH>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    half_panels(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
-    using G = HalfPanels<T, BM, BN, DEPTH, WM, WN, ADEEP, BDEEP>;
+    half_unaligned(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
+    using G = HalfUnaligned<T, BM, BN, DEPTH, WM, WN, A_KMAJOR, B_KMAJOR>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
@@ -85,16 +85,16 @@ __device__ void copy_rows(const T* from, T* to, const Rows& r, I block) {
     if (i >= I(r.vectors)) return;
     I across = I(r.pitch / 8), row = i / across, matrix = row / I(r.rows);
     int column = int(i - row * across) * 8;
-    Loose loose;
-    loose.read(from + (long long)matrix * r.batch + (long long)(row - matrix * I(r.rows)) * r.stride + column,
+    UnalignedVector unaligned;
+    unaligned.read(from + (long long)matrix * r.batch + (long long)(row - matrix * I(r.rows)) * r.stride + column,
                min(8, r.columns - column), reinterpret_cast<size_t>(from), reinterpret_cast<size_t>(from + r.last));
-    *reinterpret_cast<uint4*>(to + (long long)i * 8) = loose.joined();
+    *reinterpret_cast<uint4*>(to + (long long)i * 8) = unaligned.joined();
 }
 
 // One operand, or both by one launch.
 template <class T, class I>
 __global__ void __launch_bounds__(256)
-    padded(const T* first, T* to_first, const Rows r, const T* second, T* to_second, const Rows s) {
+    copy_aligned(const T* first, T* to_first, const Rows r, const T* second, T* to_second, const Rows s) {
     if (blockIdx.x < r.blocks) copy_rows(first, to_first, r, I(blockIdx.x));
     else copy_rows(second, to_second, s, I(blockIdx.x - r.blocks));
 }

@@ -1,14 +1,14 @@
 // The backward pass to the weight of 16-bit elements by warpgroups on Hopper: the matrix product of tensor_weight.cu. Its rows are
 // channels of dy, its columns taps and channels of x, and its depth is all pixels of dy, 64 at a time.
 #include "window.cuh"
-#include "../../matmul/cuda/gemm_groups.cuh"
+#include "../../matmul/cuda/warpgroup.cuh"
 #include "../../../core/cuda/problem.cuh"
 
-// The pixels of x that taps read, as a side of the product: as GroupSide with rows of pixels. A thread copies one vector, of channels
+// The pixels of x that taps read, as a side of the product: as WarpgroupSide with rows of pixels. A thread copies one vector, of channels
 // of one tap, for some pixels.
 template <class T, int BN, int THREADS>
 struct TapSide {
-    static constexpr bool TURN = true;
+    static constexpr bool TRANSPOSE = true;
     static constexpr int BYTES = BN * 128, ACROSS = BN / 8, DOWN = THREADS / ACROSS, COPIES = 64 / DOWN;
     static_assert(64 % DOWN == 0 && BN % 64 == 0, "whole rounds of copies, whole slabs");
 
@@ -57,12 +57,12 @@ struct TapSide {
 };
 
 // 128 channels of dy x BN taps and channels of x for a block. Blocks are numbered by tile, then by part of the depth, of p.each steps (x),
-// and by group (z). Each part is a matrix of its own in `parts`: [group][channel of dy][tap][channel of x]. THIRD: as in groups.cu.
-template <class T, int BN, int STAGES, bool THIRD>
-__global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
-    groups_weight(const T* x, const T* dy, float* parts, const Conv p) {
-    constexpr int THREADS = THIRD ? 128 : 256;
-    using G = Groups<T, BN, STAGES, GroupSide<T, 128, THREADS, false>, TapSide<T, BN, THREADS>>;
+// and by group (z). Each part is a matrix of its own in `parts`: [group][channel of dy][tap][channel of x]. PRODUCER: as in warpgroup.cu.
+template <class T, int BN, int STAGES, bool PRODUCER>
+__global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
+    warpgroup_weight(const T* x, const T* dy, float* parts, const Conv p) {
+    constexpr int THREADS = PRODUCER ? 128 : 256;
+    using G = WarpgroupTile<T, BN, STAGES, WarpgroupSide<T, 128, THREADS, false>, TapSide<T, BN, THREADS>>;
     extern __shared__ __align__(16) unsigned char bytes[];
     unsigned ring = (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, columns = p.R * p.S * p.source_c;
@@ -71,12 +71,12 @@ __global__ void __launch_bounds__(THIRD ? 384 : 256, THIRD ? 1 : 2)
     int first = min(pixels, split * p.each * 64), last = min(pixels, first + p.each * 64), steps = (last - first + 63) / 64;
     G tile;
     {
-        int thread = THIRD ? threadIdx.x % 128 : threadIdx.x;
+        int thread = PRODUCER ? threadIdx.x % 128 : threadIdx.x;
         long long ld = p.target[3];
         const T* from = dy + blockIdx.z * p.target_group + first * ld;
         auto a = [&] { return typename G::A(from, ld, m0, p.target_c, last - first, thread); };
         auto b = [&] { return typename G::B(x + blockIdx.z * p.source_c, p, n0, columns, first, last, thread); };
-        if (!tile.template multiply<THIRD, 104, 200>(a, b, ring, steps)) return;
+        if (!tile.template multiply<PRODUCER, 104, 200>(a, b, ring, steps)) return;
     }
     parts += ((long long)split * p.groups + blockIdx.z) * p.target_c * columns;
     int lane = threadIdx.x % 32, m = m0 + threadIdx.x / 32 * 16 + lane / 4;
