@@ -19,7 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention as by_torch  # noqa
 import weft  # noqa: E402
 from weft.ops.core import library, source  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.attention import backward, forward  # noqa: E402
+from weft.ops.families.attention import backward, backward_model, model  # noqa: E402
 
 LIMITS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 HALF = torch.float16
@@ -98,9 +98,10 @@ def test_grouped_queries(rows: int, dtype: Any) -> None:
 @pytest.mark.parametrize("parts", [8, 48])
 def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long keys of few queries are split among blocks, which the last one combines."""
-    monkeypatch.setattr(forward, "SPLITS", (parts,))
-    monkeypatch.setitem(forward.TILES, 32, ())
-    monkeypatch.setitem(forward.SHARED, 32, forward.Tile(64, 32, 4, 2, 4, 0.12))
+    monkeypatch.setattr(model, "SPLIT_KV", (parts,))
+    monkeypatch.setitem(model.FORWARD_TILES, 32, ())
+    tile = model.ForwardTile(64, 32, warps=4, stages=2, resident=4, reach=0.12)
+    monkeypatch.setitem(model.SHARED_TILES, 32, tile)
     keys = 4000 + parts  # plans are kept by shape
     q, k, v = drawn(1, 2, 3, 32), drawn(1, 1, keys, 32, seed=2), drawn(1, 1, keys, 32, seed=3)
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, enable_gqa=True).choice.used.name
@@ -113,9 +114,27 @@ def test_few_queries(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 SHARED = {
     # tile, parts, query, key, causal
-    "one block": ((16, 64, 4, 2, 3, 0.1, 0.0, 4), 1, (1, 2, 7, 32), (1, 1, 150, 32), False),
-    "parts": ((16, 64, 4, 2, 3, 0.1, 0.0, 4), 3, (2, 2, 21, 27), (2, 1, 210, 27), True),
-    "one stage": ((32, 64, 4, 1, 2, 0.1, 0.0, 2), 2, (1, 1, 40, 32), (1, 1, 131, 32), True),
+    "one block": (
+        model.ForwardTile(16, 64, 4, 2, 3, reach=0.1, key_warps=4),
+        1,
+        (1, 2, 7, 32),
+        (1, 1, 150, 32),
+        False,
+    ),
+    "parts": (
+        model.ForwardTile(16, 64, 4, 2, 3, reach=0.1, key_warps=4),
+        3,
+        (2, 2, 21, 27),
+        (2, 1, 210, 27),
+        True,
+    ),
+    "one stage": (
+        model.ForwardTile(32, 64, 4, 1, 2, reach=0.1, key_warps=2),
+        2,
+        (1, 1, 40, 32),
+        (1, 1, 131, 32),
+        True,
+    ),
 }
 
 
@@ -123,13 +142,13 @@ SHARED = {
 def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Warps that have the same queries and parts of a tile's keys, some of which no query sees."""
     tile, parts, query, key, causal = SHARED[subject]
-    monkeypatch.setattr(forward, "SPLITS", (parts,))
-    monkeypatch.setitem(forward.TILES, 32, ())
-    monkeypatch.setitem(forward.SHARED, 32, forward.Tile(*tile))
+    monkeypatch.setattr(model, "SPLIT_KV", (parts,))
+    monkeypatch.setitem(model.FORWARD_TILES, 32, ())
+    monkeypatch.setitem(model.SHARED_TILES, 32, tile)
     q, k, v = drawn(*query), drawn(*key, seed=2), drawn(*key, seed=3)
     options: dict[str, Any] = {"is_causal": causal, "enable_gqa": query[1] > key[1]}
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v, **options).choice.used.name
-    assert chosen.startswith(f"{tile[0]} x {tile[1]}, warps share queries")
+    assert chosen.startswith(tile.name)
     with weft.sanitize():
         out, lse = weft.ops.attention_lse(q, k, v, **options)
     close(out, q, k, v, **options)
@@ -140,7 +159,7 @@ def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> N
     torch.testing.assert_close(lse.double(), scores.logsumexp(-1), rtol=1e-5, atol=1e-5)
 
 
-def test_few_queries_in_floats() -> None:
+def test_few_queries_in_fp32() -> None:
     q, k, v = (drawn(1, 2, n, 20, seed=n, dtype=torch.float32) for n in (3, 500, 500))
     chosen = weft.ops.explain(weft.ops.attention_lse, q, k, v).choice.used.name
     assert "keys in" in chosen
@@ -334,7 +353,7 @@ SLOW_KEPT = {
 def test_kept_scores(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of scores that are kept, and computed again, give the same results."""
     query, key, options = SLOW_KEPT[subject[5:]] if subject.startswith("slow") else KEPT[subject]
-    monkeypatch.setattr(backward, "_turns", lambda job, gpu: [(0, 1), (1, 1)])
+    monkeypatch.setattr(backward, "_rounds", lambda job, gpu: [(0, 1), (1, 1)])
     for seed in range(4):
         kept_as_again(query, key, options, seed)
 
@@ -361,8 +380,9 @@ def test_pairs_of_warps(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"is_causal": True, "enable_gqa": True}
     out, lse = weft.ops.attention_lse(q, k, v, **options)
     alone = backward_runs(grad, (q, k, v), out, lse, options)[0]()
-    tiles = backward.TILES[32]._replace(keys=(32, 32, 4), paired=True)
-    monkeypatch.setitem(backward.TILES, 32, tiles)
+    block = backward_model.BlockTile(queries=32, keys=32)
+    tiles = backward_model.BACKWARD_TILES[32]._replace(dkv=block, paired=True)
+    monkeypatch.setitem(backward_model.BACKWARD_TILES, 32, tiles)
     paired = backward_runs(grad, (q, k, v), out, lse, options)[0]()
     assert all(torch.equal(one, two) for one, two in zip(alone, paired, strict=True))
     name = "keys<__half, 32, 32, 32, 4, 0, true, false, false>"
@@ -415,7 +435,7 @@ def test_deltas(ctype: str) -> None:
 def backward_runs(
     grad: Any, qkv: Any, out: Any, lse: Any, options: dict[str, Any]
 ) -> list[Callable[[], Any]]:
-    """Runs of the candidates of a backward call, that keeps scores the last."""
+    """Runs of the candidates of a backward call, that which stores scores is the last."""
     op = library.function("attention_backward")
     causal, shared = (options.get(n, False) for n in ("is_causal", "enable_gqa"))
     tensors = (grad, None, *qkv, out, lse, *(None,) * 4)
@@ -446,19 +466,20 @@ def all_plans(dtype: Any, query: Any, key: Any, **options: Any) -> None:
 def test_gradients_in_parts(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries and keys that blocks stream in parts, of which the last one may have none.
 
-    A pair of warps has 32 keys: the last one has 10, and kept scores of the next head follow.
+    A pair of warps has 32 keys: the last one has 10, and stored scores of the next head follow.
     """
     monkeypatch.setenv("WEFT_DRAFTS", "1")
-    monkeypatch.setitem(backward.TILES, 32, backward.TILES[32]._replace(paired=True))
-    monkeypatch.setattr(backward.Stream, "parts", lambda stream, gpu: 3)
+    tiles = backward_model.BACKWARD_TILES[32]._replace(paired=True)
+    monkeypatch.setitem(backward_model.BACKWARD_TILES, 32, tiles)
+    monkeypatch.setattr(backward_model.Stream, "parts", lambda stream, gpu: 3)
     options = {"is_causal": True, "enable_gqa": True}
     all_plans(dtype, (1, 4, 100, 32), (1, 2, 74, 32), **options)
 
 
-def test_turns_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heads take turns to keep gradients of scores; their kernels are those of the parts."""
+def test_rounds_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of scores are stored in rounds of heads; the kernels are those of the parts."""
     monkeypatch.setenv("WEFT_DRAFTS", "1")
-    monkeypatch.setattr(backward, "_turns", lambda job, gpu: [(0, 2), (2, 1)])
+    monkeypatch.setattr(backward, "_rounds", lambda job, gpu: [(0, 2), (2, 1)])
     options = {"is_causal": True, "enable_gqa": True}
     all_plans(torch.float32, (3, 2, 100, 32), (3, 1, 74, 32), **options)
 
@@ -639,16 +660,19 @@ def test_dropout_draws() -> None:
 # ---- refusals ----------------------------------------------------------------------------------
 X = torch.zeros(1, 2, 3, 8)
 REFUSED: dict[str, tuple[Any, dict[str, Any]]] = {
-    "no kernel takes": ((X.double(), X.double(), X.double()), {}),
+    "unsupported dtypes": ((X.double(), X.double(), X.double()), {}),
     "dtypes": ((X, X.half(), X), {}),
     "matrices or batches": ((X[0, 0, 0], X, X), {}),
-    "shapes do not fit": ((X, X[..., :4], X), {}),
-    "too many elements": ((torch.zeros(3, 300), torch.zeros(3, 300), X[0, 0]), {}),
-    "heads do not fit": ((torch.zeros(1, 6, 3, 8), X, X), {}),
+    "incompatible shapes": ((X, X[..., :4], X), {}),
+    "1 to 256 elements": ((torch.zeros(3, 300), torch.zeros(3, 300), X[0, 0]), {}),
+    "incompatible batches or heads": ((torch.zeros(1, 6, 3, 8), X, X), {}),
     "batches or heads": ((torch.zeros(1, 5, 3, 8), X, X), {"enable_gqa": True}),
-    "not a probability": ((X, X, X), {"dropout_p": 1.5}),
-    "'attn_mask' has a dtype": ((X, X, X), {"attn_mask": torch.zeros(3, 3, dtype=torch.int32)}),
-    "does not broadcast": ((X, X, X), {"attn_mask": torch.zeros(4, 3)}),
+    "dropout_p is 1.5, expected 0 to 1": ((X, X, X), {"dropout_p": 1.5}),
+    "attn_mask has dtype torch.int32": (
+        (X, X, X),
+        {"attn_mask": torch.zeros(3, 3, dtype=torch.int32)},
+    ),
+    "expected one that broadcasts to": ((X, X, X), {"attn_mask": torch.zeros(4, 3)}),
 }
 
 
@@ -662,7 +686,7 @@ def test_refusals(message: str) -> None:
 RAGGED: dict[str, tuple[Any, ...]] = {
     "three dimensions": (X, X, X, torch.zeros(2, dtype=torch.int32)),
     "vector of int32": (X[0], X[0], X[0], torch.zeros(2)),
-    "lengths do not fit": (X[0], X[0], X[0], torch.zeros(3, dtype=torch.int32)),
+    "do not describe the same sequences": (X[0], X[0], X[0], torch.zeros(3, dtype=torch.int32)),
 }
 
 

@@ -15,23 +15,25 @@ torch = pytest.importorskip("torch")
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.choose import Candidate, Request  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.attention import backward, forward, group_gradients, groups  # noqa: E402
-from weft.ops.families.attention.parts import Stream  # noqa: E402
+from weft.ops.families.attention import backward, backward_model, forward, model  # noqa: E402
+from weft.ops.families.attention.backward_model import Stream, WarpgroupKernel  # noqa: E402
 
 DTYPE = torch.bfloat16
 HEAD = 80  # two slabs of columns, the second one in part
 LARGE = 192  # a warpgroup for the gradient of keys, and one for that of values
-SHAPE = groups.Shape(2, 16, True, 1.0)
-SIDES = (group_gradients.Side(True, 16, 2, 1.0), group_gradients.Side(False, 16, 2, 1.0))
+TILE = model.WarpgroupTile(warpgroups=2, keys=16, reach=1.0)
+KERNELS = tuple(
+    WarpgroupKernel(of_keys, streamed=16, stages=2, reach=1.0) for of_keys in (True, False)
+)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of little code, so that one kernel serves all calls."""
     monkeypatch.setenv("WEFT_DRAFTS", "1")
-    monkeypatch.setitem(groups.SHAPES, HEAD, (SHAPE,))
+    monkeypatch.setitem(model.WARPGROUP_TILES, HEAD, (TILE,))
     for head in (HEAD, LARGE):
-        monkeypatch.setitem(group_gradients.SIDES, head, SIDES)
+        monkeypatch.setitem(backward_model.WARPGROUP_KERNELS, head, KERNELS)
 
 
 def drawn(*shape: int, seed: int) -> Any:
@@ -44,14 +46,14 @@ def on_hopper(request: Request, sms: int) -> Request:
     return dataclasses.replace(request, target=target)
 
 
-def by_groups(candidates: list[Candidate]) -> list[Candidate]:
+def by_warpgroups(candidates: list[Candidate]) -> list[Candidate]:
     return [c for c in candidates if "warpgroups" in c.name]
 
 
 def attend(q: Any, k: Any, v: Any, causal: bool, gqa: bool, sms: int) -> Any:
     """The result and the logarithms of the sums, by `sms` blocks at most."""
     request = library.function("attention_lse").request(q, k, v, None, 0.0, causal, None, gqa)
-    (one,) = by_groups(forward.candidates(on_hopper(request, sms), False, True))
+    (one,) = by_warpgroups(forward.candidates(on_hopper(request, sms), False, True))
     return runner(one.build(), len(request.inputs), q.device)(q, k, v, None)
 
 
@@ -125,7 +127,7 @@ def test_gradients(
     tensors = (dout, None, q, k, v, out.detach().to(DTYPE), lse.detach().float(), *(None,) * 4)
     op = library.function("attention_backward")
     request = op.request(*tensors, 0, 0, causal, None, heads > shared, 0.0, 0, 0)
-    (one,) = by_groups(backward.candidates(on_hopper(request, 3)))
+    (one,) = by_warpgroups(backward.candidates(on_hopper(request, 3)))
     made = runner(one.build(), len(tensors), q.device, 2)(*tensors, 0, 0)
     for ours, theirs in zip(made, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=2e-2, atol=2e-2)
@@ -139,12 +141,12 @@ def test_ragged() -> None:
     k, v = (drawn(sum(keys), 1, HEAD, seed=n) for n in (2, 3))
     tensors = (q, k, v, *starts)
     request = library.function("attention_varlen_lse").request(*tensors, 70, 90, True, None, True)
-    (one,) = by_groups(forward.candidates(on_hopper(request, 2), True, True))
+    (one,) = by_warpgroups(forward.candidates(on_hopper(request, 2), True, True))
     out, lse = runner(one.build(), len(tensors), q.device)(*tensors)
     given = (dout, None, q, k, v, out, lse, None, None, *starts)
     op = library.function("attention_backward")
     request = op.request(*given, 70, 90, True, None, True, 0.0, 0, 0)
-    (one,) = by_groups(backward.candidates(on_hopper(request, 2)))
+    (one,) = by_warpgroups(backward.candidates(on_hopper(request, 2)))
     gradients = runner(one.build(), len(given), q.device, 2)(*given, 0, 0)
     row = key = 0
     for n, m in zip(lengths, keys, strict=True):

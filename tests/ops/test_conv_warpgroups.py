@@ -14,11 +14,14 @@ torch = pytest.importorskip("torch")
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.conv import groups  # noqa: E402
-from weft.ops.families.matmul.groups import Tile  # noqa: E402
+from weft.ops.families.conv import warpgroup  # noqa: E402
+from weft.ops.families.matmul.model import WarpgroupTile  # noqa: E402
 
 DTYPE = torch.bfloat16
-TILES = {"two": Tile(32, 3, False, 1.0, 1e-6, 0.0), "three": Tile(16, 3, True, 1.0, 1e-6, 0.0)}
+TILES = {
+    "two": WarpgroupTile(bn=32, stages=3, producer=False, reach=1.0, over=1e-6, block=0.0),
+    "three": WarpgroupTile(bn=16, stages=3, producer=True, reach=1.0, over=1e-6, block=0.0),
+}
 """Tiles of little code, for two warpgroups, and for three."""
 
 
@@ -52,7 +55,7 @@ def drawn(shape: tuple[int, ...], seed: int, last: bool = False) -> Any:
     return made.contiguous(memory_format=order)
 
 
-def by_groups(op: str, args: tuple[Any, ...]) -> Any:
+def by_warpgroups(op: str, args: tuple[Any, ...]) -> Any:
     """What the kernel for warpgroups computes; None if it does not take the call."""
     function = library.function(op)
     request = function.request(*function.bound(args, {}))
@@ -72,9 +75,9 @@ def by_groups(op: str, args: tuple[Any, ...]) -> Any:
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("name", CALLS)
 def test_forward_and_backward(name: str, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "TILES", (TILES[tile],))
+    monkeypatch.setattr(warpgroup, "WARPGROUP_TILES", (TILES[tile],))
     # Slabs of pixels have 64 columns.
-    monkeypatch.setattr(groups, "WEIGHT_TILES", (TILES[tile]._replace(bn=64),))
+    monkeypatch.setattr(warpgroup, "WEIGHT_TILES", (TILES[tile]._replace(bn=64),))
     call = CALLS[name]
     x, weight = drawn(call.x, 1, call.last), drawn(call.weight, 2)
     bias = drawn(call.weight[:1], 3)
@@ -84,14 +87,14 @@ def test_forward_and_backward(name: str, tile: str, monkeypatch: pytest.MonkeyPa
     dy = drawn(tuple(y.shape), 4, call.last)
     y.backward(dy.double())
     rest = (*options, call.groups, "fp32")
-    got = by_groups("conv2d", (x, weight, bias, *rest))
+    got = by_warpgroups("conv2d", (x, weight, bias, *rest))
     assert got.stride() == y.contiguous(
         memory_format=torch.channels_last if call.last else torch.contiguous_format
     ).stride()  # fmt: skip
     torch.testing.assert_close(got.double(), y.detach(), atol=3e-2, rtol=8e-3)
-    got = by_groups("conv_backward_input", (dy, weight, list(x.shape), *rest))
+    got = by_warpgroups("conv_backward_input", (dy, weight, list(x.shape), *rest))
     assert (got is None) == (call.stride != 1)
     if got is not None:
         torch.testing.assert_close(got.double(), wide.grad, atol=3e-2, rtol=8e-3)
-    got = by_groups("conv_backward_weight", (dy, x, list(weight.shape), *rest))
+    got = by_warpgroups("conv_backward_weight", (dy, x, list(weight.shape), *rest))
     torch.testing.assert_close(got.double(), wide_weight.grad, atol=6e-2, rtol=8e-3)

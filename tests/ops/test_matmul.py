@@ -14,21 +14,21 @@ import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.plan import Pointer  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.matmul import groups  # noqa: E402
-from weft.ops.families.matmul.half import side, sides  # noqa: E402
-from weft.ops.families.matmul.product import Operand, Roles, product_of  # noqa: E402
+from weft.ops.families.matmul import warpgroup  # noqa: E402
+from weft.ops.families.matmul.model import WARPGROUP_TILES, WarpgroupTile  # noqa: E402
+from weft.ops.families.matmul.product import Operand, Roles, product_of, side  # noqa: E402
 
 LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}
 """Norms of errors, relative to the norm of the result."""
 half, bfloat, single = torch.float16, torch.bfloat16, torch.float32
 
 
-def matrix(rows: int, columns: int, dtype: Any, turned: bool, seed: int, batch: int = 1) -> Any:
-    """A batch of matrices whose columns are contiguous if `turned`."""
+def matrix(rows: int, columns: int, dtype: Any, by_columns: bool, seed: int, batch: int = 1) -> Any:
+    """A batch of matrices whose columns are contiguous if `by_columns`."""
     lead = (batch,) if batch > 1 else ()
-    shape = (*lead, columns, rows) if turned else (*lead, rows, columns)
+    shape = (*lead, columns, rows) if by_columns else (*lead, rows, columns)
     made = draw.seeded(seed).normal(shape).to(dtype)
-    return made.mT if turned else made
+    return made.mT if by_columns else made
 
 
 def close(found: Any, true: Any) -> None:
@@ -52,21 +52,21 @@ ORDERS = [(False, False), (True, False), (False, True), (True, True)]
 ORDER_NAMES = ["by rows", "a by columns", "b by columns", "both by columns"]
 
 
-# ---- panels ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("a_turned", "b_turned"), ORDERS, ids=ORDER_NAMES)
-def test_panels(a_turned: bool, b_turned: bool) -> None:
+# ---- unaligned rows ----------------------------------------------------------------------------
+@pytest.mark.parametrize(("a_by_columns", "b_by_columns"), ORDERS, ids=ORDER_NAMES)
+def test_unaligned(a_by_columns: bool, b_by_columns: bool) -> None:
     """Rows that begin at any element, of a batch, and tiles that are cut off."""
-    a = matrix(37, 45, half, a_turned, 1, batch=2)
-    b = matrix(45, 35, half, b_turned, 2, batch=2)
-    close(run("panels of 32 x 32", a, b), a.double() @ b.double())
+    a = matrix(37, 45, half, a_by_columns, 1, batch=2)
+    b = matrix(45, 35, half, b_by_columns, 2, batch=2)
+    close(run("unaligned 32 x 32", a, b), a.double() @ b.double())
 
 
-def test_panels_of_parts_with_a_bias() -> None:
+def test_unaligned_parts_with_a_bias() -> None:
     """Operands in the middle of wider matrices, the last one up to the end of its memory."""
     a, b = matrix(40, 40, bfloat, False, 1)[:35, 3:34], matrix(31, 81, bfloat, False, 2)[:, 11:]
     bias = matrix(35, 70, bfloat, False, 3)
     true = torch.relu(a.double() @ b.double() + bias.double())
-    close(run("panels of 32 x 64", a, b, bias, "relu"), true)
+    close(run("unaligned 32 x 64", a, b, bias, "relu"), true)
 
 
 def test_a_single_row_is_read_in_whole_copies() -> None:
@@ -76,17 +76,17 @@ def test_a_single_row_is_read_in_whole_copies() -> None:
     assert side(row, 1, 8).bytes == 16 and side(row._replace(along=8), 3, 5).bytes == 16
 
 
-def test_panels_are_for_unaligned_rows() -> None:
+def test_candidates_for_unaligned_rows() -> None:
     odd, even = matrix(605, 91, half, False, 1), matrix(640, 96, half, False, 1)
     for a, wanted in ((odd, True), (even, False)):
         explained = weft.ops.explain(weft.ops.matmul, a, a.t().contiguous())
         names = [c.name for c in (explained.choice.used, *explained.choice.others)]
-        assert any(n.startswith("panels") for n in names) == wanted
-        assert explained.choice.used.name.startswith("panels") == wanted
+        assert any(n.startswith("unaligned") for n in names) == wanted
+        assert explained.choice.used.name.startswith("unaligned") == wanted
 
 
-# ---- narrow ------------------------------------------------------------------------------------
-NARROW = {
+# ---- skinny N ----------------------------------------------------------------------------------
+SKINNY_N = {
     "one term": (lambda: (matrix(300, 1, single, False, 1), matrix(1, 6, single, False, 2))),
     "whole vectors": (lambda: (matrix(519, 8, half, False, 1), matrix(8, 5, half, True, 2))),
     "a batch": (lambda: (
@@ -98,45 +98,45 @@ NARROW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("subject", NARROW)
-def test_narrow(subject: str) -> None:
-    a, b = NARROW[subject]()
-    close(run("narrow", a, b), a.double() @ b.double())
+@pytest.mark.parametrize("subject", SKINNY_N)
+def test_skinny_n(subject: str) -> None:
+    a, b = SKINNY_N[subject]()
+    close(run("skinny N", a, b), a.double() @ b.double())
 
 
-def test_narrow_with_a_bias() -> None:
+def test_skinny_n_with_a_bias() -> None:
     a, b, bias = (matrix(*x) for x in (
         (270, 6, single, False, 1), (6, 3, single, True, 2), (270, 3, single, False, 3)
     ))  # fmt: skip
     for one in (bias, bias[:1]):
         true = torch.nn.functional.silu((a.double() @ b.double()) + one.double())
-        close(run("narrow", a, b, one, "silu"), true)
+        close(run("skinny N", a, b, one, "silu"), true)
 
 
-def test_narrow_is_for_many_rows_of_few_columns() -> None:
+def test_skinny_n_is_for_many_rows_of_few_columns() -> None:
     x, w = torch.empty(90000, 18, dtype=half), torch.empty(10, 18, dtype=half)
-    assert weft.ops.explain(weft.ops.linear, x, w).choice.used.name == "narrow"
+    assert weft.ops.explain(weft.ops.linear, x, w).choice.used.name == "skinny N"
     wide = torch.empty(512, 18, dtype=half)
-    assert weft.ops.explain(weft.ops.linear, x, wide).choice.used.name != "narrow"
+    assert weft.ops.explain(weft.ops.linear, x, wide).choice.used.name != "skinny N"
 
 
 # ---- warpgroups --------------------------------------------------------------------------------
-def by_groups(a: Any, b: Any, tile: groups.Tile) -> Any:
+def by_warpgroups(a: Any, b: Any, tile: WarpgroupTile) -> Any:
     """The product by this tile, which is a candidate on a real GPU alone."""
     function = library.function("matmul")
     p = product_of(function.request(a, b, "fp32"), Roles(left=0, right=1))
-    plan = groups.plan(p, tile, *sides(p))
+    plan = warpgroup.plan(p, tile)
     return runner(plan, 2, a.device)(a, b)
 
 
-@pytest.mark.parametrize("tile", groups.TILES, ids=lambda t: f"{t.bn} columns")
-@pytest.mark.parametrize(("a_turned", "b_turned"), ORDERS, ids=ORDER_NAMES)
-def test_warpgroups(a_turned: bool, b_turned: bool, tile: groups.Tile) -> None:
+@pytest.mark.parametrize("tile", WARPGROUP_TILES, ids=lambda t: f"{t.bn} columns")
+@pytest.mark.parametrize(("a_by_columns", "b_by_columns"), ORDERS, ids=ORDER_NAMES)
+def test_warpgroups(a_by_columns: bool, b_by_columns: bool, tile: WarpgroupTile) -> None:
     """More steps than stages, and the last one is not whole: rows are parts of wider matrices."""
     m, k, n = 131, 4 * 64 + 13, tile.bn + 5
-    a = matrix(136, 272, half, a_turned, 1)[:m, :k]
-    b = matrix(272, cols := tile.bn + 8, half, b_turned, 2)[:k, : cols - 3]
-    result = by_groups(a, b, tile)
+    a = matrix(136, 272, half, a_by_columns, 1)[:m, :k]
+    b = matrix(272, cols := tile.bn + 8, half, b_by_columns, 2)[:k, : cols - 3]
+    result = by_warpgroups(a, b, tile)
     assert result.shape == (m, n)
     close(result, a.double() @ b.double())
 
@@ -144,8 +144,8 @@ def test_warpgroups(a_turned: bool, b_turned: bool, tile: groups.Tile) -> None:
 def test_sanitized() -> None:
     """No kernel reads what nothing wrote, or races."""
     with weft.sanitize() as session:
-        run("panels of 32 x 32", matrix(33, 21, half, False, 1), matrix(21, 19, half, False, 2))
-        run("narrow", matrix(257, 3, half, False, 1), matrix(3, 2, half, False, 2))
-        for tile in groups.TILES:
-            by_groups(matrix(40, 336, half, False, 1), matrix(336, 48, half, False, 2), tile)
+        run("unaligned 32 x 32", matrix(33, 21, half, False, 1), matrix(21, 19, half, False, 2))
+        run("skinny N", matrix(257, 3, half, False, 1), matrix(3, 2, half, False, 2))
+        for tile in WARPGROUP_TILES:
+            by_warpgroups(matrix(40, 336, half, False, 1), matrix(336, 48, half, False, 2), tile)
     assert not session.findings

@@ -36,6 +36,12 @@ def ctype(dtype: torch.dtype) -> str:
     return CTYPES[dtype]
 
 
+def template(name: str, *arguments: object) -> str:
+    """An instance of a kernel template: "rows<float, 4, true>" for ("rows", "float", 4, True)."""
+    words = (str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
+    return f"{name}<{', '.join(words)}>"
+
+
 @functools.cache
 def digest() -> str:
     """Eight digits that stand for all sources, so that a record says which kernels it is of."""

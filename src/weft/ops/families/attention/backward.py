@@ -1,99 +1,70 @@
-"""Plans the gradients of attention.
+"""Plan the gradients of attention.
 
-The gradients of the scores serve all three results. Either the kernel of keys and values keeps them
-in memory for that of the queries, or both compute them.
+The gradients of the scores serve all three results. Either the kernel of keys and values stores
+them in memory for that of the queries, or both compute them.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.attention import group_gradients
-from weft.ops.families.attention.gradients import (
+from weft.ops.families.attention import backward_model as model
+from weft.ops.families.attention import warpgroup_backward
+from weft.ops.families.attention.backward_job import (
     KEY,
     LSE,
     QUERY,
     STARTS,
     VALUE,
-    Job,
+    AttentionBackwardJob,
     described,
-    float_bytes,
-    float_side,
-    float_stages,
+    fp32_bytes,
+    fp32_side,
+    fp32_stages,
 )
-from weft.ops.families.attention.job import together
-from weft.ops.families.attention.parts import Result, Stream, join, scratch
+from weft.ops.families.attention.backward_model import BlockTile, Stream, WarpgroupKernel
+from weft.ops.families.attention.model import heads_at_once
 from weft.ops.families.attention.problem import gradient_shapes, result_strides
+from weft.ops.families.attention.split import Result, join, scratch
 
 RESULTS = 11
-KEPT = 512 << 20
-"""Bytes of gradients of scores that a call keeps. More heads take turns."""
-
-
-class Tiles(NamedTuple):
-    """Queries, keys and warps of the blocks of a kernel.
-
-    queries, keys  of the kernels for their gradients
-    sums           of the kernel that multiplies kept gradients of scores, and its stages
-    reach          the share of the tensor cores' rate
-    paired         two warps have the same keys, and one gradient each
-    """
-
-    queries: tuple[int, int, int]
-    keys: tuple[int, int, int]
-    sums: tuple[int, int, int, int]
-    reach: float
-    paired: bool = False
-
-
-TILES = {
-    16: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.14),
-    32: Tiles((64, 64, 4), (64, 64, 4), (128, 64, 4, 3), 0.17),
-    48: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.18),
-    64: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.2),
-    80: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.22),
-    96: Tiles((128, 32, 4), (64, 64, 4), (128, 64, 4, 3), 0.3),
-    128: Tiles((128, 32, 4), (48, 64, 4), (128, 64, 4, 3), 0.29, True),
-    192: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
-    256: Tiles((64, 32, 4), (32, 32, 4), (64, 32, 4, 3), 0.22, True),
-}
-"""Tiles by head size."""
+"""Number of the first result; 11 inputs precede it."""
 
 
 def candidates(request: Request) -> list[Candidate]:
     """Candidates of a backward call."""
     ragged = request.inputs[STARTS] is not None
     job = described(request, 3, ragged)._replace(results=_results(request, ragged))
-    p, floats = job.problem, job.floats
-    job = job._replace(queries=float_side(job) if floats else TILES[p.head].keys[0])
+    p = job.problem
+    queries = fp32_side(job) if job.fp32 else model.BACKWARD_TILES[p.head].dkv.queries
+    job = job._replace(queries=queries)
     if 0 in (p.batch, p.heads, p.rows, p.keys, p.width):
         empty = tuple(b._replace(zeroed=True) for b in job.results)
         return [Candidate("empty", 0.0, "no scores", lambda: Plan((), empty))]
     work = Work(job, request.target)
-    again = work.candidate("scores again", _again, work.queries, 0.0)
-    made = [again, *_by_groups(work)]
-    turns = _turns(job, request.target)
-    if not turns:
+    recomputed = work.candidate("scores recomputed", _recomputed, work.dq, 0.0)
+    made = [recomputed, *_by_warpgroups(work)]
+    rounds = _rounds(job, request.target)
+    if not rounds:
         return made
     size = 2 * p.dtype.itemsize
     moved = size * p.batch * p.heads * (p.rows * p.keys * p.share + 2 * p.rows * p.head)
-    launches = (2 * len(turns) - 1) * work.gpu.launch
-    build = functools.partial(_kept, turns=turns)
+    launches = (2 * len(rounds) - 1) * work.gpu.launch
+    build = functools.partial(_stored, rounds=rounds)
     more = launches + moved / work.gpu.bandwidth
-    return [*made, work.candidate("scores kept", build, work.sums, more)]
+    return [*made, work.candidate("scores stored", build, work.stored, more)]
 
 
-def _turns(job: Job, gpu: Target) -> list[tuple[int, int]]:
-    """The first head of keys and the number of heads of each turn; none if a head is too large."""
+def _rounds(job: AttentionBackwardJob, gpu: Target) -> list[tuple[int, int]]:
+    """The first head of keys and the number of heads of each round; none if a head is too large."""
     heads = job.key_heads
-    most = KEPT // (job.problem.dtype.itemsize * job.kept_size)
-    # A turn of few heads leaves SMs without a block.
+    most = model.STORED_BYTES // (job.problem.dtype.itemsize * job.stored_size)
+    # A round of few heads leaves SMs without a block.
     if most < heads and most * cdiv(job.problem.keys, 64) < 2 * gpu.sms:
         return []
     each = cdiv(heads, cdiv(heads, most))
@@ -116,23 +87,28 @@ def _results(request: Request, ragged: bool) -> tuple[Buffer, ...]:
 class Work:
     """The kernels of a backward call.
 
-    queries, keys  the kernels for their gradients
-    sums           the kernel that multiplies kept gradients of scores
+    dq      the kernel for the gradient of the queries
+    dkv     the kernel for the gradients of keys and values
+    stored  the kernel that multiplies stored gradients of scores by keys
     """
 
-    def __init__(self, job: Job, gpu: Target) -> None:
+    def __init__(self, job: AttentionBackwardJob, gpu: Target) -> None:
         self.job, self.gpu = job, gpu
-        p, tiles = job.problem, TILES[job.problem.head]
-        side = (float_side(job), float_side(job), 8)
-        self.query_tile, self.key_tile = (side, side) if job.floats else (tiles.queries, tiles.keys)
-        self.sum_tile = (*side, 1) if job.floats else tiles.sums
-        self.rate = 0.35 * gpu.fp32 if job.floats else 2 * gpu.tf32 * tiles.reach
+        p, tiles = job.problem, model.BACKWARD_TILES[job.problem.head]
+        if job.fp32:
+            side = BlockTile(queries=fp32_side(job), keys=fp32_side(job), warps=8)
+            self.dq_tile = self.dkv_tile = self.stored_tile = side
+        else:
+            self.dq_tile, self.dkv_tile, self.stored_tile = tiles.dq, tiles.dkv, tiles.stored
+        self.rate = model.FP32_REACH * gpu.fp32 if job.fp32 else 2 * gpu.tf32 * tiles.reach
         heads, own = p.batch * p.heads, p.rows * p.head
-        self.queries = self._stream(3, self.query_tile[:2], heads, p.rows, p.keys, heads * own)
-        self.sums = self._stream(1, self.sum_tile[:2], heads, p.rows, p.keys, heads * own)
+        sides = self.dq_tile.queries, self.dq_tile.keys
+        self.dq = self._stream(3, sides, heads, p.rows, p.keys, heads * own)
+        sides = self.stored_tile.queries, self.stored_tile.keys
+        self.stored = self._stream(1, sides, heads, p.rows, p.keys, heads * own)
+        sides = self.dkv_tile.keys, self.dkv_tile.queries
         sums = 2 * job.key_heads * p.keys * p.head
-        bm, bn, _ = self.key_tile
-        self.keys = self._stream(4, (bn, bm), job.key_heads, p.keys, p.rows * p.group, sums)
+        self.dkv = self._stream(4, sides, job.key_heads, p.keys, p.rows * p.group, sums)
 
     def _stream(
         self, products: int, tile: tuple[int, int], heads: int, rows: int, past: int, sums: int
@@ -144,7 +120,7 @@ class Work:
         return Stream(blocks, cdiv(past, tile[1]), work * self.gpu.sms / self.rate, sums)
 
     def parts(self, stream: Stream) -> int:
-        """Into how many parts a kernel splits what it streams."""
+        """Parts that a kernel splits its streamed rows into."""
         return 1 if self.job.problem.starts[0] is not None else stream.parts(self.gpu)
 
     def candidate(
@@ -152,7 +128,7 @@ class Work:
     ) -> Candidate:
         """A candidate with that kernel for the queries, which takes `more` seconds."""
         cost, why = 2 * self.gpu.launch + more + self.job.operands.cost, ["two kernels"]
-        for what, stream in (("keys", of_queries), ("queries", self.keys)):
+        for what, stream in (("keys", of_queries), ("queries", self.dkv)):
             parts = self.parts(stream)
             cost += stream.time(parts, self.gpu)
             if parts > 1:
@@ -173,13 +149,13 @@ class Steps:
         self.scratch.append(made)
         return Pointer(self.job.delta.number + len(self.scratch))
 
-    def split(self, stream: Stream, single: bool) -> tuple[int, Argument]:
-        """The number of parts of a kernel, and where its sums are; `single`: no turns."""
-        parts = self.work.parts(stream) if single else 1
+    def split(self, stream: Stream, whole: bool) -> tuple[int, Argument]:
+        """The number of parts of a kernel, and the address of its sums; `whole`: one round."""
+        parts = self.work.parts(stream) if whole else 1
         return parts, self.buffer(scratch(stream, parts)) if parts > 1 else None
 
     def join(self, sums: Argument, parts: int, *numbers: int) -> None:
-        """Adds up the sums of the results of these numbers."""
+        """Add up the sums of the results of these numbers."""
         if not isinstance(sums, Pointer):
             return
         p, made = self.job.problem, []
@@ -194,18 +170,18 @@ class Steps:
         return self.job.plan(self.made, self.job.results, self.scratch)
 
 
-def _again(work: Work) -> Plan:
+def _recomputed(work: Work) -> Plan:
     """Both kernels compute scores."""
     job, p, steps = work.job, work.job.problem, Steps(work)
     dout, q, k, v, out = (x.pointer for x in job.inputs)
-    bm, bn, warps = work.query_tile
-    words = (bm, p.mask, p.drops) if job.floats else (bm, bn, warps, p.mask, p.drops)
-    shared = float_bytes(job) if job.floats else job.pitch * (2 * bm + 4 * bn)
-    parts, sums = steps.split(work.queries, single=True)
+    bm, bn, warps, _ = work.dq_tile
+    words = (bm, p.mask, p.drops) if job.fp32 else (bm, bn, warps, p.mask, p.drops)
+    shared = fp32_bytes(job) if job.fp32 else job.pitch * (2 * bm + 4 * bn)
+    parts, sums = steps.split(work.dq, whole=True)
     heads, tiles = p.batch * p.heads, cdiv(p.rows, bm)
-    structs = job.structs(together(p, work.gpu, tiles, heads), parts=parts)
-    args = (q, k, v, p.mask_pointer, out, dout, Pointer(LSE), job.dlse, job.delta,
-            Pointer(RESULTS), sums, *p.starts, *structs, *p.random)  # fmt: skip
+    structs = job.structs(heads_at_once(p, work.gpu, tiles, heads), parts=parts)
+    tensors = (q, k, v, p.mask_pointer, out, dout, Pointer(LSE), job.dlse, job.delta)
+    args = (*tensors, Pointer(RESULTS), sums, *p.starts, *structs, *p.random)
     kernel = job.kernel("queries", *words)
     steps.made.append(Step(kernel, (tiles * heads * parts,), (32 * warps,), args, shared))
     steps.join(sums, parts, 0)
@@ -213,86 +189,86 @@ def _again(work: Work) -> Plan:
     return steps.plan()
 
 
-def _by_groups(work: Work) -> list[Candidate]:
-    """The candidate whose kernels are for warpgroups, where there is one."""
+def _by_warpgroups(work: Work) -> list[Candidate]:
+    """The candidate whose kernels are for warpgroups, if there is one."""
     job, gpu = work.job, work.gpu
-    sides = group_gradients.sides(job, gpu)
-    if not sides:
+    kernels = warpgroup_backward.kernels(job, gpu)
+    if not kernels:
         return []
-    cost, why = 3 * gpu.launch + 4e-6 + job.operands.cost, ["three kernels"]
-    for side in sides:
-        stream = group_gradients.stream(job, side, gpu)
+    cost = 3 * gpu.launch + model.WARPGROUP_FIXED + job.operands.cost
+    why = ["three kernels"]
+    for kernel in kernels:
+        stream = warpgroup_backward.stream(job, kernel, gpu)
         parts = work.parts(stream)
         cost += stream.time(parts, gpu)
         if parts > 1:
-            why.append(f"{'queries' if side.keys else 'keys'} in {parts} parts")
-    build = functools.partial(_groups, work, sides)
-    return [Candidate("scores again, warpgroups", cost, ", ".join(why), build)]
+            why.append(f"{'queries' if kernel.of_keys else 'keys'} in {parts} parts")
+    build = functools.partial(_plan_warpgroups, work, kernels)
+    return [Candidate("scores recomputed, warpgroups", cost, ", ".join(why), build)]
 
 
-def _groups(work: Work, sides: Sequence[group_gradients.Side]) -> Plan:
+def _plan_warpgroups(work: Work, kernels: Sequence[WarpgroupKernel]) -> Plan:
     """Both kernels compute scores, by warpgroups."""
     job, p, steps = work.job, work.job.problem, Steps(work)
     dout, q, k, v, _ = (x.pointer for x in job.inputs)
     steps.made.append(job.delta_step())
-    for side in sides:
-        stream = group_gradients.stream(job, side, work.gpu)
-        parts, sums = steps.split(stream, single=True)
-        heads = job.key_heads if side.keys else p.batch * p.heads
-        at_once = together(p, work.gpu, stream.blocks // heads, heads)
-        numbers = (1, 2) if side.keys else (0,)
+    for kernel in kernels:
+        stream = warpgroup_backward.stream(job, kernel, work.gpu)
+        parts, sums = steps.split(stream, whole=True)
+        heads = job.key_heads if kernel.of_keys else p.batch * p.heads
+        at_once = heads_at_once(p, work.gpu, stream.blocks // heads, heads)
+        numbers = (1, 2) if kernel.of_keys else (0,)
         results = [Pointer(RESULTS + n) for n in numbers]
-        args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, results[0], results[-1],
-                sums, *p.starts, Counters(), *job.structs(at_once, parts=parts))  # fmt: skip
+        tensors = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, results[0], results[-1])
+        args = (*tensors, sums, *p.starts, Counters(), *job.structs(at_once, parts=parts))
         grid = (min(stream.blocks * parts, work.gpu.sms),)
-        kernel, block = group_gradients.kernel(job, side), (group_gradients.THREADS,)
-        steps.made.append(Step(kernel, grid, block, args, side.shared(p.head)))
+        made, block = warpgroup_backward.compiled(job, kernel), (warpgroup_backward.THREADS,)
+        steps.made.append(Step(made, grid, block, args, kernel.shared(p.head)))
         steps.join(sums, parts, *numbers)
     return steps.plan()
 
 
-def _key_step(steps: Steps, turn: tuple[int, int], kept: Argument) -> None:
-    """The kernel for keys and values of the heads of a turn."""
+def _key_step(steps: Steps, heads: tuple[int, int], stored: Argument) -> None:
+    """Add the kernel for keys and values of the heads of a round."""
     work, job, p = steps.work, steps.job, steps.job.problem
     dout, q, k, v, _ = (x.pointer for x in job.inputs)
-    bm, bn, warps = work.key_tile
-    paired = not job.floats and TILES[p.head].paired
-    parts, sums = steps.split(work.keys, single=turn[1] == job.key_heads)
+    bm, bn, warps, _ = work.dkv_tile
+    paired = not job.fp32 and model.BACKWARD_TILES[p.head].paired
+    parts, sums = steps.split(work.dkv, whole=heads[1] == job.key_heads)
     tiles = cdiv(p.keys, bn)
-    structs = job.structs(together(p, work.gpu, tiles, turn[1]), turn, parts)
-    keep = str(kept is not None).lower()
-    if job.floats:
-        stages = float_stages(job)
-        kernel, shared = (
-            job.kernel("keys", bm, stages, p.mask, keep, p.drops),
-            float_bytes(job, stages),
-        )
+    structs = job.structs(heads_at_once(p, work.gpu, tiles, heads[1]), heads, parts)
+    store = str(stored is not None).lower()
+    if job.fp32:
+        stages = fp32_stages(job)
+        kernel = job.kernel("keys", bm, stages, p.mask, store, p.drops)
+        shared = fp32_bytes(job, stages)
     else:
-        words = (bm, bn, warps, p.mask, str(paired).lower(), keep, p.drops)
+        words = (bm, bn, warps, p.mask, str(paired).lower(), store, p.drops)
         kernel = job.kernel("keys", *words)
         shared = job.pitch * (2 * bn + 4 * bm) + 16 * bm + (4 * bn * bm if paired else 0)
-    args = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta, Pointer(RESULTS + 1),
-            Pointer(RESULTS + 2), kept, sums, *p.starts, *structs, *p.random)  # fmt: skip
-    grid = (tiles * turn[1] * parts,)
+    tensors = (q, k, v, p.mask_pointer, dout, Pointer(LSE), job.delta)
+    results = (Pointer(RESULTS + 1), Pointer(RESULTS + 2))
+    args = (*tensors, *results, stored, sums, *p.starts, *structs, *p.random)
+    grid = (tiles * heads[1] * parts,)
     steps.made.append(Step(kernel, grid, (32 * warps,), args, shared))
     steps.join(sums, parts, 1, 2)
 
 
-def _kept(work: Work, turns: Sequence[tuple[int, int]]) -> Plan:
-    """The kernel of keys and values keeps gradients of scores for that of the queries."""
+def _stored(work: Work, rounds: Sequence[tuple[int, int]]) -> Plan:
+    """The kernel of keys and values stores gradients of scores for that of the queries."""
     job, p, steps = work.job, work.job.problem, Steps(work)
-    bm, bn, warps, stages = work.sum_tile
-    kernel = job.kernel("sums", *((bm,) if job.floats else work.sum_tile))
-    scores = 4 * bm * (bn + 4) if job.floats else 2 * bm * bn
+    bm, bn, warps, stages = work.stored_tile
+    kernel = job.kernel("sums", *((bm,) if job.fp32 else work.stored_tile))
+    scores = 4 * bm * (bn + 4) if job.fp32 else 2 * bm * bn
     shared = stages * (job.pitch * bn + scores)
-    kept = steps.buffer(Buffer((turns[0][1] * job.kept_size,), p.dtype))
+    stored = steps.buffer(Buffer((rounds[0][1] * job.stored_size,), p.dtype))
     steps.made.append(job.delta_step())
-    for turn in turns:
-        _key_step(steps, turn, kept)
-        parts, sums = steps.split(work.sums, single=len(turns) == 1)
-        tiles, heads = cdiv(p.rows, bm), turn[1] * p.group
-        structs = job.structs(together(p, work.gpu, tiles, heads), turn, parts)
-        args = (kept, job.inputs[2].pointer, Pointer(RESULTS), sums, *p.starts, *structs)
-        steps.made.append(Step(kernel, (tiles * heads * parts,), (32 * warps,), args, shared))
+    for heads in rounds:
+        _key_step(steps, heads, stored)
+        parts, sums = steps.split(work.stored, whole=len(rounds) == 1)
+        tiles, count = cdiv(p.rows, bm), heads[1] * p.group
+        structs = job.structs(heads_at_once(p, work.gpu, tiles, count), heads, parts)
+        args = (stored, job.inputs[2].pointer, Pointer(RESULTS), sums, *p.starts, *structs)
+        steps.made.append(Step(kernel, (tiles * count * parts,), (32 * warps,), args, shared))
         steps.join(sums, parts, 0)
     return steps.plan()

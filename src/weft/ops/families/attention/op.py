@@ -11,7 +11,7 @@ from weft.kernels import cdiv
 from weft.ops.core import eager, library
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
-from weft.ops.families.attention import backward, mask
+from weft.ops.families.attention import backward, mask_backward
 from weft.ops.families.attention.check import check, check_ragged
 from weft.ops.families.attention.forward import candidates
 from weft.ops.families.attention.problem import gradient_shapes, result_shape, result_strides
@@ -114,7 +114,7 @@ def _dense(dlse: Any) -> Any:
 
 
 def _redirect(name: str) -> Any:
-    """Calls with gradients use the op that also returns what they need.
+    """Redirect calls with gradients to the op that also returns what they need.
 
     Under autocast, tensors are converted to its dtype, as torch does. Calls with dropout use an op
     that takes a seed and an offset.
@@ -152,7 +152,7 @@ def _redirect(name: str) -> Any:
 
 
 def _redirect_dropped(op: Any) -> Any:
-    """Calls of attention_lse with dropout draw a seed and an offset."""
+    """Draw a seed and an offset for calls of attention_lse with dropout."""
     dropped = library.call("attention_dropout")
 
     def redirected(
@@ -225,7 +225,7 @@ DEFINITIONS = (
     Definition(
         name="attention_dropout",
         schema=_DROPPED,
-        doc="attention_lse with dropout of the weights, by the random numbers of drop.cuh.",
+        doc="attention_lse with dropout of the weights, by the random numbers of dropout.cuh.",
         fake=_empty_lse,
         candidates=functools.partial(candidates, ragged=False, lse=True, state=4),
         setup=_setup_dropped,
@@ -287,7 +287,7 @@ DEFINITIONS = (
         fake=lambda dout, dlse, query, key, value, out, lse, attn_mask, *options: (
             attn_mask.new_empty((*lse.shape, key.shape[-2]))
         ),
-        candidates=mask.candidates,
+        candidates=mask_backward.candidates,
         autocast=None,
         public=False,
         varying=("seed", "offset"),

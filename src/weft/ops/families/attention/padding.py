@@ -1,4 +1,4 @@
-"""Pads the rows of operands to whole, aligned vectors of 16 bytes, which kernels copy at once."""
+"""Pad the rows of operands to whole, aligned vectors of 16 bytes, which kernels copy at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Padding:
     def add(
         self, start: Pointer, end: Pointer, x: Layout, sizes: Sequence[int], strides: Sequence[int]
     ) -> tuple[Buffer, tuple[int, int, int]]:
-        """Adds a copy of x from `start` to `end`: its buffer, and strides as of `Operand`.
+        """Add a copy of x from `start` to `end`: its buffer, and strides as of `Operand`.
 
         What is repeated, with a stride of 0, is copied once.
         """

@@ -1,4 +1,4 @@
-"""Describes a call of attention for the kernels: strided tensors, a mask, ragged lengths."""
+"""Describe a call of attention for the kernels: strided tensors, a mask, ragged lengths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADS = (16, 32, 48, 64, 80, 96, 128, 192, 256)
 """Head sizes of the kernels on tensor cores; others are padded in shared memory."""
 FLOAT_HEADS = (32, 64, 96, 128, 192, 256)
 READ_ONCE = 64
-"""Up to so many queries or keys, kernels for floats read an operand about once: a copy of it with
+"""Up to so many queries or keys, kernels for float32 read an operand about once: a copy of it with
 padded rows takes longer than to read its rows in single elements."""
 
 
@@ -37,9 +37,9 @@ class Operand(NamedTuple):
 
 
 class Operands:
-    """Makes operands of a request's tensors; adds copies of those that no kernel can read.
+    """Make operands of a request's tensors; add copies of those that no kernel can read.
 
-    single  some operand's rows of floats are read in single elements
+    elementwise  True if an operand's rows of float32 are read in single elements
     """
 
     def __init__(self, request: Request, outputs: int, ragged: bool) -> None:
@@ -48,7 +48,7 @@ class Operands:
         self.first = len(request.inputs) + outputs
         self.scratch: list[Buffer] = []
         self.cost = 0.0
-        self.single = False
+        self.elementwise = False
         self._copies: list[Step] = []
         self._padding = Padding()
 
@@ -81,7 +81,7 @@ class Operands:
         if not needs_padding(x, sizes, first):
             return Operand(pointer, first)
         if once:
-            self.single = True
+            self.elementwise = True
             return Operand(pointer, first)
         end = Pointer(self.first + len(self.scratch))
         buffer, strides = self._padding.add(pointer, end, x, sizes, first)
@@ -118,11 +118,11 @@ class Operands:
 
 @dataclass(frozen=True)
 class Problem:
-    """The sizes and options of a call, and where its results are.
+    """The sizes and options of a call, and its results.
 
     starts  the cumulative lengths of queries and keys of a ragged call
     drop    the probability of dropout
-    random  where its numbers begin: the kernels' last arguments
+    random  seed and offset of its numbers: the kernels' last arguments
     lead    the batch dimensions
     out     the result
     lse     the logarithms of the sums, whose strides as [batch, heads, rows] are `lse_strides`
@@ -165,10 +165,10 @@ class Problem:
         """The share of the scores that a causal mask leaves, for cost models."""
         if not self.causal or not self.rows or not self.keys:
             return 1.0
-        few, many = sorted((self.rows, self.keys))
+        less, more = sorted((self.rows, self.keys))
         # Past the triangle, queries see all keys; those of ragged batches see all keys before it.
         whole = (self.starts[0] is None) == (self.rows > self.keys)
-        return (few / 2 + (many - few) * whole) / many
+        return (less / 2 + (more - less) * whole) / more
 
     def strides(self, made: Buffer) -> tuple[int, int, int]:
         """Strides of a result as [batch, heads, rows]."""
@@ -179,22 +179,22 @@ class Problem:
         return batch, made.steps[-3] if len(made.shape) > 2 else 0, made.steps[-2]
 
     def packed(
-        self, operands: Sequence[Sequence[int]], pack: int = 1, parts: int = 1, together: int = 1,
-        single: bool = False,
+        self, operands: Sequence[Sequence[int]], pack: int = 1, parts: int = 1, at_once: int = 1,
+        elementwise: bool = False,
     ) -> bytes:  # fmt: skip
         """The struct of problem.cuh; `operands` are the strides of q, k, v and o."""
         strides = [s for of in (*operands, self.lse_strides, self.mask_strides) for s in of]
         keep = round((1 - self.drop) * 65536)
         return struct.pack(
             "<19q11ifIfi4x", *strides, self.batch, self.heads, self.group, self.rows, self.keys,
-            self.depth, self.width, self.causal, pack, parts, together,
+            self.depth, self.width, self.causal, pack, parts, at_once,
             self.scale * math.log2(math.e), keep, 1 / (1 - self.drop) if keep else 0.0,
-            single,
+            elementwise,
         )  # fmt: skip
 
     @property
     def drops(self) -> str:
-        """Whether kernels drop weights, as C++ writes it."""
+        """True for kernels that drop weights, as C++ writes it."""
         return str(self.drop > 0).lower()
 
 

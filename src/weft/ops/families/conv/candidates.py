@@ -14,7 +14,6 @@ from weft.ops.families.conv import (
     direct,
     few,
     gathered,
-    groups,
     implicit,
     job,
     pointwise,
@@ -22,6 +21,7 @@ from weft.ops.families.conv import (
     taps,
     tensor,
     transforms,
+    warpgroup,
     winograd,
 )
 
@@ -63,7 +63,7 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
         *(winograd.windows(made, back) if single else ()),
         *(tensor.windows(raw, back) if tensors else ()),
         *(taps.windows(raw, back) if tensors else ()),
-        *(groups.windows(raw, back) if tensors else ()),
+        *(warpgroup.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
         *(transforms.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
@@ -94,7 +94,7 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(winograd.gradients(made) if single else ()),
         *(tensor.gradients(raw) if tensors else ()),
         *(taps.gradients(raw) if tensors else ()),
-        *(groups.gradients(raw) if tensors else ()),
+        *(warpgroup.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
         *(transforms.gradients(raw) if _has_large_filters(raw) else ()),
     ]

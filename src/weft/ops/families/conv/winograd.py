@@ -15,8 +15,8 @@ from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.conv.implicit import wide
 from weft.ops.families.conv.job import Job, Tensor
+from weft.ops.families.matmul import tiled
 from weft.ops.families.matmul.product import Operand, Product
-from weft.ops.families.matmul.tiled import tiled
 
 PLACES = 36
 """Products of a tile of 4 x 4 results: each is a matrix product of its own."""
@@ -115,7 +115,7 @@ def _candidates(
             f"winograd {c.name}{after}", passes * c.cost + more, c.why,
             functools.partial(build, c.build),
         )
-        for c in tiled(product, job.gpu, most)
+        for c in tiled.candidates(product, job.gpu, most)
     ]  # fmt: skip
 
 

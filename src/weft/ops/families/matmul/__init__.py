@@ -1,1 +1,1 @@
-"""Plans matrix products: product.py describes one, each other module plans a kind of kernel."""
+"""Plan matrix products: product.py describes one, each other module plans a kind of kernel."""

@@ -34,31 +34,35 @@ def _check(input: Any, weight: Any, bias: Any, activation: str) -> None:
     for name, x in tensors.items():
         if x is not None and (x.dtype not in DTYPES or x.dtype is not input.dtype):
             raise ArgumentError(
-                f"weft.ops.linear: '{name}' has a dtype that no kernel takes",
+                f"weft.ops.linear: {name} has an unsupported dtype",
                 got=f"{x.dtype}, input {input.dtype}",
                 allowed="float32, float16 or bfloat16, the same for all",
                 next=f"convert it: {name}.to(input.dtype)",
             )
     fits = input.dim() > 0 and weight.dim() == 2 and input.shape[-1] == weight.shape[1]
-    if not fits or (bias is not None and tuple(bias.shape) != (weight.shape[0],)):
+    if not fits:
         raise ArgumentError(
-            "weft.ops.linear: the shapes do not fit",
-            got=f"input {list(input.shape)}, weight {list(weight.shape)}"
-            + ("" if bias is None else f", bias {list(bias.shape)}"),
-            allowed="input […, in], weight [out, in], bias [out]",
+            "weft.ops.linear: input and weight have incompatible shapes",
+            got=f"input {list(input.shape)}, weight {list(weight.shape)}",
+            allowed="input […, in], weight [out, in]",
+        )
+    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
+        raise ArgumentError(
+            f"weft.ops.linear: bias has shape {tuple(bias.shape)}, expected {(weight.shape[0],)}",
+            allowed="one number for each row of the weight",
         )
     if activation not in ACTIVATIONS:
         raise ArgumentError(
-            "weft.ops.linear: there is no such activation",
-            got=repr(activation), allowed=", ".join(map(repr, ACTIVATIONS)),
+            f"weft.ops.linear: unknown activation {activation!r}",
+            allowed=", ".join(map(repr, ACTIVATIONS)),
         )  # fmt: skip
 
 
 # ---- gradients ---------------------------------------------------------------------------------
 def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Activations whose gradient needs their input are launches of their own if one is wanted.
+    """Launch activations whose gradient needs their input separately if a gradient is wanted.
 
-    To keep that input costs less than to compute the product again.
+    Storing that input costs less than computing the product again.
     """
 
     def redirected(input: Any, weight: Any, bias: Any, activation: str) -> Any:
@@ -82,8 +86,8 @@ def _backward(ctx: Any, grad: Any) -> Any:
     input, weight, bias, output = ctx.saved_tensors
     if ctx.activation:
         name, options = _OPS[ctx.activation]
-        kept = output if output is not None else library.call("linear")(input, weight, bias, "")
-        grad = library.call(f"{name}_backward")(grad, kept, *options)
+        known = output if output is not None else library.call("linear")(input, weight, bias, "")
+        grad = library.call(f"{name}_backward")(grad, known, *options)
     product = library.call("matmul")
     wants = (*ctx.needs_input_grad, False, False)  # torch leaves out arguments with defaults
     rows = grad.reshape(-1, grad.shape[-1])

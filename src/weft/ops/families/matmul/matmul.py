@@ -14,16 +14,18 @@ from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Plan
-from weft.ops.families.matmul.few import FEW, few
-from weft.ops.families.matmul.groups import groups
-from weft.ops.families.matmul.half import half
-from weft.ops.families.matmul.narrow import narrow
-from weft.ops.families.matmul.padded import padded
-from weft.ops.families.matmul.panels import panels
+from weft.ops.families.matmul import (
+    aligned_copy,
+    half,
+    short_k,
+    skinny_m,
+    skinny_n,
+    tf32x3,
+    tiled,
+    unaligned,
+    warpgroup,
+)
 from weft.ops.families.matmul.product import ACTIVATIONS, Product, Roles, product_of
-from weft.ops.families.matmul.shallow import shallow
-from weft.ops.families.matmul.tensor import tensor
-from weft.ops.families.matmul.tiled import tiled
 
 MATMUL, ADDMM = Roles(left=0, right=1), Roles(left=1, right=2, bias=0)
 
@@ -38,17 +40,18 @@ def candidates_of(made: Product, request: Request) -> list[Candidate]:
     if 0 in (made.batch, made.m, made.n):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     if request.options.get("precision") == "3xtf32":
-        return tensor(made, request.target)
+        return tf32x3.candidates(made, request.target)
     # A column is a row of the transposed product, and its neighbours are so as well.
-    candidates = shallow(made if made.n > 1 else made.turned(), request.target)
-    candidates += narrow(made, request.target)
-    if min(made.m, made.n) <= FEW:
-        candidates += few(made if made.m <= made.n else made.turned(), request.target)
-    if out.dtype is not torch.float32:
-        for kind in (half, groups, panels, padded):
-            candidates += kind(made, request.target)
-        return candidates
-    return candidates + tiled(made, request.target)
+    found = short_k.candidates(made if made.n > 1 else made.transposed(), request.target)
+    found += skinny_n.candidates(made, request.target)
+    if min(made.m, made.n) <= skinny_m.MOST:
+        skinny = made if made.m <= made.n else made.transposed()
+        found += skinny_m.candidates(skinny, request.target)
+    if out.dtype is torch.float32:
+        return found + tiled.candidates(made, request.target)
+    for kind in (half, warpgroup, unaligned, aligned_copy):
+        found += kind.candidates(made, request.target)
+    return found
 
 
 def _shape(a: Any, b: Any) -> tuple[Any, ...]:
@@ -69,19 +72,19 @@ PRECISIONS = ("fp32", "3xtf32")
 def _check(name: str, a: Any, b: Any, precision: str) -> None:
     if precision not in PRECISIONS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such precision",
-            got=repr(precision), allowed=", ".join(map(repr, PRECISIONS)),
+            f"weft.ops.{name}: unknown precision {precision!r}",
+            allowed=", ".join(map(repr, PRECISIONS)),
         )  # fmt: skip
     for which, x in (("a", a), ("b", b)):
         if x.dtype not in DTYPES:
             raise ArgumentError(
-                f"weft.ops.{name}: '{which}' has a dtype that no kernel takes",
+                f"weft.ops.{name}: {which} has an unsupported dtype",
                 got=str(x.dtype), allowed="float32, float16, bfloat16",
                 next=f"convert it: {which}.float()",
             )  # fmt: skip
     if a.dtype is not b.dtype or (precision != "fp32" and a.dtype is not torch.float32):
         raise ArgumentError(
-            f"weft.ops.{name}: the dtypes do not fit",
+            f"weft.ops.{name}: a and b have incompatible dtypes",
             got=f"a {a.dtype}, b {b.dtype}, precision {precision!r}",
             allowed="equal dtypes; other precisions than 'fp32' for float32 alone",
             next="convert one: b.to(a.dtype)",
@@ -94,7 +97,7 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
         fits = False
     if not fits:
         raise ArgumentError(
-            f"weft.ops.{name}: the shapes do not fit",
+            f"weft.ops.{name}: a and b have incompatible shapes",
             got=f"a {list(a.shape)}, b {list(b.shape)}",
             allowed="a[…, M, K] and b[…, K, N] with batches that broadcast; a vector is K long",
         )
@@ -107,14 +110,14 @@ def _check_addmm(bias: Any, a: Any, b: Any, activation: str, precision: str) -> 
     have = (1,) * (2 - bias.dim()) + tuple(bias.shape)
     if wrong or any(h not in (1, w) for h, w in zip(have, want, strict=True)):
         raise ArgumentError(
-            "weft.ops.addmm: the shapes do not fit",
+            "weft.ops.addmm: bias, a and b have incompatible shapes or dtypes",
             got=f"bias {list(bias.shape)} {bias.dtype}, a {list(a.shape)}, b {list(b.shape)}",
             allowed="a[M, K], b[K, N] and a bias of their dtype that broadcasts to [M, N]",
         )
     if activation not in ACTIVATIONS:
         raise ArgumentError(
-            "weft.ops.addmm: there is no such activation",
-            got=repr(activation), allowed=", ".join(map(repr, ACTIVATIONS)),
+            f"weft.ops.addmm: unknown activation {activation!r}",
+            allowed=", ".join(map(repr, ACTIVATIONS)),
         )  # fmt: skip
 
 

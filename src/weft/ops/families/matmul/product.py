@@ -1,4 +1,4 @@
-"""Describes a matrix product for the kernels: strided operands, batch, bias, activation."""
+"""Describe a matrix product for the kernels: strided operands, batch, bias, activation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import torch
 
-from weft.kernels import cdiv
+from weft.kernels import Kernel, cdiv
 from weft.ops.core.choose import Request
 from weft.ops.core.layouts import merged
-from weft.ops.core.plan import Buffer, Layout, Pointer, Step
+from weft.ops.core.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.families.elementwise.copies import contiguous
 
 ACTIVATIONS = ("", "relu", "gelu", "silu", "gelu_tanh")
-WIDE, NARROW, TURNED = 0, 1, 2
+VECTOR, SCALAR, ALONG_K = 0, 1, 2
 """Copy modes of an operand: 16 bytes along M or N, 4 bytes along M or N, 4 bytes along K."""
 
 
@@ -39,15 +39,60 @@ class Operand(NamedTuple):
     def mode(self, extent: int, depth: int) -> int | None:
         """The copy mode of its tiles; None if it must be made contiguous first."""
         if self.k == 1 or depth == 1:
-            return TURNED
+            return ALONG_K
         if self.along != 1 and extent != 1:
             return None
         whole = self.aligned and extent % 4 == 0 and self.k % 4 == 0 and self.batch % 4 == 0
-        return WIDE if whole else NARROW
+        return VECTOR if whole else SCALAR
 
     def pitch(self, mode: int) -> int:
         """The stride that is not 1."""
-        return self.along if mode == TURNED else self.k
+        return self.along if mode == ALONG_K else self.k
+
+
+class Side(NamedTuple):
+    """Access to an operand of 16-bit elements.
+
+    k_major  True if K is contiguous
+    bytes    of a copy
+    pitch    the stride that is not 1
+    """
+
+    k_major: bool
+    bytes: int
+    pitch: int
+
+
+def side(x: Operand, extent: int, depth: int) -> Side:
+    """The widest copies that the address and the strides of an operand allow.
+
+    A row without a pitch may end where its memory ends, so its copies are whole: compute-sanitizer
+    counts all bytes of a copy as read, also those that cp.async leaves out.
+    """
+    k_major = x.k == 1 or depth == 1
+    pitch = x.along if k_major else x.k
+    apart = pitch or (depth if k_major else extent)
+    wide = 16
+    while wide > 2 and (x.base % wide or 2 * apart % wide or 2 * x.batch % wide):
+        wide //= 2
+    return Side(k_major, wide, pitch)
+
+
+class Bias(NamedTuple):
+    """A bias, and its strides along the batch, M and N; 0 if it repeats."""
+
+    pointer: Pointer
+    batch: int
+    m: int
+    n: int
+
+
+class Split(NamedTuple):
+    """Parts of K, the K of each, and the elements of a tile of C."""
+
+    splits: int
+    each: int
+    tile: int
 
 
 @dataclass(frozen=True)
@@ -60,7 +105,7 @@ class Product:
     k: int
     a: Operand
     b: Operand
-    bias: tuple[Pointer, int, int, int] | None  # strides along the batch, M and N
+    bias: Bias | None
     row_c: int
     column_c: int
     activation: int
@@ -77,9 +122,23 @@ class Product:
         """The grid of so many blocks for each product; products past the last have no work."""
         return blocks, min(self.batch, 32768), cdiv(self.batch, 32768)
 
-    def turned(self) -> Product:
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Access to both operands."""
+        return side(self.a, self.m, self.k), side(self.b, self.n, self.k)
+
+    @property
+    def bias_pointer(self) -> Argument:
+        return self.bias.pointer if self.bias else None
+
+    @property
+    def row_bias(self) -> bool:
+        """True if the bias differs from row to row."""
+        return self.bias is not None and self.bias.m != 0
+
+    def transposed(self) -> Product:
         """The same product as the transpose of B' A'."""
-        bias = self.bias and (self.bias[0], self.bias[1], self.bias[3], self.bias[2])
+        bias = self.bias and self.bias._replace(m=self.bias.n, n=self.bias.m)
         return replace(
             self, m=self.n, n=self.m, a=self.b, b=self.a, bias=bias, row_c=self.column_c,
             column_c=self.row_c,
@@ -87,16 +146,42 @@ class Product:
 
     def problem(self, splits: int, each: int, tiles: tuple[int, int], lda: int, ldb: int) -> bytes:
         """The struct that the kernels take."""
-        _, *strides = self.bias or (None, 0, 0, 0)
+        strides = (self.bias.m, self.bias.n, self.bias.batch) if self.bias else (0, 0, 0)
         return struct.pack(
             "<6i12q2i", self.m, self.n, self.k, splits, each, self.batch, lda, ldb, self.a.along,
             self.a.k, self.a.batch, self.b.batch, self.m * self.n, self.row_c, self.column_c,
-            strides[1], strides[2], strides[0], *tiles,
+            *strides, *tiles,
         )  # fmt: skip
 
     def scratch_number(self) -> Pointer:
         """The number of the next scratch buffer."""
         return Pointer(self.inputs + 1 + len(self.scratch))
+
+    def plan(
+        self, kernel: Kernel, tiles: tuple[int, int], threads: int, pitches: tuple[int, int],
+        shared: int = 0,
+    ) -> Plan:  # fmt: skip
+        """The plan of a kernel that computes each tile by one block."""
+        problem = self.problem(1, max(self.k, 1), tiles, *pitches)
+        args = (self.a.pointer, self.b.pointer, self.bias_pointer, self.c, problem)
+        step = Step(kernel, self.grid(tiles[0] * tiles[1]), (threads,), args, shared)
+        return Plan((*self.before, step), (self.out,), self.scratch)
+
+    def split_plan(
+        self, kernel: Kernel, tiles: tuple[int, int], threads: int, pitches: tuple[int, int],
+        shared: int, split: Split,
+    ) -> Plan:  # fmt: skip
+        """The plan of a kernel whose last block of a tile adds the parts of K."""
+        blocks = tiles[0] * tiles[1] * split.splits
+        scratch: tuple[Buffer, ...] = ()
+        parts: tuple[Argument, ...] = (None, None)
+        if split.splits > 1:
+            scratch = (Buffer((self.batch * blocks * split.tile,), torch.float32),)
+            parts = (self.scratch_number(), Counters())
+        problem = self.problem(split.splits, split.each, tiles, *pitches)
+        args = (self.a.pointer, self.b.pointer, self.bias_pointer, self.c, *parts, problem)
+        step = Step(kernel, self.grid(blocks), (threads,), args, shared)
+        return Plan((*self.before, step), (self.out,), (*self.scratch, *scratch))
 
 
 # ---- from tensors to a product -----------------------------------------------------------------
@@ -110,7 +195,7 @@ class Matrices(NamedTuple):
 
 
 def _matrices(x: Layout, left: bool, number: int) -> Matrices:
-    """Treats a vector as a row on the left and as a column on the right."""
+    """Treat a vector as a row on the left and as a column on the right."""
     if len(x.shape) > 1:
         return Matrices(x.shape, x.strides, x, Pointer(number))
     (size,), (stride,) = x.shape, x.strides
@@ -120,7 +205,7 @@ def _matrices(x: Layout, left: bool, number: int) -> Matrices:
 
 
 def _broadcast(x: Matrices, lead: Sequence[int]) -> Matrices:
-    """Expands to a whole batch; strides are 0 for repeated matrices."""
+    """Expand to a whole batch; strides are 0 for repeated matrices."""
     missing = len(lead) - (len(x.shape) - 2)
     pairs = zip(x.shape[:-2], x.strides[:-2], strict=True)
     strides = [0] * missing + [0 if size == 1 else stride for size, stride in pairs]
@@ -128,7 +213,7 @@ def _broadcast(x: Matrices, lead: Sequence[int]) -> Matrices:
 
 
 class ProductBuilder:
-    """Builds a product: adds copies of operands that no kernel can read."""
+    """Build a product: add copies of operands that no kernel can read."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -136,7 +221,7 @@ class ProductBuilder:
         self.scratch: list[Buffer] = []
 
     def copied(self, x: Matrices) -> Matrices:
-        """A contiguous copy."""
+        """Return a contiguous copy."""
         end = Pointer(len(self.request.inputs) + 1 + len(self.scratch))
         view = Layout(x.layout.dtype, x.shape, x.strides, x.layout.aligned)
         self.steps += contiguous(view, x.pointer, end, self.request.target).steps
@@ -150,16 +235,14 @@ class ProductBuilder:
         along, k = (-2, -1) if left else (-1, -2)
         walk = merged(x.shape[:-2], [x.strides[:-2]])
         batch = walk.strides[0][0] if walk.sizes != (1,) else 0
-        candidate = Operand(
-            x.pointer, x.strides[along], x.strides[k], batch, x.layout.aligned
-        )  # fmt: skip
+        candidate = Operand(x.pointer, x.strides[along], x.strides[k], batch, x.layout.aligned)
         if len(walk.sizes) > 1 or candidate.mode(x.shape[along], x.shape[k]) is None:
             return self.operand(self.copied(x), left)
         return walk.sizes[0], candidate
 
 
 class Roles(NamedTuple):
-    """Which input of an op is which operand; `transposed`: the right one is [N, K]."""
+    """Numbers of the inputs that are operands; `transposed`: the right one is [N, K]."""
 
     left: int
     right: int
@@ -178,10 +261,8 @@ def product_of(request: Request, roles: Roles) -> Product:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     making = ProductBuilder(request)
     rows = merged(a.shape[:-1], [a.strides[:-1]])
-    if (
-        len(b.shape) == 2 and len(rows.sizes) == 1
-    ):  # one B: the rows of all A matrices form one matrix
-        m = rows.sizes[0]
+    if len(b.shape) == 2 and len(rows.sizes) == 1:
+        m = rows.sizes[0]  # one B: the rows of all A matrices form one matrix
         a = a._replace(shape=(m, k), strides=(rows.strides[0][0], a.strides[-1]))
         size, first_operand = making.operand(a, True)
         _, second = making.operand(b, False)
@@ -197,11 +278,11 @@ def product_of(request: Request, roles: Roles) -> Product:
     )  # fmt: skip
 
 
-def _bias(request: Request, number: int | None) -> tuple[Pointer, int, int, int] | None:
-    """The bias and its strides along the batch, M and N; 0 if it repeats."""
+def _bias(request: Request, number: int | None) -> Bias | None:
     bias = None if number is None else request.inputs[number]
     if number is None or bias is None:
         return None
     shape = (1,) * (2 - len(bias.shape)) + bias.shape
     strides = (0,) * (2 - len(bias.shape)) + bias.strides
-    return Pointer(number), 0, strides[0] if shape[0] > 1 else 0, strides[1] if shape[1] > 1 else 0
+    m, n = (stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True))
+    return Bias(Pointer(number), 0, m, n)

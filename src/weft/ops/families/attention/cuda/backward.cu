@@ -10,12 +10,12 @@ __global__ void __launch_bounds__(WARPS * 32)
                                                        starts_q, starts_k, p, g, {state, seed, offset});
 }
 
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool KEEP, bool DROP>
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool STORE, bool DROP>
 __global__ void __launch_bounds__(WARPS * 32)
     keys(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse, const float* deltas, T* dk,
-         T* dv, T* kept, float* partial, const int* starts_q, const int* starts_k, const Problem p, const Gradients g,
+         T* dv, T* stored, float* partial, const int* starts_q, const int* starts_k, const Problem p, const Gradients g,
          const long long* state, long long seed, long long offset) {
-    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, KEEP, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, kept, partial,
+    KeyGradients<T, HEAD, BM, BN, WARPS, MASK, PAIRED, STORE, DROP>(q, k, v, mask, dout, lse, deltas, dk, dv, stored, partial,
                                                                     starts_q, starts_k, p, g, {state, seed, offset})
         .run();
 }
@@ -29,9 +29,9 @@ __global__ void __launch_bounds__(256)
 
 template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
 __global__ void __launch_bounds__(WARPS * 32)
-    sums(const T* kept, const T* k, T* dq, float* partial, const int* starts_q, const int* starts_k, const Problem p,
+    sums(const T* stored, const T* k, T* dq, float* partial, const int* starts_q, const int* starts_k, const Problem p,
          const Gradients g) {
-    kept_query_gradient<T, HEAD, BM, BN, WARPS, STAGES>(kept, k, dq, partial, starts_q, starts_k, p, g);
+    stored_query_gradient<T, HEAD, BM, BN, WARPS, STAGES>(stored, k, dq, partial, starts_q, starts_k, p, g);
 }
 
 template <class T, int HEAD, int WARPS, int MASK, class S, bool DROP>

@@ -1,7 +1,7 @@
 // Gradients of attention for f16 and bf16 on tensor cores. The weights are computed again from the logarithms of their
 // sums, in the structure of FlashAttention-2 (Dao 2023). Nothing is added atomically: one kernel streams queries past keys
 // and has the gradients of keys and values. The gradient of the queries needs the gradients of the scores once more.
-// They are either kept in memory by that kernel, and kept.cuh multiplies them by the keys, or computed again by a
+// They are either stored in memory by that kernel, and stored_scores.cuh multiplies them by the keys, or computed again by a
 // kernel that streams keys past queries.
 //
 // Few blocks leave SMs idle: the queries, or the keys, that a block streams are then split among `parts` blocks, and join.cu
@@ -10,7 +10,7 @@
 // With weights W = exp2(S - lse), dW = dO V' and delta = rowsum(dO * O):
 //   dV = W' dO,   dS = W * (dW - delta),   dQ = scale dS K,   dK = scale dS' Q
 #pragma once
-#include "drop.cuh"
+#include "dropout.cuh"
 
 // `count` heads of keys from `first` on, counted over the batch, have their gradients of scores in memory, as square
 // tiles: of 16 queries and keys, or of SIDE in single precision. A head of queries has `tiles` of them: for the keys of a tile
@@ -27,7 +27,7 @@ struct Gradients {
 };
 
 // Elements of a tile of gradients of scores: four 8 x 8 matrices, each a row of queries after another.
-constexpr int KEPT = 256;
+constexpr int STORED = 256;
 
 // The logarithm of a row's sum to base 2; for rows without keys, one that makes weights 0.
 __device__ inline float log_of_sum(float lse) { return lse == NONE ? INFINITY : lse * LOG2E; }
@@ -171,8 +171,8 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
 // that share the keys come one after another, so that their gradients are summed in registers. A warp has registers for the
 // gradients of 16 keys and their values. PAIRED: two warps have the same keys, up to twice as many, so that an operand that
 // ldmatrix reads serves twice as many products. One computes the weights and the gradient of the values, and passes the
-// weights to the other one, which computes the gradient of the keys. KEEP writes the gradients of scores to `kept`.
-template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool KEEP, bool DROP>
+// weights to the other one, which computes the gradient of the keys. STORE writes the gradients of scores to `stored`.
+template <class T, int HEAD, int BM, int BN, int WARPS, int MASK, bool PAIRED, bool STORE, bool DROP>
 struct KeyGradients {
     static constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), TILE = BM * PITCH;
     static constexpr int M = BN / (PAIRED ? WARPS / 2 : WARPS) / 16, N = BM / 8;
@@ -182,7 +182,7 @@ struct KeyGradients {
     const Gradients& g;
     const Random random;
     const void* mask;
-    T *dk, *dv, *kept;
+    T *dk, *dv, *stored;
     float* partial;
     Place at;
     Span span;
@@ -199,9 +199,9 @@ struct KeyGradients {
     long long sums0;
 
     __device__ __forceinline__ KeyGradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
-                            const float* deltas, T* dk, T* dv, T* kept, float* partial, const int* starts_q,
+                            const float* deltas, T* dk, T* dv, T* stored, float* partial, const int* starts_q,
                             const int* starts_k, const Problem& p, const Gradients& g, const Random& random)
-        : p(p), g(g), random(random), mask(mask), dk(dk), dv(dv), kept(kept), partial(partial),
+        : p(p), g(g), random(random), mask(mask), dk(dk), dv(dv), stored(stored), partial(partial),
           at(p, (p.keys + BN - 1) / BN, p.heads / p.group, g.first, g.count), span(p, starts_q, starts_k, at.batch),
           lse(lse), deltas(deltas) {
         extern __shared__ __align__(16) unsigned char memory[];
@@ -299,20 +299,20 @@ struct KeyGradients {
     // Writes gradients of scores to memory. GUARDED: some tiles may be hidden by a causal mask, or be past the last key, and
     // have no place: the next head's first tiles are there.
     template <bool GUARDED>
-    __device__ __forceinline__ void keep(const float (&dw)[M][N][4], int head, int tile) const {
+    __device__ __forceinline__ void store_scores(const float (&dw)[M][N][4], int head, int tile) const {
         int index = at.index * p.group + head - head0, row16 = tile * (BM / 16);
 #pragma unroll
         for (int m = 0; m < M; ++m) {
             int key16 = mine / 16 + m;
             if (GUARDED && key16 * 16 >= span.keys) continue;
-            unsigned* to = reinterpret_cast<unsigned*>(kept + (g.row(index, key16) + row16) * KEPT) + lane;
+            unsigned* to = reinterpret_cast<unsigned*>(stored + (g.row(index, key16) + row16) * STORED) + lane;
 #pragma unroll
             for (int n = 0; n < N / 2; ++n) {
                 if (GUARDED && g.half && row16 + n < key16) continue;
                 unsigned words[4];
                 as_left<T>(words, dw[m][2 * n], dw[m][2 * n + 1]);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) to[n * (KEPT / 2) + i * 32] = words[i];
+                for (int i = 0; i < 4; ++i) to[n * (STORED / 2) + i * 32] = words[i];
             }
         }
     }
@@ -370,7 +370,7 @@ struct KeyGradients {
     // The work of a warp that has its keys for itself.
     __device__ __forceinline__ void run_alone() {
         unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH, c = a + 2 * BN * PITCH;
-        unsigned right = right_place(PITCH), turned = left_place(PITCH);
+        unsigned right = right_place(PITCH), left_at = left_place(PITCH);
         float of_keys[M][HEAD / 8][4] = {}, of_values[M][HEAD / 8][4] = {};
         stream([&](auto guarded, int head, int tile, int stage) {
             constexpr bool GUARDED = decltype(guarded)::value;
@@ -386,10 +386,10 @@ struct KeyGradients {
             if constexpr (DROP) drop.apply(dw, bits);
             weigh<GUARDED>(s, of);
             slope(dw, of + BM, [&](int m, int n) { return make_float4(s[m][n][0], s[m][n][1], s[m][n][2], s[m][n][3]); });
-            if constexpr (KEEP) keep<GUARDED>(dw, head, tile);
+            if constexpr (STORE) store_scores<GUARDED>(dw, head, tile);
             if constexpr (DROP) drop.apply(s, bits);
-            product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + turned, PITCH);
-            product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + turned, PITCH);
+            product_nn<T, M, HEAD / 8, BM / 16>(of_values, s, gradients + left_at, PITCH);
+            product_nn<T, M, HEAD / 8, BM / 16>(of_keys, dw, queries + left_at, PITCH);
         });
         T* rows = ks + team * M * 16 * PITCH;  // not read any more
         finish(of_keys, true, rows);
@@ -424,7 +424,7 @@ struct KeyGradients {
             meet(1 + team);
             if (keys) {
                 slope(x, of + BM, [&](int m, int n) { return weights[(m * N + n) * 32]; });
-                if constexpr (KEEP) keep<GUARDED>(x, head, tile);
+                if constexpr (STORE) store_scores<GUARDED>(x, head, tile);
             }
             product_nn<T, M, HEAD / 8, BM / 16>(result, x, second + 2 * stage * TILE, PITCH);
         });

@@ -1,8 +1,8 @@
 // Attention for f16 and bf16 on tensor cores, in the structure of FlashAttention-2 (Dao 2023): a block holds BM queries, and
 // streams tiles of BN keys and values through shared memory. Scores, weights and results stay in registers, in float.
 #pragma once
-#include "drop.cuh"
-#include "parts.cuh"
+#include "dropout.cuh"
+#include "split.cuh"
 
 // STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
 // product of queries and keys, and the next keys during the product of weights and values.

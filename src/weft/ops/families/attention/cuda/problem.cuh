@@ -20,7 +20,7 @@ struct Problem {
     int causal, pack, parts, together;
     float scale;  // of scores, in powers of two: times log2(e)
     unsigned keep;      // of 65,536 weights that dropout keeps
-    float kept_scale;  // of these
+    float keep_scale;  // of these
     int single;  // rows of floats are no whole vectors
 };
 

@@ -1,6 +1,6 @@
 // The gradient of an added mask, which is that of the scores: W * (dW - delta) as in backward.cuh, [batch][head][query][key].
 #pragma once
-#include "kept.cuh"
+#include "stored_scores.cuh"
 
 // A block computes 16 WARPS queries and as many keys.
 template <class T, int HEAD, int WARPS, int MASK, bool DROP, class S>

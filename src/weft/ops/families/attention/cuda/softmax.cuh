@@ -1,7 +1,7 @@
 // Score tiles in registers: masks, and the online softmax (Milakov and Gimelshein 2018).
 #pragma once
 #include "problem.cuh"
-#include "tensor.cuh"
+#include "mma.cuh"
 
 __device__ constexpr float NONE = -INFINITY;
 constexpr float LARGE = 1 << 20;

@@ -1,7 +1,7 @@
 // Hopper's building blocks: tiles in swizzled shared memory, products of warpgroups (wgmma), and mbarriers. Without sm_90a,
 // as on the simulated GPU, mma.sync computes the same products from the same descriptors, at a lower rate.
 #pragma once
-#include "tensor.cuh"
+#include "mma.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define HAS_WARPGROUPS 1

@@ -1,8 +1,8 @@
 // The operands of a convolution as a matrix product: weights [target channel][depth] times windows [depth][pixel]. The depth
-// counts source channels and taps. Tiles arrive by cp.async as those of gemm.cuh do.
+// counts source channels and taps. Tiles arrive by cp.async as those of tiled.cuh do.
 #pragma once
 #include "window.cuh"
-#include "../../matmul/cuda/gemm.cuh"
+#include "../../matmul/cuda/tiled.cuh"
 
 // One step along the depth: where it lies in a window and in the weights.
 struct Depth {

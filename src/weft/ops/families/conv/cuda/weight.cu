@@ -1,7 +1,7 @@
 // The backward pass to the weight in single precision, as a matrix product: a row for each channel of dy in a group, a column
 // for each channel of x in a group and each tap, and a depth of all pixels of dy. Few tiles and a long depth: blocks share it.
 #include "steps.cuh"
-#include "../../matmul/cuda/gemm.cuh"
+#include "../../matmul/cuda/tiled.cuh"
 #include "../../../core/cuda/problem.cuh"
 
 // Both sides lie in shared memory as [pixel][row or column of the product]; adjacent threads copy adjacent pixels.

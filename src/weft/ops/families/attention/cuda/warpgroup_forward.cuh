@@ -1,0 +1,290 @@
+// Attention for f16 and bf16 on Hopper, in the structure of FlashAttention-3 (Shah et al. 2024): a warpgroup copies tiles of keys
+// and values into rings in shared memory, and WARPGROUPS others have 64 queries each. While the tensor cores multiply the
+// weights of one tile by its values and the queries by the next keys, a warpgroup computes the softmax of another tile.
+#pragma once
+#include "softmax.cuh"
+#include "warpgroup.cuh"
+
+// A block's tile of queries, and how many tiles of keys its rows see.
+struct QueryTile {
+    Place at;
+    Span span;
+    int first, end;
+
+    __device__ QueryTile(const Problem& p, const int* starts_q, const int* starts_k, int id, int queries, int keys)
+        : at(p, (p.rows + queries - 1) / queries, p.heads, 0, p.batch * p.heads, id), span(p, starts_q, starts_k, at.batch) {
+        first = at.tile * queries, end = seen(p, first, queries, keys);
+    }
+    // Tiles with a key that one of `count` rows from `row` on sees.
+    __device__ int seen(const Problem& p, int row, int count, int keys) const {
+        if (row >= span.rows) return 0;
+        int last = p.causal ? max(0, min(span.keys, min(row + count, span.rows) + span.diagonal)) : span.keys;
+        return (last + keys - 1) / keys;
+    }
+    // Tiles of which all rows from `row` on see all keys.
+    __device__ int whole(const Problem& p, int row, int keys) const {
+        return (p.causal ? max(0, min(span.keys, row + span.diagonal + 1)) : span.keys) / keys;
+    }
+    __device__ static int count(const Problem& p, int queries) {
+        return (p.rows + queries - 1) / queries * p.heads * p.batch;
+    }
+};
+
+// The tiles of a block. Its first one has the block's number, and others are drawn from a counter, so that blocks with short tiles take
+// more of them. All warps take each number; one thread of the copying warpgroup draws them, a tile ahead.
+struct Tickets {
+    int numbers[2];
+    Barrier full[2], empty[2];
+
+    // By one thread, before a barrier of the block.
+    __device__ void start(int warps) {
+        for (int i = 0; i < 2; ++i) create(full + i, 1), create(empty + i, warps);
+        numbers[0] = blockIdx.x;
+        arrive(full);
+    }
+    __device__ int take(int round) {
+        int slot = round % 2;
+        wait_for(full + slot, round / 2 % 2);
+        int number = numbers[slot];
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive(empty + slot);
+        return number;
+    }
+    __device__ static int draw(int* counters) { return gridDim.x + atomicAdd(counters, 1); }
+    __device__ void put(int round, int number) {
+        int slot = round % 2;
+        wait_for(empty + slot, round / 2 % 2 ^ 1);
+        numbers[slot] = number;
+        arrive(full + slot);
+    }
+    // By one thread of each block, which draws no more. The last one resets the counters for the next launch.
+    __device__ static void end(int* counters) {
+        __threadfence();
+        if (atomicAdd(counters + 1, 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
+    }
+};
+
+// A 4 x 4 transpose in each quad of lanes: word i of lane q becomes word q of lane i.
+__device__ inline void transpose_quads(unsigned (&x)[4]) {
+#pragma unroll
+    for (int step = 1; step < 4; step *= 2) {
+        bool high = threadIdx.x & step;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (i & step) continue;
+            unsigned got = __shfl_xor_sync(~0u, high ? x[i] : x[i + step], step);
+            if (high) x[i] = got;
+            else x[i + step] = got;
+        }
+    }
+}
+
+// Two rows of results per lane, 8 apart: as vectors of 16 bytes where `whole`, as single elements otherwise.
+template <class T, int WIDTH, class At>
+__device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, int width, bool whole, At at) {
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        int row = first + half * 8 + lane / 4;
+        T* to_row = at(min(row, rows - 1));
+#pragma unroll
+        for (int n = 0; n < WIDTH; n += 4) {
+            if (whole) {
+                unsigned x[4] = {};
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    if (n + i < WIDTH) x[i] = packed(o[n + i][2 * half], o[n + i][2 * half + 1], T());
+                transpose_quads(x);
+                int c = (n + lane % 4) * 8;
+                if (row < rows && c < width) *reinterpret_cast<uint4*>(to_row + c) = make_uint4(x[0], x[1], x[2], x[3]);
+            } else {
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    int c = (n + i / 2) * 8 + lane % 4 * 2 + i % 2;
+                    if (n + i / 2 < WIDTH && row < rows && c < width) to_row[c] = to<T>(o[n + i / 2][2 * half + i % 2]);
+                }
+            }
+        }
+    }
+}
+
+// BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is used.
+template <class T, int HEAD, int BN, int WARPGROUPS, int BUFFERS, int MASK, bool ORDERED>
+__device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
+                              const int* starts_k, int* counters, const Problem& p) {
+    constexpr int BM = 64 * WARPGROUPS, N = BN / 8, WIDTH = HEAD / 8, STAGES = 2;
+    constexpr int QUERIES = tile_bytes(BM, HEAD), TILE = tile_bytes(BN, HEAD), PIECE = HEAD < 128 ? HEAD : 128;
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    __shared__ Tickets tickets;
+    unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES, vs = ks + STAGES * TILE;
+    if (threadIdx.x == 0) {
+        tickets.start(WARPGROUPS * 4 + 4);
+        for (int i = 0; i < BUFFERS; ++i) create(q_full + i, 128), create(q_empty + i, WARPGROUPS * 4);
+        for (int i = 0; i < STAGES; ++i) {
+            create(k_full + i, 128), create(k_empty + i, WARPGROUPS * 4);
+            create(v_full + i, 128), create(v_empty + i, WARPGROUPS * 4);
+        }
+    }
+    __syncthreads();
+    int count = QueryTile::count(p, BM), warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+
+    if (warpgroup == WARPGROUPS) {
+        fewer_registers<WARPGROUPS == 3 ? 32 : 40>();
+        int thread = threadIdx.x % 128, n = 0, round = 0;
+#pragma unroll 1
+        for (int id; (id = tickets.take(round)) < count; ++round) {
+            int next = thread == 0 ? tickets.draw(counters) : 0;
+            QueryTile work(p, starts_q, starts_k, id, BM, BN);
+            int b = work.at.batch, h = work.at.head;
+            int buffer = round % BUFFERS;
+            wait_for(q_empty + buffer, round / BUFFERS % 2 ^ 1);
+            fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, work.span.row0), p.q.row, work.first, work.span.rows,
+                                  p.depth, thread);
+            arrive_with_copies(q_full + buffer);
+            const T* k0 = k + p.k.at(b, h / p.group, work.span.key0);
+            const T* v0 = v + p.v.at(b, h / p.group, work.span.key0);
+#pragma unroll 1
+            for (int j = 0; j < work.end; ++j, ++n) {
+                int stage = n % STAGES, parity = n / STAGES % 2 ^ 1;
+                wait_for(k_empty + stage, parity);
+                fetch_slabs<BN, HEAD>(ks + stage * TILE, k0, p.k.row, j * BN, work.span.keys, p.depth, thread);
+                arrive_with_copies(k_full + stage);
+                wait_for(v_empty + stage, parity);
+                fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, work.span.keys, p.width, thread);
+                arrive_with_copies(v_full + stage);
+            }
+            if (thread == 0) tickets.put(round + 1, next);
+        }
+        if (thread == 0) tickets.end(counters);
+        wait<0>();
+        return;
+    }
+    more_registers<WARPGROUPS == 3 ? 160 : 232>();
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    unsigned long long lefts = rows_at(qs + warpgroup * slab(64)), keys = rows_at(ks), values = columns_at<BN>(vs);
+    bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
+    float scale = MASK == FREE ? p.scale : 1;
+    int n = 0, round = 0;
+    auto release = [&](Barrier* b) {
+        if (lane == 0) arrive(b);
+    };
+    // The warpgroups take turns to issue products: the softmax of one overlaps with the products of another.
+    auto my_turn = [&] {
+        if constexpr (ORDERED) asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
+    };
+    auto next_turn = [&] {
+        if constexpr (ORDERED) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (warpgroup + 1) % WARPGROUPS) : "memory");
+    };
+    if (ORDERED && warpgroup == WARPGROUPS - 1) next_turn();
+#pragma unroll 1
+    for (int id; (id = tickets.take(round)) < count; ++round) {
+        QueryTile work(p, starts_q, starts_k, id, BM, BN);
+        int b = work.at.batch, h = work.at.head, rows = work.span.rows, mine = work.first + warpgroup * 64 + warp * 16;
+        Rows<T, 1, MASK> view(p, work.span, mask, b, h, mine, rows);
+        float result[1][WIDTH][4] = {}, s[1][N][4];
+        unsigned weights[BN / 16][4];
+        Online<1> online;
+        int buffer = round % BUFFERS;
+        unsigned long long left = lefts + buffer * QUERIES / 16;
+        wait_for(q_full + buffer, round / BUFFERS % 2);
+
+        auto scores = [&](int stage) {
+            unsigned long long right = keys + stage * TILE / 16;
+#pragma unroll
+            for (int i = 0; i < HEAD / 16; ++i) {
+                unsigned long long column = i % 4 * 2;
+                multiply(s[0], left + (i / 4 * slab(BM) / 16 + column), right + (i / 4 * slab(BN) / 16 + column), i == 0, T());
+            }
+            products_end();
+        };
+        auto add = [&](int stage) {
+            unsigned long long right = values + stage * TILE / 16;
+#pragma unroll
+            for (int i = 0; i < BN / 16; ++i)
+#pragma unroll
+                for (int c = 0; c < HEAD; c += 128) {
+                    unsigned long long at = right + (i * slab(16) + c / 64 * slab(BN)) / 16;
+                    if (c + 128 <= HEAD || HEAD < 128)
+                        multiply(reinterpret_cast<float(&)[PIECE / 8][4]>(result[0][c / 8]), weights[i], at, T());
+                    else
+                        multiply(reinterpret_cast<float(&)[8][4]>(result[0][c / 8]), weights[i], at, T());
+                }
+            products_end();
+        };
+        auto pack = [&] {
+#pragma unroll
+            for (int i = 0; i < BN / 16; ++i) as_left<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
+        };
+        float factor[1][2];
+        // The first step has no weights to multiply yet.
+        auto step = [&](auto guarded, auto first, int j) {
+            constexpr bool GUARDED = decltype(guarded)::value, FIRST = decltype(first)::value;
+            int stage = n % STAGES, before = (n - 1) % STAGES;
+            wait_for(k_full + stage, n / STAGES % 2);
+            if constexpr (!FIRST) wait_for(v_full + before, (n - 1) / STAGES % 2);
+            publish();
+            my_turn();
+            products_begin();
+            scores(stage);
+            if constexpr (!FIRST) add(before);
+            next_turn();
+            products_wait<FIRST ? 0 : 1>();
+            pin(s[0]);
+            release(k_empty + stage);
+            if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
+            bool grown = online.template raise<GUARDED>(s, factor, scale);
+            online.template exponentials<GUARDED>(s, scale);
+            if constexpr (!FIRST) {
+                products_wait<0>();
+                pin(result[0]);
+                release(v_empty + before);
+                if (grown) online.rescale(result, factor);
+            }
+            pack();
+            ++n;
+        };
+        int row0 = work.first + warpgroup * 64, end = work.seen(p, row0, 64, BN), j = 0;
+        int whole = MASK == FREE ? min(end, work.whole(p, row0, BN)) : 0;
+        if (MASK == FREE && j < whole) step(Is<false>(), Is<true>(), j++);
+        else if (j < end) step(Is<true>(), Is<true>(), j++);
+        if constexpr (MASK == FREE) {
+#pragma unroll 1
+            for (; j < whole; ++j) step(Is<false>(), Is<false>(), j);
+        }
+#pragma unroll 1
+        for (; j < end; ++j) step(Is<true>(), Is<false>(), j);
+        release(q_empty + buffer);
+        if (end > 0) {
+            int stage = (n - 1) % STAGES;
+            wait_for(v_full + stage, (n - 1) / STAGES % 2);
+            publish();
+            products_begin();
+            add(stage);
+            products_wait<0>();
+            pin(result[0]);
+            release(v_empty + stage);
+        }
+        // Tiles that only rows of the next warpgroups see.
+#pragma unroll 1
+        for (; j < work.end; ++j, ++n) {
+            wait_for(k_full + n % STAGES, n / STAGES % 2);
+            my_turn();
+            next_turn();
+            release(k_empty + n % STAGES);
+            wait_for(v_full + n % STAGES, n / STAGES % 2);
+            release(v_empty + n % STAGES);
+        }
+        online.finish(result, scale);
+        if (work.first >= rows) continue;
+        store_results<T>(result[0], mine, rows, p.width, vectors,
+                         [&](int r) { return o + p.o.at(b, h, work.span.row0 + r); });
+        if (lse && lane % 4 == 0) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                int r = mine + i * 8 + lane / 4;
+                if (r < rows) lse[p.lse.at(b, h, work.span.row0 + r)] = LN2 * online.most[0][i];
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+"""Cost model of attention: the tiles that its kernels come in, and their modelled seconds.
+
+Every constant was fitted on an NVIDIA H200. Tiles of f16 and bf16 and of float32: the record
+benchmarks/records/attention_tuning.jsonl. Warpgroups: attention_warpgroups.jsonl. `reach` is always
+the share of the peak rate of tensor cores (of FP32 units for float32) in a full tile.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops.core.model import SM_READ_BANDWIDTH
+from weft.ops.core.target import Target
+from weft.ops.families.attention.problem import HEADS, Problem
+
+RESIDENT = 2
+"""Blocks that an SM holds of most kernels."""
+FIXED = 3e-6
+"""Seconds of a forward kernel beside its launch, its products and its memory traffic."""
+SPLIT_KV = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of parts that the keys of a forward pass are split into."""
+PARTIAL_BANDWIDTH = 1.8e12
+"""Bytes of partial results per second that are written and read again."""
+
+
+def traffic(p: Problem, gpu: Target) -> float:
+    """Seconds to read all operands of a forward pass and to write its result, in 16 bits."""
+    return 4 * p.batch * p.heads * (p.rows + p.seen_keys / p.group) * p.head / gpu.bandwidth
+
+
+def heads_at_once(p: Problem, gpu: Target, tiles: int, heads: int) -> int:
+    """Return how many of a launch's heads, of `tiles` tiles each, blocks work on at a time.
+
+    L2 should hold their keys and values. Under a causal mask the first tiles take longest, so that
+    a few heads at the end would keep few SMs busy: all heads are divided into equal rounds, which
+    have work for all SMs for as long as the longest tile takes.
+    """
+    size = 2 * p.keys * p.head * int(p.dtype.itemsize)
+    fit = max(1, gpu.l2 // 2 // max(size, 1)) * p.group
+    least = cdiv(2 * RESIDENT * gpu.sms, tiles + 1) if p.causal else 1
+    return cdiv(heads, max(1, heads // max(fit, least)))
+
+
+# ---- forward, f16 and bf16 ---------------------------------------------------------------------
+class ForwardTile(NamedTuple):
+    """Queries and keys of a block, its warps, stages of keys and values.
+
+    resident       blocks that an SM holds
+    reach          share of the tensor cores' rate in a full tile
+    causal_reach   the same under a causal mask where it differs
+    key_warps      warps that have the same queries and divide the keys of a tile
+    """
+
+    queries: int
+    keys: int
+    warps: int
+    stages: int
+    resident: int
+    reach: float
+    causal_reach: float = 0.0
+    key_warps: int = 1
+
+    @property
+    def name(self) -> str:
+        shared = ", warps share queries" if self.key_warps > 1 else ""
+        return f"{self.queries} x {self.keys}{shared}"
+
+    def shared(self, head: int, parts: int) -> int:
+        """Bytes of shared memory; rows are padded by 16 bytes.
+
+        In the end, it holds the results of warps that share queries, and the weights of parts.
+        """
+        tiles = 2 * (head + 8) * (self.queries + 2 * self.stages * self.keys)
+        warps = 4 * self.queries * self.key_warps * (head + 8 + 2) if self.key_warps > 1 else 0
+        return max(tiles, warps, 4 * self.queries * parts)
+
+    def time(self, p: Problem, tiles: int, parts: int, gpu: Target) -> float:
+        """Modelled seconds: those of the SM with the most blocks, at least the memory traffic."""
+        blocks = tiles * parts
+        most = cdiv(blocks, gpu.sms)
+        at_once = min(most, self.resident)
+        keys = cdiv(p.keys, parts) * p.share
+        if p.causal:  # tiles on the diagonal are computed whole
+            keys = min(cdiv(p.keys, parts), keys + (self.queries + self.keys) / 2 / parts)
+        reach = (p.causal and self.causal_reach) or self.reach
+        rate = 2 * gpu.tf32 / gpu.sms * reach
+        if self.key_warps > 1:
+            count = cdiv(math.ceil(keys), self.keys)
+            alone = count * (SHARED_TILE_LATENCY + 4 * self.keys * p.head / SM_READ_BANDWIDTH)
+            work = 4 * self.queries * count * self.keys * p.head / rate
+            busy = cdiv(most, at_once) * max(alone, at_once * work)
+        else:
+            work = 4 * self.queries * keys * p.head / rate
+            work *= max(1.0, self.resident / at_once / 2)  # too few warps hide no latency
+            read = 2 * 2 * keys * p.head / SM_READ_BANDWIDTH / at_once
+            busy = most * max(work, read)
+        joining = joining_time(p, self.queries, blocks, parts)
+        return gpu.launch + FIXED + max(busy, traffic(p, gpu)) + joining
+
+
+SHARED_TILE_LATENCY = 0.5e-6
+"""Seconds of a tile of keys beside its bytes where warps share queries."""
+
+
+def _tile(queries: int, keys: int, resident: int, reach: float, warps: int = 4, stages: int = 2,
+          causal_reach: float = 0.0) -> ForwardTile:  # fmt: skip
+    return ForwardTile(queries, keys, warps, stages, resident, reach, causal_reach)
+
+
+FORWARD_TILES = {
+    16: (
+        _tile(queries=64, keys=64, resident=4, reach=0.09),
+        _tile(queries=128, keys=64, resident=3, reach=0.085),
+    ),
+    32: (
+        _tile(queries=64, keys=64, resident=4, reach=0.12),
+        _tile(queries=128, keys=64, resident=3, reach=0.16),
+    ),
+    48: (
+        _tile(queries=64, keys=64, resident=3, reach=0.18),
+        _tile(queries=128, keys=64, resident=2, reach=0.21, warps=8),
+    ),
+    64: (
+        _tile(queries=64, keys=64, resident=3, reach=0.2),
+        _tile(queries=128, keys=64, resident=2, reach=0.25),
+    ),
+    80: (
+        _tile(queries=64, keys=64, resident=3, reach=0.21),
+        _tile(queries=128, keys=64, resident=2, reach=0.28),
+    ),
+    96: (
+        _tile(queries=64, keys=64, resident=3, reach=0.22),
+        _tile(queries=128, keys=64, resident=2, reach=0.325, causal_reach=0.3),
+        _tile(queries=128, keys=32, resident=2, reach=0.3, causal_reach=0.32),
+    ),
+    128: (
+        _tile(queries=64, keys=64, resident=2, reach=0.25),
+        _tile(queries=128, keys=32, resident=2, reach=0.35),
+    ),
+    192: (_tile(queries=64, keys=64, resident=2, reach=0.25, stages=1),),
+    256: (_tile(queries=64, keys=64, resident=2, reach=0.25, stages=1),),
+}
+"""Tiles by head size."""
+SHARED_QUERIES = 16
+"""Queries of the tiles whose warps share them."""
+SHARED_TILES = {
+    head: ForwardTile(
+        queries=SHARED_QUERIES, keys=64, warps=4, stages=2 if head <= 128 else 1,
+        resident=resident, reach=0.096, key_warps=4,
+    )
+    for head, resident in zip(HEADS, (4, 4, 4, 4, 4, 4, 3, 2, 2), strict=True)
+}  # fmt: skip
+"""Tiles whose warps share their queries, by head size."""
+
+
+class Joining(NamedTuple):
+    """Seconds of the last block of a tile, which combines the results of all parts of the keys.
+
+    start        once
+    parts_round  for each 8 parts of a tile of up to SHARED_QUERIES queries
+    rows_round   for each 32 rows of a larger tile, once and by an eighth for each part
+    result       for each result of a larger tile
+    """
+
+    start: float
+    parts_round: float
+    rows_round: float
+    result: float
+
+
+JOINING = Joining(start=4e-6, parts_round=0.5e-6, rows_round=1e-6, result=0.5e-9)
+
+
+def joining_time(p: Problem, queries: int, blocks: int, parts: int) -> float:
+    """Seconds for keys in parts: blocks write partial results, the last of a tile combines them."""
+    if parts == 1:
+        return 0.0
+    rows = min(p.rows, queries)
+    partial = 8 * blocks * rows * p.head / PARTIAL_BANDWIDTH
+    if queries <= SHARED_QUERIES:
+        return JOINING.start + cdiv(parts, 8) * JOINING.parts_round + partial / 2
+    rounds = cdiv(rows, 4 * 8) * (1 + parts / 8) * JOINING.rows_round
+    return JOINING.start + rounds + partial + rows * p.head * JOINING.result
+
+
+# ---- forward, float32 --------------------------------------------------------------------------
+class Fp32Tile(NamedTuple):
+    """Queries and keys of a block, and the share of the FP32 peak in a full tile."""
+
+    name: str
+    queries: int
+    keys: int
+    reach: float
+
+    def shared(self, head: int) -> int:
+        """Bytes of shared memory; rows are padded by 16 bytes."""
+        rows = (head + 4) * (self.queries + 2 * self.keys)
+        return 4 * (rows + self.queries * (self.keys + 4))
+
+    def time(self, p: Problem, tiles: int, parts: int, gpu: Target) -> float:
+        """Modelled seconds: those of the SM with the most blocks."""
+        keys = cdiv(p.keys, parts) * p.share
+        # A block that has an SM to itself waits for memory and barriers most of the time.
+        work = 4 * self.queries * keys * p.head / (gpu.fp32 / gpu.sms * self.reach)
+        work += keys / self.keys * FP32_TILE_OVERHEAD
+        joining = joining_time(p, self.queries, tiles * parts, parts)
+        return gpu.launch + FIXED + cdiv(tiles * parts, gpu.sms) * work + joining
+
+
+FP32_TILES = (
+    Fp32Tile(name="fp32", queries=64, keys=32, reach=0.4),
+    Fp32Tile(name="fp32, 16 queries", queries=16, keys=64, reach=0.2),
+)
+FP32_TILE_OVERHEAD = 2e-6
+"""Seconds of a tile of float32 for memory and barriers."""
+
+
+# ---- forward, warpgroups -----------------------------------------------------------------------
+SLAB_ALIGNMENT = 1024
+"""Bytes that tiles in shared memory begin at multiples of, as wgmma requires."""
+WARPGROUP_STAGES = 2
+WARPGROUP_SHARED = 226 << 10
+"""Bytes of shared memory that a block can have beside its barriers."""
+QUERY_TILE_OVERHEAD = 2.5e-6
+"""Seconds of a tile of queries before its first product and after its last one."""
+
+
+class WarpgroupTile(NamedTuple):
+    """Warpgroups of 64 queries, keys of a tile, and the share of the tensor cores' rate.
+
+    ordered  the warpgroups issue their products one after the other
+    """
+
+    warpgroups: int
+    keys: int
+    reach: float
+    ordered: bool = True
+
+    @property
+    def queries(self) -> int:
+        return 64 * self.warpgroups
+
+    def shared(self, head: int, buffers: int) -> int:
+        """Bytes of shared memory; columns are stored in slabs of 64."""
+        row = 128 * cdiv(head, 64)
+        return SLAB_ALIGNMENT + row * (buffers * self.queries + 2 * WARPGROUP_STAGES * self.keys)
+
+    def buffers(self, head: int) -> int:
+        """Tiles of queries in shared memory: two where they fit."""
+        return 2 if self.shared(head, 2) <= WARPGROUP_SHARED else 1
+
+    def time(self, p: Problem, tiles: int, gpu: Target) -> float:
+        """Modelled seconds: those of the SM with the most tiles, at least the memory traffic."""
+        rate = 2 * gpu.tf32 / gpu.sms * self.reach
+        block = 4 * self.queries * self.keys * p.head / rate
+        longest = QUERY_TILE_OVERHEAD + cdiv(p.seen_keys, self.keys) * block
+        work = cdiv(tiles, gpu.sms) * longest
+        if p.causal:  # the last tiles of keys are seen in part
+            rest = (self.keys - math.gcd(self.queries, self.keys)) / 2
+            seen = min(p.seen_keys, p.keys * p.share + self.queries / 2) + rest
+            mean = QUERY_TILE_OVERHEAD + seen / self.keys * block
+            work = max(min(work, longest), tiles / gpu.sms * mean)
+        return gpu.launch + FIXED + max(work, traffic(p, gpu))
+
+
+WARPGROUP_TILES = {
+    32: (WarpgroupTile(warpgroups=3, keys=128, reach=0.24),),
+    48: (WarpgroupTile(warpgroups=3, keys=128, reach=0.34),),
+    64: (
+        WarpgroupTile(warpgroups=3, keys=128, reach=0.45),
+        WarpgroupTile(warpgroups=2, keys=128, reach=0.37),
+    ),
+    80: (
+        WarpgroupTile(warpgroups=2, keys=128, reach=0.41),
+        WarpgroupTile(warpgroups=2, keys=160, reach=0.44),
+    ),
+    96: (WarpgroupTile(warpgroups=2, keys=128, reach=0.5),),
+    128: (WarpgroupTile(warpgroups=2, keys=128, reach=0.57, ordered=False),),
+    192: (WarpgroupTile(warpgroups=2, keys=96, reach=0.63),),
+    256: (WarpgroupTile(warpgroups=2, keys=80, reach=0.66),),
+}
+"""Tiles of warpgroups by head size."""

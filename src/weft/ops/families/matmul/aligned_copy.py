@@ -1,0 +1,95 @@
+"""Plan products of 16-bit elements that first copy operands to rows of whole, aligned vectors."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.choose import Candidate
+from weft.ops.core.plan import Argument, Buffer, Pointer, Step
+from weft.ops.core.target import Target
+from weft.ops.families.matmul import half, model, warpgroup
+from weft.ops.families.matmul.product import Operand, Product, side
+
+VECTOR = 8
+"""Elements of 16 bytes."""
+THREADS = 256
+MOST = 4
+"""Candidates of each choice of operands."""
+
+
+def candidates(p: Product, gpu: Target) -> list[Candidate]:
+    """Candidates that first copy operands which are not read by 16 bytes: one of them, or both."""
+    wide = {name for name, read in zip("ab", p.sides, strict=True) if read.bytes == 16}
+    choices = [names for names in ("ab", "a", "b") if not wide & set(names)]
+    return [c for names in choices for c in _copying(p, gpu, names)]
+
+
+def _copying(p: Product, gpu: Target, names: str) -> list[Candidate]:
+    copies = [_copy(p, name) for name in names]
+    made, moved = _copied(p, names, copies), 4 * sum(c.size for c in copies)
+    cost = model.ALIGNED_COPY_LAUNCH * gpu.launch
+    cost += model.ALIGNED_COPY_TIME * moved / gpu.bandwidth
+    what = "aligned copies" if len(names) == 2 else f"aligned copy of {names}"
+    return [
+        Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)
+        for c in half.candidates(made, gpu, MOST) + warpgroup.candidates(made, gpu)
+    ]
+
+
+class _Copy(NamedTuple):
+    """An operand and its copy, whose rows begin at multiples of 16 bytes.
+
+    size    elements of the copy
+    struct  `Rows` of half.cu
+    """
+
+    x: Operand
+    k_major: bool
+    pitch: int
+    batch: int
+    size: int
+    blocks: int
+    struct: bytes
+
+
+def _copy(p: Product, name: str) -> _Copy:
+    x, extent = (p.a, p.m) if name == "a" else (p.b, p.n)
+    k_major = side(x, extent, p.k).k_major
+    rows, columns = (extent, p.k) if k_major else (p.k, extent)
+    pitch = cdiv(columns, VECTOR) * VECTOR
+    matrices = p.batch if x.batch else 1
+    size = matrices * rows * pitch
+    blocks = cdiv(size // VECTOR, THREADS)
+    stride = x.along if k_major else x.k
+    last = (matrices - 1) * x.batch + (rows - 1) * stride + columns
+    numbers = (size // VECTOR, rows, stride, x.batch, last, columns, pitch, blocks)
+    packed = struct.pack("<5q2iq", *numbers)
+    return _Copy(x, k_major, pitch, rows * pitch if x.batch else 0, size, blocks, packed)
+
+
+def _copied(p: Product, names: str, copies: list[_Copy]) -> Product:
+    """The product with these operands copied, by one launch into one buffer."""
+    size = sum(c.size for c in copies)
+    index = "unsigned" if size // VECTOR + THREADS < 2**32 else "long long"
+    number, begin = p.scratch_number().number, 0
+    args: list[Argument] = []
+    operands = {}
+    for name, c in zip(names, copies, strict=True):
+        to = Pointer(number, 2 * begin)
+        along, k = (c.pitch, 1) if c.k_major else (1, c.pitch)
+        operands[name] = Operand(to, along, k, c.batch, 16)
+        args += [c.x.pointer, to, c.struct]
+        begin += c.size
+    if len(copies) == 1:
+        args += [None, None, bytes(len(copies[0].struct))]
+    name = source.template("copy_aligned", source.ctype(p.out.dtype), index)
+    kernel = source.kernel("matmul/half.cu", name)
+    step = Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
+    return replace(
+        p, before=(*p.before, step), scratch=(*p.scratch, Buffer((size,), p.out.dtype)),
+        a=operands.get("a", p.a), b=operands.get("b", p.b),
+    )  # fmt: skip
