@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.families.norm import channels  # noqa: E402
+from weft.ops.families.norm import model  # noqa: E402
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 LIMITS = {F32: 2e-5, F16: 8e-3, BF16: 6e-2}
@@ -115,7 +115,7 @@ def test_against_float64(subject: str, training: bool) -> None:
 )
 def test_whole_vectors_of_odd_rows(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of rows of channels that are no whole vectors are written in such vectors."""
-    monkeypatch.setattr(channels, "FOLDED", 1)
+    monkeypatch.setattr(model, "FOLD_BYTES", 1)
     for name in ("batch_norm", "batch_norm_apply", "batch_norm_backward"):
         library.function(name).forget()
     tensors = arguments(*CASES[subject])
@@ -208,7 +208,7 @@ REFUSED = {
     "no statistics": (lambda: weft.ops.batch_norm(X, None, None), "are needed in evaluation"),
     "a vector": (lambda: weft.ops.batch_norm(ONE, ONE, ONE), "needs a batch and a channel"),
     "statistics of another size": (
-        lambda: weft.ops.batch_norm(X, torch.ones(4), ONE), "'running_mean' has another shape"),
+        lambda: weft.ops.batch_norm(X, torch.ones(4), ONE), "running_mean has shape"),
     "statistics with gaps": (
         lambda: weft.ops.batch_norm(X, torch.ones(6)[::2], ONE, training=True),
         "'running_mean' must be contiguous"),

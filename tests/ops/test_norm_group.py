@@ -194,7 +194,7 @@ REFUSED = {
     "a vector": (lambda: weft.ops.group_norm(X[0, 0], 1), "must divide the channels"),
     "one value per group": (lambda: weft.ops.group_norm(X[:1, :, 0], 6), "more than one value"),
     "weight of another shape": (
-        lambda: weft.ops.group_norm(X, 2, torch.zeros(5)), "'weight' has another shape"),
+        lambda: weft.ops.group_norm(X, 2, torch.zeros(5)), "weight has shape"),
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.norm import forward  # noqa: E402
-from weft.ops.families.norm.rows import Way  # noqa: E402
+from weft.ops.families.norm.rows import RowStrategy  # noqa: E402
 
 EPS = 1e-5
 LIMITS = {torch.float32: 2e-5, torch.float16: 8e-3, torch.bfloat16: 6e-2}
@@ -140,8 +140,8 @@ def test_blocks_that_read_their_next_row_ahead(
     name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long row has a block of 1,024 threads to itself; this is the same with 64 threads."""
-    way = Way(64, 1, 2, 1, ahead=True)
-    monkeypatch.setattr(forward, "_way", lambda *args: way)
+    strategy = RowStrategy(64, 1, 2, 1, prefetch=True)
+    monkeypatch.setattr(forward, "_strategy", lambda *args: strategy)
     tensors = [drawn((300, 488), 1, dtype, shift=3), *(drawn((488,), s, dtype) for s in (2, 3))]
     tensors = tensors[: 3 if name == "layer_norm" else 2]
     call = getattr(weft.ops, name).op
@@ -187,7 +187,7 @@ TURNED: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], 
 
 
 @pytest.mark.parametrize("subject", TURNED)
-def test_turned_rows(subject: str) -> None:
+def test_transposed_rows(subject: str) -> None:
     """Short rows whose elements are apart are read where they are."""
     name, memory, *orders, dtype = TURNED[subject]
     added = name.startswith("add_")
@@ -197,7 +197,7 @@ def test_turned_rows(subject: str) -> None:
     weights = [drawn(normalized, 5 + i, dtype) for i in range(1 + name.endswith("layer_norm"))]
     op = getattr(weft.ops, name)
     explained = weft.ops.explain(op, *rows, normalized, *weights)
-    assert explained.choice.used.name == "turned rows"
+    assert explained.choice.used.name == "transposed rows"
     tensors = [*rows, *weights]
     with weft.sanitize() as session:
         got = results(name, tensors, normalized)
@@ -294,7 +294,7 @@ REFUSED = {
     "no shape": (lambda: weft.ops.rms_norm(X, ()), "'normalized_shape' must be"),
     "too many dimensions": (lambda: weft.ops.layer_norm(X, (2, 4, 6)), "'normalized_shape' must"),
     "weight of another shape": (
-        lambda: weft.ops.rms_norm(X, (6,), torch.zeros(5)), "'weight' has another shape"),
+        lambda: weft.ops.rms_norm(X, (6,), torch.zeros(5)), "weight has shape"),
     "bias of another dtype": (
         lambda: weft.ops.layer_norm(X, (6,), None, torch.zeros(6).half()), "'bias' has a dtype"),
     "weights of two dtypes": (

@@ -23,10 +23,10 @@ def _elementwise(name: str, operands: int, contents: str | Between = "plain") ->
         shape, dtype = draw.shape(rng, (1, 2, 3, 4), most), rng.choice(FLOATS)
         shapes = [shape]
         for _ in range(operands - 1):
-            way = rng.random()
-            if way < 0.7:
+            chance = rng.random()
+            if chance < 0.7:
                 shapes.append(shape)
-            elif way < 0.85:
+            elif chance < 0.85:
                 shapes.append(shape[-1:])
             else:
                 shapes.append(tuple(1 if rng.random() < 0.5 else s for s in shape))

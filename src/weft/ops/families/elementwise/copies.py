@@ -10,8 +10,8 @@ from typing import NamedTuple
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.elementwise.jobs import Job, Operand, Way
-from weft.ops.families.elementwise.pointwise import ways
+from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.pointwise import strategies
 
 SIZES = (1, 2, 4, 8)
 """Element sizes in bytes that can be copied."""
@@ -24,21 +24,21 @@ class Copy(NamedTuple):
     cost: float
 
 
-def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Way]:
+def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Strategy]:
     """All strategies to copy x, at `start`, to a contiguous tensor at `end`."""
     # Copied as bits: one kernel per element size serves all dtypes, and NaN payloads survive.
     ctype = f"Bits<{x.itemsize}>"
     zero = bytes(x.itemsize)
     operand = Operand(ctype, x.itemsize, x.strides, x.aligned, start)
-    job = Job("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, (zero, zero))
-    return ways(job, target)
+    job = ElementwiseJob("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, (zero, zero))
+    return strategies(job, target)
 
 
 def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
     """The fastest copy of x, at `start`, to a contiguous tensor at `end`."""
     if x.numel == 0:
         return Copy((), 0.0)
-    best = min(copying(x, start, end, target), key=lambda way: way.cost)
+    best = min(copying(x, start, end, target), key=lambda strategy: strategy.cost)
     return Copy((best.build(),), best.cost)
 
 

@@ -48,7 +48,7 @@ class Operand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Job:
+class ElementwiseJob:
     """An expression to evaluate for each element.
 
     sizes    of the output, in the order of its memory: outermost first
@@ -66,7 +66,7 @@ class Job:
     out: Pointer
     numbers: tuple[float | bytes, ...] = (0, 0)
 
-    def merged(self) -> Job:
+    def merged(self) -> ElementwiseJob:
         """The same job with the fewest dimensions."""
         plain = dense(self.sizes)
         walk = merged(self.sizes, [plain, *(o.strides for o in self.operands)])
@@ -97,7 +97,7 @@ class Job:
         return lambda grid, block, *args: Step(made, (grid,), (block,), (*pointers, *args))
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """One strategy for a job; `build` compiles its kernel."""
 
     name: str
@@ -112,7 +112,7 @@ def footprint(operand: Operand, sizes: Sequence[int]) -> int:
     return operand.itemsize * math.prod(size for size, stride in steps if stride)
 
 
-def vectors(job: Job) -> Iterator[int]:
+def vectors(job: ElementwiseJob) -> Iterator[int]:
     """Elements per vector, of up to 16 bytes of the widest type."""
     vector = 16 // max(job.out_itemsize, *(o.itemsize for o in job.operands), 1)
     while vector:
@@ -120,7 +120,7 @@ def vectors(job: Job) -> Iterator[int]:
         vector //= 2
 
 
-def traffic(job: Job, modes: Sequence[int], covered: int) -> float:
+def traffic(job: ElementwiseJob, modes: Sequence[int], covered: int) -> float:
     """Bytes moved in whole sectors; a block of `covered` elements fetches each of its sectors once.
 
     Scattered elements fetch a sector each, unless the block has their neighbours in memory as well
@@ -149,13 +149,13 @@ def _inside(operand: Operand, sizes: Sequence[int]) -> int:
     return math.prod(sizes)
 
 
-def unrolled(job: Job, vector: int) -> int:
+def unrolled(job: ElementwiseJob, vector: int) -> int:
     """How many vectors a thread of `strided` computes."""
     widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
     return max(1, min(4, IN_FLIGHT // (vector * widest)))
 
 
-def issued(job: Job, modes: Sequence[int], vector: int) -> float:
+def issued(job: ElementwiseJob, modes: Sequence[int], vector: int) -> float:
     """Issue slots of all threads; L1 lookups count as the slots that they block."""
     count = 6.0 + 6 * len(job.sizes) / vector
     for operand, mode in zip(job.operands, modes, strict=True):
@@ -171,7 +171,7 @@ def issued(job: Job, modes: Sequence[int], vector: int) -> float:
     return job.n * count
 
 
-def apart_cost(job: Job, modes: Sequence[int], vector: int) -> float:
+def apart_cost(job: ElementwiseJob, modes: Sequence[int], vector: int) -> float:
     """The cost of vectors whose elements are far apart in an operand, relative to single elements.
 
     Lanes that take neighbours reach each part of memory together.

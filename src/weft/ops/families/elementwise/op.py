@@ -17,8 +17,8 @@ from weft.ops.core.layouts import broadcast, dense_strides, memory_order
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
 from weft.ops.families.elementwise import expressions, permute
 from weft.ops.families.elementwise.expressions import LETTERS, NUMBERS, NUMERALS, ROWS, Row
-from weft.ops.families.elementwise.jobs import Job, Operand, Way
-from weft.ops.families.elementwise.pointwise import ways
+from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.pointwise import strategies
 
 
 # ---- shapes ------------------------------------------------------------------------------------
@@ -78,13 +78,15 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
     out = _output(row, args)
     if Layout(out.dtype, out.shape, out.steps, 16).numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    options = ways(_job(row, args, tensors, out, Pointer(len(request.inputs))), request.target)
+    options = strategies(
+        _job(row, args, tensors, out, Pointer(len(request.inputs))), request.target
+    )
     return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in options]
 
 
 def _job(
     row: Row, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer, result: Pointer
-) -> Job:
+) -> ElementwiseJob:
     by_memory = sorted(range(len(out.shape)), key=lambda d: -out.steps[d])
     operands = []
     for i, t in enumerate(tensors):
@@ -93,15 +95,15 @@ def _job(
         operands.append(Operand(source.ctype(t.dtype), t.itemsize, turned, t.aligned, Pointer(i)))
     compute = expressions.arithmetic(expressions.dtypes(row, args)[0])
     numbers = (args[row.operands.index(n)] if n in row.operands else 0 for n in NUMERALS)
-    return Job(
+    return ElementwiseJob(
         row.expression, compute, tuple(out.shape[d] for d in by_memory), tuple(operands),
         source.ctype(out.dtype), out.dtype.itemsize, result,
         tuple(expressions.constant(n, compute) for n in numbers),
     )  # fmt: skip
 
 
-def _plan(way: Way, out: Buffer) -> Plan:
-    return Plan((way.build(),), (out,))
+def _plan(strategy: Strategy, out: Buffer) -> Plan:
+    return Plan((strategy.build(),), (out,))
 
 
 # ---- definitions -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
 from weft.ops.families.elementwise.copies import SIZES, copying
-from weft.ops.families.elementwise.jobs import Way
+from weft.ops.families.elementwise.jobs import Strategy
 
 Order = Callable[..., Sequence[int]]
 """(number of dimensions, *the op's options) -> the dimensions in their new order."""
@@ -51,8 +51,8 @@ def _candidates(order: Order, request: Request) -> list[Candidate]:
     return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in options]
 
 
-def _plan(way: Way, out: Buffer) -> Plan:
-    return Plan((way.build(),), (out,))
+def _plan(strategy: Strategy, out: Buffer) -> Plan:
+    return Plan((strategy.build(),), (out,))
 
 
 # ---- checks ------------------------------------------------------------------------------------

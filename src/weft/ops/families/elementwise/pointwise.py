@@ -30,9 +30,9 @@ from weft.ops.families.elementwise.jobs import (
     SHIFTED,
     TURNED,
     WORD,
-    Job,
+    ElementwiseJob,
     Operand,
-    Way,
+    Strategy,
     apart_cost,
     issued,
     traffic,
@@ -65,7 +65,7 @@ THIN, SLOWER = 8, 2.0
 """Elements below which a dimension leaves most of a tile's threads without one, and the cost."""
 
 
-def ways(job: Job, target: Target) -> list[Way]:
+def strategies(job: ElementwiseJob, target: Target) -> list[Strategy]:
     """All strategies for a job that is not empty."""
     job = job.merged()
     if len(job.sizes) == 1 and all(o.strides[0] in (0, 1) for o in job.operands):
@@ -81,7 +81,7 @@ def ways(job: Job, target: Target) -> list[Way]:
 
 
 # ---- flat --------------------------------------------------------------------------------------
-def _flat(job: Job, target: Target) -> list[Way]:
+def _flat(job: ElementwiseJob, target: Target) -> list[Strategy]:
     steps = [o.strides[0] for o in job.operands]
     full = [o for o in job.operands if o.strides[0]]
     vector = next(
@@ -103,13 +103,13 @@ def _flat(job: Job, target: Target) -> list[Way]:
         slow = max(1.0 if wide else NARROW_LOADS, UNDER_WAY / each)  # memory is idle
         time = target.launch + slow * job.moved / target.bandwidth
         name = "flat" if times == 1 else f"flat, {times} each"
-        options.append(Way(name, time, why, functools.partial(build, times)))
+        options.append(Strategy(name, time, why, functools.partial(build, times)))
     # Only the operands that are not aligned are read element by element.
     return [*options, *(_strided(job, target, whole) if vector < whole else ())]
 
 
 # ---- strided -----------------------------------------------------------------------------------
-def _strided(job: Job, target: Target, least: int = 1) -> list[Way]:
+def _strided(job: ElementwiseJob, target: Target, least: int = 1) -> list[Strategy]:
     options = []
     for vector in (v for v in vectors(job) if v >= least):
         modes = [_mode(o, job.sizes, vector) for o in job.operands]
@@ -120,7 +120,7 @@ def _strided(job: Job, target: Target, least: int = 1) -> list[Way]:
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
         why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
         build = functools.partial(_strided_step, job, tuple(modes), vector)
-        options.append(Way(f"strided by {vector}", time, why, build))
+        options.append(Strategy(f"strided by {vector}", time, why, build))
     return options
 
 
@@ -137,7 +137,7 @@ def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     return ROW if operand.strides[-1] == 1 and rows else EACH
 
 
-def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
+def _strided_step(job: ElementwiseJob, modes: Sequence[int], vector: int) -> Step:
     last = [
         sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True)) for o in job.operands
     ]
@@ -150,7 +150,7 @@ def _strided_step(job: Job, modes: Sequence[int], vector: int) -> Step:
     return make(grid, THREADS, job.n, _walk(job, bits))
 
 
-def _walk(job: Job, bits: int) -> bytes:
+def _walk(job: ElementwiseJob, bits: int) -> bytes:
     """The kernel's struct Walk: dimensions, innermost first."""
     sizes = job.sizes[::-1]
     factors = [divisor(size, bits) for size in sizes]
@@ -178,7 +178,7 @@ class _Tiles(NamedTuple):
     vector_q: int
     modes: tuple[int, ...]
 
-    def slowness(self, job: Job) -> float:
+    def slowness(self, job: ElementwiseJob) -> float:
         """The cost relative to a copy: accesses of less than a word are as slow as those of one."""
         widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
         # Bytes also meet in banks of shared memory.
@@ -187,13 +187,13 @@ class _Tiles(NamedTuple):
         ragged = min(self.vector_p, self.vector_q) == 1
         return (RAGGED if ragged else TURNING) * sum(sides) / 2
 
-    def count(self, job: Job) -> int:
+    def count(self, job: ElementwiseJob) -> int:
         """The number of tiles; each is one block."""
         tiles = cdiv(job.sizes[self.dim], self.side_p) * cdiv(job.sizes[-1], self.side_q)
         return tiles * math.prod(job.sizes) // (job.sizes[self.dim] * job.sizes[-1])
 
 
-def _turned(job: Job, target: Target) -> list[Way]:
+def _turned(job: ElementwiseJob, target: Target) -> list[Strategy]:
     options = []
     for dim in _turnable(job):
         tiles = _tiles(job, dim)
@@ -210,11 +210,11 @@ def _turned(job: Job, target: Target) -> list[Way]:
             f"{tiles.vector_q} per store"
         )
         build = functools.partial(_turned_step, job, tiles)
-        options.append(Way(f"turned along {dim}", time, why, build))
+        options.append(Strategy(f"turned along {dim}", time, why, build))
     return options
 
 
-def _turnable(job: Job) -> list[int]:
+def _turnable(job: ElementwiseJob) -> list[int]:
     """Dimensions that are innermost in an operand but not in the output."""
     dims = {
         dim
@@ -225,7 +225,7 @@ def _turnable(job: Job) -> list[int]:
     return sorted(dims)
 
 
-def _tiles(job: Job, dim: int) -> _Tiles:
+def _tiles(job: ElementwiseJob, dim: int) -> _Tiles:
     widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
     area, side = AREA[widest], SIDE[widest]
     p, q = (max(4, 1 << (job.sizes[d] - 1).bit_length()) for d in (dim, -1))
@@ -261,7 +261,7 @@ def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> b
     return whole and all(s % vector == 0 for s in others)
 
 
-def _turned_step(job: Job, tiles: _Tiles) -> Step:
+def _turned_step(job: ElementwiseJob, tiles: _Tiles) -> Step:
     dim, last = tiles.dim, len(job.sizes) - 1
     batch = [d for d in range(last) if d != dim][::-1]
     plain = dense(job.sizes)

@@ -12,8 +12,8 @@ from weft.ops.core import source
 from weft.ops.core.plan import Buffer, Layout, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.jobs import Job, Operand
-from weft.ops.families.elementwise.pointwise import ways
+from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand
+from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.fft.factors import Passes, factors
 
 COMPLEX = torch.complex64
@@ -103,10 +103,12 @@ class Workspace:
             ctype, expression, compute, out = bits, "__uint_as_float(a.bits)", bits, y.ctype
             numbers = (zero, zero)
         operand = Operand(ctype, x.dtype.itemsize, x.strides, x.aligned, x.pointer)
-        job = Job(
+        job = ElementwiseJob(
             expression, compute, x.shape, (operand,), out, y.dtype.itemsize, y.pointer, numbers
         )
-        self.steps.append(min(ways(job, self.target), key=lambda way: way.cost).build())
+        self.steps.append(
+            min(strategies(job, self.target), key=lambda strategy: strategy.cost).build()
+        )
 
     def copy(self, x: Tensor, end: Pointer) -> None:
         """Copies x to a contiguous tensor."""

@@ -16,8 +16,8 @@ from weft.ops.core.layouts import broadcast, dense_strides, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.jobs import Job, Operand, Way
-from weft.ops.families.elementwise.pointwise import ways
+from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.loss.operands import Operands
 
 
@@ -169,17 +169,17 @@ def _by_expression(loss: Loss, request: Request, first: int, out: Buffer) -> lis
     function = f"[]({parameters}) {{ return {loss.expressions(request.options)[which]}; }}"
     expression = f"{'c * ' if first else ''}{function}(a, b, 1.0f, s)"
     option = float(request.options.get(loss.option, 0.0)) if loss.option else 0.0
-    job = Job(
+    job = ElementwiseJob(
         expression, "float", out.shape, tuple(operands), source.ctype(out.dtype),
         out.dtype.itemsize, Pointer(len(request.inputs)), (option, 0),
     )  # fmt: skip
 
-    def built(way: Way) -> Plan:
-        return Plan((way.build(),), (out,))
+    def built(strategy: Strategy) -> Plan:
+        return Plan((strategy.build(),), (out,))
 
     return [
-        Candidate(way.name, way.cost, way.why, functools.partial(built, way))
-        for way in ways(job, request.target)
+        Candidate(strategy.name, strategy.cost, strategy.why, functools.partial(built, strategy))
+        for strategy in strategies(job, request.target)
     ]
 
 

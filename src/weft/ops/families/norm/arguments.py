@@ -1,4 +1,4 @@
-"""Checks the arguments of normalisation ops."""
+"""Checks of the arguments of normalisation ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST = 2**31 - 64
 
 
 def check_dtype(name: str, x: Any) -> None:
-    """Raises for a dtype that no kernel takes."""
+    """Raise for a dtype that no kernel takes."""
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{name}: 'input' has a dtype that no kernel takes",
@@ -27,7 +27,7 @@ def check_dtype(name: str, x: Any) -> None:
 
 
 def check_rows(name: str, x: Any, normalized_shape: Any, **weights: Any) -> None:
-    """Raises unless `normalized_shape` is the end of x's shape, and that of all weights."""
+    """Raise unless x's shape ends with `normalized_shape`, which is also that of all weights."""
     check_dtype(name, x)
     shape = sizes(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
@@ -46,14 +46,12 @@ def check_rows(name: str, x: Any, normalized_shape: Any, **weights: Any) -> None
 
 
 def check_weights(name: str, x: Any, shape: tuple[int, ...], **weights: Any) -> None:
-    """Raises unless all weights have a shape, and x's dtype or float32."""
+    """Raise unless all weights have this shape, and x's dtype or float32."""
     given = {n: w for n, w in weights.items() if w is not None}
     for which, w in given.items():
         if tuple(w.shape) != shape:
             raise ArgumentError(
-                f"weft.ops.{name}: '{which}' has another shape than it needs",
-                got=str(list(w.shape)),
-                allowed=str(list(shape)),
+                f"weft.ops.{name}: {which} has shape {list(w.shape)}, expected {list(shape)}"
             )
         if w.dtype not in {x.dtype, torch.float32}:
             raise ArgumentError(

@@ -19,6 +19,7 @@ from weft.ops.core import library
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Counters, Plan
+from weft.ops.families.norm import model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.families.norm.channels import Channels, channels, result_like, result_of
 
@@ -30,8 +31,7 @@ def _statistics(request: Request) -> list[Candidate]:
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (found, found)))]
     made = channels(request, (0,), (found, found))
-    gpu = request.target
-    time = made.cost + gpu.launch + x.numel * x.itemsize / gpu.bandwidth
+    time = made.cost + model.stream_time(request.target, x.numel * x.itemsize)
     build = functools.partial(_statistics_plan, made)
     return [Candidate("channels", time, _why(made), build)]
 
@@ -55,8 +55,7 @@ def _apply(request: Request) -> list[Candidate]:
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     made = channels(request, (0,), (out,)).folded()
-    gpu = request.target
-    time = made.cost + gpu.launch + 2 * x.numel * x.itemsize / gpu.bandwidth
+    time = made.cost + model.stream_time(request.target, 2 * x.numel * x.itemsize)
     return [Candidate("channels", time, _why(made), functools.partial(_apply_plan, made))]
 
 
@@ -157,7 +156,7 @@ def _backward(options: int, ctx: Any, grad: Any) -> Any:
 
 
 def _training(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Sends calls in training, and those that need gradients, to the ops that do it."""
+    """Redirect calls in training, and those that need gradients, to the ops for them."""
     statistics = library.call("batch_norm_statistics")
     apply = library.call("batch_norm_apply")
 

@@ -11,6 +11,7 @@ from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Counters, Plan, Step
+from weft.ops.families.norm import model
 from weft.ops.families.norm.batch_norm import dtypes
 from weft.ops.families.norm.channels import Channels, channels, result_like, result_of
 
@@ -25,9 +26,9 @@ def _candidates(request: Request) -> list[Candidate]:
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
     made = channels(request, (0, 1), outputs)
-    gpu = request.target
     passes = 5 if request.options["training"] else 4 if wanted else 2
-    time = made.cost + 2 * gpu.launch + passes * x.numel * x.itemsize / gpu.bandwidth
+    moved = passes * x.numel * x.itemsize
+    time = made.cost + model.stream_time(request.target, moved, launches=2)
     why = f"{made.summing} blocks per channel, vectors of {made.vector}"
     return [Candidate("channels", time, why, functools.partial(_plan, made))]
 

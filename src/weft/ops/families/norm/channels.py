@@ -15,14 +15,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Layout, Plan, Pointer, Step, partials
 from weft.ops.families.elementwise.copies import contiguous
-
-BLOCK = 256
-PER_THREAD, LEAST = 8, 64
-"""Vectors of a thread, and bytes, that are worth a block."""
-RESIDENT = 4
-"""Blocks of an SM at a time that read enough."""
-FOLDED = 4 << 20
-"""Bytes of a tensor from which on its results are written in whole vectors of odd rows."""
+from weft.ops.families.norm import model
+from weft.ops.families.norm.rows import BLOCK
 
 
 def flat_order(rank: int) -> tuple[int, ...]:
@@ -52,7 +46,7 @@ def result_like(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Channels:
-    """A call on tensors of one shape: what blocks get, and copies that come first.
+    """A call on tensors of one shape: the work of blocks, and copies that come first.
 
     flat     the channels are last in memory
     ragged   planes are no whole vectors; with `flat`: rows of channels
@@ -97,7 +91,9 @@ class Channels:
         if self.tiles > COUNTERS:
             return 1
         least = cdiv(self.count, BLOCK // self.width * self.per_thread)
-        return max(1, min(RESIDENT * self.request.target.sms // self.tiles, least))
+        return max(
+            1, min(model.CHANNEL_BLOCKS_PER_SM * self.request.target.sms // self.tiles, least)
+        )
 
     @property
     def writing(self) -> int:
@@ -107,7 +103,9 @@ class Channels:
     @property
     def per_thread(self) -> int:
         """Vectors of a thread in a block of its own."""
-        return max(PER_THREAD, LEAST // (self.vector * int(self.dtype.itemsize)))
+        return max(
+            model.CHANNEL_VECTORS, model.CHANNEL_BYTES // (self.vector * int(self.dtype.itemsize))
+        )
 
     def folded(self) -> Channels:
         """The same for a kernel that writes results: odd rows of channels in whole vectors.
@@ -116,7 +114,7 @@ class Channels:
         than channels: to join them takes as long as whole vectors save.
         """
         fold, elements = self.wide // self.vector, self.size * self.channels
-        if not self.flat or fold == 1 or elements * self.dtype.itemsize < FOLDED:
+        if not self.flat or fold == 1 or elements * self.dtype.itemsize < model.FOLD_BYTES:
             return self
         columns = self.channels * fold
         count = cdiv(elements, columns)
@@ -157,9 +155,9 @@ class Channels:
         """
         if self.summing == 1:
             return None, ()
-        kept = partials(4 * numbers * self.summing * self.channels)
-        if kept is not None:
-            return kept, ()
+        shared = partials(4 * numbers * self.summing * self.channels)
+        if shared is not None:
+            return shared, ()
         made = Buffer((self.summing * self.channels, numbers), torch.float32)
         return self.extra(number), (made,)
 

@@ -15,34 +15,23 @@ from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
-from weft.ops.families.norm import groups_last
+from weft.ops.families.norm import groups_last, model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
 from weft.ops.families.norm.forward import Kind, candidates
 from weft.ops.families.norm.layer_norm_backward import gradients_of_rows
-from weft.ops.families.norm.rows import BLOCK, Job, job, parts_of
+from weft.ops.families.norm.rows import BLOCK, RowJob, parts_of, row_job
 from weft.ops.families.norm.saving import saving
 
 KIND = Kind("group_norm", centred=True, added=False)
-LONG = 1024
-"""Vectors of a plane from which on a block sums it, instead of a warp."""
-AMPLE, MOST, WAITING = 32 << 10, 100 << 10, 0.2
-"""Bytes of a block's rows: enough for the bandwidth, at the most, and what AMPLE more of them cost.
-
-The blocks of an SM load while others compute; larger ones are fewer.
-"""
-BLOCKS = 8
-"""Blocks for each SM that a block must leave before it has more rows."""
-SUMMED = 512
-"""Elements of a batch that one block sums for 32 channels."""
 
 
 # ---- candidates --------------------------------------------------------------------------------
-def _job(request: Request, x: Layout, rows: Any, weights: Any, outputs: Any) -> Job:
+def _group_job(request: Request, x: Layout, rows: Any, weights: Any, outputs: Any) -> RowJob:
     groups = request.options["num_groups"]
     inner = math.prod(x.shape[2:])
     n = x.shape[1] // groups * inner
     forward = len(rows) == 1
-    return job(request, n, rows, weights, outputs, inner, groups, forward=forward)
+    return row_job(request, n, rows, weights, outputs, inner, groups, forward=forward)
 
 
 def _forward(saved: bool, request: Request) -> list[Candidate]:
@@ -52,7 +41,7 @@ def _forward(saved: bool, request: Request) -> list[Candidate]:
     if x.numel == 0:
         zeros = tuple(b._replace(zeroed=True) for b in outputs)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), zeros))]
-    rows = candidates(KIND, saved, _job(request, x, (0,), (1, 2), outputs))
+    rows = candidates(KIND, saved, _group_job(request, x, (0,), (1, 2), outputs))
     return [*rows, *groups_last.candidates(request, outputs)]
 
 
@@ -68,26 +57,26 @@ def _backward(request: Request) -> list[Candidate]:
     groups, inner = request.options["num_groups"], math.prod(x.shape[2:])
     if (weight is None and not wanted) or (groups == 1 and inner == 1):  # as layer_norm's
         n = x.shape[1] // groups * inner
-        return gradients_of_rows(True, job(request, n, (0, 1), (2,), outputs))
-    made = _job(request, x, (0, 1), (2,), outputs)
+        return gradients_of_rows(True, row_job(request, n, (0, 1), (2,), outputs))
+    made = _group_job(request, x, (0, 1), (2,), outputs)
     gpu = request.target
     moved = x.numel * x.itemsize
-    again = 2 * moved * (0.2 if 2 * moved < gpu.l2 else 1)
-    time = made.cost + (2 + wanted) * gpu.launch + (3 * moved + again) / gpu.bandwidth
+    time = made.cost + model.two_pass_time(gpu, 3 * moved, 2 * moved, 2 * moved, 2 + wanted)
     why = f"sums of {x.shape[0] * x.shape[1]} planes, then gradients"
     build = functools.partial(_planes, made, x.shape[:2], wanted)
     candidates = [Candidate("planes", time, why, build)]
     tile = _tile(made, x.shape[1])
     if tile is not None:
-        waiting = 1 + max(0.0, tile.memory / AMPLE - 1) * WAITING
-        time = made.cost + (1 + wanted) * gpu.launch + 3 * moved * waiting / gpu.bandwidth
+        ample, penalty = model.BACKWARD_TILE_BYTES, model.BACKWARD_TILE_PENALTY
+        time = made.cost + (1 + wanted) * gpu.launch
+        time += model.tile_time(gpu, 3 * moved, tile.memory, ample, penalty)
         why = f"{tile.rows} rows of {made.n} elements in shared memory per block"
         build = functools.partial(_rows, made, x.shape[:2], wanted, tile)
         candidates.append(Candidate("rows", time, why, build))
     return candidates
 
 
-class Tile(NamedTuple):
+class RowTile(NamedTuple):
     """The rows of a block that holds them in shared memory.
 
     vector  elements that are copied at once
@@ -99,13 +88,13 @@ class Tile(NamedTuple):
     memory: int
 
 
-def _tile(made: Job, channels: int) -> Tile | None:
+def _tile(made: RowJob, channels: int) -> RowTile | None:
     """The rows of a block, which begin where vectors do; None if they do not fit."""
     size, share = int(made.dtype.itemsize), channels // made.groups
     own = (made.request.inputs[i] for i in (0, 1) if made.inputs[i] == Pointer(i))
     vector = min((t.aligned for t in own if t is not None), default=16) // size
     each = 2 * made.n * size + 16 * share + 4
-    room = min(MOST, made.request.target.shared_per_sm // 2 - 1024)
+    room = min(model.GROUP_TILE_BYTES, made.request.target.shared_per_sm // 2 - 1024)
 
     def least(vector: int) -> int:
         """Bytes of the fewest rows that are whole vectors."""
@@ -114,18 +103,21 @@ def _tile(made: Job, channels: int) -> Tile | None:
     # Copies of 8 bytes are good enough where they leave more blocks.
     while vector and (
         least(vector) > room
-        or (vector * size > 8 and least(vector) > max(AMPLE, least(vector // 2)))
+        or (
+            vector * size > 8 and least(vector) > max(model.BACKWARD_TILE_BYTES, least(vector // 2))
+        )
     ):
         vector //= 2
     if not vector or share > made.n // 2:  # planes of single elements take more than the rows
         return None
     rows = vector // math.gcd(vector, made.n)
-    while 2 * rows * each <= AMPLE and 2 * rows * BLOCKS * made.request.target.sms <= made.count:
+    blocks = model.BACKWARD_BLOCKS_PER_SM * made.request.target.sms
+    while 2 * rows * each <= model.BACKWARD_TILE_BYTES and 2 * rows * blocks <= made.count:
         rows *= 2
-    return Tile(rows, vector, rows * each)
+    return RowTile(rows, vector, rows * each)
 
 
-def _rows(made: Job, shape: tuple[int, ...], wanted: bool, tile: Tile) -> Plan:
+def _rows(made: RowJob, shape: tuple[int, ...], wanted: bool, tile: RowTile) -> Plan:
     share = shape[1] // made.groups
     lanes, over = (1 << max(0, min(5, n.bit_length() - 1)) for n in (made.inner // 2, share))
     types = f"{source.ctype(made.dtype)}, {source.ctype(made.weight)}, {tile.vector}"
@@ -137,10 +129,10 @@ def _rows(made: Job, shape: tuple[int, ...], wanted: bool, tile: Tile) -> Plan:
     return _summed(made, shape, wanted, (step,))
 
 
-def _planes(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
+def _planes(made: RowJob, shape: tuple[int, ...], wanted: bool) -> Plan:
     batch, channels = shape
     inner, planes, share = made.inner // made.vector, batch * channels, channels // made.groups
-    threads = BLOCK if inner > LONG else min(32, 1 << (inner - 1).bit_length())
+    threads = BLOCK if inner > model.PLANE_VECTORS else min(32, 1 << (inner - 1).bit_length())
     dy, x, w, mean, rstd = made.inputs
     partial, name = made.extra(0), "norm/planes_backward.cu"
     ctype, of_weights = source.ctype(made.dtype), source.ctype(made.weight)
@@ -155,20 +147,24 @@ def _planes(made: Job, shape: tuple[int, ...], wanted: bool) -> Plan:
              (dy, x, w, mean, rstd, partial, made.output(0), planes, inner, share, made.groups,
               parts, each)),
     )  # fmt: skip
-    return _summed(made, shape, wanted, steps, kept=True)
+    return _summed(made, shape, wanted, steps, always=True)
 
 
 def _summed(
-    made: Job, shape: tuple[int, ...], wanted: bool, steps: tuple[Step, ...], kept: bool = False
+    made: RowJob,
+    shape: tuple[int, ...],
+    wanted: bool,
+    steps: tuple[Step, ...],
+    always: bool = False,
 ) -> Plan:
-    """Adds the sums of planes over the batch; `kept`: they are there even if not wanted."""
+    """Add the sums of planes over the batch; `always`: allocate their buffer if not wanted, too."""
     batch, channels = shape
     sums = Buffer((2, *shape), torch.float32)
     if not wanted:
-        return made.plan(*steps, scratch=(sums,) if kept else ())
+        return made.plan(*steps, scratch=(sums,) if always else ())
     partial, scratch, tiles = made.extra(0), [sums], cdiv(channels, 32)
     dw, db, blocks = made.output(1), made.output(2), batch
-    parts = min(cdiv(batch, SUMMED), cdiv(4 * made.request.target.sms, 2 * tiles))
+    parts = min(cdiv(batch, model.BATCH_PER_BLOCK), cdiv(4 * made.request.target.sms, 2 * tiles))
     if parts > 1:  # first over parts of the batch
         kernel = source.kernel("norm/rows_backward.cu", "sum_partials<float>")
         joined = made.extra(1)

@@ -14,10 +14,10 @@ from weft.ops.core.bind import batching
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan
-from weft.ops.families.norm import turned
+from weft.ops.families.norm import transposed
 from weft.ops.families.norm.arguments import check_rows, sizes
 from weft.ops.families.norm.forward import Kind, candidates
-from weft.ops.families.norm.rows import job
+from weft.ops.families.norm.rows import row_job
 from weft.ops.families.norm.saving import saving
 
 KINDS = (
@@ -40,10 +40,10 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
         zeros = [b._replace(zeroed=True) for b in outputs]
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), tuple(zeros)))]
     rows, weights = range(kind.tensors), range(kind.tensors, len(request.inputs))
-    made = job(request, n, rows, weights, outputs, forward=True)
+    made = row_job(request, n, rows, weights, outputs, forward=True)
     dims = len(request.options["normalized_shape"])
-    turned_rows = turned.candidates(kind, saved, request, n, dims, outputs)
-    return [*candidates(kind, saved, made), *turned_rows]
+    strided = transposed.candidates(kind, saved, request, n, dims, outputs)
+    return [*candidates(kind, saved, made), *strided]
 
 
 # ---- definitions -------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def _fake(kind: Kind, saved: bool, *args: Any) -> Any:
 
 
 def _setup(kind: Kind, ctx: Any, inputs: Any, output: Any) -> None:
-    """Keeps the rows, the weight and the statistics."""
+    """Save the rows, the weight and the statistics."""
     rows, ctx.shape, weights = _split(kind, inputs)
     statistics = output[kind.tensors :]
     ctx.mark_non_differentiable(*statistics)
@@ -91,7 +91,7 @@ def _backward(kind: Kind, ctx: Any, *grads: Any) -> Any:
 
 
 def _setup_again(kind: Kind, ctx: Any, inputs: Any, output: Any) -> None:
-    """Keeps the rows and the weight: statistics are computed again."""
+    """Save the rows and the weight; the backward pass computes the statistics again."""
     rows, ctx.shape, weights = _split(kind, inputs)
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(output[1] if kind.added else rows[0], weights[0])
@@ -118,8 +118,8 @@ def _gradients(
     name = f"{kind.name.removeprefix('add_')}_backward"
     dx, *sums = library.call(name)(dy, x, weight, *statistics, dtotal, ctx.shape, wanted)
     given = (weight is not None, ctx.biased)
-    kept = [s if g and wanted else None for s, g in zip(sums, given, strict=False)]
-    return (*[dx] * kind.tensors, None, *kept, None)
+    weights = [s if g and wanted else None for s, g in zip(sums, given, strict=False)]
+    return (*[dx] * kind.tensors, None, *weights, None)
 
 
 def _batched(kind: Kind, name: str, info: Any, in_dims: Any, *args: Any) -> Any:

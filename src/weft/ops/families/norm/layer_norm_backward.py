@@ -14,12 +14,8 @@ from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Step
-from weft.ops.families.norm.rows import BLOCK, Job, Way, job, parts_of
-
-FEW, MANY = 32, 1 << 15
-"""Blocks, at the most, and columns, at least, whose sums take one thread for each column."""
-HELD = 4
-"""The most vectors of each tensor that a thread keeps in registers."""
+from weft.ops.families.norm import model
+from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, row_job
 
 
 def _candidates(centred: bool, request: Request) -> list[Candidate]:
@@ -34,28 +30,26 @@ def _candidates(centred: bool, request: Request) -> list[Candidate]:
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
     rows = (0, 1) if dtotal is None else (0, 1, len(request.inputs) - 1)
-    return gradients_of_rows(centred, job(request, n, rows, (2,), outputs))
+    return gradients_of_rows(centred, row_job(request, n, rows, (2,), outputs))
 
 
-def gradients_of_rows(centred: bool, made: Job) -> list[Candidate]:
+def gradients_of_rows(centred: bool, made: RowJob) -> list[Candidate]:
     """Candidates of a job whose inputs are dy, x, the weight, statistics and maybe dtotal."""
     gpu, (added, wanted) = made.request.target, _flags(centred, made)
     size = made.count * made.n * made.dtype.itemsize
     moved = (3 + added) * size
-    finish = gpu.launch if wanted else 0
     parts = parts_of(made)
-    again = 2 * size * (0.2 if moved < gpu.l2 else 1)
-    time = 2 * gpu.launch + finish + (moved + again) / gpu.bandwidth
+    time = model.two_pass_time(gpu, moved, 2 * size, moved, launches=2 + wanted)
     why = f"{parts} blocks per row, two passes"
     build = functools.partial(_long, centred, made, parts)
     candidates = [Candidate("long rows", made.cost + time, why, build)]
     threads = _threads(made.chunks)
-    held = cdiv(made.chunks, threads)
-    if held <= HELD:
-        time = gpu.launch + finish + moved / gpu.bandwidth
-        why = f"{threads} threads per row, {held} vectors of {made.vector} in registers each"
-        way = Way(threads, held, resident=1024 // max(threads, 128))
-        build = functools.partial(_rows, centred, made, way)
+    registers = cdiv(made.chunks, threads)
+    if registers <= model.BACKWARD_VECTORS:
+        time = model.stream_time(gpu, moved, launches=1 + wanted)
+        why = f"{threads} threads per row, {registers} vectors of {made.vector} in registers each"
+        strategy = RowStrategy(threads, registers, resident=1024 // max(threads, 128))
+        build = functools.partial(_rows, centred, made, strategy)
         candidates.insert(0, Candidate("rows", made.cost + time, why, build))
     return candidates
 
@@ -70,29 +64,31 @@ def _threads(chunks: int) -> int:
     return 1 << (cdiv(chunks, 4 if chunks <= 128 else 1) - 1).bit_length()
 
 
-def _addresses(centred: bool, made: Job) -> tuple[Any, ...]:
+def _addresses(centred: bool, made: RowJob) -> tuple[Any, ...]:
     """The arguments: dy, x, w, mean and rstd, the gradient of the sum, dx."""
     dy, x, w, *rest = made.inputs
     mean, rstd, *dtotal = rest if centred else (None, *rest)
     return dy, x, w, mean, rstd, dtotal[0] if dtotal else None, made.output(0)
 
 
-def _flags(centred: bool, made: Job) -> tuple[bool, bool]:
+def _flags(centred: bool, made: RowJob) -> tuple[bool, bool]:
     """(a gradient is added, gradients of weights are wanted)."""
     added = made.inputs[4 + centred :]
     return bool(added) and added[0] is not None, bool(made.request.options["weights"])
 
 
-def _rows(centred: bool, made: Job, way: Way) -> Plan:
+def _rows(centred: bool, made: RowJob, strategy: RowStrategy) -> Plan:
     added, wanted = _flags(centred, made)
-    kernel = made.kernel("rows_backward.cu", "rows", way.threads, way.held, centred, added, wanted)
+    shape = (strategy.threads, strategy.registers)
+    kernel = made.kernel("rows_backward.cu", "rows", *shape, centred, added, wanted)
     args = (*_addresses(centred, made), made.extra(0) if wanted else None, made.count, made.n)
-    memory = 8 * way.rows * made.n if wanted and way.rows > 1 else 0
-    grid = way.grid(made)
-    return _summed(centred, made, grid, (Step(kernel, (grid,), (way.block,), args, memory),))
+    memory = 8 * strategy.rows * made.n if wanted and strategy.rows > 1 else 0
+    grid = strategy.grid(made)
+    step = Step(kernel, (grid,), (strategy.block,), args, memory)
+    return _summed(centred, made, grid, (step,))
 
 
-def _long(centred: bool, made: Job, parts: int) -> Plan:
+def _long(centred: bool, made: RowJob, parts: int) -> Plan:
     added, wanted = _flags(centred, made)
     dy, x, w, mean, rstd, dtotal, dx = _addresses(centred, made)
     name = "rows_backward.cu"
@@ -103,8 +99,8 @@ def _long(centred: bool, made: Job, parts: int) -> Plan:
     most = cdiv(8 * made.request.target.sms, slabs)
     blocks = min(made.count, max(cycle, most - most % cycle))
     whole = wanted and blocks == 1  # a block has all rows of its columns
-    kept = wanted and not whole
-    sums, partial = made.extra(1 if kept else 0), made.extra(0) if kept else None
+    apart = wanted and not whole
+    sums, partial = made.extra(1 if apart else 0), made.extra(0) if apart else None
     inputs = (dy, x, w, mean, rstd)
     shape = (made.n, parts)
     weights = (made.output(1), made.output(2) if centred else None) if whole else (None, None)
@@ -121,18 +117,18 @@ def _long(centred: bool, made: Job, parts: int) -> Plan:
 
 
 def _summed(
-    centred: bool, made: Job, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
+    centred: bool, made: RowJob, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
 ) -> Plan:
     """Adds the sum of gradients of weights over `blocks` blocks."""
     if not _flags(centred, made)[1]:
         return made.plan(*steps, scratch=scratch)
-    few = blocks <= FEW and made.n >= MANY
+    columns = blocks <= model.COLUMN_SUM_BLOCKS and made.n >= model.COLUMN_SUM_COLUMNS
     name, tiles = (
-        ("sum_columns", cdiv(made.n, BLOCK)) if few else ("sum_partials", cdiv(made.n, 32))
+        ("sum_columns", cdiv(made.n, BLOCK)) if columns else ("sum_partials", cdiv(made.n, 32))
     )
     kernel = source.kernel("norm/rows_backward.cu", f"{name}<{source.ctype(made.weight)}>")
     dw, db = made.output(1), made.output(2) if centred else None
-    args = (made.extra(0), dw, db, blocks, made.n, tiles, *(() if few else (blocks,)))
+    args = (made.extra(0), dw, db, blocks, made.n, tiles, *(() if columns else (blocks,)))
     step = Step(kernel, (tiles * (1 + centred),), (BLOCK,), args)
     partial = Buffer((2, blocks, made.n), torch.float32)
     return made.plan(*steps, step, scratch=(partial, *scratch))

@@ -20,8 +20,8 @@ BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Job:
-    """A call: rows of `n` elements, where its tensors are, and copies that come first.
+class RowJob:
+    """A call on rows of `n` elements: the addresses of its tensors, and copies that come first.
 
     vector   elements in a vector: all rows of all tensors are read in such vectors
     stride   elements from a row of the first tensor to its next
@@ -57,7 +57,7 @@ class Job:
     ) -> Any:
         """A kernel for these rows with further template parameters.
 
-        weights, ragged  whether it has parameters for them
+        weights, ragged  True if it has parameters for them
         """
         dtypes = (self.dtype, self.weight) if weights else (self.dtype,)
         own = (*dtypes, self.vector, self.ragged) if ragged else (*dtypes, self.vector)
@@ -83,16 +83,16 @@ def _word(value: object) -> str:
     return source.ctype(value) if isinstance(value, torch.dtype) else str(value)
 
 
-def job(
+def row_job(
     request: Request, n: int, rows: Sequence[int], weights: Sequence[int],
     outputs: Sequence[Buffer], inner: int = 0, groups: int = 1, *, forward: bool = False,
-    kept: Container[int] = (),
-) -> Job:  # fmt: skip
+    in_place: Container[int] = (),
+) -> RowJob:  # fmt: skip
     """The job of a request whose inputs `rows` are tensors of rows of n elements.
 
-    What is not contiguous is copied first. The kernels of the forward pass read a first tensor
-    with gaps between its rows (Job.stride), and vectors with elements of several weights. `inner`
-    and `groups`: see Job. Inputs in `kept` are neither copied nor read in vectors.
+    Tensors that are not contiguous are copied first. The kernels of the forward pass read a first
+    tensor with gaps between its rows (RowJob.stride), and vectors with elements of several weights.
+    `inner` and `groups`: see RowJob. Inputs in `in_place` are neither copied nor read in vectors.
     """
     inputs: list[Pointer | None] = []
     before: list[Step] = []
@@ -100,7 +100,7 @@ def job(
     cost, aligned, even, stride = 0.0, 16, True, n
     for number, x in enumerate(request.inputs):
         pointer = None if x is None else Pointer(number)
-        if x is not None and not x.contiguous and number not in kept:
+        if x is not None and not x.contiguous and number not in in_place:
             step = _gap(x, n) if forward and number == rows[0] else None
             if step is not None:
                 stride = step
@@ -110,7 +110,7 @@ def job(
                 before += copy.steps
                 cost += copy.cost
                 scratch.append(Buffer(x.shape, x.dtype))
-        if x is not None and pointer == Pointer(number) and number not in kept:
+        if x is not None and pointer == Pointer(number) and number not in in_place:
             if number in rows:
                 aligned = min(aligned, x.aligned)
             elif number in weights:
@@ -128,7 +128,7 @@ def job(
         vector = math.gcd(vector, n)
     even = inner % vector == 0 if inner else even
     weight = next((w.dtype for w in map(request.inputs.__getitem__, weights) if w), first.dtype)
-    return Job(
+    return RowJob(
         request, first.dtype, weight, first.numel // n, n, stride, vector,
         n % vector > 0 or not even, tuple(inputs), tuple(outputs), tuple(before), tuple(scratch),
         cost, inner, groups,
@@ -142,21 +142,21 @@ def _gap(x: Layout, n: int) -> int | None:
     return x.strides[0]
 
 
-class Way(NamedTuple):
-    """The threads of a row, and where they keep it.
+class RowStrategy(NamedTuple):
+    """The threads of a row, and the memory that has its elements.
 
-    threads   for a row; up to a warp, several rows share a block
-    held      vectors that each of them has in registers
-    shared    vectors that each of them has in shared memory
-    resident  blocks for each SM, which take one row after another; 0: a block for each row
-    ahead     whether such a block loads its next row while it stores the results of one
+    threads    for a row; up to a warp, several rows share a block
+    registers  vectors that each thread has in registers
+    shared     vectors that each thread has in shared memory
+    resident   blocks for each SM, which take one row after another; 0: a block for each row
+    prefetch   True: such a block loads its next row while it stores the results of one
     """
 
     threads: int
-    held: int
+    registers: int
     shared: int = 0
     resident: int = 0
-    ahead: bool = False
+    prefetch: bool = False
 
     @property
     def block(self) -> int:
@@ -168,7 +168,7 @@ class Way(NamedTuple):
         """Rows of a block at a time."""
         return self.block // self.threads
 
-    def grid(self, job: Job) -> int:
+    def grid(self, job: RowJob) -> int:
         """Blocks; the rows of one that stays begin at the same place of a vector."""
         all_rows = cdiv(job.count, self.rows)
         if not self.resident:
@@ -179,7 +179,7 @@ class Way(NamedTuple):
 
 
 @functools.cache
-def group(chunks: int, most: int) -> tuple[int, int, int]:
+def threads_of(chunks: int, most: int) -> tuple[int, int, int]:
     """(threads per row, vectors per thread in registers, vectors per thread in shared memory)."""
     per_thread = min(most, 4) if chunks <= 128 else most
     threads = 1
@@ -192,6 +192,6 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     return threads, min(most, each), max(0, each - most)
 
 
-def parts_of(job: Job) -> int:
+def parts_of(job: RowJob) -> int:
     """Blocks for a row: enough to fill the GPU, each with at least 8 vectors per thread."""
     return max(1, min(cdiv(8 * job.request.target.sms, job.count), cdiv(job.chunks, 8 * BLOCK)))

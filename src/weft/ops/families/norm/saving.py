@@ -1,4 +1,4 @@
-"""Sends calls that need gradients to the op that also returns the statistics for them."""
+"""Redirects calls that need gradients to the op that also returns the statistics."""
 
 from __future__ import annotations
 

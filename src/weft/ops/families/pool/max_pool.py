@@ -32,7 +32,7 @@ from weft.ops.families.pool.windows import (
 )
 from weft.ops.families.reduce.candidates import candidates as reductions
 from weft.ops.families.reduce.op import AMAX
-from weft.ops.families.reduce.row import Row
+from weft.ops.families.reduce.reduction import Reduction
 
 Made = Callable[..., Windows]
 """(*options of an op) -> its windows; raises for invalid ones."""
@@ -49,7 +49,7 @@ def adaptive(rank: int, size: Any, *_: Any) -> Windows:
     return Windows(out=(1 if rank == 1 else rows, columns))
 
 
-def of_planes(row: Row, request: Request, rank: int) -> list[Candidate]:
+def of_planes(row: Reduction, request: Request, rank: int) -> list[Candidate]:
     """Candidates of a reduction of whole planes: it has kernels for long rows and any strides."""
     options = {"dim": list(range(-rank, 0)), "keepdim": True}
     return reductions(row, replace(request, op=row.name, options=options))

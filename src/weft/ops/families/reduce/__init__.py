@@ -1,2 +1,1 @@
-"""Reductions: what an op is (`row`), tensors as the kernels read them (`views`), `candidates` and
-their `plans`."""
+"""Reductions along any dimensions."""

@@ -1,4 +1,4 @@
-"""Lists the candidates of reductions along dimensions that are not neighbours in memory."""
+"""The candidates of reductions along dimensions that are not neighbours in memory."""
 
 from __future__ import annotations
 
@@ -14,41 +14,15 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import merged
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.reduce import plans
-from weft.ops.families.reduce.model import (
-    BLOCK,
-    ROUND,
-    START,
-    TURNS,
-    moving,
-    parts_of,
-    power,
-    seconds,
-)
-from weft.ops.families.reduce.row import Row
+from weft.ops.families.reduce import model, plans
+from weft.ops.families.reduce.model import BLOCK, LINE, SECTOR, moving, parts_of, power, seconds
+from weft.ops.families.reduce.reduction import Reduction
 from weft.ops.families.reduce.rows import of_rows
-from weft.ops.families.reduce.views import MOST_DIMS, View, Walks, kept_dims
-
-LINE, SECTOR = 128, 32
-"""Bytes of a cache line, and of the smallest access to memory."""
-LOADED = 16
-"""Bytes of a row that a thread takes together, as one vector or as several narrow loads."""
-ROUNDS = 0.05e-6
-"""Seconds in which the threads of a column join half of their states, for each block of an SM."""
-LAST, LAST_LOAD = 1.5e-6, 0.15e-6
-"""Seconds in which the last block finds that it is, and in which a thread of it reads a state."""
-NARROW = 1.3
-"""The time of rows that are less than a line, relative to others."""
-ADDRESS = 150
-"""Instructions that find a group of columns of a strided tensor, and its results."""
-FEW = 32
-"""Elements of a row up to which one thread may have all of them."""
-MOST_LOADS = 8
-"""Loads of a row that a thread makes at the most."""
+from weft.ops.families.reduce.views import MOST_DIMS, View, Walks, remaining_dims
 
 
-class _Shape(NamedTuple):
-    """What blocks and threads do: each thread takes `rows` rows, and `beside` loads of each."""
+class _ColumnGrid(NamedTuple):
+    """The work of blocks and threads: each thread takes `rows` rows, and `beside` loads of each."""
 
     tiles: int
     parts: int
@@ -64,14 +38,18 @@ class _Shape(NamedTuple):
         resident = gpu.threads_per_sm // BLOCK
         waves = cdiv(blocks, resident * gpu.sms)
         # Threads of a column join their states in rounds, and blocks of an SM wait for each other.
-        joins = self.beside * (self.deep - 1).bit_length() * ROUNDS
+        joins = self.beside * (self.deep - 1).bit_length() * model.JOIN_TIME
         joining = joins * min(resident, cdiv(blocks, gpu.sms))
         busy = max(
             moving(gpu, moved, blocks, min(turns, rows) * self.beside * self.loaded),
-            (cdiv(rows, turns) * ROUND + joining) * waves,
+            (cdiv(rows, turns) * model.LOAD_LATENCY + joining) * waves,
         )
         if self.parts > 1:
-            busy += LAST + cdiv(self.parts, self.deep) * self.beside * LAST_LOAD + joins
+            busy += (
+                model.LAST_BLOCK_TIME
+                + cdiv(self.parts, self.deep) * self.beside * model.STATE_LOAD_TIME
+                + joins
+            )
         return seconds(gpu, busy, self.parts > 1)
 
 
@@ -83,12 +61,12 @@ def of_columns(
     strides = (view.inner, view.outer_stride, view.row_stride)
     vector = _vector(size, out, view.n, aligned, strides)
     moved = view.outer * view.inner * (view.n * size + out.dtype.itemsize)
-    ways: list[Candidate] = []
+    found: list[Candidate] = []
     for beside, least in itertools.product(_beside(vector * size), (LINE, SECTOR)):
         width = _width(gpu, view, vector, beside, size, least)
         tiles = view.outer * cdiv(view.inner // vector, width * beside)
         name = f"{width} x {vector} columns"
-        again = any(way.name.startswith(name + _more(beside)) for way in ways)
+        again = any(c.name.startswith(name + _more(beside)) for c in found)
         # Several loads where there are columns for one, or a width that another line has given.
         if again or (beside > 1 and view.inner < width * beside * vector // 2):
             continue
@@ -97,45 +75,47 @@ def of_columns(
             continue
         # Memory needs more blocks than the L2 cache, and whole lines.
         far = moved > gpu.l2
-        slow = NARROW if far and width * vector * size < LINE else 1.0
+        slow = model.SHORT_LINE_FACTOR if far and width * vector * size < LINE else 1.0
         wanted = (4, 8) if far else (4,)
         for parts in parts_of(tiles, cdiv(view.n, deep), gpu, least=4, wanted=wanted):
-            shape = _Shape(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
+            shape = _ColumnGrid(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
             time = shape.time(gpu, moved * slow)
             why = f"{tiles * parts} blocks read and write {moved:,} bytes"
             build = functools.partial(make, vector, width, parts, beside=beside)
-            ways.append(Candidate(name + _more(beside, parts), time, why, build))
-    return ways
+            found.append(Candidate(name + _more(beside, parts), time, why, build))
+    return found
 
 
 def of_strides(
-    row: Row, request: Request, kept: Sequence[int], dims: Sequence[int], out: Buffer
+    op: Reduction, request: Request, remaining: Sequence[int], dims: Sequence[int], out: Buffer
 ) -> list[Candidate]:
     """Candidates that read any strides."""
     x = request.first
-    if not row.one:
+    if not op.one:
         dims = sorted(dims, key=lambda d: -x.strides[d])
-    walks = _walks(request, kept, dims)
+    walks = _walks(request, remaining, dims)
     if walks is None:
         return []
     reduced = walks.reduced
-    make = functools.partial(plans.reduced, row, request)
+    make = functools.partial(plans.reduced, op, request)
     if walks.along and len(reduced.sizes) == 1 and reduced.strides[0][0] == 1:
-        lines = View(walks.rows, walks.n, 1, 0, 1, 0, 0)
+        lines = View(walks.rows, walks.n, 1, row_stride=1)
         built = functools.partial(make, lines, out, Pointer(0), (), walks=walks)
-        return of_rows(row, request, lines, built)
-    ways = _of_walks(request, walks, out, make)
-    if walks.along and 1 < walks.n <= FEW < walks.rows:  # or a thread has all elements of a row
-        ways += _of_walks(request, replace(walks, along=False), out, make)
-    return ways
+        return of_rows(op, request, lines, built)
+    found = _of_walks(request, walks, out, make)
+    if (
+        walks.along and 1 < walks.n <= model.THREAD_ELEMENTS < walks.rows
+    ):  # or a thread has all elements of a row
+        found += _of_walks(request, replace(walks, along=False), out, make)
+    return found
 
 
 def _of_walks(
     request: Request, walks: Walks, out: Buffer, make: Callable[..., Plan]
 ) -> list[Candidate]:
     x, gpu, along = request.first, request.target, walks.along
-    outside, reduced, n, rows = walks.kept, walks.reduced, walks.n, walks.rows
-    # Neighbours of a vector are in the last kept dimension, and whole in the others.
+    outside, reduced, n, rows = walks.remaining, walks.reduced, walks.n, walks.rows
+    # Neighbours of a vector are in the last remaining dimension, and whole in the others.
     steps = (*outside.strides[0][:-1], *reduced.strides[0])
     wanted = outside.strides[1] if outside.strides[1][-1] == 1 else ()
     whole = (outside.sizes[-1], *steps, *wanted[:-1])
@@ -144,29 +124,29 @@ def _of_walks(
     apart = min(abs(reduced.strides[0][-1]), abs(outside.strides[0][-1]) or LINE)
     # A sector is 32 bytes.
     moved = x.numel * min(SECTOR, x.itemsize * max(1, apart)) + rows * out.dtype.itemsize
-    view = View(1, n, rows, 0, 0, 0, 0)
-    ways = []
+    view = View(1, n, rows)
+    found = []
     for beside in (1,) if along else _beside(vector * x.itemsize):
         width = _strided_width(gpu, n, cdiv(rows // vector, beside), along)
         tiles, deep = cdiv(rows // vector, width * beside), BLOCK // width
         if beside > 1 and (deep > 1 or tiles < 2 * gpu.sms):
             continue
         for parts in parts_of(tiles, cdiv(n, deep), gpu, least=4):
-            shape = _Shape(tiles, parts, deep, 2 * cdiv(n, deep), beside, vector * x.itemsize)
-            addressing = rows // vector * ADDRESS / (gpu.fp32 / 2)
-            time = max(shape.time(gpu, moved), START + addressing)
+            shape = _ColumnGrid(tiles, parts, deep, 2 * cdiv(n, deep), beside, vector * x.itemsize)
+            addressing = rows // vector * model.ADDRESS_INSTRUCTIONS / (gpu.fp32 / 2)
+            time = max(shape.time(gpu, moved), model.START_TIME + addressing)
             name = f"strided{' along' if along else ''}, {width} columns"
             name += (f" x {vector}" if vector > 1 else "") + _more(beside, parts)
-            why = f"{tiles * parts} blocks read {x.numel:,} elements where they are"
+            why = f"{tiles * parts} blocks read {x.numel:,} elements with their strides"
             build = functools.partial(
                 make, view, out, Pointer(0), (), vector, width, parts, walks=walks, beside=beside
             )
-            ways.append(Candidate(name, time, why, build))
-    return ways
+            found.append(Candidate(name, time, why, build))
+    return found
 
 
 def of_folded(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
     before: tuple[Step, ...],
 ) -> list[Candidate]:  # fmt: skip
     """Candidates for rows without gaps that are no whole vectors, until several are together."""
@@ -181,18 +161,18 @@ def of_folded(
         return []
     whole, deep = view.n // fold, BLOCK // width
     moved = view.inner * (view.n * size + out.dtype.itemsize)
-    ways = []
+    found = []
     for parts in parts_of(1, cdiv(whole, deep), gpu, least=4):
         parts = min(parts, gpu.sms * (4 if share >= 8 else 1))
-        turns = cdiv(whole, deep * parts * TURNS) * ROUND
+        turns = cdiv(whole, deep * parts * model.LOADS_IN_FLIGHT) * model.LOAD_LATENCY
         time = seconds(gpu, max(moved / gpu.bandwidth, turns), parts > 1)
         name = f"{fold} rows folded" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{parts} blocks read {moved:,} bytes in whole vectors"
         build = functools.partial(
-            plans.folded, row, request, view, out, x, before, vector, fold, width, parts
+            plans.folded, op, request, view, out, x, before, vector, fold, width, parts
         )
-        ways.append(Candidate(name, time, why, build))
-    return ways
+        found.append(Candidate(name, time, why, build))
+    return found
 
 
 # ---- shared parts ------------------------------------------------------------------------------
@@ -210,8 +190,8 @@ def _vector(size: int, out: Buffer, n: int, aligned: int, whole: Sequence[int]) 
 
 
 def _beside(loaded: int) -> tuple[int, ...]:
-    """Options for the loads of a row by a thread: one, or several narrow ones."""
-    more = min(MOST_LOADS, LOADED // loaded)
+    """Options for the loads of a row by a thread: one, or several short ones."""
+    more = min(model.MOST_LOADS, model.ROW_BYTES // loaded)
     return (1, more // 2, more) if more > 2 else (1, 2) if more == 2 else (1,)
 
 
@@ -224,7 +204,7 @@ def _width(gpu: Target, view: View, vector: int, beside: int, size: int, least: 
     while (
         (width + 1) // 2 * vector * size >= least
         and view.outer * cdiv(groups, width) < 2 * gpu.sms
-        and TURNS * (BLOCK // width) < view.n
+        and model.LOADS_IN_FLIGHT * (BLOCK // width) < view.n
     ):
         width = cdiv(width, 2)
     return width
@@ -235,7 +215,7 @@ def _strided_width(gpu: Target, n: int, groups: int, along: bool) -> int:
     least = 1 if along else min(32, width)  # neighbours in memory for a warp
     while width > least and (
         BLOCK // width < min(n, 32 if along else 1)
-        or (cdiv(groups, width) < 2 * gpu.sms and TURNS * (BLOCK // width) < n)
+        or (cdiv(groups, width) < 2 * gpu.sms and model.LOADS_IN_FLIGHT * (BLOCK // width) < n)
     ):
         width //= 2
     return width
@@ -245,11 +225,11 @@ def _more(beside: int, parts: int = 1) -> str:
     return (f", {beside} each" if beside > 1 else "") + (f", {parts} blocks" if parts > 1 else "")
 
 
-def _walks(request: Request, kept: Sequence[int], dims: Sequence[int]) -> Walks | None:
+def _walks(request: Request, remaining: Sequence[int], dims: Sequence[int]) -> Walks | None:
     """The dimensions of a strided tensor; None if the kernels cannot count them."""
     x = request.first
     reduced = merged([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
-    outside = kept_dims(x, kept)
+    outside = remaining_dims(x, remaining)
     along = abs(reduced.strides[0][-1]) < abs(outside.strides[0][-1])
     walks = Walks(outside, reduced, along or math.prod(outside.sizes) == 1)
     if max(walks.n, walks.rows) >= 1 << 31:

@@ -13,39 +13,45 @@ from weft.ops.core import source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.function import Definition
 from weft.ops.families.reduce.candidates import candidates
-from weft.ops.families.reduce.row import NORMS, Row, reduced_dims, result_dtype, result_shape
+from weft.ops.families.reduce.reduction import (
+    NORMS,
+    Reduction,
+    reduced_dims,
+    result_dtype,
+    result_shape,
+)
 
-MEAN = Row("mean", "Mean", "a", "The mean", "float", torch.mean, integers=False)
-AMAX = Row("amax", "Max", "a", "The largest element", "same", torch.amax, empty=False)
+MEAN = Reduction("mean", "Mean", "a", "The mean", "float", torch.mean, integers=False)
+AMAX = Reduction("amax", "Max", "a", "The largest element", "same", torch.amax, empty=False)
 ROWS = (
-    Row("sum", "Sum", "a", "The sum", "wide", torch.sum),
+    Reduction("sum", "Sum", "a", "The sum", "wide", torch.sum),
     MEAN,
-    Row("prod", "Product", "a", "The product", "wide", torch.prod),
+    Reduction("prod", "Product", "a", "The product", "wide", torch.prod),
     AMAX,
-    Row("amin", "Min", "a", "The smallest element", "same", torch.amin, empty=False),
-    Row("argmax", "ArgMax", "0", "The index of the largest element", "index", torch.argmax,
+    Reduction("amin", "Min", "a", "The smallest element", "same", torch.amin, empty=False),
+    Reduction("argmax", "ArgMax", "0", "The index of the largest element", "index", torch.argmax,
         empty=False, one=True),
-    Row("argmin", "ArgMin", "0", "The index of the smallest element", "index", torch.argmin,
+    Reduction("argmin", "ArgMin", "0", "The index of the smallest element", "index", torch.argmin,
         empty=False, one=True),
-    Row("norm", "Norm2", "absolute(a)", "The norm of order 1, 2 or infinity", "float",
+    Reduction("norm", "Norm2", "absolute(a)", "The norm of order 1, 2 or infinity", "float",
         lambda x, dim, keepdim, ord: torch.linalg.vector_norm(x, ord, dim, keepdim),
         extra=", float ord=2.0", integers=False),
-    Row("var", "Var", "(a - a) / s", "The variance", "float",
+    Reduction("var", "Var", "(a - a) / s", "The variance", "float",
         lambda x, dim, keepdim, c: torch.var(x, dim, correction=c, keepdim=keepdim),
         extra=", int correction=1", integers=False),
-    Row("any", "Any", "a != 0", "Whether any element is not zero", "bool", torch.any),
-    Row("all", "All", "a != 0", "Whether all elements are not zero", "bool", torch.all),
-    Row("count_nonzero", "Count", "a != 0", "The number of elements that are not zero", "count",
-        lambda x, dim, keepdim: (x != 0).sum(dim, keepdim)),
+    Reduction("any", "Any", "a != 0", "Whether any element is not zero", "bool", torch.any),
+    Reduction("all", "All", "a != 0", "Whether all elements are not zero", "bool", torch.all),
+    Reduction("count_nonzero", "Count", "a != 0", "The number of elements that are not zero",
+              "count", lambda x, dim, keepdim: (x != 0).sum(dim, keepdim)),
 )  # fmt: skip
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _check(row: Row, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
-    if x.dtype not in source.CTYPES or (not row.integers and not x.dtype.is_floating_point):
-        allowed = [d for d in source.CTYPES if row.integers or d.is_floating_point]
+def _check(op: Reduction, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
+    if x.dtype not in source.CTYPES or (not op.integers and not x.dtype.is_floating_point):
+        allowed = [d for d in source.CTYPES if op.integers or d.is_floating_point]
         raise ArgumentError(
-            f"weft.ops.{row.name}: 'x' has a dtype that no kernel takes",
+            f"weft.ops.{op.name}: 'x' has a dtype that no kernel takes",
             got=str(x.dtype),
             allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
         )
@@ -53,25 +59,25 @@ def _check(row: Row, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
     rank = max(x.dim(), 1)
     if any(not -rank <= d < rank for d in named) or len({d % rank for d in named}) < len(named):
         raise ArgumentError(
-            f"weft.ops.{row.name}: the dimensions are not those of the tensor",
+            f"weft.ops.{op.name}: the dimensions are not those of the tensor",
             got=f"dim {dim} of {x.dim()} dimensions",
             allowed=f"{-rank} to {rank - 1}, each once",
         )
-    if row.name in ("any", "all") and dim is not None and not named:
+    if op.name in ("any", "all") and dim is not None and not named:
         raise ArgumentError(
-            f"weft.ops.{row.name}: no dimension is named, for which torch.{row.name} reduces none",
+            f"weft.ops.{op.name}: no dimension is named, for which torch.{op.name} reduces none",
             got=f"dim {dim}",
             allowed="dimensions, or None for all",
             next="x != 0 reduces none",
         )
     dims = reduced_dims(x.dim(), dim)
-    if not row.empty and 0 in [x.shape[d] for d in dims]:
+    if not op.empty and 0 in [x.shape[d] for d in dims]:
         raise ArgumentError(
-            f"weft.ops.{row.name}: there is no element along the reduced dimensions",
+            f"weft.ops.{op.name}: there is no element along the reduced dimensions",
             got=f"shape {list(x.shape)}, dim {dim}",
             allowed="at least one element",
         )
-    if row.name == "norm" and extra[0] not in NORMS:
+    if op.name == "norm" and extra[0] not in NORMS:
         raise ArgumentError(
             "weft.ops.norm: there are no kernels for this order",
             got=str(extra[0]),
@@ -79,9 +85,9 @@ def _check(row: Row, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
         )
 
 
-def _fake(row: Row, x: Any, dim: Any = None, keepdim: bool = False, *extra: Any) -> Any:
+def _fake(op: Reduction, x: Any, dim: Any = None, keepdim: bool = False, *extra: Any) -> Any:
     shape = result_shape(x.shape, reduced_dims(x.dim(), dim), keepdim)
-    return x.new_empty(shape, dtype=result_dtype(row, x.dtype))
+    return x.new_empty(shape, dtype=result_dtype(op, x.dtype))
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -89,12 +95,12 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.rest = inputs[1:]
 
 
-def _backward(row: Row, ctx: Any, grad: Any) -> Any:
-    """Differentiates torch's version of the same function."""
+def _backward(op: Reduction, ctx: Any, grad: Any) -> Any:
+    """Differentiate torch's version of the same function."""
     (x,) = ctx.saved_tensors
     dim, keepdim, *extra = ctx.rest
     dims = reduced_dims(x.dim(), dim)
-    function = _product if row.name == "prod" else row.torch
+    function = _product if op.name == "prod" else op.torch
     found = derive(lambda t: function(t, dims, keepdim, *extra), [x], [grad])
     return (*found, None, None, *(None for _ in extra))
 
@@ -108,18 +114,18 @@ def _product(x: Any, dims: Sequence[int], keepdim: bool) -> Any:
 DIFFERENTIABLE = ("sum", "mean", "prod", "amax", "amin", "norm", "var")
 
 
-def _definition(row: Row) -> Definition:
-    dims = "int? dim=None" if row.one else "int[1]? dim=None"
-    smooth = row.name in DIFFERENTIABLE
+def _definition(op: Reduction) -> Definition:
+    dims = "int? dim=None" if op.one else "int[1]? dim=None"
+    smooth = op.name in DIFFERENTIABLE
     return Definition(
-        name=row.name,
-        schema=f"(Tensor x, {dims}, bool keepdim=False{row.extra}) -> Tensor",
-        doc=f"{row.doc}, along some dimensions of x or all of them.",
-        fake=functools.partial(_fake, row),
-        candidates=functools.partial(candidates, row),
-        check=functools.partial(_check, row),
+        name=op.name,
+        schema=f"(Tensor x, {dims}, bool keepdim=False{op.extra}) -> Tensor",
+        doc=f"{op.doc}, along some dimensions of x or all of them.",
+        fake=functools.partial(_fake, op),
+        candidates=functools.partial(candidates, op),
+        check=functools.partial(_check, op),
         setup=_setup if smooth else None,
-        backward=functools.partial(_backward, row) if smooth else None,
+        backward=functools.partial(_backward, op) if smooth else None,
         autocast=None,
     )
 

@@ -1,4 +1,4 @@
-"""Builds the plans of reductions: kernels of cuda/reduce.cu with their arguments and scratch."""
+"""Plans of reductions: kernels of cuda/reduce.cu with their arguments and scratch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step, partials
 from weft.ops.families.reduce.model import BLOCK
-from weft.ops.families.reduce.row import NORMS, Row, computed
+from weft.ops.families.reduce.reduction import NORMS, Reduction, computed
 from weft.ops.families.reduce.views import View, Walks
 
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
@@ -17,11 +17,11 @@ STATE = {"argmax": 16, "argmin": 16, "var": 16}
 
 
 def reduced(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, threads: int, parts: int, walks: Walks | None = None, beside: int = 1,
 ) -> Plan:  # fmt: skip
-    types, scale = _types(row, request, out), _scale(row, request, view.n)
-    scratch, shared = _partials(row, request, view, x, parts)
+    types, scale = _types(op, request, out), _scale(op, request, view.n)
+    scratch, shared = _partials(op, request, view, x, parts)
     place, where = ("Strided", walks.packed()) if walks else ("Planes", view.packed)
     args: tuple[Argument, ...]
     if view.inner == 1 and view.row_stride == 1:
@@ -52,49 +52,49 @@ def turns(loaded: int, rows: int) -> int:
 
 
 def small_planes(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, deep: int, planes: int,
 ) -> Plan:  # fmt: skip
-    types = _types(row, request, out)
+    types = _types(op, request, out)
     kernel = source.kernel("reduce/reduce.cu", f"small_planes<{types}, {vector}, {deep}>")
     args = (x, Pointer(1), view.packed, view.outer, view.n, view.inner, planes,
-            _scale(row, request, view.n))  # fmt: skip
+            _scale(op, request, view.n))  # fmt: skip
     memory = planes * view.n * view.inner * request.first.itemsize
     step = Step(kernel, (cdiv(view.outer, planes),), (BLOCK,), args, memory)
     return Plan((*before, step), (out,))
 
 
 def folded(
-    row: Row, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, fold: int, width: int, parts: int,
 ) -> Plan:  # fmt: skip
-    kernel = source.kernel("reduce/reduce.cu", f"folded<{_types(row, request, out)}, {vector}>")
-    scratch, shared = _partials(row, request, view, x, parts)
+    kernel = source.kernel("reduce/reduce.cu", f"folded<{_types(op, request, out)}, {vector}>")
+    scratch, shared = _partials(op, request, view, x, parts)
     args = (x, Pointer(1), *shared, view.n, view.inner, width, fold, parts,
-            cdiv(view.n // fold, parts), _scale(row, request, view.n))  # fmt: skip
+            cdiv(view.n // fold, parts), _scale(op, request, view.n))  # fmt: skip
     return Plan((*before, Step(kernel, (parts,), (BLOCK,), args)), (out,), scratch)
 
 
 def _partials(
-    row: Row, request: Request, view: View, x: Pointer, parts: int
+    op: Reduction, request: Request, view: View, x: Pointer, parts: int
 ) -> tuple[tuple[Buffer, ...], tuple[Argument, Argument]]:
     """Scratch for the states of several blocks, and its arguments."""
     if parts == 1:
         return (), (None, None)
-    state = STATE.get(row.name, 8) * (2 if request.first.dtype is torch.float64 else 1)
+    state = STATE.get(op.name, 8) * (2 if request.first.dtype is torch.float64 else 1)
     size = view.outer * view.inner * parts * state
-    kept = partials(size)
-    if kept is not None:
-        return (), (kept, Counters())
+    shared = partials(size)
+    if shared is not None:
+        return (), (shared, Counters())
     return (Buffer((size,), torch.uint8),), (Pointer(3 if x.number == 2 else 2), Counters())
 
 
-def _types(row: Row, request: Request, out: Buffer) -> str:
+def _types(op: Reduction, request: Request, out: Buffer) -> str:
     """The first template arguments of the kernels."""
     dtype = request.first.dtype
-    operation = NORMS[request.options["ord"]] if row.name == "norm" else row.operation
-    return f"{source.ctype(dtype)}, {computed(row, dtype)}, {source.ctype(out.dtype)}, {operation}"
+    operation = NORMS[request.options["ord"]] if op.name == "norm" else op.operation
+    return f"{source.ctype(dtype)}, {computed(op, dtype)}, {source.ctype(out.dtype)}, {operation}"
 
 
-def _scale(row: Row, request: Request, n: int) -> float:
-    return float(n - request.options["correction"] if row.name == "var" else n)
+def _scale(op: Reduction, request: Request, n: int) -> float:
+    return float(n - request.options["correction"] if op.name == "var" else n)

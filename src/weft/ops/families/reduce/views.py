@@ -1,4 +1,4 @@
-"""Describes tensors for the kernels of reductions: where the reduced and the kept elements are."""
+"""Tensors as the kernels of reductions read them: places of reduced and remaining elements."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class View:
     outer: int
     n: int
     inner: int
-    outer_stride: int
-    row_stride: int
-    outer_result: int
-    inner_result: int
+    outer_stride: int = 0
+    row_stride: int = 0
+    outer_result: int = 0
+    inner_result: int = 0
 
     @property
     def packed(self) -> bytes:
@@ -40,7 +40,7 @@ class View:
 
 def dense_rows(rows: int, n: int) -> View:
     """Rows without gaps."""
-    return View(rows, n, 1, n, 1, 1, 0)
+    return View(rows, n, 1, outer_stride=n, row_stride=1, outer_result=1)
 
 
 def view_of(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
@@ -48,43 +48,46 @@ def view_of(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
 
     The reduced dimensions are read in the order of memory, unless the result is a place.
     """
-    kept = [d for d in range(len(x.shape)) if d not in dims]
+    remaining = [d for d in range(len(x.shape)) if d not in dims]
     if not ordered:
         dims = sorted(dims, key=lambda d: -x.strides[d])
     inside = merged([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
     if len(inside.sizes) > 1:
         return None
     n, step = inside.sizes[0], inside.strides[0][0]
-    outside = kept_dims(x, kept)
+    outside = remaining_dims(x, remaining)
     steps, results = outside.strides
     if step == 1 and len(outside.sizes) == 1 and results[0] in (0, 1):
         rows = outside.sizes[0]
-        return View(rows, n, 1, steps[0] if rows > 1 else n, 1, 1, 0)
+        stride = steps[0] if rows > 1 else n
+        return View(rows, n, 1, outer_stride=stride, row_stride=1, outer_result=1)
     if steps[-1] != 1 or len(outside.sizes) > 2 or step == 0:
         return None
     (*outer, inner), first = outside.sizes, len(outside.sizes) - 1
     if first == 0:
-        return View(1, n, inner, 0, step, 0, results[0])
+        return View(1, n, inner, row_stride=step, inner_result=results[0])
     return View(outer[0], n, inner, steps[0], step, results[0], results[1])
 
 
-def kept_dims(x: Layout, kept: Sequence[int]) -> Walk:
+def remaining_dims(x: Layout, remaining: Sequence[int]) -> Walk:
     """The dimensions that remain in the order of memory, with the strides of x and the result."""
-    results = dict(zip(kept, Buffer(tuple(x.shape[d] for d in kept), x.dtype).steps, strict=True))
-    order = sorted(kept, key=lambda d: -x.strides[d])  # neighbouring threads read neighbours
+    results = dict(
+        zip(remaining, Buffer(tuple(x.shape[d] for d in remaining), x.dtype).steps, strict=True)
+    )
+    order = sorted(remaining, key=lambda d: -x.strides[d])  # neighbouring threads read neighbours
     strides = [[x.strides[d] for d in order], [results[d] for d in order]]
     return merged([x.shape[d] for d in order], strides)
 
 
 @dataclass(frozen=True)
 class Walks:
-    """A strided tensor: its kept and its reduced dimensions, outermost first.
+    """A strided tensor: the dimensions that remain and the reduced ones, outermost first.
 
-    kept   with the strides of x and of the result
-    along  are neighbours in memory along the reduced dimensions?
+    remaining  with the strides of x and of the result
+    along      True if neighbours in memory are along the reduced dimensions
     """
 
-    kept: Walk
+    remaining: Walk
     reduced: Walk
     along: bool
 
@@ -94,15 +97,15 @@ class Walks:
 
     @property
     def rows(self) -> int:
-        return math.prod(self.kept.sizes)
+        return math.prod(self.remaining.sizes)
 
     def packed(self) -> bytes:
         """The struct `Strided` of reduce.cu."""
-        x, y = self.kept.strides
+        x, y = self.remaining.strides
         walks = (
-            (self.kept.sizes, x),
+            (self.remaining.sizes, x),
             (self.reduced.sizes, self.reduced.strides[0]),
-            (self.kept.sizes, y),
+            (self.remaining.sizes, y),
         )
         return b"".join(_dims(sizes, strides) for sizes, strides in walks)
 

@@ -15,7 +15,7 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 #pragma unroll
     for (int k = 0; k < K; k++) shift[k] = shift_of(x + (w.channel + k) * apart, w.there);
     Moments own[K];
-    constexpr int N = AHEAD<T, V>;
+    constexpr int N = IN_FLIGHT<T, V>;
     Spot at[N];
     while (int n = w.take(at)) {
         Vector<T, V> v[N];
@@ -67,7 +67,7 @@ __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w
                              float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     Affine<walk.K> a(walk, mean, var, w, b, eps);
-    constexpr int N = AHEAD<T, V>;
+    constexpr int N = IN_FLIGHT<T, V>;
     Spot at[N];
     while (int n = walk.take(at)) {
         Vector<T, V> v[N];

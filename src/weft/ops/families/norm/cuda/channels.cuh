@@ -109,7 +109,7 @@ struct Walk {
 
 // Vectors of a thread whose loads are under way together: narrow ones must be more.
 template <class T, int V>
-constexpr int AHEAD = V * sizeof(T) <= 4 ? 8 : 4;
+constexpr int IN_FLIGHT = V * sizeof(T) <= 4 ? 8 : 4;
 
 // Loads the first n vectors at some places; elements outside of their plane are 0.
 template <int V, int N, class T>

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
     constexpr int K = w.K;
     Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
     Sums own[K];
-    constexpr int N = AHEAD<T, V>;
+    constexpr int N = IN_FLIGHT<T, V>;
     Spot at[N];
     while (int n = w.take(at)) {
         Vector<T, V> g[N], v[N];
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S
         Sums all = BATCH && walk.there ? sums[walk.real(k)] : Sums{};
         db[k] = all.db / size, dw[k] = all.dw / size * a.scale[k];
     }
-    constexpr int N = AHEAD<T, V> / 2;
+    constexpr int N = IN_FLIGHT<T, V> / 2;
     Spot at[N];
     while (int n = walk.take(at)) {
         Vector<T, V> g[N], v[N];

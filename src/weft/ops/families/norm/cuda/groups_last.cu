@@ -1,5 +1,5 @@
 // Group norm, forward, of tensors whose channels are last in memory: [sample][place][channel] becomes [sample][channel][place].
-// A block has K groups of a sample, whose channels are neighbours: it turns them in shared memory, and keeps them there.
+// A block has K groups of a sample, whose channels are neighbours: it transposes them in shared memory, and they stay there.
 #include "../../../core/cuda/group.cuh"
 #include "moments.cuh"
 

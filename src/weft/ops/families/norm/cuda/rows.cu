@@ -1,12 +1,12 @@
 // Kernels of layer norm, RMS norm and group norm, forward; rows.cuh has the formulas.
 #include "rows.cuh"
 
-template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP,
-          bool CHANNELS, bool AHEAD>
-__global__ void __launch_bounds__(G <= 32 ? 128 : G, BLOCKS_PER_SM<(G <= 32 ? 128 : G), HELD>)
+template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD, bool CACHE,
+          bool CHANNELS, bool PREFETCH>
+__global__ void __launch_bounds__(G <= 32 ? 128 : G, BLOCKS_PER_SM<(G <= 32 ? 128 : G), REGS>)
     rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd, long long count,
          int n, long long stride, float eps, int inner, int groups) {
-    norm_rows<T, W, V, RAGGED, G, HELD, SHARED, CENTRED, ADD, KEEP, CHANNELS, AHEAD>(
+    norm_rows<T, W, V, RAGGED, G, REGS, SHARED, CENTRED, ADD, CACHE, CHANNELS, PREFETCH>(
         x, added, w, b, y, total, mean, rstd, count, n, stride, eps, inner, groups);
 }
 

@@ -59,48 +59,48 @@ __device__ inline void copy16(void* to, const void* from) {
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // The blocks of an SM that must fit into its registers, so that some load while others compute.
-template <int BLOCK, int HELD>
-constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK : HELD <= 4 ? 1 : (HELD > 8 ? 512 : 768) / BLOCK;
+template <int BLOCK, int REGS>
+constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK : REGS <= 4 ? 1 : (REGS > 8 ? 512 : 768) / BLOCK;
 
-// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. With KEEP, weights stay in registers
-// too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector. With AHEAD,
+// G threads hold a row: REGS vectors each in registers and SHARED in shared memory. With CACHE, weights stay in registers
+// too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector. With PREFETCH,
 // a block takes one row after another, and a vector of the next row is on its way as soon as the place of one is free.
-template <class T, class W, int V, bool RAGGED, int G, int HELD, int SHARED, bool CENTRED, bool ADD, bool KEEP,
-          bool CHANNELS, bool AHEAD = false>
+template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD, bool CACHE,
+          bool CHANNELS, bool PREFETCH = false>
 __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
                           long long count, int n, long long stride, float eps, int inner, int groups) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
-    constexpr int KEPT = KEEP ? HELD : 1;
-    constexpr bool HIDE = HELD * V > 32;
+    constexpr int CACHED = CACHE ? REGS : 1;
+    constexpr bool HIDE = REGS * V > 32;
     // A block with much of its row in shared memory waits once instead of twice: its threads square deviations from their
     // own means, and join these. Where the row is in registers, that takes more of them than there are.
     constexpr bool OWN = CENTRED && SHARED >= 8;
     // Copies to shared memory do not wait for their data; they need whole vectors of 16 bytes.
     constexpr bool COPIED = SHARED > 0 && !RAGGED && !ADD && V * sizeof(T) == 16;
-    static_assert(!AHEAD || (!RAGGED && !ADD && !KEEP && ROWS == 1), "rows that are read ahead");
+    static_assert(!PREFETCH || (!RAGGED && !ADD && !CACHE && ROWS == 1), "rows that are read ahead");
     unsigned zero = n < 0;
     extern __shared__ char memory[];
-    auto* lying = reinterpret_cast<Vector<T, V>*>(memory);
+    auto* staged = reinterpret_cast<Vector<T, V>*>(memory);
     int t = threadIdx.x % G;
-    Vector<W, V> kept_w[KEPT], kept_b[KEPT];
-    if constexpr (KEEP) {
+    Vector<W, V> cached_w[CACHED], cached_b[CACHED];
+    if constexpr (CACHE) {
         int lead = (blockIdx.x * (long long)ROWS + threadIdx.x / G) * n % V;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
-            kept_w[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
-            kept_b[k] = weights<V, RAGGED>(b, (k * G + t) * V - lead, n, 0);
+        for (int k = 0; k < REGS; k++) {
+            cached_w[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
+            cached_b[k] = weights<V, RAGGED>(b, (k * G + t) * V - lead, n, 0);
         }
     }
-    Vector<T, V> held[HELD];
+    Vector<T, V> regs[REGS];
     float coming = 0;  // the shift of the next row
     for (long long first = blockIdx.x * (long long)ROWS; first < count; first += gridDim.x * (long long)ROWS) {
         long long row = first + threadIdx.x / G, next = row + gridDim.x;
-        bool there = row < count, more = AHEAD && next < count, fetched = AHEAD && first > blockIdx.x;
+        bool there = row < count, more = PREFETCH && next < count, fetched = PREFETCH && first > blockIdx.x;
         Row<T, V, RAGGED> r{int(row * n % V), there ? n : 0};
         const T *from = x + row * stride, *from_next = x + next * stride;
         float shift = CENTRED ? shift_of(from, there) + (ADD ? shift_of(added + row * n, there) : 0) : 0;
         if (fetched) shift = coming;
-        if (CENTRED && AHEAD) coming = shift_of(from_next, more);
+        if (CENTRED && PREFETCH) coming = shift_of(from_next, more);
         auto get = [&](int chunk) {
             Vector<T, V> v = r.get(from, chunk, shift);
             if constexpr (ADD) {
@@ -110,30 +110,30 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             return v;
         };
         auto copy = [&](const T* of, int k) {
-            int chunk = (HELD + k) * G + t;
-            if (r.whole(chunk)) copy16(lying + k * G + t, of + chunk * V);
+            int chunk = (REGS + k) * G + t;
+            if (r.whole(chunk)) copy16(staged + k * G + t, of + chunk * V);
         };
         if (!fetched) {
             if constexpr (COPIED)
 #pragma unroll
                 for (int k = 0; k < SHARED; k++) copy(from, k);
 #pragma unroll
-            for (int k = 0; k < HELD; k++) held[k] = get(k * G + t);
+            for (int k = 0; k < REGS; k++) regs[k] = get(k * G + t);
             if constexpr (SHARED > 0 && !COPIED) {
 #pragma unroll 2
-                for (int k = 0; k < SHARED; k++) lying[k * G + t] = get((HELD + k) * G + t);
+                for (int k = 0; k < SHARED; k++) staged[k * G + t] = get((REGS + k) * G + t);
             }
         }
         float middle = 0, sum = 0, own = 0;
         if constexpr (CENTRED) {
 #pragma unroll
-            for (int k = 0; k < HELD; k++) sum = sum_of(held[k], shift, sum);
+            for (int k = 0; k < REGS; k++) sum = sum_of(regs[k], shift, sum);
             if constexpr (COPIED) wait_for_copies();
 #pragma unroll 2
             for (int k = 0; k < SHARED; k++)
-                if (!COPIED || r.whole((HELD + k) * G + t)) sum = sum_of(lying[k * G + t], shift, sum);
+                if (!COPIED || r.whole((REGS + k) * G + t)) sum = sum_of(staged[k * G + t], shift, sum);
             if constexpr (OWN) {
-                for (int k = 0; k < HELD + SHARED; k++) own += r.count(k * G + t);
+                for (int k = 0; k < REGS + SHARED; k++) own += r.count(k * G + t);
                 middle = own > 0 ? sum / own : 0;
             } else {
                 middle = across<G>(sum, 0, plus) / n;
@@ -141,15 +141,15 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             sum = 0;
             if constexpr (HIDE)
 #pragma unroll
-                for (int k = 0; k < HELD; k++) hide(held[k], zero);
+                for (int k = 0; k < REGS; k++) hide(regs[k], zero);
         }
 #pragma unroll
-        for (int k = 0; k < HELD; k++) sum = squares_of(held[k], r, k * G + t, shift, middle, sum);
+        for (int k = 0; k < REGS; k++) sum = squares_of(regs[k], r, k * G + t, shift, middle, sum);
         if constexpr (COPIED && !CENTRED) wait_for_copies();
 #pragma unroll 2
         for (int k = 0; k < SHARED; k++)
-            if (!COPIED || r.whole((HELD + k) * G + t))
-                sum = squares_of(lying[k * G + t], r, (HELD + k) * G + t, shift, middle, sum);
+            if (!COPIED || r.whole((REGS + k) * G + t))
+                sum = squares_of(staged[k * G + t], r, (REGS + k) * G + t, shift, middle, sum);
         float total_squares;
         if constexpr (OWN) {
             Moments all;
@@ -162,7 +162,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         float scale = rsqrtf(total_squares / n + eps);
         if constexpr (HIDE)
 #pragma unroll
-            for (int k = 0; k < HELD; k++) hide(held[k], zero);
+            for (int k = 0; k < REGS; k++) hide(regs[k], zero);
         if (there && t == 0) {
             if (CENTRED && mean) mean[row] = shift + middle;
             if (rstd) rstd[row] = scale;
@@ -170,8 +170,8 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         auto put = [&](int k, const Vector<T, V>& v) {
             int at = (k * G + t) * V - r.lead;
             Vector<W, V> vw, vb;
-            if constexpr (KEEP)
-                vw = kept_w[k], vb = kept_b[k];
+            if constexpr (CACHE)
+                vw = cached_w[k], vb = cached_b[k];
             else if constexpr (CHANNELS)
                 vw = channel_weights<V, RAGGED>(w, row, at, r.n, inner, groups, 1),
                 vb = channel_weights<V, RAGGED>(b, row, at, r.n, inner, groups, 0);
@@ -180,14 +180,14 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             r.put(y + row * n, k * G + t, results(v, shift, middle, scale, vw, vb));
         };
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
-            put(k, held[k]);
-            if (more) held[k] = r.get(from_next, k * G + t, coming);
+        for (int k = 0; k < REGS; k++) {
+            put(k, regs[k]);
+            if (more) regs[k] = r.get(from_next, k * G + t, coming);
         }
         if constexpr (SHARED > 0) {
 #pragma unroll 2
             for (int k = 0; k < SHARED; k++) {
-                if (!COPIED || r.whole((HELD + k) * G + t)) put(HELD + k, lying[k * G + t]);
+                if (!COPIED || r.whole((REGS + k) * G + t)) put(REGS + k, staged[k * G + t]);
                 if (COPIED && more) copy(from_next, k);
             }
         }

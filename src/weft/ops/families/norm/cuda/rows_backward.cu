@@ -8,23 +8,23 @@
 #include "affine.cuh"
 #include "floats.cuh"
 
-// G threads hold a row of dy and of x: HELD vectors of each. A block takes rows that begin at the same place of a
+// G threads hold a row of dy and of x: REGS vectors of each. A block takes rows that begin at the same place of a
 // vector, so that a thread sums the same columns in all of them. partial[block][n] is dw, then db in the same way.
-template <class T, class W, int V, bool RAGGED, int G, int HELD, bool CENTRED, bool ADD, bool WEIGHTS>
+template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD, bool WEIGHTS>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal, T* dx,
          float* partial, long long count, int n) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;
-    constexpr int SUMS = WEIGHTS ? HELD : 0;
+    constexpr int SUMS = WEIGHTS ? REGS : 0;
     unsigned zero = n < 0;
     extern __shared__ float memory[];
     int t = threadIdx.x % G, group = threadIdx.x / G;
     long long first = blockIdx.x * (long long)ROWS;
     int lead = (first + group) * n % V;
-    Vector<W, V> vw[HELD];
+    Vector<W, V> vw[REGS];
     float dw[SUMS + 1][V], db[SUMS + 1][V];
 #pragma unroll
-    for (int k = 0; k < HELD; k++) vw[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
+    for (int k = 0; k < REGS; k++) vw[k] = weights<V, RAGGED>(w, (k * G + t) * V - lead, n, 1);
 #pragma unroll
     for (int k = 0; k < SUMS; k++)
 #pragma unroll
@@ -33,16 +33,16 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         long long row = first + group;
         bool there = row < count;
         Row<T, V, RAGGED> r{lead, there ? n : 0};
-        Vector<T, V> vg[HELD], vx[HELD];
+        Vector<T, V> vg[REGS], vx[REGS];
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
+        for (int k = 0; k < REGS; k++) {
             vg[k] = r.get(dy + row * n, k * G + t, 0);
             vx[k] = r.get(x + row * n, k * G + t, 0);
         }
         float middle = CENTRED && there ? mean[row] : 0, scale = there ? rstd[row] : 0;
         float sum = 0, product = 0;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
+        for (int k = 0; k < REGS; k++) {
             Floats<V> fg = unpack(vg[k]), fx = unpack(vx[k]), fw = unpack(vw[k]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         if constexpr (CENTRED) sum = across<G>(sum, 0, plus) / n;
         product = across<G>(product, 0, plus) / n;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) hide(vg[k], zero), hide(vx[k], zero);
+        for (int k = 0; k < REGS; k++) hide(vg[k], zero), hide(vx[k], zero);
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
+        for (int k = 0; k < REGS; k++) {
             Floats<V> fg = unpack(vg[k]), fx = unpack(vx[k]), fw = unpack(vw[k]), more;
             if constexpr (ADD) more = unpack(r.get(dtotal + row * n, k * G + t, 0));
 #pragma unroll
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         float* to_w = ROWS == 1 ? partial + blockIdx.x * (long long)n : memory + group * n;
         float* to_b = ROWS == 1 ? to_w + gridDim.x * (long long)n : to_w + ROWS * n;
 #pragma unroll
-        for (int k = 0; k < HELD; k++)
+        for (int k = 0; k < REGS; k++)
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int at = (k * G + t) * V - lead + j;

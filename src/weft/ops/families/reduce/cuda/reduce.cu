@@ -35,13 +35,13 @@ struct Dims {
     }
 };
 struct Strided {
-    Dims kept, reduced, written;  // `kept` in x is `written` in y
-    __device__ long long line(long long at) const { return kept.at(int(at)); }
+    Dims remaining, reduced, written;  // `remaining` in x is `written` in y
+    __device__ long long line(long long at) const { return remaining.at(int(at)); }
     __device__ long long line_result(long long at) const { return written.at(int(at)); }
-    __device__ long long column(long long, long long at) const { return kept.at(int(at)); }
+    __device__ long long column(long long, long long at) const { return remaining.at(int(at)); }
     __device__ long long row(long long i) const { return reduced.at(int(i)); }
     __device__ long long result(long long, long long at) const { return written.at(int(at)); }
-    __device__ long long column_behind(long long, long long at, int step) const { return kept.at(int(at) + step); }
+    __device__ long long column_behind(long long, long long at, int step) const { return remaining.at(int(at) + step); }
     __device__ long long result_behind(long long, long long at, int step) const { return written.at(int(at) + step); }
     __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };
@@ -101,13 +101,13 @@ __global__ void __launch_bounds__(256) small_planes(const T* x, O* y, const Plan
                                                     int planes, double scale) {
     using Op = Operation<C>;
     extern __shared__ __align__(16) char memory[];
-    T* kept = reinterpret_cast<T*>(memory);
+    T* staged = reinterpret_cast<T*>(memory);
     long long first = blockIdx.x * (long long)planes;
     int size = n * inner, there = int(min(outer - first, (long long)planes)), all = there * size;
     const T* p = x + first * size;
 #pragma unroll 4
-    for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(kept + i, load<V>(p + i));
-    for (int i = all / V * V + threadIdx.x; i < all; i += 256) kept[i] = p[i];
+    for (int i = threadIdx.x * V; i + V <= all; i += 256 * V) store(staged + i, load<V>(p + i));
+    for (int i = all / V * V + threadIdx.x; i < all; i += 256) staged[i] = p[i];
     __syncthreads();
     int t = threadIdx.x % D;
     for (int k = threadIdx.x / D; k - threadIdx.x / D < there * inner; k += 256 / D) {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(256) small_planes(const T* x, O* y, const Plan
         typename Op::State s = Op::none();
         if (mine)
 #pragma unroll 4
-            for (int i = t; i < n; i += D) Op::add(s, to<C>(kept[plane * size + i * inner + column]), i);
+            for (int i = t; i < n; i += D) Op::add(s, to<C>(staged[plane * size + i * inner + column]), i);
         s = across<D, Op>(s);
         if (mine && t == 0) y[place.result(first + plane, column)] = to<O>(Op::finish(s, scale));
     }

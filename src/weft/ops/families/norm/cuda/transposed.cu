@@ -3,17 +3,17 @@
 #include "rows.cuh"
 
 // Where rows of a tensor begin, and their elements: `inner` rows are `row` elements apart, and then the next ones `outer`.
-struct Turn {
+struct RowStrides {
     long long inner, outer, row, column;
 
     __device__ long long start(long long number) const {
         if (outer == 0) return number * row;
         return number / inner * outer + number % inner * row;
     }
-    // A vector of a row; its elements are `column` apart where the tensor is TURNED.
-    template <bool TURNED, class T, int V>
+    // A vector of a row; its elements are `column` apart where the tensor is STRIDED.
+    template <bool STRIDED, class T, int V>
     __device__ Vector<T, V> get(const T* from, const Row<T, V, false>& r, int chunk, float outside) const {
-        if constexpr (!TURNED) return r.get(from, chunk, outside);
+        if constexpr (!STRIDED) return r.get(from, chunk, outside);
         Vector<T, V> v = filled<V>(to<T>(outside));
         if (r.whole(chunk))
 #pragma unroll
@@ -22,45 +22,45 @@ struct Turn {
     }
 };
 
-// G threads hold a row of HELD vectors each. X and ADDED: those tensors are turned; the others have contiguous rows.
-template <class T, class W, int V, int G, int HELD, bool CENTRED, bool ADD, bool X, bool ADDED>
+// G threads hold a row of REGS vectors each. X and ADDED: those tensors are strided; the others have contiguous rows.
+template <class T, class W, int V, int G, int REGS, bool CENTRED, bool ADD, bool X, bool ADDED>
 __global__ void __launch_bounds__(128)
-    turned_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
-                long long count, int n, Turn of_x, Turn of_added, float eps) {
+    transposed_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
+                long long count, int n, RowStrides x_strides, RowStrides added_strides, float eps) {
     long long row = blockIdx.x * (128ll / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;
     Row<T, V, false> r{0, there ? n : 0};
-    const T *from = x + of_x.start(row), *more = ADD ? added + of_added.start(row) : nullptr;
+    const T *from = x + x_strides.start(row), *more = ADD ? added + added_strides.start(row) : nullptr;
     float shift = CENTRED ? shift_of(from, there) + (ADD ? shift_of(more, there) : 0) : 0;
-    Vector<T, V> held[HELD], second[HELD];
+    Vector<T, V> regs[REGS], second[REGS];
 #pragma unroll
-    for (int k = 0; k < HELD; k++) {
-        held[k] = of_x.template get<X>(from, r, k * G + t, shift);
-        if constexpr (ADD) second[k] = of_added.template get<ADDED>(more, r, k * G + t, 0);
+    for (int k = 0; k < REGS; k++) {
+        regs[k] = x_strides.template get<X>(from, r, k * G + t, shift);
+        if constexpr (ADD) second[k] = added_strides.template get<ADDED>(more, r, k * G + t, 0);
     }
     float middle = 0, sum = 0;
 #pragma unroll
-    for (int k = 0; k < HELD; k++) {
+    for (int k = 0; k < REGS; k++) {
         if constexpr (ADD) {
-            held[k] = sums(held[k], second[k]);
-            r.put(total + row * n, k * G + t, held[k]);
+            regs[k] = sums(regs[k], second[k]);
+            r.put(total + row * n, k * G + t, regs[k]);
         }
-        if constexpr (CENTRED) sum = sum_of(held[k], shift, sum);
+        if constexpr (CENTRED) sum = sum_of(regs[k], shift, sum);
     }
     if constexpr (CENTRED) middle = across<G>(sum, 0, plus) / n;
     sum = 0;
 #pragma unroll
-    for (int k = 0; k < HELD; k++) sum = squares_of(held[k], r, k * G + t, shift, middle, sum);
+    for (int k = 0; k < REGS; k++) sum = squares_of(regs[k], r, k * G + t, shift, middle, sum);
     float scale = rsqrtf(across<G>(sum, 0, plus) / n + eps);
     if (there && t == 0) {
         if (CENTRED && mean) mean[row] = shift + middle;
         if (rstd) rstd[row] = scale;
     }
 #pragma unroll
-    for (int k = 0; k < HELD; k++) {
+    for (int k = 0; k < REGS; k++) {
         int at = (k * G + t) * V;
         Vector<W, V> vw = weights<V, false>(w, at, r.n, 1), vb = weights<V, false>(b, at, r.n, 0);
-        r.put(y + row * n, k * G + t, results(held[k], shift, middle, scale, vw, vb));
+        r.put(y + row * n, k * G + t, results(regs[k], shift, middle, scale, vw, vb));
     }
 }

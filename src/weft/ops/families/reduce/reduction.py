@@ -1,4 +1,4 @@
-"""Describes an op that reduces: its operation, and the shape and dtype of its result."""
+"""Reductions as data: the operation, and the shape and dtype of the result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import torch
 
 NORMS = {1.0: "Norm1", 2.0: "Norm2", math.inf: "NormInf"}
-COMPUTED = {torch.float32: "float", torch.float16: "float", torch.bfloat16: "float",
-            torch.float64: "double"}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Row:
+class Reduction:
     """One op.
 
     operation  the struct of reduce.cu
@@ -49,22 +47,24 @@ def reduced_dims(rank: int, dim: Any) -> tuple[int, ...]:
 
 def result_shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
     """The shape of the result."""
-    kept = [(1 if i in dims else s) for i, s in enumerate(shape)]
-    return tuple(kept if keepdim else [s for i, s in enumerate(shape) if i not in dims])
+    if keepdim:
+        return tuple(1 if i in dims else s for i, s in enumerate(shape))
+    return tuple(s for i, s in enumerate(shape) if i not in dims)
 
 
-def result_dtype(row: Row, dtype: torch.dtype) -> torch.dtype:
+def result_dtype(op: Reduction, dtype: torch.dtype) -> torch.dtype:
     """The dtype of the result."""
-    if row.result in ("index", "count"):
+    if op.result in ("index", "count"):
         return torch.int64
-    if row.result == "bool":
+    if op.result == "bool":
         return torch.bool
-    if row.result == "wide" and not dtype.is_floating_point:
+    if op.result == "wide" and not dtype.is_floating_point:
         return torch.int64
     return dtype
 
 
-def computed(row: Row, dtype: torch.dtype) -> str:
+def computed(op: Reduction, dtype: torch.dtype) -> str:
+    """The C++ type in which elements of a dtype are reduced."""
     if dtype.is_floating_point:
-        return COMPUTED[dtype]
-    return "long long" if row.result == "wide" or dtype is torch.int64 else "int"
+        return "double" if dtype is torch.float64 else "float"
+    return "long long" if op.result == "wide" or dtype is torch.int64 else "int"

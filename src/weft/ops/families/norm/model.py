@@ -1,0 +1,111 @@
+"""The cost model of norms: seconds of a launch, and the limits that its kernels were tuned to.
+
+All constants were fitted by hand to times on an H200. `benchmarks/records/ops_sweep.jsonl` has the
+times of random calls with the kernels that the model chooses.
+"""
+
+from __future__ import annotations
+
+from weft.kernels import cdiv
+from weft.ops.core.target import Target
+from weft.ops.families.norm.rows import RowJob, RowStrategy
+
+# ---- rows in registers -------------------------------------------------------------------------
+FORWARD_VECTORS = 8
+"""Vectors of 16 bytes: the most that a thread has in registers, forward."""
+BACKWARD_VECTORS = 4
+"""Vectors of each tensor: the most that a thread has in registers, backward."""
+WEIGHT_BYTES = 128
+"""Bytes: the most of each weight that a thread has in registers."""
+ROW_REGISTERS = 48
+"""Registers of a row of any length, and of its weights, above which a thread spills."""
+SPILL_FACTORS = {512: 5.0, 128: 3.0, 0: 1.0}
+"""Factor on the time of rows that spill, by the least threads of a row; elements of two bytes."""
+SM_BANDWIDTH = 50e9
+"""Bytes per second that one SM reads and writes when others do little."""
+FULL_VECTOR = 8
+"""Bytes of a vector below which an SM moves fewer bytes per second."""
+SPARE_SHARED = 1024
+"""Bytes of shared memory that the reductions of a block need beside its row."""
+TRANSPOSED_THREADS = 4
+"""Threads: the most of a transposed row; with more, neighbours that read together are few rows."""
+SECTOR = 32
+"""Bytes of a memory access."""
+
+# ---- rows of several blocks --------------------------------------------------------------------
+L2_SHARE = 0.2
+"""Share of the time of DRAM that a second read from the L2 cache takes."""
+COLUMN_SUM_BLOCKS = 32
+"""Blocks: the most whose sums of weights are added by one thread for each column."""
+COLUMN_SUM_COLUMNS = 1 << 15
+"""Columns: the least for one thread each in that sum."""
+
+# ---- channels ----------------------------------------------------------------------------------
+CHANNEL_VECTORS = 8
+"""Vectors of a thread that are worth a block."""
+CHANNEL_BYTES = 64
+"""Bytes of a thread that are worth a block."""
+CHANNEL_BLOCKS_PER_SM = 4
+"""Blocks of an SM that reach the bandwidth in a sum."""
+FOLD_BYTES = 4 << 20
+"""Bytes of a tensor from which on results of odd rows are written in whole vectors."""
+
+# ---- groups ------------------------------------------------------------------------------------
+PLANE_VECTORS = 1024
+"""Vectors of a plane from which on a block sums it, instead of a warp."""
+GROUP_TILE_BYTES = 100 << 10
+"""Bytes of shared memory: the most of a block that has groups on chip."""
+BACKWARD_TILE_BYTES = 32 << 10
+"""Bytes of a block's rows that reach the bandwidth, backward."""
+BACKWARD_TILE_PENALTY = 0.2
+"""Share of the time that BACKWARD_TILE_BYTES more cost: fewer blocks load while others compute."""
+BACKWARD_BLOCKS_PER_SM = 8
+"""Blocks for each SM that must remain before a block gets more rows."""
+BATCH_PER_BLOCK = 512
+"""Elements of a batch that one block sums for 32 channels."""
+CHANNELS_LAST_TILE_BYTES = 40 << 10
+"""Bytes of a block that leave enough blocks on an SM, for groups with the channels last."""
+CHANNELS_LAST_TILE_MIN_BYTES = 10 << 10
+"""Bytes that are worth a block, for groups with the channels last."""
+CHANNELS_LAST_PENALTY = 0.3
+"""Share of the time that CHANNELS_LAST_TILE_BYTES more cost: fewer blocks load at a time."""
+CHANNELS_LAST_LINE = 64
+"""Bytes of neighbouring channels that a block reads for full bandwidth; SECTOR is the least."""
+CHANNELS_LAST_STORE = 8
+"""Bytes that a thread writes at once: larger vectors conflict in banks of shared memory."""
+
+
+def stream_time(gpu: Target, moved: float, launches: int = 1) -> float:
+    """Seconds of launches that move so many bytes at full bandwidth."""
+    return launches * gpu.launch + moved / gpu.bandwidth
+
+
+def row_time(job: RowJob, strategy: RowStrategy, moved: float) -> float:
+    """Seconds of one launch with rows on chip: the slower of the GPU and its busiest SM."""
+    gpu = job.request.target
+    busy = moved / job.count / SM_BANDWIDTH
+    busy *= cdiv(job.count, gpu.sms * max(1, 1024 // strategy.threads))
+    busy *= max(1.0, FULL_VECTOR / (job.vector * job.dtype.itemsize))
+    return gpu.launch + max(spill_factor(job, strategy) * moved / gpu.bandwidth, busy)
+
+
+def spill_factor(job: RowJob, strategy: RowStrategy) -> float:
+    """Factor on the time of rows whose threads have too few registers: 1.0 for most."""
+    # Vectors that may reach out of a row take more instructions, and more registers.
+    size = job.dtype.itemsize + (2 * job.weight.itemsize if strategy.resident else 0)
+    words = strategy.registers * job.vector * size // 4
+    spilled = words > ROW_REGISTERS or strategy.shared > 0
+    if not job.ragged or job.inner or job.dtype.itemsize > 2 or not spilled:
+        return 1.0
+    return next(factor for least, factor in SPILL_FACTORS.items() if strategy.threads >= least)
+
+
+def two_pass_time(gpu: Target, moved: float, again: float, cached: float, launches: int) -> float:
+    """Seconds if `again` bytes are read twice: from the L2 cache if `cached` bytes fit there."""
+    share = L2_SHARE if cached < gpu.l2 else 1
+    return stream_time(gpu, moved + again * share, launches)
+
+
+def tile_time(gpu: Target, moved: float, tile: int, ample: int, penalty: float) -> float:
+    """Seconds to move bytes through tiles in shared memory; those above `ample` bytes cost more."""
+    return moved * (1 + max(0.0, tile / ample - 1) * penalty) / gpu.bandwidth
