@@ -218,14 +218,14 @@ def test_the_list() -> None:
 
 
 def test_a_new_operation_can_be_climbed(tmp_path: Path) -> None:
-    made = CliRunner().invoke(app, ["new", "op", "mine", "--in", str(tmp_path), "--json"])
+    made = CliRunner().invoke(app, ["new", "ladder", "mine", "--in", str(tmp_path), "--json"])
     folder = Path(json.loads(made.stdout)["folder"])
     assert sorted(p.name for p in folder.iterdir())[0] == "op.py"
     result = run(str(folder), "--to", "0")
     assert result.exit_code == 0 and "✓ right" in result.stdout, result.output
-    again = CliRunner().invoke(app, ["new", "op", "mine", "--in", str(tmp_path)])
+    again = CliRunner().invoke(app, ["new", "ladder", "mine", "--in", str(tmp_path)])
     assert again.exit_code == 1 and "already" in again.output
-    odd = CliRunner().invoke(app, ["new", "op", "my op", "--in", str(tmp_path)])
+    odd = CliRunner().invoke(app, ["new", "ladder", "my op", "--in", str(tmp_path)])
     assert "a C++ and Python name" in odd.output
 
 

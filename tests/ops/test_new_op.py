@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import weft
+from weft.cli import app
 
 torch = pytest.importorskip("torch")
 
@@ -49,3 +52,13 @@ def test_refused(families: Path, tmp_path: Path) -> None:
         scaffold.new_family("4 fold", families)
     with pytest.raises(weft.ArgumentError, match="in a clone of weft's repository"):
         scaffold.new_family("fivefold", tmp_path / "lib" / "site" / "weft" / "ops" / "families")
+
+
+def test_the_command_line(families: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaffold.new_family, "__defaults__", (families,))
+    made = CliRunner().invoke(app, ["new", "op", "sixfold", "--json"])
+    assert str(families / "sixfold" / "op.py") in json.loads(made.stdout)["files"]
+    made = CliRunner().invoke(app, ["new", "op", "sevenfold"])
+    assert "Next: pytest" in made.stdout and "test_sevenfold.py" in made.stdout
+    refused = CliRunner().invoke(app, ["new", "op", "sevenfold", "--in", str(families)])
+    assert "has its place in weft's repository" in refused.output

@@ -75,7 +75,7 @@ def find(name_or_path: str) -> Ladder:
             "no such ladder",
             got=name_or_path,
             allowed=f"{', '.join(names())}, or a folder with op.py",
-            next=f"did you mean '{near[0]}'?" if near else "`weft new op NAME` makes a folder",
+            next=f"did you mean '{near[0]}'?" if near else "`weft new ladder NAME` makes a folder",
         )
     files = sorted((*folder.glob("rung_*.cu"), *folder.glob("rung_*.py")), key=lambda p: p.name)
     if not files:

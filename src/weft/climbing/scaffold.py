@@ -1,4 +1,4 @@
-"""Implements `weft new op NAME`: creates a folder with an operation and two rungs."""
+"""Implements `weft new ladder NAME`: creates a folder with an operation and two rungs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(x, y, n):
 FILES = {"op.py": OP, "rung_00_naive.cu": NAIVE, "rung_01_triton.py": TRITON}
 
 
-def new_op(name: str, where: Path) -> Path:
+def new_ladder(name: str, where: Path) -> list[Path]:
     """Creates the folder; raises if it exists."""
     if not name.isidentifier():
         raise ArgumentError(
@@ -78,4 +78,4 @@ def new_op(name: str, where: Path) -> Path:
     folder.mkdir(parents=True)
     for file, text in FILES.items():
         (folder / file).write_text(text.format(name=name), encoding="utf-8")
-    return folder
+    return [folder / file for file in sorted(FILES)]
