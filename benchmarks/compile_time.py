@@ -1,4 +1,4 @@
-"""How the time to compile a kernel grows with its instructions, for drafts and for the full code.
+"""Times the compilation of kernels by their instructions, for drafts and for the full code.
 
     python benchmarks/compile_time.py [--record] [SIZES...]
 

@@ -1,4 +1,4 @@
-"""What the first and the second run of programs and extensions cost: processor time and time.
+"""Times the first and the second run of programs and extensions, by processor and by clock.
 
     python benchmarks/first_run.py [--record] [--only NAME] [--rounds 3]
 

@@ -1,4 +1,4 @@
-"""How the memory of a process grows with the kernels that it compiles, launches and drops.
+"""Measures the memory of a process that compiles, launches and drops many kernels.
 
     python benchmarks/kernel_memory.py [--record] [--kernels 1000] [--full]
 

@@ -1,4 +1,4 @@
-"""What `weft.profile` costs, against the same launch without it.
+"""Measures the cost of `weft.profile`, against the same launch without it.
 
     python benchmarks/profile_cost.py [--only NAME] [--json] [--record]
 

@@ -67,7 +67,7 @@ class Processes:
         self.started.append((process, out, log))
 
     def answers(self) -> list[Any]:
-        """What the workers wrote; a worker that is late is ended, and one that failed is shown."""
+        """The results of the workers; kill a worker that is late, and print the log of a failed one."""
         found = []
         for process, out, log in self.started:
             try:
@@ -117,7 +117,7 @@ def made(
 
 
 def row(name: str, answers: Sequence[Any], logs: Sequence[Path]) -> dict[str, Any]:
-    """What a tool found in weft's kernels, and what the calls reached."""
+    """The record of a tool: its findings in weft's kernels, and the kernels that calls reached."""
     texts = [p.read_text(encoding="utf-8", errors="replace") for p in logs if p.exists()]
     errors: Counter[str] = Counter()
     first: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the sanitizer costs: the time of launches with everything checked, against plain ones.
+"""Measures the cost of the sanitizer: launches with everything checked, against plain ones.
 
     python benchmarks/sanitizer_cost.py [--quick] [--record]
 

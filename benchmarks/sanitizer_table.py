@@ -76,7 +76,7 @@ def main(
 
 
 def _before(end: float, row: Any, case: Any) -> Any:
-    """What a tool says of a case, unless its time is over."""
+    """The row of a tool for a case; None if the time is over."""
     return row(case) if time.monotonic() < end else None
 
 

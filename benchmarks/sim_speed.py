@@ -1,4 +1,4 @@
-"""How fast the simulated GPU is, against C++ written by hand and against other simulators.
+"""Times the simulated GPU against C++ written by hand and against other simulators.
 
     python benchmarks/sim_speed.py [--quick] [--only NAME] [--json] [--record] [--peers PYTHON]
 

@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def home(self) -> tuple[str, str]:
-        """Where it is defined: two names of one object are described once."""
+        """The module and name of its definition: two names of one object are described once."""
         return self.value.__module__, self.value.__qualname__
 
 

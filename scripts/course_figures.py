@@ -96,7 +96,7 @@ def _levels() -> dict[str, Any]:
 
 
 def levels() -> str:
-    """How long one thread waits for each level of memory."""
+    """A chart of the latency of each level of memory for one thread."""
     record = _levels()
     rows = [
         Bar(level, row["cycles"], f"{row['cycles']:.0f} cycles")
@@ -126,7 +126,7 @@ def _climb(name: str) -> Climb:
 
 
 def _rates(name: str, per: str, unit: float, words: str) -> str:
-    """What the rungs of a ladder reach on the case that most of them were timed on."""
+    """A chart of the rates of a ladder's rungs, on the case that most of them were timed on."""
     climb, op = _climb(name), ladder.find(name).op
     cases = {repr(case): case for case in op.bench}
     case = max(cases, key=lambda c: sum(t.case == c for r in climb.rungs for t in r.times))

@@ -72,7 +72,7 @@ _TAIL = """\
 
 
 class Names(NamedTuple):
-    """What a header declares: constants of enumerations, handles, functions; and all its words."""
+    """The names that a header declares: constants of enumerations, handles, functions; its words."""
 
     enums: dict[str, list[str]]
     handles: dict[str, str]

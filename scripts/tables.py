@@ -145,7 +145,7 @@ BY_THE_CLOCK = (
 
 
 def _was_idle(machine: dict[str, Any], like: dict[str, Any]) -> bool:
-    """Is it the same machine, with no more to do than the benchmark itself gives it?"""
+    """True if it is the same machine, with no load but the benchmark's own."""
     same = all(machine[key] == like[key] for key in ("cpu", "cores"))
     return same and machine["load"] < machine["cores"] + 1
 

@@ -71,7 +71,7 @@ def _triton(name: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **o
 def _rung(
     op: str, kernel: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **options: Any
 ) -> Row:
-    """Of a ladder: its rung in Triton, whatever number that has."""
+    """The row of a ladder's rung in Triton, found by its name without the number."""
     (path,) = (ROOT / OPS / op).glob("rung_*_triton.py")
     return Row(f"{op}_rung", f"{OPS}/{op}/{path.name}", kernel, grid, make, options=options)
 
@@ -127,7 +127,7 @@ ROWS_OF = [
 
 # ---- here: PTX from the front ends -----------------------------------------------------------
 def compiled(row: Row) -> str:
-    """What the front end that is installed makes of a row, with its launch at the head."""
+    """The PTX that the installed front end makes of a row, with its launch at the head."""
     given = row.make()
     if row.front_end == "triton":
         import torch

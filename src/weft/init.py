@@ -90,7 +90,7 @@ def _xavier(tensor: Any, gain: float) -> float:
 
 
 def _fans(tensor: Any) -> tuple[int, int]:
-    """How many inputs a result has, and how many results an input has."""
+    """The number of inputs per result (fan in), and of results per input (fan out)."""
     if tensor.dim() < 2:
         raise ArgumentError(
             "weft.init: a tensor of weights has at least two dimensions",

@@ -1,4 +1,4 @@
-"""Says that autotuners take the first valid configuration.
+"""The notice that autotuners take the first valid configuration.
 
 Times of the simulation say nothing about a GPU, and dozens of configurations take minutes.
 """

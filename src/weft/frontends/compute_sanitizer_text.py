@@ -67,7 +67,7 @@ def findings(text: str, quote: Quote = lambda file, line: "") -> list[Finding]:
 
 
 def complete(text: str) -> bool:
-    """Whether a tool has finished: it prints a total even if it found nothing."""
+    """True if a tool has finished: it prints a total even if it found nothing."""
     return re.search(rf"^{_PREFIX} (?:ERROR|RACECHECK) SUMMARY: ", text, re.M) is not None
 
 

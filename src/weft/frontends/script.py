@@ -42,7 +42,7 @@ Hook = Callable[[], None]
 
 
 class Options(NamedTuple):
-    """What `weft run` was told about scripts."""
+    """The options of `weft run` for scripts."""
 
     gpu: str
     autotune: bool = False

@@ -44,4 +44,4 @@ class _StandIns(MetaPathFinder, Loader):
         return importlib.import_module(module)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Does nothing: the module is complete."""
+        """Do nothing: the module is complete."""

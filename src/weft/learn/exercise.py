@@ -40,7 +40,7 @@ from weft.learn import facts, header
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
-"""What an exercise must pass before its rules are looked at."""
+"""The stages that an exercise must pass before its rules are checked."""
 COMMON = {"name", "goal", "fails", "hints"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",

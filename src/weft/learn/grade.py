@@ -47,7 +47,7 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        """Whether everything holds."""
+        """True if the exercise failed at no stage."""
         return not self.stage
 
 

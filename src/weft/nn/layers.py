@@ -16,7 +16,7 @@ from weft.nn.rows import FLOATS, ROWS, Row
 from weft.ops import library
 
 _WARNED: set[tuple[str, str]] = set()
-"""What has been warned of, by layer and reason."""
+"""The warnings that were given, by layer and reason."""
 
 
 _OPS: dict[str, Callable[..., Any]] = {}
@@ -51,7 +51,7 @@ def _class(row: Row) -> type:
 
 
 def _dtype(x: Any) -> str:
-    """Why a tensor is left to PyTorch, or ""; integers are indices."""
+    """The reason to leave a tensor to PyTorch, or ""; integers are indices."""
     known = x.dtype in FLOATS or not (x.is_floating_point() or x.is_complex())
     return "" if known else f"the dtype {str(x.dtype).removeprefix('torch.')}"
 

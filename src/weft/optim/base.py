@@ -1,4 +1,4 @@
-"""What the optimisers share: one launch per dtype of a group, and states as torch's have them."""
+"""The base of the optimisers: one launch per dtype of a group, and states as torch's have them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VECTOR, UNROLL, THREADS, ELEMENTS = 4, 2, 128, 4096
 
 
 class _Kept(NamedTuple):
-    """The buckets of a group, and what they were made for."""
+    """The buckets of a group, and the parameters, layouts and options they were made for."""
 
     params: list[Any]
     layouts: Layouts
@@ -31,7 +31,7 @@ class _Kept(NamedTuple):
     buckets: list[Bucket]
 
     def serve(self, params: Sequence[Any], tensors: Sequence[Any], options: list[Any]) -> bool:
-        """Whether the buckets are those of the parameters, as they and their gradients are now."""
+        """True if the buckets fit the parameters and gradients as they are now."""
         return (
             options == self.options
             and len(params) == len(self.params)
@@ -107,7 +107,7 @@ class Fused:
         return None if self._norm is None else self._norm[0]
 
     def scales(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What gradients are multiplied by and divided by, and whether to skip the step."""
+        """The factor and the divisor of gradients, and the flag to skip the step."""
         divisor = getattr(self, "grad_scale", None)  # torch.amp.GradScaler sets both
         skip = getattr(self, "found_inf", None)
         return (

@@ -59,7 +59,7 @@ class Bucket:
         return list(chain.from_iterable(map(self._pick, self._states)))
 
     def is_current(self) -> bool:
-        """Whether its table has the states that the parameters have now."""
+        """True if its table has the states that the parameters have now."""
         return not self.first and all(map(operator.is_, self._current(), self._kept))
 
     def run(self, launch: Callable[[Sequence[Sequence[Any]]], None]) -> None:
@@ -83,7 +83,7 @@ def _picker(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
 
 
 def _differs(grad: Any, like: Any) -> bool:
-    """Whether a gradient must be copied to have the dtype and memory order of its parameter."""
+    """True if a gradient must be copied to have the dtype and memory order of its parameter."""
     if grad.layout is not torch.strided:
         raise ArgumentError(
             "weft.optim: a gradient is sparse", got=str(grad.layout), allowed="torch.strided",
@@ -93,7 +93,7 @@ def _differs(grad: Any, like: Any) -> bool:
 
 
 def is_dense(tensor: Any) -> bool:
-    """Whether the elements are without gaps in memory, in whatever order of the dimensions."""
+    """True if the elements are without gaps in memory, in any order of the dimensions."""
     return memory_order(layout(tensor)) is not None
 
 

@@ -23,12 +23,12 @@ WRITTEN = 448
 
 
 def captured(device: torch.device) -> bool:
-    """Whether what is launched on a device now goes into a CUDA graph."""
+    """True if launches on a device are being captured into a CUDA graph."""
     return device.type == "cuda" and bool(torch.cuda.is_current_stream_capturing())
 
 
 class Table:
-    """Lists of as many tensors each, whose n-th ones have one size.
+    """Lists of equal length; the n-th tensors of all lists have the same size.
 
     chunks   the blocks of a launch; each works on at most `elements` elements of one tensor
     counter  a zero by which the blocks of a launch find out which of them is the last

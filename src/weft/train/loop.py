@@ -28,7 +28,7 @@ PAUSE = {"cuda": 0.1, "cpu": 0.0}
 
 @dataclass
 class History:
-    """What a training gave.
+    """The results of a training.
 
     losses    after each step
     accuracy  on the test images, after each epoch

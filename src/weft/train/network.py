@@ -9,7 +9,7 @@ import torch
 from weft.ops import library
 
 MEAN, DEVIATION = 0.1307, 0.3081
-"""Of the pixels of MNIST's training images, from 0 to 1."""
+"""The mean and the standard deviation of the pixels of MNIST's training images, from 0 to 1."""
 
 
 def network(

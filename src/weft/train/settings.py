@@ -1,4 +1,4 @@
-"""How to train."""
+"""The settings of a training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECES = 32
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
+    """The settings of a training.
 
     batch      images of a step; in a training of several processes, of each process
     steps      at the most; 0: all of the epochs

@@ -14,7 +14,7 @@ WARM_UP = 3
 
 @dataclass
 class Parts:
-    """What a step consists of; weft's and PyTorch's have the same form.
+    """The parts of a step; weft's and PyTorch's have the same form.
 
     forward    (pixels, classes) -> loss
     optimiser  updates the parameters and clears their gradients

@@ -21,7 +21,7 @@ ALSO_AFTER = {
     "cuda.bindings._internal.nvrtc": capsules.nvrtc,
 }
 FIRST = ("cuInit", "cuDriverGetVersion")
-"""What a program calls first: all other functions need an initialised driver."""
+"""The functions that a program calls first: all others need an initialised driver."""
 
 
 def install(gpu: str) -> None:
@@ -32,7 +32,7 @@ def install(gpu: str) -> None:
 
 
 def _loading(function: Callable[..., Any], gpu: str) -> Callable[..., Any]:
-    """The function, which finds a driver."""
+    """Wrap a function so that its first call loads the driver."""
 
     @functools.wraps(function)
     def loading(*args: Any) -> Any:

@@ -22,7 +22,7 @@ _CREATORS = frozenset({
 _INDEX = frozenset({"s_", "index_exp", "newaxis"})
 """Objects of NumPy that are the same on the device."""
 _NOTHING = object()
-"""What a module has under a name that it lacks; None is `newaxis`."""
+"""The result of a lookup that finds nothing; None would be the value of `newaxis`."""
 
 
 class HostModule(types.ModuleType):

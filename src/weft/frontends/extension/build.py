@@ -27,7 +27,7 @@ _LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python")
 
 @dataclass(frozen=True)
 class Extension:
-    """What torch passes on: a module's name, its files and the user's flags."""
+    """The description that torch passes on: a module's name, its files and the user's flags."""
 
     name: str
     sources: Sequence[str]

@@ -152,7 +152,7 @@ def _put_device(a: Any, name: str, packed: PackedValues) -> None:
 
 
 def _interface(a: Any) -> dict[str, Any]:
-    """What the kernel must know of an array; Numba's own attributes say it without a warning."""
+    """The array interface of an argument; that of Numba's arrays is built without a warning."""
     if not isinstance(a, DeviceNDArrayBase):
         facts: dict[str, Any] = a.__cuda_array_interface__
         return facts

@@ -77,7 +77,7 @@ class Image(ObjectCode):  # type: ignore[misc]
         self._kernels[kernel.entry] = Entry(kernel)
 
     def measure(self) -> Mapping[str, Resources]:
-        """What the assembler reports of its kernels."""
+        """Assemble the module and return the resources of its kernels."""
         return assemble(self.program.ptx.text, self.model.machine, self._registers)
 
     def variable(self, name: str) -> NDArray[np.uint8]:

@@ -108,4 +108,4 @@ class _Device:
         self.context = SimpleNamespace(handle=driver.binding.CUcontext(CONTEXT))
 
     def set_current(self) -> None:
-        """Does nothing: there is one context."""
+        """Do nothing: there is one context."""

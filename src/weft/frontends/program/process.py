@@ -29,7 +29,7 @@ _unknown: list[Callable[[int], bool]] = []
 
 
 def find_unknown(find: Callable[[int], bool]) -> None:
-    """`find` is asked for addresses that a kernel is given and that are in no allocation.
+    """Register `find` for addresses that a kernel is given and that are in no allocation.
 
     It returns whether it has found their memory and reported it to the library (`weft_adopt`).
     """

@@ -1,4 +1,4 @@
-"""The texture unit of a program: functions of the runtime library, and what it says of errors."""
+"""The texture unit of a program: functions of the runtime library, and its error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.frontends.program import loading
 from weft.frontends.program.unit import Unit
 
 _MOST = 1024
-"""Bytes of a message."""
+"""The most bytes of a message."""
 
 
 def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
@@ -43,7 +43,7 @@ def _address(function: Any) -> int:
 
 
 def _error() -> str:
-    """What was wrong with the access that failed."""
+    """The description of the access that failed."""
     text, describe = ctypes.create_string_buffer(_MOST), loading.function("weft_texture_error")
     assert describe is not None
     describe(text, _MOST)

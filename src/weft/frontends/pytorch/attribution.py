@@ -1,4 +1,4 @@
-"""Says where an operation of torch comes from: module, line of the script, autograd node.
+"""Finds the origin of an operation of torch: module, line of the script, autograd node.
 
 Modules report when their `forward` begins and ends, and scripts their NVTX ranges. An autograd node
 has the sequence number of the forward operation that made it, so its operations belong to the same
@@ -40,12 +40,12 @@ class Attribution:
         self._names: dict[int, str] = {}
         self._forward: dict[int, Place] = {}
         self._lines: dict[str, str] = {}
-        """Of the last operation in the forward pass of a module."""
+        """Module -> line of the last operation in its forward pass."""
 
     def install(self) -> None:
         """Follows all modules and optimizers from now on."""
         hooks = torch.nn.modules.module
-        # Of the hooks below; that the wrapper of a compiled module calls them too is intended.
+        # The wrapper of a compiled module calls the hooks below too, which is intended.
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global")
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave, always_call=True)
@@ -58,7 +58,7 @@ class Attribution:
             setattr(torch.cuda.nvtx, name, function)
 
     def place(self) -> Place:
-        """Of the operation that runs now."""
+        """The origin of the operation that runs now."""
         node = torch._C._current_autograd_node()
         if node is not None and self._stack:
             # A checkpoint computes its forward pass again, on a GPU in a thread without user code.

@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an operation comes from; empty where there is nothing to say."""
+    """The origin of an operation; a field is empty where it is unknown."""
 
     module: str = ""
     line: str = ""

@@ -160,7 +160,7 @@ class GpuProfile:
         self._ignore(sys.modules["torch._inductor.compile_fx"], "compile_fx")
 
     def _benchmarking(self) -> None:
-        """What the compiler times later, such as for a backward pass."""
+        """Mark what the compiler times later, e.g. for a backward pass, as an autotuner's work."""
         for owner in vars(sys.modules["torch._inductor.runtime.benchmarking"]).values():
             if isinstance(owner, type) and "benchmark_gpu" in vars(owner):
                 self._ignore(owner, "benchmark_gpu")

@@ -109,7 +109,7 @@ class CUDAGraph:
         self._capture.__exit__(*(error or (None, None, None)))
 
     def instantiate(self) -> None:
-        """Does nothing: the recorded steps are ready."""
+        """Do nothing: the recorded steps are ready."""
 
     def replay(self) -> None:
         if self._capture is None:
@@ -125,7 +125,7 @@ class CUDAGraph:
         return (0, 1)
 
     def enable_debug_mode(self) -> None:
-        """Does nothing: `debug_dump` works without."""
+        """Do nothing: `debug_dump` works without."""
 
     def debug_dump(self, debug_path: str) -> None:
         """Writes the number of recorded operations."""

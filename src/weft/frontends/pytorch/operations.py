@@ -23,14 +23,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
     """Runs operations and adds their results to a tracker."""
 
     supports_higher_order_operators = True
-    """Such as flex_attention, whose arguments are functions."""
+    """Also see operators whose arguments are functions, e.g. flex_attention."""
 
     def __init__(self, tracker: memory.Tracker) -> None:
         super().__init__()
         self.tracker = tracker
         self.observers: list[Observer] = []
         self.number = 0
-        """Of the operation that ran last; a mode that times operations numbers them."""
+        """The number of the operation that ran last; only a mode that times operations counts."""
         self.running = False
         self._by_the_script = False
 
@@ -89,7 +89,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             self.running, self._by_the_script = before, True
 
     def is_there(self, args: Sequence[Any], out: Any) -> bool:
-        """Whether an operation runs on the GPU: all tensors of a simulated GPU do."""
+        """True if an operation runs on the GPU: on a simulated GPU, all do."""
         return True
 
 

@@ -25,7 +25,7 @@ _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
 
 _MODULE_TO = torch._C._nn._parse_to
-"""What `nn.Module.to` does with its arguments."""
+"""torch's parser of the arguments of `nn.Module.to`."""
 
 Noticed = Callable[[Any], None]
 

@@ -31,7 +31,7 @@ _RUNTIME = {
     "cuMemFree_v2": "cudaFree",
     "cuCtxSynchronize": "cudaDeviceSynchronize",
 }
-"""What these are for the simulated GPU: its driver interface is large, and compiled when called."""
+"""The runtime calls to use on the simulated GPU: its driver interface takes long to compile."""
 
 
 class Api:
@@ -79,7 +79,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Shape:
-    """What an array of texels is: sizes from the first coordinate on, layers, channels, type."""
+    """The shape of an array of texels: sizes from the first coordinate on, layers, channels, type."""
 
     sizes: tuple[int, ...]
     layers: int
@@ -164,7 +164,7 @@ class Texels:
         )
 
     def resource(self) -> Resource:
-        """What an object is made of."""
+        """The resource descriptor of a texture or surface object."""
         shape = self.shape
         out = Resource()
         if not self.linear:

@@ -42,7 +42,7 @@ class SimUtils:
         return kernel, kernel, registers, spills, model.max_threads_per_block
 
     def unload_module(self, module: Variant) -> None:
-        """Does nothing: Python frees the module."""
+        """Do nothing: Python frees the module."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         m, _ = self._driver.simulated(device)
@@ -58,7 +58,7 @@ class SimUtils:
         }
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """Does nothing: printf output is not buffered."""
+        """Do nothing: printf output is not buffered."""
 
 
 class DeviceInterface:
@@ -68,7 +68,7 @@ class DeviceInterface:
 
     @staticmethod
     def synchronize(device: object = None) -> None:
-        """Does nothing: launches are synchronous."""
+        """Do nothing: launches are synchronous."""
 
     @staticmethod
     def current_device() -> int:
@@ -149,7 +149,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return torch.empty(1, dtype=torch.int)
 
     def clear_cache(self, cache: Any) -> None:
-        """Does nothing: times of the simulation do not depend on a GPU cache."""
+        """Do nothing: times of the simulation do not depend on a GPU cache."""
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         return "CUdeviceptr" if ty[0] == "*" else _CPP.get(ty) or _integer(ty)

@@ -1,4 +1,4 @@
-"""How often each of 256 values occurs in an array."""
+"""The number of times that each of 256 values occurs in an array."""
 
 import numpy as np
 

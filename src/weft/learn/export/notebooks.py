@@ -19,7 +19,7 @@ from weft.learn.puzzle import LANGUAGES, Puzzle
 
 Cell = dict[str, Any]
 FOLDER = "learn"
-"""Where the cells write files; `weft learn` looks there by default."""
+"""The folder that cells write files to; `weft learn` looks there by default."""
 
 
 def write(folder: Path, chapters: Sequence[Chapter], puzzles: Sequence[Puzzle]) -> list[Path]:
@@ -110,7 +110,7 @@ def _stream(text: str) -> dict[str, Any]:
 
 
 def _lines(text: str) -> list[str]:
-    """The format has a list of lines, each with its end."""
+    """A text as the notebook format has it: a list of lines, each with its line break."""
     return text.splitlines(keepends=True)
 
 

@@ -119,7 +119,7 @@ def _source(text: str, file: str) -> Markup:
 
 
 _MARKS = ("// begin", "// end", "# begin", "# end")
-"""Of the learner's part in the solution of a puzzle."""
+"""Lines that enclose the learner's part in the solution of a puzzle."""
 
 
 @functools.cache

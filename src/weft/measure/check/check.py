@@ -52,7 +52,7 @@ class Report:
 
     @property
     def deterministic(self) -> bool:
-        """Whether both runs of every trial gave the same bits."""
+        """True if both runs of every trial gave the same bits."""
         return all(t.deterministic for t in self.trials)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checks for a named model: `weft.check(..., device="sim:t4")` holds every launch to its limits.
+"""Checks for a named model: `weft.check(..., device="sim:t4")` enforces its limits.
 
 A kernel is compiled for one model and is simulated as such. Grid, block and shared memory of its
 launches must also fit the model that the check names.

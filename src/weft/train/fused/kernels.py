@@ -48,7 +48,7 @@ class Sizes:
 
     @property
     def supported(self) -> bool:
-        """Whether there are kernels for it: net.cuh and backward.cu assert the same."""
+        """True if there are kernels for the network: net.cuh and backward.cu assert the same."""
         return (
             self.side % 4 == 0 and self.side <= 32 and self.first in (16, 32)
             and self.second % 32 == 0 and self.second >= 2 * self.first
@@ -67,13 +67,13 @@ class Sizes:
 
     @property
     def weights(self) -> int:
-        """Of the second convolution."""
+        """The number of weights of the second convolution."""
         return self.second * self.first * TAPS
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How many blocks share the work of each kernel.
+    """The number of blocks that share the work of each kernel.
 
     moments           images
     features          images of the convolutions
@@ -169,7 +169,7 @@ def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
 
 
 def fits(layers: torch.nn.Sequential, precision: str, gpu: Target) -> bool:
-    """Whether there are kernels for these sizes, and a GPU has the shared memory they need."""
+    """True if there are kernels for these sizes, and a GPU has the shared memory they need."""
     sizes = Sizes.of(layers)
     if not sizes.supported:
         return False
@@ -182,7 +182,7 @@ Launch = Callable[[], None]
 
 @dataclass(frozen=True)
 class Network:
-    """What a step reads and changes.
+    """The tensors that a step reads and changes.
 
     parameters     ten tensors in PyTorch's order
     first, second  the batch norms

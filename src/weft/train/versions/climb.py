@@ -30,9 +30,9 @@ BATCH = {"cuda": 64, "cpu": 8}
 
 @dataclass(frozen=True)
 class Reached:
-    """What one version did.
+    """The result of one version.
 
-    apart  the largest differences to the version before: of losses, and of weights
+    apart  the largest differences from the version before: of losses, and of weights
     """
 
     title: str
@@ -87,7 +87,7 @@ def _climb(
 
 
 def machine(device: torch.device) -> str:
-    """What the times were measured on."""
+    """The machine that the times were measured on."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"the simulated GPU, and a CPU ({platform.machine()})"

@@ -18,12 +18,12 @@ from weft.train.step import Parts, Step
 
 Array = np.ndarray[Any, Any]
 BLOCKS, HIDDEN, LAST = (0, 4), 9, 11
-"""Where the blocks and the linear layers are among the layers of the network."""
+"""The indices of the blocks' first layers and of the two linear layers."""
 
 
 @dataclass
 class _Block:
-    """What the backward pass of a block needs: inputs of each of its four layers."""
+    """The values that the backward pass of a block needs: inputs of each of its four layers."""
 
     windows: Array
     normal: Array
@@ -138,13 +138,13 @@ class NumpyStep(Step):
 
 
 def _sums(x: Array) -> Array:
-    """Of each channel; in float64, because NumPy adds one element after the other here."""
+    """The sums of each channel, in float64: NumPy adds sequentially along this axis."""
     sums: Array = x.sum((0, 2, 3), dtype=np.float64).astype(np.float32)
     return sums
 
 
 def _wide(values: Array) -> Array:
-    """Numbers of channels, against [images, channels, rows, columns]."""
+    """Values per channel, shaped to broadcast with [images, channels, rows, columns]."""
     return values[:, None, None]
 
 

@@ -17,7 +17,7 @@ _FAT_BINARY = struct.Struct("<IHHQ")
 
 
 def is_object(data: bytes) -> bool:
-    """Whether data are an object file or an archive."""
+    """True if data are an object file or an archive."""
     return data.startswith((_ELF, _ARCHIVE))
 
 

@@ -52,7 +52,7 @@ class _Matrix(NamedTuple):
 
 
 class _Epilogue(NamedTuple):
-    """What happens to a product before it is stored."""
+    """The operation on a product before it is stored."""
 
     bits: int
     bias: int

@@ -54,7 +54,7 @@ def _triangle(a: Array, fill: int) -> Array:
 
 
 def _whole(a: Array, fill: int) -> Array:
-    """A Hermitian matrix of which one triangle is stored."""
+    """The whole Hermitian matrix, of which one triangle is stored."""
     half = _triangle(a, fill)
     return half + _adjoint(half) - np.diag(np.diag(a).real)
 

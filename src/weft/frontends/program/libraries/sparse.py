@@ -48,11 +48,11 @@ class _Sparse:
         return self.cols if self.format == _CSC else self.rows
 
     def offsets(self) -> Array:
-        """Of CSR and CSC."""
+        """The offsets of the rows of CSR or of the columns of CSC."""
         return self._indices(self.first, self.first_type, self.major + 1)
 
     def inner(self) -> Array:
-        """The columns; of CSC the rows."""
+        """The columns of the elements; for CSC, their rows."""
         return self._indices(self.second, self.second_type, self.nnz)
 
     def outer(self) -> Array:

@@ -67,7 +67,7 @@ class RuleContext:
 
     @cached_property
     def filled(self) -> bool:
-        """Whether gains are those of a grid that fills the GPU.
+        """True if gains are computed for a grid that fills the GPU.
 
         A launch that is bound by latency gains nothing by less work for idle units. It may be a
         test of a kernel that is meant for large grids.
