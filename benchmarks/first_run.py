@@ -78,7 +78,7 @@ def measure(case: Case, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a row for each case."""
+    """Print a row for each case."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--only", action="append", help="part of a name; may be given twice")

@@ -57,7 +57,7 @@ def measure(kernels: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measures in a cache of its own, so that every kernel is compiled."""
+    """Measure in a cache of its own, so that every kernel is compiled."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kernels", type=int, default=1000)
     parser.add_argument("--full", action="store_true")

@@ -44,7 +44,7 @@ def main(
         str, typer.Option(help="The Python that has numba-cuda or triton.")
     ] = sys.executable,
 ) -> None:
-    """Times the simulated GPU and shows the targets it is held to."""
+    """Time the simulated GPU and show the targets it is held to."""
     done = measure(quick, only or [""], peers)
     if record:
         RECORDS.parent.mkdir(exist_ok=True)

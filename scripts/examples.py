@@ -50,7 +50,7 @@ OWN = re.compile(
 )
 """A line of the shell that is a command of weft, and what takes its standard output."""
 COMMANDS = {"weft": "-m weft", "python": ""}
-"""Command that a shell finds first -> the arguments of this Python, which has weft's dependencies."""
+"""Command for shells -> the arguments of this Python, which has weft's dependencies."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _outputs(path: Path, found: Sequence[Example]) -> list[str]:
 
 
 def _enter(folder: Path) -> None:
-    """Makes a folder this process's own, with weft and Python as commands."""
+    """Change into a folder that has weft and Python as commands."""
     tools = folder / "bin"
     tools.mkdir()
     for name, command in COMMANDS.items():
@@ -225,7 +225,7 @@ def stable(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes or checks every document, or those that are named; the exit code."""
+    """Write or check every document, or those that are named; return the exit code."""
     stale = False
     named = [Path(a).resolve() for a in arguments if not a.startswith("-")]
     for path in named or documents():

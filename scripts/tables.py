@@ -273,7 +273,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes or checks every document; the exit code."""
+    """Write or check every document; return the exit code."""
     wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
     wanted |= {op_stubs.FILE: op_stubs.text()}

@@ -71,7 +71,7 @@ class Steering:
             function.choose, source.kernel = before, kernel
 
     def forget(self, given: Mapping[str, str] | None = None) -> None:
-        """Lets the next call of every op choose again: as given, or what was used least."""
+        """Let the next call of every op choose again: as given, or what was used least."""
         self.kernels, self.chosen, self.fresh = set(), {}, False
         self._given = given or {}
         for name in library.definitions():

@@ -16,5 +16,5 @@ NOTICE = (
 
 @functools.cache
 def say_once() -> None:
-    """Prints the notice, once per process."""
+    """Print the notice, once per process."""
     print(NOTICE, file=sys.stderr)

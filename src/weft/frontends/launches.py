@@ -12,7 +12,7 @@ recorders: list[Recorder] = []
 
 
 def run(name: str, launch: Callable[[], Any], arguments: Any) -> None:
-    """Runs a launch after the recorders have seen it."""
+    """Run a launch after the recorders have seen it."""
     for record in recorders:
         record(name, launch, arguments)
     launch()

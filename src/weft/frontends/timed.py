@@ -42,7 +42,7 @@ def key(kernel: str, grid: Sequence[int] = (), block: Sequence[int] = ()) -> str
 
 
 def times(path: str, args: Sequence[str]) -> Times:
-    """Runs a script; returns no times if it fails, since its main run reports the error."""
+    """Run a script; return no times if it fails, since its main run reports the error."""
     with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=".json") as out:
         command = [sys.executable, "-m", "weft.frontends.timed", out.name, path, *args]
         # The output was already shown by the main run.
@@ -64,7 +64,7 @@ class Clock:
         return Stream()
 
     def time_weft(self) -> None:
-        """Times weft kernels from now on, once per kernel and shape."""
+        """Time weft kernels from now on, once per kernel and shape."""
         plain = Launch.__call__
 
         @functools.wraps(plain)
@@ -78,7 +78,7 @@ class Clock:
         setattr(Launch, "__call__", timed)  # noqa: B010  mypy holds methods to be constant
 
     def time_triton(self) -> None:
-        """Times Triton kernels through Triton's launch hooks."""
+        """Time Triton kernels through Triton's launch hooks."""
         from triton import knobs
 
         def enter(metadata: Any) -> None:
@@ -93,7 +93,7 @@ class Clock:
 
 
 def main(out: str, path: str, *args: str) -> int:
-    """Runs the script with a clock and writes the times."""
+    """Run the script with a clock and write the times."""
     clock = Clock()
     clock.time_weft()
     script.after_import({"triton": clock.time_triton})

@@ -101,7 +101,7 @@ def _shape(array: Strip) -> tuple[int, int]:
 
 
 def _line_up(shapes: Sequence[tuple[int, int]], width: float, top: float) -> Iterable[_Placed]:
-    """Places shapes side by side, in the middle of a row."""
+    """Place shapes side by side, in the middle of a row."""
     left = (width - sum(c * CELL for c, _ in shapes) - GAP * (len(shapes) - 1)) / 2
     for columns, rows in shapes:
         yield _Placed(left, top, columns, rows)

@@ -135,7 +135,7 @@ class Files:
 
 
 def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
-    """Reads an exercise from a row of a table."""
+    """Read an exercise from a row of a table."""
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)

@@ -87,13 +87,13 @@ class Folder:
         return file
 
     def note(self, exercise: Exercise, passed: bool) -> None:
-        """Notes in the progress whether an exercise is passed."""
+        """Note in the progress whether an exercise is passed."""
         progress = self.progress()
         (progress.passed.add if passed else progress.passed.discard)(exercise.title)
         self.save(progress)
 
     def progress(self) -> Progress:
-        """Reads the progress; none if there is no file yet."""
+        """Read the progress; none if there is no file yet."""
         file = self.path / PROGRESS
         if not file.is_file():
             return Progress()
@@ -122,7 +122,7 @@ class Folder:
 
 
 def _written(file: Path, text: str) -> bool:
-    """Writes a file that does not exist yet."""
+    """Write a file that does not exist yet."""
     if file.exists():
         return False
     file.parent.mkdir(parents=True, exist_ok=True)

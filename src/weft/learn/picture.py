@@ -103,7 +103,7 @@ class _Recorder:
 
 
 def picture(exercise: KernelExercise, path: Path, unit: str = "thread") -> Picture:
-    """Runs a file on the first case of an exercise and records what it touches."""
+    """Run a file on the first case of an exercise and record what it touches."""
     op, recorder = exercise.op, _Recorder()
     with drafts():
         run = trial.runner(exercise, path, select("sim"))

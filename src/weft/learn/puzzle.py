@@ -98,7 +98,7 @@ def find(name: str) -> Puzzle:
 
 
 def read(folder: Path) -> Puzzle:
-    """Reads a puzzle from its folder."""
+    """Read a puzzle from its folder."""
     named = re.fullmatch(r"p(\d\d)_(\w+)", folder.name)
     if named is None:
         raise ArgumentError("not the folder of a puzzle", got=folder.name, allowed="pNN_name")

@@ -27,7 +27,7 @@ class Proof:
 
 
 def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof]:
-    """Grades every exercise twice: as given, and its solution."""
+    """Grade every exercise twice: as given, and its solution."""
     chosen = select(device)
     chosen.require("verify on", next="--device sim proves the exercises without a GPU")
     real = chosen.real

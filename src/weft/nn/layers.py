@@ -57,7 +57,7 @@ def _dtype(x: Any) -> str:
 
 
 def _warn(layer: str, reason: str) -> None:
-    """Warns once of what PyTorch computes, where a layer or `weft.nn.convert` was called."""
+    """Warn once of what PyTorch computes, where a layer or `weft.nn.convert` was called."""
     if (layer, reason) in _WARNED or torch.compiler.is_compiling():  # which cannot trace a warning
         return
     _WARNED.add((layer, reason))
@@ -79,7 +79,7 @@ _NOT_COMPUTING = (
 
 
 def convert(model: torch.nn.Module) -> torch.nn.Module:
-    """Makes the layers of a model compute with weft's kernels; returns the model itself.
+    """Make the layers of a model compute with weft's kernels; return the model itself.
 
     Parameters, buffers and hooks stay the same objects, so optimisers and checkpoints keep
     working. Layers that weft does not have stay as they are, with one warning that names them.
@@ -110,7 +110,7 @@ def _left(module: torch.nn.Module) -> Iterator[str]:
 
 
 def revert(model: torch.nn.Module) -> torch.nn.Module:
-    """Undoes `convert`: the layers are PyTorch's again."""
+    """Undo `convert`: the layers are PyTorch's again."""
     back = {CLASSES[row.name]: base for base, row in OF_TORCH.items()}
     for layer in model.modules():
         layer.__class__ = back.get(type(layer), type(layer))

@@ -21,7 +21,7 @@ SHARED = 256
 
 
 class _Adam(Fused):
-    """The step of both; `decoupled_weight_decay` of a group says which of them it is."""
+    """The step of Adam and AdamW; `decoupled_weight_decay` of a group selects AdamW."""
 
     own = MappingProxyType({**Fused.own, "state_bits": None})
     deciding = ("amsgrad", "master_weights", "state_bits")

@@ -76,11 +76,11 @@ class Fused:
         raise NotImplementedError
 
     def launch(self, bucket: Bucket, group: dict[str, Any], lists: Sequence[Any]) -> None:
-        """Launches the kernel of a group."""
+        """Launch the kernel of a group."""
         raise NotImplementedError
 
     def step(self, closure: Any = None) -> Any:
-        """Changes all parameters that have a gradient; returns the closure's result."""
+        """Change all parameters that have a gradient; return the closure's result."""
         result = None
         if closure is not None:
             with torch.enable_grad():
@@ -93,7 +93,7 @@ class Fused:
         return result
 
     def _measure(self) -> None:
-        """Computes the norm of all gradients and the factor that limits it."""
+        """Compute the norm of all gradients and the factor that limits it."""
         limit = self.defaults.get("max_grad_norm")
         if limit is None:
             return
@@ -153,7 +153,7 @@ class Fused:
         self.__dict__.pop("_kept", None)  # the states have been replaced
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state that this optimiser or torch's own has saved."""
+        """Load a state that this optimiser or torch's own has saved."""
         super().load_state_dict(state_dict)  # type: ignore[misc]
         # torch converts all states to the dtype of the parameter, master weights as well, and
         # shares those that it need not convert.

@@ -63,7 +63,7 @@ class Bucket:
         return not self.first and all(map(operator.is_, self._current(), self._kept))
 
     def run(self, launch: Callable[[Sequence[Sequence[Any]]], None]) -> None:
-        """Points the table at parameters and gradients, and launches with all lists."""
+        """Point the table at parameters and gradients, and launch with all lists."""
         params, grads = list(self.params), [p.grad for p in self.params]
         for i in self._copied:
             params[i] = params[i].detach().contiguous()
@@ -98,7 +98,7 @@ def is_dense(tensor: Any) -> bool:
 
 
 def _complete(state: dict[str, Any], like: Any, kinds: Mapping[str, Make]) -> None:
-    """Makes missing states; loaded ones get the dtype, device and memory order of new ones."""
+    """Make missing states; loaded ones get the dtype, device and memory order of new ones."""
     for name, make in kinds.items():
         kept = state.get(name)
         if kept is None:

@@ -16,7 +16,7 @@ from weft.optim.table import Table, captured
 
 THREADS, ELEMENTS = 512, 65536
 ORDERS = {2.0: 2, 1.0: 1, math.inf: 0}
-"""The norms that there are, and their numbers in the kernel."""
+"""The supported norms, and their numbers in the kernel."""
 _TABLES: dict[Any, dict[int, Table]] = {}
 _REMEMBERED = 32
 """The most tables that are kept; when exceeded, all are dropped."""
@@ -26,7 +26,7 @@ def clip_grad_norm_(
     parameters: Any, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Scales gradients so that the norm of all of them is at most max_norm; returns the norm.
+    """Scale gradients so that the norm of all of them is at most max_norm; return the norm.
 
     As torch.nn.utils.clip_grad_norm_, in one launch for the norm and one for the scaling of each
     dtype. The result is the same in every run. `foreach` has no effect.

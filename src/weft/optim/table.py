@@ -55,7 +55,7 @@ class Table:
         self._captured = False
 
     def point(self, number: int, addresses: list[int]) -> None:
-        """Sets the addresses of a list."""
+        """Set the addresses of a list."""
         # A replayed graph writes its own addresses, which this object does not see.
         self._captured = self._captured or captured(self.device)
         if addresses == self._addresses[number] and not self._captured:
@@ -71,7 +71,7 @@ class Table:
     def launch(
         self, kernel: Kernel, threads: int, args: Sequence[Any], lists: Sequence[Sequence[Any]]
     ) -> None:
-        """Launches a kernel on all chunks; its first arguments are the table's.
+        """Launch a kernel on all chunks; its first arguments are the table's.
 
         lists  the tensors themselves, which the simulated GPU must know
         """

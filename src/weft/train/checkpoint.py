@@ -1,4 +1,4 @@
-"""Writes a training to a file and goes on from it."""
+"""Saves a training to a file and restores it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYS = {"model", "optimiser", "done", "history", "seed", "batch"}
 
 
 def save(training: Training, path: Path) -> None:
-    """Writes a checkpoint from which `load` goes on."""
+    """Write a checkpoint for `load`."""
     model = _network(training)
     if isinstance(model, Own):
         model.count(training.done)
@@ -35,7 +35,7 @@ def save(training: Training, path: Path) -> None:
 
 
 def load(training: Training, path: Path) -> None:
-    """Goes on where a checkpoint was written."""
+    """Restore the training from a checkpoint."""
     state = _read(path, training.device)
     same = (training.settings.seed, _batch(training))
     if (state["seed"], state["batch"]) != same:

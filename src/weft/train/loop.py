@@ -101,7 +101,7 @@ class Training:
         return min(whole, self.settings.steps) if self.settings.steps else whole
 
     def compile(self, step: Step) -> None:
-        """Compiles what the simulated GPU runs in a step and in the evaluation, on all cores.
+        """Compile what the simulated GPU runs in a step and in the evaluation, on all cores.
 
         step  another one of the same kind, without communication; its weights are spoiled
 
@@ -116,14 +116,14 @@ class Training:
         self.group.wait()
 
     def run(self, tell: Tell = lambda number, loss: None) -> History:
-        """Trains to the end, or until the user interrupts."""
+        """Train to the end, or until the user interrupts."""
         with Interrupts() as interrupts:
             while self.done < self.total and not self.history.stopped:
                 self._epoch(tell, interrupts)
         return self.history
 
     def time_parts(self) -> None:
-        """Times the parts of a step. Its steps train on, so this comes after everything else."""
+        """Time the parts of a step. The timed steps change the weights: call this last."""
         self.model.train()
         self.history.times = part_times(self.step, self.endless(), self.device)
 
@@ -177,7 +177,7 @@ class Training:
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits until a GPU has done everything."""
+    """Wait until a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -44,7 +44,7 @@ class Group:
         return self.connected and self.world > 1
 
     def wait(self) -> None:
-        """Waits until all processes are here."""
+        """Wait until all processes have called this."""
         self.total(torch.zeros(1))
 
     def share(self, chosen: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:

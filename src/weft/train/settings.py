@@ -13,7 +13,7 @@ from weft.errors import ArgumentError
 PRECISIONS = ("fp32", "tf32")
 SCHEDULES = ("linear", "constant")
 PIECES = 32
-"""A linear schedule changes the learning rate so many times: between steps, never within one."""
+"""The number of learning rates of a linear schedule, which changes between steps only."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Settings:
 
 @contextmanager
 def of_torch(precision: str) -> Iterator[None]:
-    """PyTorch computes products in this precision inside, with the fastest of cuDNN's kernels."""
+    """Make PyTorch compute products in this precision inside, with cuDNN's fastest kernels."""
     matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
     before = cudnn.allow_tf32, cudnn.benchmark
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -40,7 +40,7 @@ class Times:
 
 
 def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Times:
-    """Times the parts of further steps on these batches; the training goes on meanwhile."""
+    """Time the parts of further steps on these batches; the training goes on meanwhile."""
     kind = device.type
     steps, warm_up = STEPS[kind], WARM_UP[kind]
     stages = _graphs(step) if step.graphed else step.stages

@@ -25,7 +25,7 @@ FIRST = ("cuInit", "cuDriverGetVersion")
 
 
 def install(gpu: str) -> None:
-    """From now on the driver of this process is the simulated GPU's."""
+    """Make the simulated GPU's driver the driver of this process."""
     driver = sys.modules[AFTER]
     for name in FIRST:
         setattr(driver, name, _loading(getattr(driver, name), gpu))

@@ -121,7 +121,7 @@ class RawKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Registers and memory that it needs."""
+        """The registers and memory that it needs."""
         found = self.kernel.resources
         version = int(Device().compute_capability)
         return {

@@ -70,7 +70,7 @@ class Packer:
         self._block = self._whole_block("".join(p.format for p in self._parts))
 
     def pack(self, args: Sequence[Value]) -> Packed:
-        """Packs the arguments; their memory is accessible to the simulated GPU."""
+        """Pack the arguments; their memory is accessible to the simulated GPU."""
         packed = PackedValues([], list(self._captured), [args])
         for value, (_, put) in zip(args, self._parts, strict=True):
             put(value, packed)
@@ -187,7 +187,7 @@ def _strides(interface: dict[str, Any]) -> Sequence[int]:
 
 
 def _unwrapped(value: Value, packed: PackedValues) -> Value:
-    """Unwraps `cuda.In(array)` and the like; an `In` is copied, so writes to it are lost."""
+    """Unwrap `cuda.In(array)` and the like; an `In` is copied, so writes to it are lost."""
     if not isinstance(value, ArgHint):
         return value
     if isinstance(value, In) and isinstance(value.value, np.ndarray | np.void):

@@ -37,7 +37,7 @@ def installed() -> bool:
 
 
 def install(model: GpuModel, *, force: bool) -> bool:
-    """Installs the simulated GPU; without `force` only if Numba finds no GPU."""
+    """Install the simulated GPU; without `force` only if Numba finds no GPU."""
     if _installed:
         if _installed[0] != model:
             raise LaunchError(
@@ -92,7 +92,7 @@ def _as_binding(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def _stream(stream: Any) -> Any:
-    """Returns the stream unchanged: launches are synchronous."""
+    """Return the stream unchanged: launches are synchronous."""
     return stream
 
 

@@ -62,7 +62,7 @@ class Step:
 
 
 def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit) -> Program:
-    """Compiles and links a program, unless the cache has it."""
+    """Compile and link a program, unless the cache has it."""
     flags = user_flags.wanted(user_flags.versioned(flags))
     command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
     steps = [Step(os.path.abspath(path), command) for path in sources]
@@ -77,7 +77,7 @@ def device_options(arch: str) -> list[str]:
 
 
 def make(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: bool) -> Made:
-    """Compiles and links files, unless the cache has the result.
+    """Compile and link files, unless the cache has the result.
 
     main  whether it is a program; a library starts the runtime itself when it is loaded
     """
@@ -135,7 +135,7 @@ def _made(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bo
 def linked(
     objects: Sequence[Path], flags: Sequence[str], toolkit: Toolkit, *, main: bool
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Links objects to a program or a library; also returns the parts that it calls."""
+    """Link objects to a program or a library; also return the parts that it calls."""
     called = stubs.Called.by(objects)
     parts = library_parts.needed(called.undefined)
     with tempfile.TemporaryDirectory(prefix="weft-") as name:

@@ -21,8 +21,8 @@ class Host:
     def quiet(self) -> object:
         """A token of the host's state; None while other stream work or a host thread runs.
 
-        Every kernel under way is one piece of work. A host thread that waits for work writes nothing
-        until that work has ended. Two equal tokens mean that no thread has run in between.
+        Every kernel under way is one piece of work. A host thread that waits for work writes
+        nothing until that work has ended. Two equal tokens mean that no thread has run in between.
         """
         able, waits, turns = (ctypes.c_int64() for _ in range(3))
         stream_threads, count = (ctypes.c_int64 * _MOST_STREAMS)(), ctypes.c_size_t(_MOST_STREAMS)

@@ -45,7 +45,7 @@ def error_text(error: int) -> str:
 
 
 def start(device: str = "sim", parts: Sequence[str] = (CORE,)) -> ctypes.CDLL:
-    """Loads parts of the runtime library, each once; the first call chooses the GPU.
+    """Load parts of the runtime library, each once; the first call chooses the GPU.
 
     Returns the last part, which has the functions of those that it needs as well.
     """
@@ -72,7 +72,7 @@ def _started(model: GpuModel) -> Runtime:
 
 
 def _load(parts: Sequence[str]) -> None:
-    """Loads parts that are not there yet.
+    """Load parts that are not there yet.
 
     Their files stay open: the loader takes another file at the same path for the same library.
     """

@@ -42,7 +42,7 @@ def run(
     gpus: int = 1,
     stdout: int | None = None,
 ) -> int:
-    """Builds and runs the program; returns its exit code, 128 + n for signal n.
+    """Build and run the program; return its exit code, 128 + n for signal n.
 
     path     a source, or a program of `weft nvcc`
     sources  more files of the program
@@ -122,7 +122,7 @@ def _recording(session: settings.Session | None) -> Recording | None:
 
 
 def _ended(command: Sequence[str], files: Sequence[int], stdout: int | None) -> int:
-    """Waits for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
+    """Wait for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
 
     SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
     Python's own handler, which prints a traceback, is removed.

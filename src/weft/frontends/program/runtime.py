@@ -100,7 +100,7 @@ class Runtime:
 
     @answers(UNKNOWN)
     def load(self, handle: int, data: int, size: int, to: int, receive: Any) -> int:
-        """Loads a module of the driver API, whose faults are the answer to the call."""
+        """Load a module of the driver API; return the error of one that is faulty."""
         target = self._make_unit("")  # a unit knows the GPU and the compilers
 
         def act() -> None:
@@ -114,7 +114,7 @@ class Runtime:
 
     @answers(UNKNOWN)
     def link(self, images: Any, sizes: Any, names: Any, count: int, to: int, receive: Any) -> int:
-        """Links device code; `receive` takes the PTX, or what is wrong."""
+        """Link device code; `receive` takes the PTX, or what is wrong."""
         target = self._make_unit("")  # a unit knows the GPU and the compilers
 
         def act() -> None:
@@ -169,7 +169,7 @@ class Runtime:
 
     @answers(UNKNOWN)
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
-        """Checks a launch and compiles its kernel, before the launch call returns."""
+        """Check a launch and compile its kernel, before the launch call returns."""
         unit, name = self._kernels[host]
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
         if (host, grid, cooperative) in self._plans:
@@ -182,7 +182,7 @@ class Runtime:
     def launch(
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
-        """Runs a grid to completion; called by a stream's thread."""
+        """Run a grid to completion; called by a stream's thread."""
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
 
         def run() -> None:
@@ -200,7 +200,7 @@ class Runtime:
         return self._outcome(run)
 
     def _find_unknown(self, params: bytes) -> None:
-        """Looks for the memory of addresses among the parameters that are in no allocation."""
+        """Find the memory of parameters that look like addresses and are in no allocation."""
         assert self.find_unknown is not None
         words = struct.unpack_from(f"<{len(params) // 8}Q", params)
         holds = self.library.weft_holds
@@ -360,7 +360,7 @@ class Runtime:
 
     # ---- what the sanitizer says of the host --------------------------------------------------
     def watch(self, program: str, files: Mapping[str, str]) -> None:
-        """From now on the sanitizer sees the order of the program's calls, and its memory."""
+        """Let the sanitizer see the order of the program's calls and its memory from now on."""
         from weft.frontends.program.sanitizer.places import Places  # plain runs do without its code
         from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
@@ -384,7 +384,7 @@ class Runtime:
             self._sanitizer.misused(kind.decode(), call.decode(), address, why.decode())
 
     def _used_after_free(self, error: BaseException | None) -> None:
-        """Reports a kernel that has accessed memory after the program freed or unmapped it."""
+        """Report a kernel that has accessed memory after the program freed or unmapped it."""
         address = error.address if isinstance(error, IllegalAddress) else 0
         if address and (why := self.library.weft_explain(ctypes.c_uint64(address))):
             self.say(f"0x{address:x} {why.decode()}")
@@ -395,13 +395,13 @@ class Runtime:
 
     @answers(0)
     def unfreed(self) -> None:
-        """The program has ended: what it leaves behind is found."""
+        """Report the memory that the program, which has ended, did not free."""
         from weft.frontends.program.sanitizer import frees
 
         self._note(frees.leaks(self._source, self.library))
 
     def _note(self, findings: Sequence[Finding]) -> None:
-        """Adds findings to the report; with `raises`, prints them and fails the program."""
+        """Add findings to the report; with `raises`, print them and fail the program."""
         from weft.device.sim.tools.sanitizer.session import Report
 
         session = settings.active()

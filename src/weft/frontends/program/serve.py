@@ -43,7 +43,7 @@ stay. The process runs no Python code of the user."""
 
 
 def main(job: Job) -> None:
-    """Loads the program, calls its main, and exits with its status."""
+    """Load the program, call its main, and exit with its status."""
     gc.set_threshold(_ALLOCATIONS)
     libc = ctypes.CDLL(None)
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
@@ -93,7 +93,7 @@ def main(job: Job) -> None:
 
 
 def _let_start_itself(job: Job) -> None:
-    """Gives the library the command by which the program can start itself in another process."""
+    """Give the library the command by which the program can start itself in another process."""
     if starts_by := loading.function("weft_starts_by"):
         command = [sys.executable, "-P", "-m", __spec__.name, job.text()]
         words = [os.fsencode(word) for word in (job.arguments[0], *command)]
@@ -101,7 +101,7 @@ def _let_start_itself(job: Job) -> None:
 
 
 def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> None:
-    """Profiles all launches and writes the profiles at exit."""
+    """Profile all launches and write the profiles at exit."""
     from weft.measure.profile.session import Recording  # plain runs do without its code
 
     settings.current = recording = Recording(**wanted)
@@ -114,7 +114,7 @@ def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> No
 
 
 def _at_exit(libc: ctypes.CDLL, do: Callable[[], None]) -> None:
-    """Registers a function with C's atexit, which runs later registrations first."""
+    """Register a function with C's atexit, which runs later registrations first."""
     _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda nothing: do()))
     libc.__cxa_atexit(_kept[-1], None, None)
 

@@ -15,7 +15,7 @@ _MOST = 1024
 
 
 def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
-    """Makes units whose kernels use the texture unit of the runtime library, if it is loaded."""
+    """Make units whose kernels use the texture unit of the runtime library, if it is loaded."""
 
     def make(text: str) -> Unit:
         unit = make_unit(text)
@@ -26,7 +26,7 @@ def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
 
 
 def serve() -> None:
-    """From now on all kernels of this process use the texture unit of the runtime library."""
+    """Make all kernels of this process use the texture unit of the runtime library."""
     SimModule.textures = _loaded()
 
 

@@ -43,7 +43,7 @@ class Attribution:
         """Module -> line of the last operation in its forward pass."""
 
     def install(self) -> None:
-        """Follows all modules and optimizers from now on."""
+        """Follow all modules and optimizers from now on."""
         hooks = torch.nn.modules.module
         # The wrapper of a compiled module calls the hooks below too, which is intended.
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global")

@@ -91,7 +91,7 @@ class GpuProfile:
 
     @contextlib.contextmanager
     def mark(self, number: int | None = None) -> Iterator[int]:
-        """Marks launches with a number, by default the next one."""
+        """Mark launches with a number, by default the next one."""
         torch: Any = sys.modules["torch"]
         if number is None:
             self._count += 1
@@ -121,7 +121,7 @@ class GpuProfile:
         model_profile.follow_weft(mode, self._launch)
 
     def _launch(self, name: str, arguments: Sequence[Any], launch: Callable[[], Any]) -> Any:
-        """Runs a launch of a kernel and records it with its mark."""
+        """Run a launch of a kernel and record it with its mark."""
         if self._record is None:
             return launch()
         with self.mark() as number:
@@ -166,7 +166,7 @@ class GpuProfile:
                 self._ignore(owner, "benchmark_gpu")
 
     def _ignore(self, owner: Any, name: str) -> None:
-        """Marks what a function launches as the work of an autotuner."""
+        """Mark what a function launches as the work of an autotuner."""
         plain = getattr(owner, name)
 
         @functools.wraps(plain)
@@ -178,7 +178,7 @@ class GpuProfile:
 
 
 def _nothing() -> None:
-    """Nothing is installed yet."""
+    """Do nothing: the hook before anything is installed."""
 
 
 def _dynamo() -> None:

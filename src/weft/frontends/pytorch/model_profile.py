@@ -24,7 +24,7 @@ class ModelProfile:
     peak: Callable[[], int] = lambda: 0
 
     def watch(self, mode: Operations) -> Callable[..., None]:
-        """Records the operations that a mode sees.
+        """Record the operations that a mode sees.
 
         It returns a function that records a launch by (kernel, arguments, number of the call).
         """
@@ -58,7 +58,7 @@ class ModelProfile:
 
 
 def follow_weft(mode: Operations, run: Callable[[str, Any, Callable[[], None]], Any]) -> None:
-    """Lets `run` make the launches of weft kernels by (kernel, arguments, launch).
+    """Let `run` make the launches of weft kernels by (kernel, arguments, launch).
 
     Kernels inside of an operation, such as one of `weft.ops`, belong to the operation.
     """

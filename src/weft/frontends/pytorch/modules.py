@@ -97,7 +97,7 @@ _ON_CUDA = ("_get_capturable_supported_devices", "_get_foreach_kernels_supported
 
 
 def _optimizers() -> Replaced:
-    """Lets optimizers treat the CPU as a GPU."""
+    """Let optimizers treat the CPU as a GPU."""
     modules = [m for n, m in list(sys.modules.items()) if n.startswith("torch.optim.")]
     devices = cuda.always(["cpu", "cuda"])
     tables = ((m, {name: devices for name in _ON_CUDA if hasattr(m, name)}) for m in modules)

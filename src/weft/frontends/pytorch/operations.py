@@ -74,14 +74,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return out
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Runs one operation."""
+        """Run one operation."""
         if "device" in kwargs:  # torch left the mode that redirects: in a script's own `backward`
             kwargs = {**kwargs, "device": streams.on_cpu(kwargs["device"])}
         return wide.run(func, args, kwargs)
 
     @contextmanager
     def by_the_script(self) -> Iterator[None]:
-        """Runs a script's own implementation of an operation, whose operations are seen instead."""
+        """Run a script's own implementation of an operation: its inner operations are observed."""
         before, self.running = self.running, False
         try:
             yield
@@ -94,7 +94,7 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
 
 
 def skip_dynamo() -> None:
-    """TorchDynamo is being imported: from then on it does not trace into the mode."""
+    """Keep TorchDynamo, which is being imported, from tracing into the mode."""
     mode: Any = Operations
     plain = mode.__torch_dispatch__
 

@@ -33,7 +33,7 @@ _installed = False
 
 
 def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operations.Operations:
-    """Installs the redirection and returns the mode that sees every operation.
+    """Install the redirection and return the mode that sees every operation.
 
     `address_taken` is called with tensors whose address is read.
     """
@@ -52,7 +52,7 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
 
 
 def _enter_in_every_thread(*modes: Any) -> None:
-    """Enters modes, which torch keeps per thread, here and in threads that start later."""
+    """Enter modes, which torch keeps per thread, here and in threads that start later."""
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def bootstrap(thread: threading.Thread) -> None:
@@ -72,7 +72,7 @@ def device() -> torch.device:
 
 
 def _index_on_cpu(device: Any) -> Any:
-    """Maps numbers of GPUs too, where a number cannot mean anything else."""
+    """Map a device to the CPU, also a GPU's number, where a number can be nothing else."""
     return "cpu" if type(device) is int else on_cpu(device)
 
 

@@ -54,7 +54,7 @@ class Api:
         return contextlib.nullcontext() if self.device is None else driver.current(self.device)
 
     def call(self, name: str, *args: Any) -> None:
-        """Calls a function of the driver; raises for an error."""
+        """Call a function of the driver; raise for an error."""
         simulated = self.device is None
         code = getattr(self._library, _RUNTIME.get(name, name) if simulated else name)(*args)
         if code:
@@ -71,7 +71,7 @@ class Api:
         return (text.value or b"?").decode()
 
     def free(self, name: str, value: Any) -> None:
-        """Frees something that no kernel may use any more: work under way ends first."""
+        """Free something that no kernel may use any more: work under way ends first."""
         with self.current:
             self.call("cuCtxSynchronize")
             self.call(name, value)
@@ -79,7 +79,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of an array of texels: sizes from the first coordinate on, layers, channels, type."""
+    """An array of texels: sizes from the first coordinate on, layers, channels, type."""
 
     sizes: tuple[int, ...]
     layers: int
@@ -179,7 +179,7 @@ class Texels:
         return out
 
     def copy(self, memory: arrays.Memory, *, back: bool = False) -> None:
-        """Copies an array of the same shape to the texels, or the texels to it."""
+        """Copy an array of the same shape to the texels, or the texels to it."""
         shape, asked = self.shape, Copy()
         outside, inside = (asked.to, asked.source) if back else (asked.source, asked.to)
         outside.kind = HOST if memory.device is None else DEVICE

@@ -44,7 +44,7 @@ class Texture(Handle):
         return f"<weft.Texture {int(self)}: {_described(self.texels.shape)}>"
 
     def update(self, array: Any) -> None:
-        """Copies an array of the same shape and type to the texture."""
+        """Copy an array of the same shape and type to the texture."""
         _copy(self.texels, array)
 
 
@@ -67,11 +67,11 @@ class Surface(Handle):
         return f"<weft.Surface {int(self)}: {_described(self.texels.shape)}>"
 
     def update(self, array: Any) -> None:
-        """Copies an array of the same shape and type to the surface."""
+        """Copy an array of the same shape and type to the surface."""
         _copy(self.texels, array)
 
     def read(self, array: Any) -> Any:
-        """Copies the surface to an array of the same shape and type, which it returns."""
+        """Copy the surface to an array of the same shape and type, which it returns."""
         _copy(self.texels, array, back=True)
         return array
 
@@ -90,7 +90,7 @@ def texture(
     linear: bool = False,
     srgb: bool = False,
 ) -> Texture:
-    """Makes a texture object from an array: a kernel gets it as `cudaTextureObject_t`.
+    """Make a texture object from an array: a kernel gets it as `cudaTextureObject_t`.
 
     source      an array of (x), (y, x) or (z, y, x), which is copied; or a surface, which is shared
     address     what coordinates outside mean: "clamp", "wrap", "mirror", "border"; or one per axis
@@ -132,7 +132,7 @@ def texture(
 def surface(
     source: Any, *, channels: int = 1, layered: bool = False, cube: bool = False
 ) -> Surface:
-    """Makes a surface object, which kernels read and write, from a copy of an array.
+    """Make a surface object, which kernels read and write, from a copy of an array.
 
     source      an array of (x), (y, x) or (z, y, x)
     channels    2 or 4: the last dimension has the channels of an element
@@ -223,7 +223,7 @@ def _copy(texels: Texels, array: Any, *, back: bool = False) -> None:
 
 
 def _sampler(address: object, axes: int, border: object) -> Sampler:
-    """Axes that the texels do not have clamp: a GPU would blend a row with a border beside it."""
+    """Make the sampler; missing axes clamp, as a GPU would blend a row with a border."""
     sampler = Sampler()
     modes = [*_several("address", address, axes), "clamp", "clamp", "clamp"][:3]
     sampler.address = tuple(_index("address", mode, ADDRESSES) for mode in modes)
@@ -253,7 +253,7 @@ def _index(what: str, value: object, allowed: Sequence[str]) -> int:
 
 
 def _check(shape: Shape, sampler: Sampler, linear: bool) -> None:
-    """Raises for what CUDA would silently do otherwise, or refuse with a number."""
+    """Raise for options that CUDA would silently change, or refuse with an error number."""
     floats, raw = shape.dtype.startswith("float"), sampler.flags & READ_AS_INTEGER
     unnormalized = not sampler.flags & NORMALIZED
     if not raw and (floats or shape.item == 4):

@@ -101,7 +101,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
 
     @contextmanager
     def simulating(self, model: GpuModel, fast: bool) -> Iterator[None]:
-        """Sends launches inside to this GPU; Triton caches kernels per device number."""
+        """Send launches inside to this GPU; Triton caches kernels per device number."""
         # Numbers are never reused: Triton caches compiled kernels by them.
         if (model, fast) not in self._devices:
             self._devices.append((model, fast))
@@ -162,7 +162,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
 
 
 def activate(model: GpuModel, *, fast: bool, alone: bool, autotune: bool = False) -> None:
-    """Activates a simulated GPU, alone or in addition to a real one."""
+    """Activate a simulated GPU, alone or in addition to a real one."""
     global _simulator
     pipeline.check_version()
     # Without a real GPU since then: `torch.cuda.is_available` may describe the simulated one.
@@ -185,7 +185,7 @@ def is_alone() -> bool:
 
 @contextmanager
 def simulating(model: GpuModel, fast: bool) -> Iterator[None]:
-    """Triton launches inside go to this model; activates a simulated GPU if none is active."""
+    """Send Triton launches inside to this model; activate a simulated GPU if none is active."""
     if _simulator is None:
         activate(model, fast=fast, alone=False)
     assert _simulator is not None

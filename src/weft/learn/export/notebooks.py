@@ -23,7 +23,7 @@ FOLDER = "learn"
 
 
 def write(folder: Path, chapters: Sequence[Chapter], puzzles: Sequence[Puzzle]) -> list[Path]:
-    """Writes the notebooks into a folder; returns their paths."""
+    """Write the notebooks into a folder; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for chapter in chapters:

@@ -159,7 +159,7 @@ def bench(
     progress: Callable[[str], None] = lambda what: None,
     gpu: str | None = None,
 ) -> Bench:
-    """Times callables on a GPU, in turns, and compares them with the least time possible.
+    """Time callables on a GPU, in turns, and compare them with the least time possible.
 
     contenders    name -> callable, or a `Contender`
     bytes, flops  the least that one call must move and compute; they give the floor

@@ -103,7 +103,7 @@ def driver_version() -> str:
 
 
 def parse(line: str, when: float) -> Sample | None:
-    """Parses one line of nvidia-smi's table; None if a value is missing."""
+    """Parse one line of nvidia-smi's table; None if a value is missing."""
     parts = [part.strip() for part in line.split(",")]
     if len(parts) != len(FIELDS):
         return None

@@ -60,13 +60,13 @@ class Stream:
         return self.end()
 
     def begin(self) -> None:
-        """Starts the timing of the stream's work."""
+        """Start the timing of the stream's work."""
         driver.check(
             self._library.cuEventRecord(self._events[0], self.handle), "recording an event"
         )
 
     def end(self) -> float:
-        """Waits for the work and returns the milliseconds since `begin`."""
+        """Wait for the work and return the milliseconds since `begin`."""
         start, end = self._events
         lib, out = self._library, ctypes.c_float()
         driver.check(lib.cuEventRecord(end, self.handle), "recording an event")
@@ -81,7 +81,7 @@ class Stream:
 
 
 def prepare(stream: Stream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
-    """Chooses the number of calls per sample, and captures them in a graph if possible."""
+    """Choose the number of calls per sample, and capture them in a graph if possible."""
     # The first calls compile and allocate, which a capture does not allow.
     for i in range(min(sets, 3)):
         call(i)

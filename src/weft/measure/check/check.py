@@ -88,7 +88,7 @@ def check(
     progress: Callable[[str], None] = lambda trial: None,
     **options: Any,
 ) -> Report:
-    """Checks a launch, a callable or a solution of an `Op` against a float64 reference.
+    """Check a launch, a callable or a solution of an `Op` against a float64 reference.
 
     subject     `k[grid, block]`, a callable, or an `Op`
     args        the arguments of the launch or callable, or the solution of the `Op`
@@ -138,7 +138,7 @@ def judged(
     progress: Callable[[str], None],
     finish: Callable[[Sequence[Trial]], None] = lambda done: None,
 ) -> Report:
-    """Runs all trials and returns the report; raises CheckFailed at the first failure.
+    """Run all trials and return the report; raise CheckFailed at the first failure.
 
     finish  called after the trials, before the outputs of all of them are compared again
     """

@@ -88,7 +88,7 @@ class Harness:
         return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
 
     def run(self, inputs: Mapping[str, Array], start: Start, trial: str) -> dict[str, Stored]:
-        """Runs the subject once, checks for side effects, and returns the outputs.
+        """Run the subject once, check for side effects, and return the outputs.
 
         An output without a start keeps the contents that the previous run left.
         """
@@ -117,7 +117,7 @@ class Harness:
         return dict(ran.late)
 
     def settled(self, trial: str) -> None:
-        """Raises if an output changed after the previous call ended."""
+        """Raise if an output changed after the previous call ended."""
         if self.subject.outputs:
             self._same_as_left(self.runner.outputs(), trial)
 

@@ -46,7 +46,7 @@ class Verdict:
 def judge(
     harness: Harness, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
 ) -> Verdict:
-    """Returns the verdict for these inputs; raises CheckFailed with all details."""
+    """Return the verdict for these inputs; raise CheckFailed with all details."""
     first, second = harness.starts(inputs, rng)
     # Different initial contents: a result that depends on them differs between the runs.
     runs = [harness.run(inputs, start, trial) for start in (first, second)]
@@ -63,7 +63,7 @@ def repeat(
     runs: int = REPEATS,
     seconds: float = math.inf,
 ) -> None:
-    """Runs the subject many times, as a benchmark does: new inputs each time, outputs not reset.
+    """Run the subject many times, as a benchmark does: new inputs each time, outputs not reset.
 
     Only the last run and a random one are judged: a subject that caches results cannot know which.
 

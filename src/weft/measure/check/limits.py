@@ -36,14 +36,14 @@ class _Held:
 
 
 def hold(device: Selection) -> None:
-    """Holds the launches of this process to the limits of the model that a device word names."""
+    """Enforce the limits of the model that a device word names on launches of this process."""
     if not device.real and device.key is not None:
         settings.current = _Held(device.model, settings.active())
 
 
 @contextmanager
 def held(device: Selection) -> Iterator[None]:
-    """Applies `hold` inside of a `with` block."""
+    """Apply `hold` inside of a `with` block."""
     before = settings.current
     hold(device)
     try:

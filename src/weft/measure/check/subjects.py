@@ -87,7 +87,7 @@ class Provider(Protocol):
     """Access to the user's code for one case, in this process or in a worker."""
 
     def data(self, spec: ArraySpec, case: Case, filling: Filling) -> Array:
-        """Generates new data for an input."""
+        """Generate new data for an input."""
 
     def reference(self, case: Case) -> Reference:
         """The reference of a case."""
@@ -288,7 +288,7 @@ def _precision(declared: str | None, inputs: Sequence[DType]) -> DType | None:
 def _names(
     subject: Configured | Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> list[str]:
-    """Names of the arguments: those of the kernel's or the function's parameters."""
+    """The names of the arguments: the kernel's or the function's parameters."""
     if isinstance(subject, Configured):
         return subject.names(args, options)
     try:
@@ -331,12 +331,12 @@ def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
 
 
 def _native(values: Array, library: Library) -> Any:
-    """Converts float64 inputs to the caller's library, on the CPU."""
+    """Convert float64 inputs to the caller's library, on the CPU."""
     if not library.name.startswith("PyTorch"):
         return values
     return sys.modules["torch"].from_numpy(np.array(values))
 
 
 def _plain(result: Any) -> Array:
-    """Converts a result of the reference to NumPy."""
+    """Convert a result of the reference to NumPy."""
     return np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)

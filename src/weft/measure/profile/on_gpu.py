@@ -34,7 +34,7 @@ class GpuRun:
 
 
 def on_gpu(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> GpuRun | None:
-    """Times the launch on copies, then launches on the caller's arrays; None without a GPU."""
+    """Time the launch on copies, then launch on the caller's arrays; None without a GPU."""
     if not is_there(args, options):
         return None
     # Copied first: the simulator needs the inputs as they were before the launch.

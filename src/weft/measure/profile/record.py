@@ -25,7 +25,7 @@ def dump(profiles: list[Profile]) -> dict[str, Any]:
 
 
 def load(path: str | Path, kind: type[Profile] = Profile) -> list[Profile]:
-    """Reads the profiles of a record as values of `kind`; raises Error if any part is invalid.
+    """Read the profiles of a record as values of `kind`; raise Error if any part is invalid.
 
     The size of every view is bounded by the size of the record, not by numbers in it.
     """
@@ -64,7 +64,7 @@ def _no_record(path: str | Path, got: str) -> Error:
 
 
 def _check(p: Profile) -> None:
-    """Checks what types cannot express: references between parts, and required counters."""
+    """Check what types cannot express: references between parts, and required counters."""
     models.get(p.gpu)
     if not 0 < p.launch.threads <= MAX_THREADS:
         raise ValueError(f"a block of {p.launch.threads} threads, not 1 to {MAX_THREADS}")

@@ -104,7 +104,7 @@ class FusedStep(Step):
                 )
 
     def _attach(self) -> None:
-        """Makes the parts of the flat tensor what the optimiser and PyTorch know them by."""
+        """Make each gradient, or each momentum of the optimiser, a part of the flat tensor."""
         begin = 0
         for p in self.parts.model.parameters():
             part = self._flat[begin : begin + p.numel()].view_as(p)

@@ -52,7 +52,7 @@ class Reached:
 def climb(
     device: torch.device, to: int | None = None, progress: Callable[[str], None] = lambda name: None
 ) -> list[Reached]:
-    """Runs the versions up to number `to`."""
+    """Run the versions up to number `to`."""
     # The sample in the device's memory: loading takes no part in what is compared.
     settings = Settings(
         batch=BATCH[device.type], steps=STEPS, rate=RATE, schedule="constant", host=False
@@ -105,7 +105,7 @@ def _untested() -> Mnist:
 
 
 def _compile(versions: Sequence[Version], settings: Settings, device: torch.device) -> None:
-    """Compiles the kernels of all versions for the simulated GPU, on all cores."""
+    """Compile the kernels of all versions for the simulated GPU, on all cores."""
     with compile_ahead():
         for version in versions:
             _training(version, settings, device).step.eager()

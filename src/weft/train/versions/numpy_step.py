@@ -156,7 +156,7 @@ def _quarters(x: Array) -> Array:
 
 
 def _whole(quarters: Array) -> Array:
-    """Undoes `_quarters`."""
+    """Undo `_quarters`."""
     n, c, h, w, _ = quarters.shape
     windows = quarters.reshape(n, c, h, w, 2, 2).transpose(0, 1, 2, 4, 3, 5)
     return windows.reshape(n, c, 2 * h, 2 * w)

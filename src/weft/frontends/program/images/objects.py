@@ -37,7 +37,7 @@ def fat_binaries(data: bytes) -> Iterator[bytes]:
 
 
 def _split(section: bytes) -> Iterator[bytes]:
-    """A linked file has the fat binaries of its objects in one section."""
+    """Split a section: a linked file has the fat binaries of its objects in one."""
     at = 0
     while at + _FAT_BINARY.size <= len(section):
         magic, _, header, size = _FAT_BINARY.unpack_from(section, at)

@@ -31,7 +31,7 @@ def _operations() -> dict[str, Callable[[Sequence[int]], int]]:
 
 
 def compute(name: str, numbers: Sequence[int]) -> int:
-    """Executes one call; returns the status of its library."""
+    """Execute one call; return the status of its library."""
     with np.errstate(all="ignore"):  # a GPU computes infinities and NaNs without a word
         library, _, operation = name.rpartition(".")
         if not library:

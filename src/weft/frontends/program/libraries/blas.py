@@ -31,7 +31,7 @@ _CONJUGATE = 2
 
 
 def compute(call: BlasCall) -> int:
-    """Executes one call; returns a cublasStatus_t."""
+    """Execute one call; return a cublasStatus_t."""
     kinds = (call.type_a, call.type_b, call.type_c, call.type_scale)
     if any(kind not in DTYPES for kind in kinds):
         return NOT_SUPPORTED
@@ -56,7 +56,7 @@ def _gemm(call: BlasCall) -> None:
 def _rows(
     call: BlasCall, at: int | None, kind: int, shape: tuple[int, int], ld: int, step: int
 ) -> Array:
-    """The transposed matrices of a batch, of which those of an array of pointers are given one."""
+    """The transposed matrices of a batch; one matrix where an array of pointers has them."""
     rows, columns = shape
     return view(at, kind, (1 if call.by_pointers else call.batch, columns, rows), (step, ld, 1))
 

@@ -189,5 +189,5 @@ _OPERATIONS: dict[str, Callable[[Numbers], int]] = {
 
 
 def compute(name: str, numbers: Sequence[int]) -> int:
-    """Executes one call; returns a cudnnStatus_t."""
+    """Execute one call; return a cudnnStatus_t."""
     return _OPERATIONS[name](Numbers(numbers))

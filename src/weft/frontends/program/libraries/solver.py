@@ -27,7 +27,7 @@ _REAL = {REAL_32F: REAL_32F, REAL_64F: REAL_64F, COMPLEX_32F: REAL_32F, COMPLEX_
 
 
 def _tell(info: int, value: int = 0) -> int:
-    """Writes the `info` of LAPACK: 0, or where a factor is singular."""
+    """Write the `info` of LAPACK: 0, or where a factor is singular."""
     ctypes.c_int32.from_address(info).value = value
     return _SUCCESS
 

@@ -192,7 +192,7 @@ def _to_dense(numbers: Sequence[int]) -> int:
 
 
 def _count(numbers: Sequence[int]) -> int:
-    """Counts the elements of a dense matrix that are not zero, and writes the offsets."""
+    """Count the elements of a dense matrix that are not zero, and write the offsets."""
     rest = iter(numbers)
     a = _matrix(rest)
     nnz = next(rest)

@@ -32,7 +32,7 @@ _STUB = (
     "ASSERT(0, \"{name} is weft's, which only nvcc links with. For CMake: "
     '-DCMAKE_TOOLCHAIN_FILE={folder}/{toolchain}")\n'
 )
-"""A linker script: what links by itself, without nvcc, is told so."""
+"""A linker script that fails with an explanation for programs linked without nvcc."""
 _TOOLCHAIN = "weft.cmake"
 _CMAKE = """\
 # For CMake: weft's nvcc is the CUDA compiler, and links programs that call CUDA.

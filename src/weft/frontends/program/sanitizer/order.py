@@ -66,7 +66,7 @@ class Order:
         self._streams[handle] = Stream(self._made, not flags & _NON_BLOCKING)
 
     def destroyed(self, handle: int) -> None:
-        """Destroys a stream. Its work continues; only a device synchronisation waits for it."""
+        """Destroy a stream. Its work continues; only a device synchronisation waits for it."""
         stream = self._streams.pop(handle, None)
         if stream is not None:
             _join(self._gone, stream.clock)
@@ -95,7 +95,7 @@ class Order:
         return stream, clock
 
     def submitted(self, handle: int) -> Work:
-        """Submits work to a stream."""
+        """Submit work to a stream."""
         stream, clock = self._reached(handle)
         sequence = clock[stream.number] = clock.get(stream.number, 0) + 1
         stream.clock = clock
@@ -123,7 +123,7 @@ class Order:
         _join(self._host, self._gone)
 
     def host_learns_of(self, work: Work) -> None:
-        """Records that the host observed a signal of this work."""
+        """Record that the host observed a signal of this work."""
         _join(self._host, work.clock)
 
     def ended(self, work: Work) -> bool:

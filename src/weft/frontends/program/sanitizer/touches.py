@@ -66,7 +66,7 @@ class Touches:
         return left
 
     def add(self, touched: Touched) -> list[Clash]:
-        """Adds work and compares it with concurrent work."""
+        """Add work and compare it with concurrent work."""
         clashes = [
             clash
             for other in self.under_way()

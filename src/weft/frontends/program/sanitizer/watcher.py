@@ -112,7 +112,7 @@ class ProgramSanitizer:
     # ---- what is touched --------------------------------------------------------------------
     @contextlib.contextmanager
     def launching(self, plan: Plan, name: str) -> Iterator[None]:
-        """Records the accesses of the launch inside, as part of this thread's work.
+        """Record the accesses of the launch inside, as part of this thread's work.
 
         With a single stream only host-accessible memory can race, so only that is recorded.
         """
@@ -175,7 +175,7 @@ class ProgramSanitizer:
             self._guard()
 
     def _freed_by_host(self, call: str, memory: Memory) -> None:
-        """Reports unfinished work that uses freed memory; cudaFree waits for the default stream."""
+        """Report unfinished work that uses freed memory; cudaFree waits for the default stream."""
         spot = _whole(memory.address, memory.nbytes)
         waits = memory.call not in _IN_ORDER
         others = [t for t in self._touches.under_way() if t.work.stream or not waits]
@@ -201,7 +201,7 @@ class ProgramSanitizer:
 
     # ---- the host ---------------------------------------------------------------------------
     def _guard(self) -> None:
-        """Guards host-accessible memory that unfinished work accesses."""
+        """Guard host-accessible memory that unfinished work accesses."""
         under_way = self._touches.under_way()
         shared = [m for m in self._memory.values() if m.kind != hooks.DEVICE]
         rows = [row for m in shared for row in guards.rows(m.address, m.nbytes, under_way)]
@@ -246,13 +246,13 @@ class ProgramSanitizer:
             ))  # fmt: skip
 
     def misused(self, kind: str, call: str, address: int, why: str) -> None:
-        """Reports an invalid pointer argument of a call or kernel."""
+        """Report an invalid pointer argument of a call or kernel."""
         access = self._touches.of_host(call, call, self._places.here(), kernel=call)
         what, next = f"{kind}: the memory {why}", _MISUSED.get(kind, _FREES)
         self._note([Finding(kind, what, "", (access,), 1, next, self._place(address), address)])
 
     def _report(self, finding: Finding) -> None:
-        """Reports each pair of accesses once."""
+        """Report each pair of accesses once."""
         key = (finding.kind, *((a.verb, a.line) for a in finding.accesses))
         if key not in self._reported:
             self._reported.add(key)
@@ -283,7 +283,7 @@ def _hits(touched: Touched, address: int, writes: bool) -> list[tuple[int, bool,
 
 
 def _fill(to: tuple[Any, Any], source: tuple[Any, Any] | None) -> None:
-    """Marks copied bytes as initialised if their source bytes are."""
+    """Mark copied bytes as initialised if their source bytes are."""
     for i, (address, nbytes) in enumerate(zip(*to, strict=True)):
         if source is None:
             initialised.filled(int(address), int(nbytes))

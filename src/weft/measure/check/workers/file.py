@@ -52,7 +52,7 @@ def check_file(
     limit: float = LIMIT,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Iterator[Outcome]:
-    """Checks the solutions of a file, one after the other.
+    """Check the solutions of a file, one after the other.
 
     trusted   the file that defines references, cases and data; those of the solutions' file are
               ignored
@@ -126,7 +126,7 @@ def _judged(
 
 @contextlib.contextmanager
 def _unreadable() -> Iterator[None]:
-    """Keeps other processes of the same user from tracing this one or reading its memory."""
+    """Keep other processes of the same user from tracing this one or reading its memory."""
     prctl = ctypes.CDLL(None).prctl
     before = prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
     prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -59,7 +59,7 @@ class ForkServer:
             )
 
     def new(self, connection: int, output: int) -> int:
-        """Forks a worker and returns its process id."""
+        """Fork a worker and return its process id."""
         return int(self._ask({}, [connection, output])["pid"])
 
     def ended(self, worker: int) -> int | None:
@@ -106,7 +106,7 @@ class Worker:
     def ask(
         self, do: str, arrays: Mapping[str, Array] | None = None, **more: Any
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Sends a request; returns the answer and its arrays. Raises NoAnswer, or Raised."""
+        """Send a request; return the answer and its arrays. Raise NoAnswer, or Raised."""
         # A random token per request: a solution cannot prepare a forged answer.
         token = secrets.token_hex(16)
         file = wire.memory_file()
@@ -133,11 +133,11 @@ class Worker:
         return answer, answer_arrays
 
     def rest(self) -> bool:
-        """Waits for threads that sleep; False if one sleeps for longer than the time limit."""
+        """Wait for threads that sleep; False if one sleeps for longer than the time limit."""
         return sleepers.wait(self._pid, self._limit)
 
     def close(self) -> list[str]:
-        """Kills all processes of the worker's session; returns what they printed."""
+        """Kill all processes of the worker's session; return what they printed."""
         if self._closed:
             return self._said
         self._closed = True
@@ -171,14 +171,14 @@ class Worker:
             return whole[0]
 
     def _nothing_more(self) -> None:
-        """Raises if the worker sent data without a request."""
+        """Raise if the worker sent data without a request."""
         if select.select([self._connection], [], [], 0)[0]:
             if self._connection.recv(1, socket.MSG_PEEK):
                 raise NoAnswer("it answers before it is asked")
             raise NoAnswer(self._end())
 
     def _end(self) -> str:
-        """Describes how a worker ended after it closed its connection."""
+        """Describe how a worker ended after it closed its connection."""
         code = self._exit_code()
         if code is None:
             return "it closed its connection, or became another program"
@@ -213,13 +213,13 @@ def _environment() -> dict[str, str]:
 
 
 def plain(line: str, columns: int = _COLUMNS) -> str:
-    """Removes control characters, which could overwrite output of the judge."""
+    """Remove control characters, which could overwrite output of the judge."""
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
     return shown if len(shown) <= columns else shown[:columns] + "…"
 
 
 def _indented(text: str) -> str:
-    """Indents the lines of a user's error, so that none can imitate a verdict."""
+    """Indent the lines of a user's error, so that none can imitate a verdict."""
     return "\n    ".join(map(plain, text.splitlines()))
 
 

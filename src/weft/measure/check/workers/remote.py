@@ -178,7 +178,7 @@ class RemoteSolution:
             raise CheckFailed(what, where=trial, got=got, next=f"see {error.where}") from None
 
     def rest(self) -> None:
-        """Waits until no thread of the solution sleeps that may wake up after the check."""
+        """Wait until no thread of the solution sleeps that may wake up after the check."""
         if not self.worker.rest():
             raise CheckFailed(
                 f"{self.title} leaves a thread behind that sleeps",
@@ -268,7 +268,7 @@ class RemoteArrays:
         return arrays
 
     def _whole(self, arrays: Mapping[str, Array], wanted: Mapping[str, Any], trial: str) -> None:
-        """Raises unless an answer has exactly the expected arrays."""
+        """Raise unless an answer has exactly the expected arrays."""
         if {n: (a.dtype, a.shape) for n, a in arrays.items()} != dict(wanted):
             raise CheckFailed(
                 f"{self._solution.title} gives no answer",

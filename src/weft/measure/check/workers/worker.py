@@ -33,7 +33,7 @@ class Served:
         self._runners: list[LocalRunner] = []
 
     def load(self, arrays: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
-        """Loads the solutions of `path`, for the operations of `trusted` if it is set."""
+        """Load the solutions of `path`, for the operations of `trusted` if it is set."""
         self.path = Path(path)
         self._ops = (
             user_file.solved(Path(trusted), self.path)
@@ -128,7 +128,7 @@ def _described(op: Op) -> dict[str, Any]:
 
 
 def _plain(result: Any) -> Array:
-    """Converts a result of the reference to NumPy; wider floats become float64."""
+    """Convert a result of the reference to NumPy; wider floats become float64."""
     array = np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(np.float64)
