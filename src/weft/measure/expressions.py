@@ -72,7 +72,7 @@ def expression(text: str) -> Expression:
     except (SyntaxError, ValueError) as error:
         where = f", column {error.offset}" if isinstance(error, SyntaxError) else ""
         raise ArgumentError(
-            f"'{text}' is no expression",
+            f"'{text}' is not an expression",
             got=f"{getattr(error, 'msg', error)}{where}",
             allowed="arithmetic of sizes, e.g. cdiv(n, 256)",
         ) from error

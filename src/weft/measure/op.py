@@ -69,7 +69,7 @@ class ArraySpec:
         least, most = self.dtype.range if self.dtype.integer else (-np.inf, np.inf)
         if not (least <= low <= high <= most):
             raise ArgumentError(
-                f"'{self.name}' has an impossible range",
+                f"'{self.name}' has an invalid range",
                 where=repr(case),
                 got=f"{low:g}..{high:g}",
                 allowed=f"from low to high, inside of {self.dtype.name}",

@@ -30,7 +30,7 @@ class _Adam(Fused):
         bits = options.get("state_bits")
         if bits not in (None, 8):
             raise ArgumentError(
-                f"weft.optim.{type(self).__name__}: there are no states of so many bits",
+                f"weft.optim.{type(self).__name__}: state_bits= must be 8 or None",
                 got=str(bits), allowed="8, or None: those of the parameter",
             )  # fmt: skip
         super().__init__(params, *args, **options)

@@ -173,7 +173,7 @@ def _check(optimiser: str, dtype: torch.dtype, device: torch.device) -> None:
         )  # fmt: skip
     if device.type not in ("cpu", "cuda"):
         raise ArgumentError(
-            f"weft.optim.{optimiser}: parameters are not where kernels run",
+            f"weft.optim.{optimiser}: parameters are on a device without kernels",
             got=str(device), allowed="cpu (the simulated GPU) or cuda",
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ class Table:
     def __init__(self, sizes: Sequence[int], lists: int, elements: int, device: torch.device):
         if captured(device):
             raise ArgumentError(
-                "an optimiser cannot meet new parameters while a CUDA graph is captured",
+                "an optimiser cannot take new parameters while a CUDA graph is captured",
                 next="call step() once before the capture, as for torch's optimisers",
             )
         self.tensors, self.lists, self.device = len(sizes), lists, device

@@ -40,7 +40,8 @@ def load(training: Training, path: Path) -> None:
     same = (training.settings.seed, _batch(training))
     if (state["seed"], state["batch"]) != same:
         raise ArgumentError(
-            f"{path} is of another training", got=f"seed {state['seed']}, batch {state['batch']}",
+            f"{path} belongs to another training",
+            got=f"seed {state['seed']}, batch {state['batch']}",
             allowed=f"seed {same[0]}, batch {same[1]}", next="pass --seed and --batch as there",
         )  # fmt: skip
     _layers(training).load_state_dict(state["model"])

@@ -67,7 +67,9 @@ def read(text: str) -> tuple[Declared, ...]:
 def checked_name(name: str) -> str:
     """Return the name of a kernel; raise for one that C++ does not allow."""
     if not (name.isascii() and name.isidentifier()):
-        raise ValueError(f"Invalid kernel name: {name!r} of a cupy kernel is no identifier of C++")
+        raise ValueError(
+            f"Invalid kernel name: {name!r} of a cupy kernel is not an identifier of C++"
+        )
     return name
 
 
@@ -97,7 +99,7 @@ def c_name(type: str | np.dtype[Any]) -> str:
     name = type if isinstance(type, str) else type.name
     if name not in _C_NAMES:
         allowed = ", ".join(_C_NAMES)
-        raise ArgumentError("a cupy kernel has no C++ type for a dtype", got=name, allowed=allowed)
+        raise ArgumentError("a dtype has no C++ type in a cupy kernel", got=name, allowed=allowed)
     return _C_NAMES[name]
 
 

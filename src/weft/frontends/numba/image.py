@@ -89,7 +89,7 @@ def of_handle(handle: Any) -> Image:
     """The image that a handle belongs to."""
     image = _images.get(int(handle))
     if image is None:
-        raise LaunchError("this is no module of the simulated GPU", got=repr(handle))
+        raise LaunchError("this is not a module of the simulated GPU", got=repr(handle))
     return image
 
 

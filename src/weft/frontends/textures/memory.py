@@ -107,25 +107,25 @@ def shape_of(value: Any, channels: int, layered: bool, cube: bool) -> tuple[Shap
     memory = arrays.view(value)
     sizes = list(value.shape)
     if memory.dtype not in FORMATS:
-        raise _wrong("texels have no such type", memory.dtype, ", ".join(FORMATS))
+        raise _wrong("texels cannot have this type", memory.dtype, ", ".join(FORMATS))
     if not memory.contiguous:
-        raise _wrong("the array has gaps or another order", "strides", "a contiguous array")
+        raise _wrong("the array is not contiguous", "strides", "a contiguous array")
     if not isinstance(channels, int) or channels not in (1, 2, 4):
-        raise _wrong("a texel has no such number of channels", repr(channels)[:80], "1, 2 or 4")
+        raise _wrong("channels= is none that a texel can have", repr(channels)[:80], "1, 2 or 4")
     if channels > 1 and (len(sizes) < 2 or sizes.pop() != channels):
         raise _wrong(
-            f"the last dimension is not that of {channels} channels", str(tuple(value.shape)),
+            f"the last dimension must have {channels} channels", str(tuple(value.shape)),
             f"a shape that ends in {channels}",
         )  # fmt: skip
     layers = sizes.pop(0) if (layered or cube) and sizes else 0
     if cube and (len(sizes) != 2 or sizes[0] != sizes[1] or layers % 6 or not layers):
         raise _wrong(
-            "these are not the faces of a cube", str(tuple(value.shape)), "(6, n, n), with "
-            "layered=True also (6 * cubes, n, n)",
+            "this is not the shape of the faces of a cube", str(tuple(value.shape)),
+            "(6, n, n), with layered=True also (6 * cubes, n, n)",
         )  # fmt: skip
     if not 1 <= len(sizes) <= (2 if layered or cube else 3) or 0 in (*sizes, memory.nbytes):
         raise _wrong(
-            "an array of this shape is no texture", str(tuple(value.shape)),
+            "an array of this shape cannot be a texture", str(tuple(value.shape)),
             "one to three dimensions without a zero; with layers, one or two more",
         )  # fmt: skip
     shape = Shape(tuple(sizes[::-1]), layers, channels, memory.dtype, memory.itemsize, cube)

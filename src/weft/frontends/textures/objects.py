@@ -215,7 +215,9 @@ def _copy(texels: Texels, array: Any, *, back: bool = False) -> None:
             allowed=f"{shape.dtype}, {size} bytes, contiguous",
         )  # fmt: skip
     if memory.device != texels.api.device:
-        raise ArgumentError("the array is not where the texels are", got=str(memory.device))
+        raise ArgumentError(
+            "the array is on another device than the texels", got=str(memory.device)
+        )
     texels.copy(memory, back=back)
 
 
@@ -231,7 +233,7 @@ def _sampler(address: object, axes: int, border: object) -> Sampler:
     try:
         sampler.border = tuple(map(float, colour[:4]))
     except (TypeError, ValueError, OverflowError) as e:
-        raise ArgumentError("border= has numbers", got=repr(border)[:80]) from e
+        raise ArgumentError("border= must be numbers", got=repr(border)[:80]) from e
     return sampler
 
 
@@ -241,7 +243,7 @@ def _several(what: str, value: object, count: int) -> Sequence[Any]:
         return [value] * count
     if not 0 < len(value) <= count:
         raise ArgumentError(
-            f"{what}= has too few or too many", got=str(len(value)), allowed=f"1 to {count}"
+            f"{what}= has the wrong number of values", got=str(len(value)), allowed=f"1 to {count}"
         )
     return value
 

@@ -190,7 +190,7 @@ def chosen_seed(seed: int | None) -> int:
     expect("a seed", seed, int, type(None), allowed="a whole number, 0 and above, or None")
     if seed is not None:
         if seed < 0:
-            raise ArgumentError("a seed is not negative", got=str(seed), allowed="0 and above")
+            raise ArgumentError("a seed must not be negative", got=str(seed), allowed="0 and above")
         return seed
     text = os.environ.get("WEFT_SEED", "")
     return int(text) if text.isdecimal() else secrets.randbits(31)

@@ -107,7 +107,7 @@ class Harness:
         for name, stored in ran.early.items():
             if stored.bits.tobytes() != ran.late[name].bits.tobytes():
                 raise CheckFailed(
-                    f"{self.subject.name}: '{name}' was not finished when the call was",
+                    f"{self.subject.name}: '{name}' was not complete when the call returned",
                     where=trial,
                     got="the work was still running on another stream",
                     next="launch on the current stream, or make it wait for the other one",

@@ -121,7 +121,7 @@ def _same_number(s: Subject, got: Mapping[str, Stored], expected: Sequence[Array
 def _same_shape(s: Subject, name: str, stored: Array, e: Array, trial: str) -> None:
     if stored.shape != e.shape:
         raise CheckFailed(
-            f"{s.name}: '{name}' has another shape than the reference",
+            f"{s.name}: '{name}' does not have the reference's shape",
             where=trial,
             got=str(stored.shape),
             allowed=str(e.shape),

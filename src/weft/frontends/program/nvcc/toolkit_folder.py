@@ -56,7 +56,7 @@ def make(folder: Path) -> Path:
     root = Path(os.path.realpath(tools.nvcc)).parent.parent
     if folder.exists() and any(folder.iterdir()) and not (folder / "bin" / LINKER).exists():
         raise Error(
-            "this folder is not empty and no toolkit of weft's", where=str(folder),
+            "this folder is neither empty nor a toolkit folder of weft", where=str(folder),
             next="name a new folder",
         )  # fmt: skip
     for name in ("bin", "include", "lib64/stubs"):

@@ -62,7 +62,7 @@ def check_file(
     for file_path in (path, trusted or path):
         user_paths.must_exist(file_path)
     if not limit > 0:
-        raise ArgumentError("a time limit is above 0", got=f"{limit:g}", allowed="seconds")
+        raise ArgumentError("a time limit must be above 0", got=f"{limit:g}", allowed="seconds")
     # Sealed memory files exist on Linux only.
     if not hasattr(os, "memfd_create"):
         raise MissingDependency(

@@ -117,7 +117,7 @@ class Worker:
             wire.send(self._connection, {"id": token, "do": do, "arrays": rows, **more}, [file])
             answer = self._answer()
             if answer.get("id") != token:
-                raise NoAnswer("it answers another question than it was asked")
+                raise NoAnswer("it answered another request")
             # Sealed before reading: the worker cannot change the answer after validation.
             wire.seal(file)
             answer_arrays = wire.get(file, answer.get("arrays"), start)

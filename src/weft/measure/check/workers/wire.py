@@ -115,7 +115,7 @@ def seal(file: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EBUSY, errno.EPERM):
             raise
-        raise Malformed("the memory of the answer is held by the solution") from None
+        raise Malformed("the solution still has the memory of its answer mapped") from None
 
 
 def get(file: int, rows: object, start: int = 0) -> dict[str, Array]:
