@@ -114,9 +114,10 @@ def job(shape: Shape, which: str, precision: str, last: bool, device: str = "cud
     options = (stride, pad, one, shape.groups, "fp32" if precision == "bf16" else precision)
     if which == "forward":
         return Job(
-            "conv2d", (x, weight, None, *options),
+            "conv2d",
+            (x, weight, None, *options),
             lambda: torch.conv2d(x, weight, None, stride, pad, one, shape.groups),
-        )  # fmt: skip
+        )
     wants = [which == "input", which == "weight", False]
 
     def backward() -> Any:

@@ -78,9 +78,10 @@ def banks() -> str:
         text = f"{steps:.0f} step{'s' if steps > 1 else ''}"
         rows.append(Bar(f"stride {stride}", steps, text, _best(steps == 1)))
     return charts.bars(
-        "Steps that shared memory needs for one load of a warp", rows,
+        "Steps that shared memory needs for one load of a warp",
+        rows,
         "Counted by the simulated GPU. 33 is a padded row of 32.",
-    )  # fmt: skip
+    )
 
 
 def _best(is_best: bool) -> str:
@@ -103,9 +104,10 @@ def levels() -> str:
         for level, row in record["latency"].items()
     ]
     return charts.bars(
-        "Until the next instruction can use a result", rows,
+        "Until the next instruction can use a result",
+        rows,
         f"Measured on an {record['gpu']}, {record['when'][:10]}.",
-    )  # fmt: skip
+    )
 
 
 def levels_table() -> str:
@@ -179,9 +181,10 @@ def resident() -> str:
         label = f"{registers} registers"
         rows.append(Bar(label, found.warps, text, _best(found.warps == found.max_warps)))
     return charts.bars(
-        "Resident warps of an SM, of 64, with blocks of 256 threads", rows,
+        "Resident warps of an SM, of 64, with blocks of 256 threads",
+        rows,
         "Computed by weft's rules for an H200.",
-    )  # fmt: skip
+    )
 
 
 def launches() -> str:

@@ -71,11 +71,12 @@ def _takes_shape(function: Any, shape: tuple[int, ...], dtype: Any) -> bool:
     import weft
 
     given = {
-        a.name: torch.ones(shape, dtype=dtype) if a.name in function.tensors
+        a.name: torch.ones(shape, dtype=dtype)
+        if a.name in function.tensors
         else VALUES[str(a.type)]
         for a in function.arguments
         if not a.has_default_value()
-    }  # fmt: skip
+    }
     try:
         function.choice(function.request(*function.bound((), given)))
     except weft.ArgumentError:

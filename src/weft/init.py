@@ -94,8 +94,9 @@ def _fans(tensor: Any) -> tuple[int, int]:
     if tensor.dim() < 2:
         raise ArgumentError(
             "weft.init: a tensor of weights has at least two dimensions",
-            got=f"shape {list(tensor.shape)}", allowed="[results, inputs, ...]",
-        )  # fmt: skip
+            got=f"shape {list(tensor.shape)}",
+            allowed="[results, inputs, ...]",
+        )
     window = math.prod(tensor.shape[2:])
     return tensor.shape[1] * window, tensor.shape[0] * window
 

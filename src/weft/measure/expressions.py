@@ -196,6 +196,4 @@ def _product(left: Any, right: Any) -> Any:
     return left * right
 
 
-_GLOBALS: dict[str, Any] = {
-    "__builtins__": {}, **FUNCTIONS, _POWER: _power, _PRODUCT: _product,
-}  # fmt: skip
+_GLOBALS: dict[str, Any] = {"__builtins__": {}, **FUNCTIONS, _POWER: _power, _PRODUCT: _product}

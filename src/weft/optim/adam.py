@@ -31,8 +31,9 @@ class _Adam(Fused):
         if bits not in (None, 8):
             raise ArgumentError(
                 f"weft.optim.{type(self).__name__}: state_bits= must be 8 or None",
-                got=str(bits), allowed="8, or None: those of the parameter",
-            )  # fmt: skip
+                got=str(bits),
+                allowed="8, or None: those of the parameter",
+            )
         super().__init__(params, *args, **options)
 
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:

@@ -169,13 +169,15 @@ def _check(optimiser: str, dtype: torch.dtype, device: torch.device) -> None:
     if dtype not in DTYPES:
         raise ArgumentError(
             f"weft.optim.{optimiser}: no kernel changes parameters of this dtype",
-            got=str(dtype), allowed="float32, float16, bfloat16",
-        )  # fmt: skip
+            got=str(dtype),
+            allowed="float32, float16, bfloat16",
+        )
     if device.type not in ("cpu", "cuda"):
         raise ArgumentError(
             f"weft.optim.{optimiser}: parameters are on a device without kernels",
-            got=str(device), allowed="cpu (the simulated GPU) or cuda",
-        )  # fmt: skip
+            got=str(device),
+            allowed="cpu (the simulated GPU) or cuda",
+        )
 
 
 def float_zeros(p: Any) -> torch.Tensor:

@@ -128,8 +128,9 @@ def _check(grads: Sequence[Any], order: float) -> None:
     if order not in ORDERS:
         raise ArgumentError(
             "weft.optim.clip_grad_norm_: there is no such norm",
-            got=str(order), allowed="2.0, 1.0 or math.inf",
-        )  # fmt: skip
+            got=str(order),
+            allowed="2.0, 1.0 or math.inf",
+        )
     devices = {g.device for g in grads}
     if len(devices) > 1:
         raise ArgumentError(
@@ -140,5 +141,6 @@ def _check(grads: Sequence[Any], order: float) -> None:
         if g.dtype not in DTYPES or g.is_sparse:
             raise ArgumentError(
                 "weft.optim.clip_grad_norm_: no kernel takes this gradient",
-                got=f"{g.dtype}, {g.layout}", allowed="dense float32, float16, bfloat16",
-            )  # fmt: skip
+                got=f"{g.dtype}, {g.layout}",
+                allowed="dense float32, float16, bfloat16",
+            )

@@ -42,8 +42,9 @@ def load(training: Training, path: Path) -> None:
         raise ArgumentError(
             f"{path} belongs to another training",
             got=f"seed {state['seed']}, batch {state['batch']}",
-            allowed=f"seed {same[0]}, batch {same[1]}", next="pass --seed and --batch as there",
-        )  # fmt: skip
+            allowed=f"seed {same[0]}, batch {same[1]}",
+            next="pass --seed and --batch as there",
+        )
     _layers(training).load_state_dict(state["model"])
     training.step.parts.optimiser.load_state_dict(state["optimiser"])
     training.done, training.history = state["done"], History(**state["history"])
@@ -66,10 +67,11 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
 
 def _wrong(path: Path, got: str) -> ArgumentError:
     return ArgumentError(
-        f"{path} is not a checkpoint of weft train", got=got,
+        f"{path} is not a checkpoint of weft train",
+        got=got,
         allowed="a file that --checkpoint wrote",
         next="leave --resume out to start anew; the file is then overwritten",
-    )  # fmt: skip
+    )
 
 
 def _batch(training: Training) -> int:

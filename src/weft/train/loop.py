@@ -76,8 +76,9 @@ class Training:
             processes = f" in each of {group.world} processes" if group.world > 1 else ""
             raise ArgumentError(
                 "a batch must have an image and at most all of them",
-                got=f"{settings.batch}{processes}", allowed=f"1 to {most}",
-            )  # fmt: skip
+                got=f"{settings.batch}{processes}",
+                allowed=f"1 to {most}",
+            )
         self.step, self.data, self.settings, self.device = step, data, settings, device
         self.group = group
         self.history = History(step.parts.name)

@@ -81,8 +81,9 @@ def types(declared: Sequence[Declared], values: Sequence[Any]) -> dict[str, np.d
     for parameter, value in pairs:
         if isinstance(value, ndarray):
             found: np.dtype[Any] = value.dtype
-            wanted = known.setdefault(parameter.type, found if parameter.generic else
-                                      np.dtype(parameter.type))  # fmt: skip
+            wanted = known.setdefault(
+                parameter.type, found if parameter.generic else np.dtype(parameter.type)
+            )
             if wanted != found:
                 raise TypeError(
                     f"Type is mismatched. {parameter.name} {found.name} {wanted.name}: "

@@ -22,7 +22,7 @@ from weft.frontends.textures.structures import (
     ArrayDescriptor,
     Copy,
     Resource,
-)  # fmt: skip
+)
 
 _PITCH = 512
 """Rows of linear memory begin at multiples of it, which every GPU takes."""
@@ -114,20 +114,23 @@ def shape_of(value: Any, channels: int, layered: bool, cube: bool) -> tuple[Shap
         raise _wrong("channels= is none that a texel can have", repr(channels)[:80], "1, 2 or 4")
     if channels > 1 and (len(sizes) < 2 or sizes.pop() != channels):
         raise _wrong(
-            f"the last dimension must have {channels} channels", str(tuple(value.shape)),
+            f"the last dimension must have {channels} channels",
+            str(tuple(value.shape)),
             f"a shape that ends in {channels}",
-        )  # fmt: skip
+        )
     layers = sizes.pop(0) if (layered or cube) and sizes else 0
     if cube and (len(sizes) != 2 or sizes[0] != sizes[1] or layers % 6 or not layers):
         raise _wrong(
-            "this is not the shape of the faces of a cube", str(tuple(value.shape)),
+            "this is not the shape of the faces of a cube",
+            str(tuple(value.shape)),
             "(6, n, n), with layered=True also (6 * cubes, n, n)",
-        )  # fmt: skip
+        )
     if not 1 <= len(sizes) <= (2 if layered or cube else 3) or 0 in (*sizes, memory.nbytes):
         raise _wrong(
-            "an array of this shape cannot be a texture", str(tuple(value.shape)),
+            "an array of this shape cannot be a texture",
+            str(tuple(value.shape)),
             "one to three dimensions without a zero; with layers, one or two more",
-        )  # fmt: skip
+        )
     shape = Shape(tuple(sizes[::-1]), layers, channels, memory.dtype, memory.itemsize, cube)
     return shape, memory
 

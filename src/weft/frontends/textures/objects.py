@@ -19,7 +19,7 @@ from weft.frontends.textures.structures import (
     READ_AS_INTEGER,
     SRGB,
     Sampler,
-)  # fmt: skip
+)
 
 _READS = ("element", "normalized")
 _T = TypeVar("_T", "Texture", "Surface")
@@ -167,15 +167,17 @@ def _api(device: int | None) -> Api:
 def _filled(source: Any, channels: int, layered: bool, cube: bool, linear: bool) -> Texels:
     if not arrays.is_array(source):
         raise ArgumentError(
-            "a texture is made from an array", got=type(source).__name__,
+            "a texture is made from an array",
+            got=type(source).__name__,
             allowed="an array of NumPy, PyTorch or CuPy, or weft.surface",
-        )  # fmt: skip
+        )
     shape, memory = shape_of(source, channels, layered, cube)
     if linear and (shape.slices > 1 or layered or len(shape.sizes) > 2):
         raise ArgumentError(
-            "linear memory has one or two dimensions", got=str(tuple(source.shape)),
+            "linear memory has one or two dimensions",
+            got=str(tuple(source.shape)),
             allowed="(x) or (y, x), without layers",
-        )  # fmt: skip
+        )
     texels = Texels(_api(memory.device), shape, layered=layered, linear=linear)
     texels.copy(memory)
     return texels
@@ -213,7 +215,7 @@ def _copy(texels: Texels, array: Any, *, back: bool = False) -> None:
             "the array does not have the texels' shape or type",
             got=f"{memory.dtype}, {memory.nbytes} bytes",
             allowed=f"{shape.dtype}, {size} bytes, contiguous",
-        )  # fmt: skip
+        )
     if memory.device != texels.api.device:
         raise ArgumentError(
             "the array is on another device than the texels", got=str(memory.device)
@@ -268,13 +270,15 @@ def _check(shape: Shape, sampler: Sampler, linear: bool) -> None:
     if repeats and unnormalized:
         raise ArgumentError(
             f'address="{ADDRESSES[repeats[0]]}" needs normalized coordinates: a GPU clamps instead',
-            got="normalized=False", next="normalized=True, with coordinates from 0 to 1",
-        )  # fmt: skip
+            got="normalized=False",
+            next="normalized=True, with coordinates from 0 to 1",
+        )
     if linear and len(shape.sizes) == 1 and (sampler.filter or not unnormalized):
         raise ArgumentError(
             "a texture of linear memory is read by texel number alone",
-            got="filter='linear' or normalized=True", next="linear=False",
-        )  # fmt: skip
+            got="filter='linear' or normalized=True",
+            next="linear=False",
+        )
 
 
 def _described(shape: Shape) -> str:

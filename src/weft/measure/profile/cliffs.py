@@ -73,8 +73,9 @@ def curves(shape: LaunchShape, gpu: GpuModel) -> tuple[Curve, ...]:
     """Resident warps against registers, shared memory and block size."""
     most = gpu.shared_per_block
     spans: dict[str, Sequence[int]] = {
-        "registers": range(16, 256, 2), "shared memory": range(0, most + 1, 1024)
-    }  # fmt: skip
+        "registers": range(16, 256, 2),
+        "shared memory": range(0, most + 1, 1024),
+    }
     out = [
         Curve(resource, have, tuple((n, (o := at(n)).blocks, o.warps) for n in spans[resource]))
         for resource, have, _, at in _ways(shape, gpu)

@@ -43,8 +43,9 @@ class Sizes:
         """The sizes of the layers that `network()` makes."""
         first, second, hidden, last = (layers[i] for i in (0, 4, 9, 11))
         side = 4 * math.isqrt(hidden.in_features // second.out_channels)
-        return Sizes(side, first.out_channels, second.out_channels, hidden.out_features,
-                     last.out_features)  # fmt: skip
+        return Sizes(
+            side, first.out_channels, second.out_channels, hidden.out_features, last.out_features
+        )
 
     @property
     def supported(self) -> bool:

@@ -129,10 +129,11 @@ _ACTIVATIONS: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {
     2: (lambda x, c: np.tanh(x), lambda x, y, c: 1 - y * y),
     3: (lambda x, c: np.clip(x, 0, c), lambda x, y, c: (x > 0) & (x < c)),
     4: (
-        lambda x, c: np.where(x > 0, x, c * np.expm1(x)), lambda x, y, c: np.where(x > 0, 1, y + c)
+        lambda x, c: np.where(x > 0, x, c * np.expm1(x)),
+        lambda x, y, c: np.where(x > 0, 1, y + c),
     ),
     5: (lambda x, c: x, lambda x, y, c: 1),
-}  # fmt: skip
+}
 """Mode -> the function of x and the coefficient, and its derivative from x and y."""
 
 

@@ -56,9 +56,10 @@ def make(folder: Path) -> Path:
     root = Path(os.path.realpath(tools.nvcc)).parent.parent
     if folder.exists() and any(folder.iterdir()) and not (folder / "bin" / LINKER).exists():
         raise Error(
-            "this folder is neither empty nor a toolkit folder of weft", where=str(folder),
+            "this folder is neither empty nor a toolkit folder of weft",
+            where=str(folder),
             next="name a new folder",
-        )  # fmt: skip
+        )
     for name in ("bin", "include", "lib64/stubs"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     _script(folder, "nvcc", ["-m", "weft", "nvcc"], tools)

@@ -102,8 +102,9 @@ class Touches:
         what = "data race: the host touches memory that work under way uses"
         return Finding("data race", what, "", accesses, 1, _HOST, place, address)
 
-    def freed_in_flight(self, touched: Touched, index: int, writes: bool, call: str, place: str,
-                        address: int) -> Finding:  # fmt: skip
+    def freed_in_flight(
+        self, touched: Touched, index: int, writes: bool, call: str, place: str, address: int
+    ) -> Finding:
         """The finding for memory that the host frees while unfinished work uses it."""
         host = self.of_host(call, call, self._places.here())
         accesses = (self.access(touched, index, writes), host)

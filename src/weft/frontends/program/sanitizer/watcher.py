@@ -181,9 +181,9 @@ class ProgramSanitizer:
         others = [t for t in self._touches.under_way() if t.work.stream or not waits]
         for touched, index, writes in find(others, spot, writes=True):
             place = self._place(memory.address)
-            self._report(self._touches.freed_in_flight(
-                touched, index, writes, call, place, memory.address
-            ))  # fmt: skip
+            self._report(
+                self._touches.freed_in_flight(touched, index, writes, call, place, memory.address)
+            )
         if waits:
             self._order.host_waits_for_all()
 
