@@ -12,11 +12,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.frontends import script
+from weft.frontends import launches, script
 from weft.kernels import Launch
 from weft.measure.profile import on_gpu
 
@@ -65,17 +65,15 @@ class Clock:
 
     def time_weft(self) -> None:
         """Time weft kernels from now on, once per kernel and shape."""
-        plain = Launch.__call__
 
-        @functools.wraps(plain)
-        def timed(launch: Launch, *args: Any, **settings: Any) -> None:
+        def timed(launch: Launch, args: tuple[Any, ...], plain: Callable[[], None]) -> None:
             name = key(launch.name, launch.config.grid, launch.config.block)
             if name not in self.seconds and on_gpu.is_there(args, {}):
                 self.seconds[name] = []  # set first: the launches on copies also pass through here
                 self.seconds[name].append(on_gpu.seconds(launch, args, {}))
-            plain(launch, *args, **settings)
+            plain()
 
-        setattr(Launch, "__call__", timed)  # noqa: B010  mypy holds methods to be constant
+        launches.replace_weft(timed)
 
     def time_triton(self) -> None:
         """Time Triton kernels through Triton's launch hooks."""
