@@ -1,10 +1,13 @@
 // cuBLAS: the arguments of each function, gathered for NumPy (blas.py) to compute with.
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 #include <cublas_v2.h>
 
 using namespace weft;
+
+namespace weft {
+constexpr int64_t type_at(const __half *) { return CUDA_R_16F; }
+}  // namespace weft
 
 namespace {
 struct Context {
@@ -14,28 +17,14 @@ struct Context {
 };
 Context *of(cublasHandle_t handle) { return reinterpret_cast<Context *>(handle); }
 
-template <class T>
-struct TypeOf;
-template <>
-struct TypeOf<float> {
-    static constexpr int value = CUDA_R_32F;
-};
-template <>
-struct TypeOf<double> {
-    static constexpr int value = CUDA_R_64F;
-};
-template <>
-struct TypeOf<__half> {
-    static constexpr int value = CUDA_R_16F;
-};
-
 size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16F ? 2 : 4; }
 
 template <class T>
 BlasCall call_of(const char *operation) {
     BlasCall call{};
     call.operation = operation;
-    call.type_a = call.type_b = call.type_c = call.type_scale = TypeOf<T>::value;
+    call.type_a = call.type_b = call.type_c = call.type_scale =
+        int(type_at(static_cast<const T *>(nullptr)));
     call.batch = 1;
     return call;
 }
@@ -118,8 +107,7 @@ BlasCall vectors(const char *operation, int n, const void *alpha, const void *x,
 // ---- the handle ---------------------------------------------------------------------------------
 
 API cublasStatus_t cublasCreate(cublasHandle_t *out) {
-    *out = reinterpret_cast<cublasHandle_t>(new Context);
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*out, reinterpret_cast<cublasHandle_t>(new Context));
 }
 API cublasStatus_t cublasDestroy(cublasHandle_t handle) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -127,35 +115,28 @@ API cublasStatus_t cublasDestroy(cublasHandle_t handle) {
     return CUBLAS_STATUS_SUCCESS;
 }
 API cublasStatus_t cublasGetVersion(cublasHandle_t, int *version) {
-    *version = CUBLAS_VERSION;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*version, CUBLAS_VERSION);
 }
 API cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
-    of(handle)->stream = stream;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(of(handle)->stream, stream);
 }
 API cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream) {
-    *stream = of(handle)->stream;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*stream, of(handle)->stream);
 }
 API cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) {
     return CUBLAS_STATUS_SUCCESS;
 }
 API cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode) {
-    of(handle)->pointers = mode;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(of(handle)->pointers, mode);
 }
 API cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t *mode) {
-    *mode = of(handle)->pointers;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*mode, of(handle)->pointers);
 }
 API cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
-    of(handle)->math = mode;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(of(handle)->math, mode);
 }
 API cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t *mode) {
-    *mode = of(handle)->math;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*mode, of(handle)->math);
 }
 API cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
     return CUBLAS_STATUS_SUCCESS;
@@ -343,15 +324,11 @@ API cublasStatus_t cublasGemmStridedBatchedEx(
 // ---- batched factors ----------------------------------------------------------------------------
 
 namespace {
-cublasStatus_t factors(cublasHandle_t handle, const char *name, std::vector<int64_t> numbers) {
+template <class... Parts>
+cublasStatus_t factors(cublasHandle_t handle, const char *name, Parts... parts) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
-    auto status = std::make_shared<int>(0);
-    auto error = submit(of(handle)->stream, cudaGraphNodeTypeKernel, [name, numbers, status] {
-        *status = ops.compute(name, numbers.data(), int(numbers.size()));
-        return cudaSuccess;
-    }, true);
-    return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(*status);
+    return numpy_call(of(handle)->stream, name, numbers_of(parts...),
+                      CUBLAS_STATUS_EXECUTION_FAILED);
 }
 }  // namespace
 
@@ -360,25 +337,23 @@ cublasStatus_t factors(cublasHandle_t handle, const char *name, std::vector<int6
                                           cublasFillMode_t fill, cublasOperation_t trans,          \
                                           cublasDiagType_t diag, int m, int n, const T *alpha,     \
                                           const T *a, int lda, T *b, int ldb) {                    \
-        return factors(h, "trsm", {TypeOf<T>::value, side, fill, trans, diag, m, n,                \
-                                   int64_t(alpha), int64_t(a), lda, int64_t(b), ldb});             \
+        return factors(h, "trsm", type_at(a), side, fill, trans, diag, m, n, alpha, a, lda, b,     \
+                       ldb);                                                                       \
     }                                                                                              \
     API cublasStatus_t cublas##S##getrfBatched(cublasHandle_t h, int n, T *const a[], int lda,     \
                                                int *pivots, int *info, int batch) {                \
-        return factors(h, "getrf", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \
-                                    int64_t(info), batch});                                        \
+        return factors(h, "getrf", type_at(*a), n, a, lda, pivots, info, batch);                   \
     }                                                                                              \
     API cublasStatus_t cublas##S##getriBatched(cublasHandle_t h, int n, const T *const a[],        \
                                                int lda, const int *pivots, T *const c[], int ldc,  \
                                                int *info, int batch) {                             \
-        return factors(h, "getri", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \
-                                    int64_t(c), ldc, int64_t(info), batch});                       \
+        return factors(h, "getri", type_at(*a), n, a, lda, pivots, c, ldc, info, batch);           \
     }                                                                                              \
     API cublasStatus_t cublas##S##getrsBatched(                                                    \
         cublasHandle_t h, cublasOperation_t trans, int n, int nrhs, const T *const a[], int lda,   \
         const int *pivots, T *const b[], int ldb, int *info, int batch) {                          \
-        return factors(h, "getrs", {TypeOf<T>::value, trans, n, nrhs, int64_t(a), lda,             \
-                                    int64_t(pivots), int64_t(b), ldb, int64_t(info), batch});      \
+        return factors(h, "getrs", type_at(*a), trans, n, nrhs, a, lda, pivots, b, ldb, info,      \
+                       batch);                                                                     \
     }
 FACTORS(S, float)
 FACTORS(D, double)

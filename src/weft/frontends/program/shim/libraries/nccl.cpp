@@ -1,4 +1,4 @@
-// NCCL between the GPUs of one process. The ranks of an operation meet; the last one to come does it.
+// NCCL between the GPUs of one process. The last rank that calls an operation performs it.
 #include <nccl.h>
 
 #include <condition_variable>
