@@ -22,7 +22,7 @@ VECTOR, UNROLL, THREADS, ELEMENTS = 4, 2, 128, 4096
 """Elements per load, loads before the first use, threads and elements of a block."""
 
 
-class _Kept(NamedTuple):
+class _BucketCache(NamedTuple):
     """The buckets of a group, and the parameters, layouts and options they were made for."""
 
     params: list[Any]
@@ -122,10 +122,10 @@ class Fused:
         params: list[Any] = group["params"]
         tensors = [*params, *[p.grad for p in params]]
         options = [group[name] for name in self.deciding]
-        every: dict[int, _Kept] = self.__dict__.setdefault("_kept", {})
+        every: dict[int, _BucketCache] = self.__dict__.setdefault("_kept", {})
         kept = every.get(number)
         if kept is None or not kept.serve(params, tensors, options):
-            kept = _Kept(list(params), Layouts(tensors), options, self._built(group))
+            kept = _BucketCache(list(params), Layouts(tensors), options, self._built(group))
             every[number] = kept
         return kept.buckets
 

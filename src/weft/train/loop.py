@@ -57,7 +57,7 @@ class History:
         return {**asdict(self), "per_step": self.per_step}
 
 
-Tell = Callable[[int, float], None]
+Progress = Callable[[int, float], None]
 """Called after steps: the number of the last one, and the last loss that is known."""
 
 
@@ -116,11 +116,11 @@ class Training:
                 accuracy(step.parts.model, self.data.test, self.device, self.group.alone)
         self.group.wait()
 
-    def run(self, tell: Tell = lambda number, loss: None) -> History:
+    def run(self, progress: Progress = lambda number, loss: None) -> History:
         """Train to the end, or until the user interrupts."""
         with Interrupts() as interrupts:
             while self.done < self.total and not self.history.stopped:
-                self._epoch(tell, interrupts)
+                self._epoch(progress, interrupts)
         return self.history
 
     def time_parts(self) -> None:
@@ -145,7 +145,7 @@ class Training:
             self.step.set_rate(rate)
             self._rate = rate
 
-    def _epoch(self, tell: Tell, interrupts: Interrupts) -> None:
+    def _epoch(self, progress: Progress, interrupts: Interrupts) -> None:
         """The remaining steps of an epoch, and the evaluation."""
         epoch, first = divmod(self.done, self.per_epoch)
         last = min(self.per_epoch, self.total - epoch * self.per_epoch)
@@ -163,7 +163,7 @@ class Training:
                 self.history.first = time.perf_counter() - begin
             self.done, count = self.done + 1, count + 1
             if time.perf_counter() >= due:
-                tell(self.done, float(slots[max(count - 2, 0)]))
+                progress(self.done, float(slots[max(count - 2, 0)]))
                 due = time.perf_counter() + PAUSE[self.device.type]
             self.history.stopped = self.group.any(interrupts.asked)
             if count == last - first or self.history.stopped:

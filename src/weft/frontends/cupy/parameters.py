@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.errors import ArgumentError
 from weft.frontends.cupy.arrays import ndarray
-from weft.frontends.cupy.held import refuse_numpy
+from weft.frontends.cupy.host_objects import refuse_numpy
 
 _DECLARATION = re.compile(r"(?:const\s+)?(?:(raw)\s+)?(?:const\s+)?(\w+)\s+(\w+)")
 _C_NAMES = {

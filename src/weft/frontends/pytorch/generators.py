@@ -19,7 +19,7 @@ _own: Any = torch.Generator
 
 _STEP = 4
 """Offsets are multiples of it, as on a GPU."""
-_KEPT = 1024
+_MOST_STATES = 1024
 """States whose bits are kept, 5 MB."""
 _ODD = 0x9E3779B97F4A7C15
 """Spreads offsets over the seeds of the CPU's generator."""
@@ -68,7 +68,7 @@ class CudaGenerator(Generator):
         """Keep the bits of the present state."""
         self._bits[self._seed, self._offset] = bits
         self._bits.move_to_end((self._seed, self._offset))
-        while len(self._bits) > _KEPT:
+        while len(self._bits) > _MOST_STATES:
             self._bits.popitem(last=False)
 
     def _count(self) -> None:

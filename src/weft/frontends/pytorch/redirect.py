@@ -121,7 +121,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         return func(*args, **options)
 
     def _data_ptr(self, tensor: Any) -> int:
-        if not _asked_by_libraries():
+        if not _called_by_libraries():
             self._address_taken(tensor)
         return int(torch.Tensor.data_ptr(tensor))
 
@@ -157,20 +157,20 @@ def _device_by_number(type: Any, *args: Any, **options: Any) -> torch.device:
 
 
 def _index_of(tensor: Any) -> int:
-    return -1 if _asked_by_libraries() else 0
+    return -1 if _called_by_libraries() else 0
 
 
 def _is_cuda(tensor: Any, *_: Any) -> bool:
     """True for the script; the real answer for libraries."""
-    return bool(tensor.device.type == "cuda") if _asked_by_libraries() else True
+    return bool(tensor.device.type == "cuda") if _called_by_libraries() else True
 
 
 def _device_of(tensor: Any, *_: Any) -> torch.device:
     """`cuda:0` for the script; the real device for libraries."""
-    return torch.Tensor.device.__get__(tensor) if _asked_by_libraries() else DEVICE
+    return torch.Tensor.device.__get__(tensor) if _called_by_libraries() else DEVICE
 
 
-def _asked_by_libraries() -> bool:
+def _called_by_libraries() -> bool:
     """True if the handled call comes from torch, Triton or weft."""
     frame = sys._getframe(1)
     # Skip the frames of this module.

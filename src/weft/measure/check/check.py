@@ -126,7 +126,7 @@ def check(
     else:
         spec = subjects.CallSpec(out, reference, reduce, accumulate, result, ranges or {})
         name, trials = subjects.call_trials(subject, args, options, spec, fillings, rng)
-    with limits.held(place):
+    with limits.enforced(place):
         return judged(name, trials, chosen, rng, progress)
 
 

@@ -18,7 +18,7 @@ from weft.kernels.limits import check
 
 
 @dataclass(frozen=True)
-class _Held:
+class _LimitedLaunches:
     """Runs launches that fit the model; `inner` is the session that was active before."""
 
     model: GpuModel
@@ -35,17 +35,17 @@ class _Held:
             self.inner.run(asked)
 
 
-def hold(device: Selection) -> None:
+def enforce(device: Selection) -> None:
     """Enforce the limits of the model that a device word names on launches of this process."""
     if not device.real and device.key is not None:
-        settings.current = _Held(device.model, settings.active())
+        settings.current = _LimitedLaunches(device.model, settings.active())
 
 
 @contextmanager
-def held(device: Selection) -> Iterator[None]:
-    """Apply `hold` inside of a `with` block."""
+def enforced(device: Selection) -> Iterator[None]:
+    """Apply `enforce` inside of a `with` block."""
     before = settings.current
-    hold(device)
+    enforce(device)
     try:
         yield
     finally:

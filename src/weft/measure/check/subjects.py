@@ -207,7 +207,7 @@ def call_trials(
     library = buffers.library_of(next(iter(held.values()))) if held else buffers.NUMPY
     wanted = [n for n in names if n not in filled]
     started = {n: buffers.bits(a) for n, a in held.items()}
-    asked = _asked(reference, names)
+    asked = _reference_arguments(reference, names)
     # An output that the reference also reads is updated in place: it needs initial data.
     data_of = [n for n in held if n not in filled or n in asked]
     _known(spec.ranges, held)
@@ -321,7 +321,7 @@ def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
+def _reference_arguments(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
     """The arguments that a reference names as parameters; empty if it takes them by position."""
     try:
         wanted = list(inspect.signature(reference).parameters)

@@ -123,10 +123,10 @@ class NumpyStep(Step):
         self.gradients[f"{at}.weight"] = np.tensordot(d, block.windows, ((0, 2, 3), (0, 2, 3)))
         if at == 0:
             return d  # nothing needs the gradient of the pixels
-        turned = self.weights[f"{at}.weight"][:, :, ::-1, ::-1]
+        flipped = self.weights[f"{at}.weight"][:, :, ::-1, ::-1]
         padded = np.pad(d, ((0, 0), (0, 0), (1, 1), (1, 1)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-        return np.tensordot(windows, turned, ((1, 4, 5), (0, 2, 3))).transpose(0, 3, 1, 2)
+        return np.tensordot(windows, flipped, ((1, 4, 5), (0, 2, 3))).transpose(0, 3, 1, 2)
 
     # ---- update --------------------------------------------------------------------------------
     def _descend(self) -> None:

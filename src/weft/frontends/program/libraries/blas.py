@@ -19,7 +19,7 @@ from weft.frontends.program.libraries.arrays import (
     matrix,
     scalar,
     store,
-    turned,
+    transposed,
     values,
     vector,
     view,
@@ -50,7 +50,12 @@ def _gemm(call: BlasCall) -> None:
         x = values(_rows(call, a, call.type_a, left, call.lda, call.stride_a), call.type_a)
         y = values(_rows(call, b, call.type_b, right, call.ldb, call.stride_b), call.type_b)
         out = _rows(call, c, call.type_c, (call.m, call.n), call.ldc, call.stride_c)
-        _multiply(call, _turned(y, call.transpose_b), _turned(x, call.transpose_a), out)
+        _multiply(
+            call,
+            _transposed_stack(y, call.transpose_b),
+            _transposed_stack(x, call.transpose_a),
+            out,
+        )
 
 
 def _rows(
@@ -61,11 +66,11 @@ def _rows(
     return view(at, kind, (1 if call.by_pointers else call.batch, columns, rows), (step, ld, 1))
 
 
-def _turned(stack: Array, transpose: int) -> Array:
+def _transposed_stack(stack: Array, transpose: int) -> Array:
     if not transpose:
         return stack
-    turned = stack.swapaxes(1, 2)
-    return turned.conj() if transpose == _CONJUGATE and turned.dtype.kind == "c" else turned
+    out = stack.swapaxes(1, 2)
+    return out.conj() if transpose == _CONJUGATE and out.dtype.kind == "c" else out
 
 
 def _multiply(call: BlasCall, y: Array, x: Array, out: Array) -> None:
@@ -95,7 +100,7 @@ def _operands(call: BlasCall, i: int) -> tuple[int | None, int | None, int | Non
 
 
 def _gemv(call: BlasCall) -> None:
-    a = turned(matrix(call.a, call.type_a, call.m, call.n, call.lda), call.transpose_a)
+    a = transposed(matrix(call.a, call.type_a, call.m, call.n, call.lda), call.transpose_a)
     x = vector(call.b, call.type_b, a.shape[1], call.ldb)
     y = vector(call.c, call.type_c, a.shape[0], call.ldc)
     alpha, beta = scalar(call.alpha, call.type_scale), scalar(call.beta, call.type_scale)
@@ -119,7 +124,7 @@ def _geam(call: BlasCall) -> None:
     ):
         if scale := scalar(factor, call.type_scale):
             rows, columns = shape[::-1] if turn else shape
-            total += scale * turned(matrix(base, kind, rows, columns, ld), turn)
+            total += scale * transposed(matrix(base, kind, rows, columns, ld), turn)
     out[...] = total
 
 

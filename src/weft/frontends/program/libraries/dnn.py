@@ -37,8 +37,8 @@ class _Convolution:
 
     def in_groups(self, filter: Array) -> Array:
         """The filter as a matrix for each group, in the order of the columns."""
-        turned = filter[:, :, ::-1, ::-1] if self.mode == _CONVOLUTION else filter
-        return wide(turned).reshape(self.groups, len(filter) // self.groups, -1)
+        flipped = filter[:, :, ::-1, ::-1] if self.mode == _CONVOLUTION else filter
+        return wide(flipped).reshape(self.groups, len(filter) // self.groups, -1)
 
     def rows(self, filter: Array, out: Array) -> Iterator[slice]:
         """Rows of the output whose columns fit the caches."""

@@ -44,7 +44,8 @@ bool is_pageable(const void *address) {
 
 // Ends a call; the host has waited for the stream where CUDA says so.
 cudaError_t done(cudaError_t error, cudaStream_t stream, bool waits) {
-    if (waits && !error && !capturing(stream)) tell(What::host_waits_stream, uintptr_t(stream));
+    if (waits && !error && !capturing(stream))
+        report(ProgramEvent::host_waits_stream, uintptr_t(stream));
     return failed(error);
 }
 

@@ -60,11 +60,11 @@ class ForkServer:
 
     def new(self, connection: int, output: int) -> int:
         """Fork a worker and return its process id."""
-        return int(self._ask({}, [connection, output])["pid"])
+        return int(self._request({}, [connection, output])["pid"])
 
     def ended(self, worker: int) -> int | None:
         """A worker's exit code, negative for a signal; None while it runs."""
-        code: int | None = self._ask({"ended": worker})["code"]
+        code: int | None = self._request({"ended": worker})["code"]
         return code
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class ForkServer:
         self._process.kill()
         self._process.wait()
 
-    def _ask(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
+    def _request(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
         wire.send(self._connection, message, files)
         answer = wire.receive(self._connection, files=0)
         if answer is None:
@@ -103,7 +103,7 @@ class Worker:
         self._reader = threading.Thread(target=self._listen, args=[reads], daemon=True)
         self._reader.start()
 
-    def ask(
+    def request(
         self, do: str, arrays: Mapping[str, Array] | None = None, **more: Any
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         """Send a request; return the answer and its arrays. Raise NoAnswer, or Raised."""

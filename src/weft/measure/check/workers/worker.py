@@ -91,7 +91,7 @@ class Served:
         call = subjects.calling(operation, operation.solutions[solution], at)
         chosen = select(device)
         library = subjects.library_for(chosen)
-        limits.hold(chosen)
+        limits.enforce(chosen)
         # The arrays of all cases stay: the judge compares them again at the end.
         self._runners.append(LocalRunner(call, inputs, outputs, library, arrays))
         return {"library": library.name}, {}

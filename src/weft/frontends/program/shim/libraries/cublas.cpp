@@ -68,7 +68,7 @@ int scale_type(cublasComputeType_t type) {
     }
 }
 
-// What all matrix products have in common.
+// The arguments that all matrix products have.
 BlasCall product(BlasCall call, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
                  const void *alpha, const void *a, int lda, const void *b, int ldb,
                  const void *beta, void *c, int ldc) {

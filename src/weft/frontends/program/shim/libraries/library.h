@@ -1,4 +1,4 @@
-// What the libraries share: NumPy computes their calls, and the status of success is 0 in all.
+// Code that all libraries share: NumPy computes their calls; the status of success is always 0.
 #pragma once
 
 #include <library_types.h>

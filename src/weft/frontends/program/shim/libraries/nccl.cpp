@@ -13,7 +13,7 @@ using namespace weft;
 namespace {
 enum class Collective { all_reduce, reduce, broadcast, all_gather, reduce_scatter, send };
 
-// What one rank brings to an operation.
+// The arguments of one rank in an operation.
 struct Part {
     int rank;
     const void *from;

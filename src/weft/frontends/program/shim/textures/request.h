@@ -1,4 +1,4 @@
-// What a warp asks of the texture unit. The numbers are places in the tables of
+// The request of a warp to the texture unit. The numbers are places in the tables of
 // `device/sim/memory/textures.py`.
 #pragma once
 
