@@ -4,13 +4,13 @@
 using namespace weft;
 
 namespace {
-// Which side of each kind of copy is the device's; cudaMemcpyDefault goes by the pointers.
+// The sides of each kind of copy that are the device's; cudaMemcpyDefault goes by the pointers.
 struct Sides {
     bool to_device, from_device;
 };
 const Sides sides[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
-// Whether the host goes on before the copy is done, where that is possible.
+// The host waits for the copy, or goes on before it is done where that is possible.
 enum class Host { waits, goes_on };
 
 size_t span(const Box &box, const Size &size) {

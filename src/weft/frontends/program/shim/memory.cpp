@@ -213,7 +213,7 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     return cudaSuccess;
 }
 
-// Why memory cannot be freed as this kind, or null.
+// The reason why memory cannot be freed as this kind, or null.
 static const char *not_freeable(uintptr_t address, bool host) {
     if (auto *row = allocations.at_or_before(address)) {
         auto &allocation = row->value;
@@ -335,10 +335,10 @@ API int weft_holds(uint64_t address) {
 
 // ---- for the simulator: the memory that a kernel may touch --------------------------------------
 
-// Whether another process, or another address, may have the same memory: a copy of this process
+// True if another process, or another address, may have the same memory: a copy of this process
 // does not have a copy of it.
 API int weft_shares() { return shares; }
-// Why a kernel may not access an address that was reserved; null for another address.
+// The reason why a kernel may not access an address that was reserved; null for another address.
 API const char *weft_explain(uint64_t address) {
     return explain_reserved ? explain_reserved(address) : nullptr;
 }

@@ -115,7 +115,7 @@ struct Allocation {
 };
 // The allocation that holds an address; its start in `start`.
 bool find(const void *address, uintptr_t *start, Allocation *found);
-// Whether the bytes may be copied from or to: inside one allocation, or the host's own.
+// Checks that bytes may be copied from or to: inside one allocation, or the host's own.
 cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
 // Allocate and free memory for a call; `waits` for work that may still use the memory.
 cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0,
@@ -145,7 +145,7 @@ constexpr unsigned READ_ONLY = 1 << 16;  // a flag of such memory
 void charge(int device, int64_t bytes);
 void enter(uintptr_t start, Allocation allocation);
 bool leave(const char *call, uintptr_t start, Allocation *gone);
-// Why nothing can be accessed at an address that was reserved; set by what reserves.
+// The reason why a reserved address cannot be accessed; set by the part that reserves.
 extern const char *(*explain_reserved)(uintptr_t address);
 size_t graph_memory_bytes();  // of all graphs
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);

@@ -174,7 +174,7 @@ int64_t answer(const Object &o, Query query) {
     }
 }
 
-// Whether the memory of an object is still allocated; asked again when memory was allocated or
+// True if the memory of an object is still allocated; looked up after memory was allocated or
 // freed.
 bool alive(const Object &o) {
     uint64_t now = weft_generation();
@@ -224,7 +224,7 @@ void note(const char *form, ...) {
     error_text = text;
 }
 
-// Whether a fetch is outside of linear memory, where a GPU reads zero.
+// True if a fetch is outside of linear memory, where a GPU reads zero.
 bool beyond_linear(const Object &o, const Request &request, const Coordinates &at) {
     return o.resource.resType == cudaResourceTypeLinear && !request.more &&
            unsigned(at.integer[0]) >= unsigned(o.levels[0].width);
