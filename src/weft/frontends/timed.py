@@ -21,10 +21,10 @@ from weft.kernels import Launch
 from weft.measure.profile import on_gpu
 
 if TYPE_CHECKING:
-    from weft.measure.bench.timing import Stream
+    from weft.measure.bench.timing import TimingStream
 
 
-class Times:
+class LaunchTimes:
     """Seconds of launches by kernel and shape; Triton kernels by name only."""
 
     def __init__(self, seconds: dict[str, list[float]]) -> None:
@@ -41,13 +41,13 @@ def key(kernel: str, grid: Sequence[int] = (), block: Sequence[int] = ()) -> str
     return " ".join([kernel, *(str(tuple(dims)) for dims in (grid, block) if dims)])
 
 
-def times(path: str, args: Sequence[str]) -> Times:
+def times(path: str, args: Sequence[str]) -> LaunchTimes:
     """Run a script; return no times if it fails, since its main run reports the error."""
     with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=".json") as out:
         command = [sys.executable, "-m", "weft.frontends.timed", out.name, path, *args]
         # The output was already shown by the main run.
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return Times({} if done.returncode else json.load(out))
+        return LaunchTimes({} if done.returncode else json.load(out))
 
 
 class Clock:
@@ -57,11 +57,11 @@ class Clock:
         self.seconds: dict[str, list[float]] = {}
 
     @functools.cached_property
-    def stream(self) -> Stream:
+    def stream(self) -> TimingStream:
         """Created by the first launch, when the array library is known."""
-        from weft.measure.bench.timing import Stream  # needs a driver
+        from weft.measure.bench.timing import TimingStream  # needs a driver
 
-        return Stream()
+        return TimingStream()
 
     def time_weft(self) -> None:
         """Time weft kernels from now on, once per kernel and shape."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from weft.nn.rows import FLOATS, ROWS, Row
+from weft.nn.rows import FLOATS, ROWS, LayerRow
 from weft.ops import library
 
 _WARNED: set[tuple[str, str]] = set()
@@ -31,7 +31,7 @@ def _op(name: str) -> Callable[..., Any]:
     return op
 
 
-def _class(row: Row) -> type:
+def _class(row: LayerRow) -> type:
     base: type = getattr(torch.nn, row.name)
 
     def forward(self: Any, *inputs: Any) -> Any:

@@ -18,7 +18,7 @@ from weft.train.interrupts import Interrupts
 from weft.train.parallel import Group
 from weft.train.settings import Settings
 from weft.train.step import Step
-from weft.train.times import Times, part_times
+from weft.train.times import PartTimes, part_times
 
 TESTED = 1000
 """Images of a batch of the evaluation."""
@@ -44,7 +44,7 @@ class History:
     seconds: list[float] = field(default_factory=list)
     first: float = 0.0
     stopped: bool = False
-    times: Times | None = None
+    times: PartTimes | None = None
 
     @property
     def per_step(self) -> float:

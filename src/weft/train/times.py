@@ -28,7 +28,7 @@ HOW = {
 
 
 @dataclass(frozen=True)
-class Times:
+class PartTimes:
     """Seconds of each part of a step, and how they were measured."""
 
     parts: dict[str, float]
@@ -39,7 +39,7 @@ class Times:
         return sum(self.parts.values())
 
 
-def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Times:
+def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> PartTimes:
     """Time the parts of further steps on these batches; the training goes on meanwhile."""
     kind = device.type
     steps, warm_up = STEPS[kind], WARM_UP[kind]
@@ -60,7 +60,7 @@ def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Tim
         done += 1
     taken = max(1, done - warm_up)
     parts = {name: seconds / taken for name, seconds in clock.seconds().items()}
-    return Times(parts, HOW[kind].format(steps=taken))
+    return PartTimes(parts, HOW[kind].format(steps=taken))
 
 
 def _graphs(step: Step) -> dict[str, Callable[[], None]]:

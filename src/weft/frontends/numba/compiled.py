@@ -27,7 +27,7 @@ from weft.errors import LaunchError
 from weft.frontends.numba import link
 from weft.frontends.numba.context import capability, compiling_for
 from weft.frontends.numba.driver import reachable
-from weft.frontends.numba.image import Image
+from weft.frontends.numba.image import NumbaImage
 from weft.frontends.numba.loaded import Loaded
 from weft.values import Ptx
 
@@ -132,7 +132,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return self._loaded
 
     @functools.cached_property
-    def image(self) -> Image:
+    def image(self) -> NumbaImage:
         """The linked code.
 
         Numba's name of the entry contains a counter of compilations. A plain name makes the cache
@@ -148,7 +148,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
             _sources(text),
         )  # fmt: skip
         most = self.library._max_registers
-        return Image(ptx, self.model, {mangled: plain}, self._machine, most)
+        return NumbaImage(ptx, self.model, {mangled: plain}, self._machine, most)
 
     def _machine(self) -> bytes:
         cubin = self.library.get_cubin((*capability(self.model), ""))

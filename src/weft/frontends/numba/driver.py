@@ -20,7 +20,7 @@ from weft.device.base import Allocation
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.attributes import attribute
-from weft.frontends.numba.image import Entry, of_handle
+from weft.frontends.numba.image import ImageEntry, of_handle
 
 _binding = numba_driver.binding
 _Result = _binding.CUresult
@@ -239,14 +239,16 @@ class SimDriver:
 
     # ---- kernels ----------------------------------------------------------------------------
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        self, function: Entry, threads: int, shared: int
+        self, function: ImageEntry, threads: int, shared: int
     ) -> int:
         return function.blocks_per_sm(threads, shared)
 
-    def cuKernelSetCacheConfig(self, function: Entry, config: Any, device: int) -> None:
+    def cuKernelSetCacheConfig(self, function: ImageEntry, config: Any, device: int) -> None:
         pass
 
-    def cuKernelSetAttribute(self, what: Any, value: int, function: Entry, device: int) -> None:
+    def cuKernelSetAttribute(
+        self, what: Any, value: int, function: ImageEntry, device: int
+    ) -> None:
         pass
 
     # ---- modules ----------------------------------------------------------------------------

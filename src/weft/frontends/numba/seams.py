@@ -26,7 +26,7 @@ from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.compiled import kernel_class
 from weft.frontends.numba.driver import CONTEXT, functions, reachable, unserved
-from weft.frontends.numba.image import Function, launcher, linker
+from weft.frontends.numba.image import NumbaFunction, launcher, linker
 
 _installed: list[GpuModel] = []
 
@@ -55,7 +55,7 @@ def install(model: GpuModel, *, force: bool) -> bool:
     _replace_driver(model, bindings=not real)
     driver.ExperimentalDevice = lambda number: _Device(number, model)
     driver._to_core_stream = _stream
-    driver.Function = Function
+    driver.Function = NumbaFunction
     nrt.launch, nrt._Linker = launcher(reachable), linker(model)
     dispatcher._Kernel = kernel_class(model.key)
     dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = (

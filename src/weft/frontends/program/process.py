@@ -18,7 +18,7 @@ from weft.frontends.program.interface import model_of
 from weft.frontends.program.library import runtime_library
 from weft.frontends.program.parts import CORE
 from weft.frontends.program.runtime import Runtime
-from weft.frontends.program.unit import Unit
+from weft.frontends.program.unit import TranslationUnit
 from weft.source import toolkit
 
 _ORIGIN = "a library of this process"
@@ -62,7 +62,9 @@ def _started(model: GpuModel) -> Runtime:
     tools, files = toolkit.find(), _AnyFile()
     _load([CORE])
     served = _parts[CORE]
-    runtime = Runtime(served, lambda text: Unit(text, _ORIGIN, files, model, tools), _ORIGIN)
+    runtime = Runtime(
+        served, lambda text: TranslationUnit(text, _ORIGIN, files, model, tools), _ORIGIN
+    )
     runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
     served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     served.weft_embed()

@@ -19,7 +19,7 @@ from weft.device.sim.run import settings
 from weft.errors import LaunchError
 from weft.frontends.program import executable
 from weft.frontends.program.build import Program, build
-from weft.frontends.program.job import Job
+from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.library import runtime_library
 from weft.source import toolkit
 
@@ -85,7 +85,7 @@ def _run(
         code, report, *served = (
             stack.enter_context(_file(data)) for data in (program.code, b"", *program.library)
         )
-        job = Job(code, tuple(served), program.files, gpu, arguments, progress.enabled)
+        job = ProgramJob(code, tuple(served), program.files, gpu, arguments, progress.enabled)
         job = replace(job, poison=poison, gpus=gpus)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)

@@ -35,7 +35,7 @@ from weft.frontends.program.interface import DIED, ERROR, INFO, READ_ONLY, RESUL
 from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh
 from weft.frontends.program.textures import with_textures
-from weft.frontends.program.unit import Unit
+from weft.frontends.program.unit import TranslationUnit
 
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
@@ -65,7 +65,9 @@ _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory", "a ten
 class Runtime:
     """Kernels, variables and memory of one program."""
 
-    def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, make_unit: Callable[[str], TranslationUnit], source: str
+    ) -> None:
         self.library, self._source = library, source
         self._make_unit = with_textures(make_unit)
         library.weft_generation.restype = library.weft_freed.restype = ctypes.c_uint64
@@ -73,11 +75,11 @@ class Runtime:
         library.weft_explain.restype = ctypes.c_char_p
         library.weft_say.argtypes = (ctypes.c_char_p,)
         library.weft_prepared.argtypes = (ctypes.c_int64,)
-        self._units: dict[int, list[Unit]] = {}
+        self._units: dict[int, list[TranslationUnit]] = {}
         self._linked: dict[int, str] = {}
         self._functions: dict[int, tuple[int, str]] = {}
         self._variables: dict[int, tuple[int, str]] = {}
-        self._kernels: dict[int, tuple[Unit, str]] = {}
+        self._kernels: dict[int, tuple[TranslationUnit, str]] = {}
         self._plans: dict[tuple[int, LaunchConfig, int], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._sanitizer: ProgramSanitizer | None = None
@@ -104,7 +106,7 @@ class Runtime:
         target = self._make_unit("")  # a unit knows the GPU and the compilers
 
         def act() -> None:
-            image = device_code.Image(ctypes.string_at(data, size), "ptx")
+            image = device_code.DeviceImage(ctypes.string_at(data, size), "ptx")
             texts = device_code.chosen(image, target.model)
             for text in texts:
                 device_code.check(text, image.name, target.model, target.toolkit)
@@ -119,7 +121,7 @@ class Runtime:
 
         def act() -> None:
             pieces = [
-                device_code.Image(ctypes.string_at(images[i], sizes[i]), names[i].decode())
+                device_code.DeviceImage(ctypes.string_at(images[i], sizes[i]), names[i].decode())
                 for i in range(count)
             ]
             ptx = device_code.link(pieces, target.model, target.toolkit)
@@ -137,10 +139,10 @@ class Runtime:
     def variable(self, handle: int, host: int, name: bytes) -> None:
         self._variables[host] = (handle, name.decode())
 
-    def _all_units(self) -> list[Unit]:
+    def _all_units(self) -> list[TranslationUnit]:
         return list(dict.fromkeys(unit for units in self._units.values() for unit in units))
 
-    def _units_of(self, handle: int) -> list[Unit]:
+    def _units_of(self, handle: int) -> list[TranslationUnit]:
         """The units of a file; relocatable units are linked at first use."""
         if handle in self._linked:
             whole = [self._make_unit(linked.link(list(self._linked.values())))]
@@ -148,7 +150,7 @@ class Runtime:
             self._linked.clear()
         return self._units.get(handle, [])
 
-    def _kernel(self, host: int) -> tuple[Unit, str] | None:
+    def _kernel(self, host: int) -> tuple[TranslationUnit, str] | None:
         if host not in self._kernels and host in self._functions:
             handle, name = self._functions[host]
             for unit in self._units_of(handle):
@@ -244,7 +246,9 @@ class Runtime:
             return self._plans.setdefault(key, plan)
         return self._plans[key]
 
-    def _refused(self, unit: Unit, name: str, grid: LaunchConfig, cooperative: int) -> int:
+    def _refused(
+        self, unit: TranslationUnit, name: str, grid: LaunchConfig, cooperative: int
+    ) -> int:
         """The error code of an invalid launch, or 0."""
         entry, model = unit.entry(name), unit.model
         assert entry is not None
@@ -332,7 +336,7 @@ class Runtime:
         kernel = self._kernel(host)
         return -1 if kernel is None else self._blocks(*kernel, threads, shared)
 
-    def _blocks(self, unit: Unit, name: str, threads: int, shared: int) -> int:
+    def _blocks(self, unit: TranslationUnit, name: str, threads: int, shared: int) -> int:
         entry = unit.entry(name)
         assert entry is not None
         if threads > unit.model.max_threads_per_block:
@@ -361,10 +365,12 @@ class Runtime:
     # ---- what the sanitizer says of the host --------------------------------------------------
     def watch(self, program: str, files: Mapping[str, str]) -> None:
         """Let the sanitizer see the order of the program's calls and its memory from now on."""
-        from weft.frontends.program.sanitizer.places import Places  # plain runs do without its code
+        from weft.frontends.program.sanitizer.places import (
+            HostLines,
+        )  # plain runs do without its code
         from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
-        places = Places(self.library, program, files)
+        places = HostLines(self.library, program, files)
         self._sanitizer = ProgramSanitizer(self.library, self._source, places, self.say, self._note)
 
     @contextlib.contextmanager
@@ -417,7 +423,7 @@ def _reported(act: Callable[[], None], to: int, receive: Any) -> int:
     """0, or the driver's error for device code; its text goes to the log of the caller."""
     try:
         act()
-    except device_code.Refused as refused:
+    except device_code.RefusedImage as refused:
         _send(receive, to, ERROR, f"error: {refused}")
         return refused.code
     return 0

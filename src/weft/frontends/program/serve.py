@@ -1,6 +1,6 @@
 """Runs a program in this process: calls its `main` and serves its CUDA calls.
 
-    python -m weft.frontends.program.serve JOB [ARGUMENT ...]      (a `Job` as JSON)
+    python -m weft.frontends.program.serve JOB [ARGUMENT ...]      (a `ProgramJob` as JSON)
 
 Arguments replace those of the job: a program that starts itself again passes them.
 
@@ -30,10 +30,10 @@ from weft.frontends import race_hint
 from weft.frontends.program import loading
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
-from weft.frontends.program.job import Job
+from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.output import Output
 from weft.frontends.program.runtime import Runtime
-from weft.frontends.program.unit import SourceFiles, Unit
+from weft.frontends.program.unit import SourceFiles, TranslationUnit
 from weft.source import toolkit
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
@@ -42,7 +42,7 @@ _ALLOCATIONS = 50_000
 stay. The process runs no Python code of the user."""
 
 
-def main(job: Job) -> None:
+def main(job: ProgramJob) -> None:
     """Load the program, call its main, and exit with its status."""
     gc.set_threshold(_ALLOCATIONS)
     libc = ctypes.CDLL(None)
@@ -63,7 +63,9 @@ def main(job: Job) -> None:
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
     name = os.path.basename(job.arguments[0])
     source = next((os.path.basename(f) for f in job.files if Path(f).stem == name), name)
-    runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools), source)
+    runtime = Runtime(
+        library, lambda text: TranslationUnit(text, name, files, model, tools), source
+    )
     if job.record is not None:
         _record(libc, job.record, job.wanted)
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
@@ -92,7 +94,7 @@ def main(job: Job) -> None:
     libc.exit(status)  # destructors of the program may call CUDA
 
 
-def _let_start_itself(job: Job) -> None:
+def _let_start_itself(job: ProgramJob) -> None:
     """Give the library the command by which the program can start itself in another process."""
     if starts_by := loading.function("weft_starts_by"):
         command = [sys.executable, "-P", "-m", __spec__.name, job.text()]
@@ -128,5 +130,5 @@ def _open(descriptor: int) -> str:
 
 
 if __name__ == "__main__":
-    given = Job(**json.loads(sys.argv[1]))
+    given = ProgramJob(**json.loads(sys.argv[1]))
     main(replace(given, arguments=tuple(sys.argv[2:]) or given.arguments))

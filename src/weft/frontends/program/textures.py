@@ -8,16 +8,16 @@ from typing import Any
 
 from weft.device.sim.run.module import SimModule, TextureUnit
 from weft.frontends.program import loading
-from weft.frontends.program.unit import Unit
+from weft.frontends.program.unit import TranslationUnit
 
 _MOST = 1024
 """The most bytes of a message."""
 
 
-def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
+def with_textures(make_unit: Callable[[str], TranslationUnit]) -> Callable[[str], TranslationUnit]:
     """Make units whose kernels use the texture unit of the runtime library, if it is loaded."""
 
-    def make(text: str) -> Unit:
+    def make(text: str) -> TranslationUnit:
         unit = make_unit(text)
         unit.textures = _loaded()
         return unit

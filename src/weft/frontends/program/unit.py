@@ -44,7 +44,7 @@ class SourceFiles(Mapping[str, str]):
         return len(self._paths)
 
 
-class Unit:
+class TranslationUnit:
     """A PTX module of the program."""
 
     def __init__(

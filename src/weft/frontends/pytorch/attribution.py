@@ -22,7 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from weft import cache
-from weft.frontends.pytorch.calls import Place
+from weft.frontends.pytorch.calls import Origin
 
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
@@ -38,7 +38,7 @@ class Attribution:
         self._ranges: dict[int, str] = {}
         self._next_range = 0
         self._names: dict[int, str] = {}
-        self._forward: dict[int, Place] = {}
+        self._forward: dict[int, Origin] = {}
         self._lines: dict[str, str] = {}
         """Module -> line of the last operation in its forward pass."""
 
@@ -57,17 +57,17 @@ class Attribution:
         ):  # fmt: skip
             setattr(torch.cuda.nvtx, name, function)
 
-    def place(self) -> Place:
+    def place(self) -> Origin:
         """The origin of the operation that runs now."""
         node = torch._C._current_autograd_node()
         if node is not None and self._stack:
             # A checkpoint computes its forward pass again, on a GPU in a thread without user code.
             owner = self._owner()
-            return Place(owner, self._lines.get(owner) or _line(), f"{node.name()}, recomputed")
+            return Origin(owner, self._lines.get(owner) or _line(), f"{node.name()}, recomputed")
         if node is not None:
-            forward = self._forward.get(node._sequence_nr(), Place(line=_line()))
+            forward = self._forward.get(node._sequence_nr(), Origin(line=_line()))
             return forward._replace(node=node.name())
-        place = Place(self._owner(), _line())
+        place = Origin(self._owner(), _line())
         self._lines[place.module] = place.line
         # The node of a forward operation is made just before the operation runs.
         self._forward.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)

@@ -11,7 +11,7 @@ from weft.measure.profile import floor
 from weft.measure.profile.values import Profile
 
 
-class Kernel(NamedTuple):
+class GpuKernel(NamedTuple):
     """One kernel or copy that a GPU ran; times are in seconds."""
 
     name: str
@@ -20,7 +20,7 @@ class Kernel(NamedTuple):
     stream: int = 0
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """The origin of an operation; a field is empty where it is unknown."""
 
     module: str = ""
@@ -43,7 +43,7 @@ class Call:
     """
 
     name: str
-    place: Place
+    place: Origin
     flops: float
     bytes: float
     allocated: int
@@ -52,7 +52,7 @@ class Call:
     library: bool = False
     kernel: bool = False
     number: int = 0
-    kernels: tuple[Kernel, ...] | None = None
+    kernels: tuple[GpuKernel, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Group:
     """
 
     name: str
-    place: Place
+    place: Origin
     calls: int
     flops: float
     bytes: float
@@ -99,7 +99,7 @@ def with_profiles(calls: Iterable[Call], profiles: Sequence[Profile], gpu: GpuMo
 
 def grouped(calls: Iterable[Call]) -> list[Group]:
     """The groups, the one with the most time first."""
-    members: dict[tuple[str, Place], list[Call]] = {}
+    members: dict[tuple[str, Origin], list[Call]] = {}
     for call in calls:
         members.setdefault((call.name, call.place), []).append(call)
     groups = [

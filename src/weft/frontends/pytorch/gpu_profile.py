@@ -19,7 +19,7 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.errors import Error
 from weft.frontends.pytorch import gpu_times
-from weft.frontends.pytorch.calls import Call, Place
+from weft.frontends.pytorch.calls import Call, Origin
 from weft.measure.profile.values import Profile
 
 Hook = Callable[[], None]
@@ -62,7 +62,7 @@ class GpuProfile:
         self.tuning = times.tuning
         calls = [replace(c, kernels=times.marked.get(c.number, ())) for c in self._model.calls]
         others = [
-            Call(k.name, Place(), 0, 0, 0, 0, 0, kernel=True, kernels=(k,)) for k in times.others
+            Call(k.name, Origin(), 0, 0, 0, 0, 0, kernel=True, kernels=(k,)) for k in times.others
         ]
         # An operation that launched nothing is no row.
         return [*(c for c in calls if c.kernels), *others]
@@ -72,7 +72,7 @@ class GpuProfile:
         torch: Any = sys.modules["torch"]
         return int(torch.cuda.max_memory_allocated())
 
-    def _times(self) -> gpu_times.Times:
+    def _times(self) -> gpu_times.KernelTimes:
         torch: Any = sys.modules["torch"]
         torch.cuda.synchronize()
         self._profiler.stop()

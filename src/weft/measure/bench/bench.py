@@ -255,7 +255,7 @@ def _sampled(
 ) -> dict[str, _Run]:
     from weft.measure.bench import timing
 
-    stream = timing.Stream()
+    stream = timing.TimingStream()
     ready, runs = {}, {}
     for name, contender in contenders.items():
         progress(f"preparing {name}")

@@ -33,7 +33,7 @@ class Prepared:
     how: str
 
 
-class Stream:
+class TimingStream:
     """The stream for all timings, and its events."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Stream:
         driver.check(self._library.cuCtxSynchronize(), "waiting for the device")
 
 
-def prepare(stream: Stream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
+def prepare(stream: TimingStream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
     """Choose the number of calls per sample, and capture them in a graph if possible."""
     # The first calls compile and allocate, which a capture does not allow.
     for i in range(min(sets, 3)):

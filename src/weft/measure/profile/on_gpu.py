@@ -51,10 +51,10 @@ def is_there(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
 
 def seconds(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> float:
     """The median time by events, on copies; for short kernels it includes launch gaps."""
-    from weft.measure.bench.timing import Stream  # needs a driver
+    from weft.measure.bench.timing import TimingStream  # needs a driver
 
     copies, named = _each(_clone, args, options)
-    stream = Stream()
+    stream = TimingStream()
     times = [stream.milliseconds(lambda: subject(*copies, **named)) for _ in range(2 + RUNS)]
     return statistics.median(times[2:]) / 1e3
 

@@ -14,7 +14,7 @@ from weft.device.sim.run.draft import drafts
 from weft.train.data import Digits, Mnist, load
 from weft.train.loop import Training
 from weft.train.settings import Settings, of_torch
-from weft.train.times import Times
+from weft.train.times import PartTimes
 from weft.train.versions.rows import VERSIONS, Version
 
 Weights = dict[str, torch.Tensor]
@@ -39,7 +39,7 @@ class Reached:
     idea: str
     losses: list[float]
     apart: tuple[float, float]
-    times: Times
+    times: PartTimes
 
     @property
     def right(self) -> bool:

@@ -13,8 +13,8 @@ from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding
 from weft.device.sim.tools.sanitizer.observer import Seen
-from weft.frontends.program.sanitizer.order import Order, Work
-from weft.frontends.program.sanitizer.places import Places
+from weft.frontends.program.sanitizer.order import Order, WorkItem
+from weft.frontends.program.sanitizer.places import HostLines
 
 REMEMBERED = 4096
 """The most unfinished work items that new ones are compared with."""
@@ -28,7 +28,7 @@ _FREE = "free it in the stream that uses it last, or wait for that stream first"
 class Touched:
     """The accesses of one launch, copy or fill; `frames` is the stack of its call."""
 
-    work: Work
+    work: WorkItem
     name: str
     plan: Plan | None
     reads: Extents
@@ -52,7 +52,7 @@ class Clash:
 class Touches:
     """The unfinished work items; `source` is the program's name."""
 
-    def __init__(self, order: Order, source: str, places: Places) -> None:
+    def __init__(self, order: Order, source: str, places: HostLines) -> None:
         self._order, self._source, self._places = order, source, places
         self._under_way: deque[Touched] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()

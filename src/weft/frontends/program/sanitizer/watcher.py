@@ -25,8 +25,8 @@ from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.frontends.program.answers import answers
 from weft.frontends.program.sanitizer import guards, hooks, written
-from weft.frontends.program.sanitizer.order import Order, Work
-from weft.frontends.program.sanitizer.places import Places
+from weft.frontends.program.sanitizer.order import Order, WorkItem
+from weft.frontends.program.sanitizer.places import HostLines
 from weft.frontends.program.sanitizer.touches import Touched, Touches, find
 
 _KINDS = ("device memory", "pinned memory", "managed memory")
@@ -43,7 +43,7 @@ _UNWRITTEN = "write it first, or copy only what was written"
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ProgramAllocation:
     """An allocation of the program."""
 
     address: int
@@ -56,17 +56,17 @@ class ProgramSanitizer:
     """One program under the sanitizer; the library calls the methods listed in `Hooks`."""
 
     def __init__(
-        self, library: ctypes.CDLL, source: str, places: Places, say: Callable[[str], None],
+        self, library: ctypes.CDLL, source: str, places: HostLines, say: Callable[[str], None],
         note: Callable[[Sequence[Finding]], None],
     ) -> None:  # fmt: skip
         self.library, self.say, self._note = library, say, note
         self._order = Order()
         self._places = places
         self._touches = Touches(self._order, source, places)
-        self._works: dict[int, Work] = {}
+        self._works: dict[int, WorkItem] = {}
         self._thread_state = threading.local()
         self._starts: list[int] = []
-        self._memory: dict[int, Memory] = {}
+        self._memory: dict[int, ProgramAllocation] = {}
         self._reported: set[object] = set()
         self._lock = threading.RLock()
         self._submitted = 0
@@ -152,7 +152,7 @@ class ProgramSanitizer:
     def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
         name = call.decode()
         with self._lock:
-            self._memory[address] = Memory(address, nbytes, kind, name)
+            self._memory[address] = ProgramAllocation(address, nbytes, kind, name)
             # Sorted, so that an address is found by bisection.
             insort(self._starts, address)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
@@ -174,7 +174,7 @@ class ProgramSanitizer:
                 self._starts.remove(address)
             self._guard()
 
-    def _freed_by_host(self, call: str, memory: Memory) -> None:
+    def _freed_by_host(self, call: str, memory: ProgramAllocation) -> None:
         """Report unfinished work that uses freed memory; cudaFree waits for the default stream."""
         spot = _whole(memory.address, memory.nbytes)
         waits = memory.call not in _IN_ORDER
@@ -187,7 +187,7 @@ class ProgramSanitizer:
         if waits:
             self._order.host_waits_for_all()
 
-    def _at(self, address: int) -> Memory | None:
+    def _at(self, address: int) -> ProgramAllocation | None:
         i = bisect_right(self._starts, address) - 1
         memory = self._memory[self._starts[i]] if i >= 0 else None
         return memory if memory and address < memory.address + memory.nbytes else None

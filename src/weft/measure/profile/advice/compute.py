@@ -139,7 +139,7 @@ def mathematics(f: RuleContext) -> Iterator[Advice]:
         )
 
 
-def _part(units: Mapping[str, floor.Unit], name: str, work: float) -> float:
+def _part(units: Mapping[str, floor.GpuUnit], name: str, work: float) -> float:
     return min(0.95, work / units[name].work) if name in units and units[name].work else 0.0
 
 
