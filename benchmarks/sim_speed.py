@@ -76,10 +76,7 @@ def measure(quick: bool, only: list[str], peers: str) -> dict[str, Any]:
         "failed": {},
         "others": {},
     }
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        Console(stderr=True).status("") as status,
-    ):
+    with tempfile.TemporaryDirectory() as temporary, Console(stderr=True).status("") as status:
         for case in CASES:
             if wanted(case.name) and not (quick and case.slow):
                 status.update(case.name)

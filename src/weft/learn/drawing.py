@@ -54,11 +54,7 @@ def svg(picture: Picture) -> str:
     outputs = [a for a in picture.arrays if a.output]
     blocks = _blocks(picture)
     size = (picture.block[0], _rows(picture)) if picture.unit == "thread" else (1, 1)
-    shapes = [
-        [_shape(a) for a in inputs],
-        [size for _ in blocks],
-        [_shape(a) for a in outputs],
-    ]
+    shapes = [[_shape(a) for a in inputs], [size for _ in blocks], [_shape(a) for a in outputs]]
     width = max(sum(c * CELL for c, _ in row) + GAP * (len(row) - 1) for row in shapes)
     rows, top = [], 0.0
     for row in shapes:
@@ -131,12 +127,7 @@ def _text(x: float, y: float, text: str) -> str:
 
 
 def _box(
-    picture: Picture,
-    box: Box,
-    place: _Placed,
-    number: int,
-    placed: Mapping[str, _Placed],
-    on: bool,
+    picture: Picture, box: Box, place: _Placed, number: int, placed: Mapping[str, _Placed], on: bool
 ) -> str:
     """A thread with its lines."""
     x, y = place.centre(number)

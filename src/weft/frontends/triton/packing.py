@@ -77,8 +77,7 @@ class TritonPacker(Packer):
             return struct.pack(_FORMATS[type], value)
         except (struct.error, OverflowError, TypeError, ValueError) as error:
             raise ArgumentError(
-                f"argument '{name}' of {self.kernel} does not fit {type}",
-                got=f"{value!r}: {error}",
+                f"argument '{name}' of {self.kernel} does not fit {type}", got=f"{value!r}: {error}"
             ) from None
 
     def _pointer(self, leaf: Leaf, memory: list[Allocation]) -> int:

@@ -9,13 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-FIELDS = (
-    "clocks.sm",
-    "clocks.mem",
-    "temperature.gpu",
-    "power.draw",
-    "clocks_event_reasons.active",
-)
+FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "clocks_event_reasons.active")
 PERIOD_MS = 50
 SLOWED = 0x8 | 0x40 | 0x20 | 0x80
 """Throttle reasons that invalidate a sample: hardware slowdown, thermal (two), power brake."""

@@ -43,12 +43,7 @@ class Served:
         return {"ops": [_described(op) for op in self._ops]}, {}
 
     def fill(
-        self,
-        arrays: Mapping[str, Array],
-        op: int,
-        sizes: Mapping[str, int],
-        index: int,
-        seed: int,
+        self, arrays: Mapping[str, Array], op: int, sizes: Mapping[str, int], index: int, seed: int
     ) -> Answer:
         operation = self._ops[op]
         rng = np.random.default_rng(seed)

@@ -102,8 +102,7 @@ def coarsening(f: RuleContext) -> Iterator[Advice]:
         f"{100 * (1 - useful / executed):.0f} % compute indices and control flow",
         "let each thread do several elements in a loop (grid-stride), so that its start is shared",
         f.gain(
-            instructions=_SHARED * (executed - useful),
-            integer=_SHARED * f.unit("integer").work,
+            instructions=_SHARED * (executed - useful), integer=_SHARED * f.unit("integer").work
         ),
     )
 
