@@ -32,7 +32,6 @@ from weft.frontends.program import libraries
 from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.images import device_code, fatbin, linked
 from weft.frontends.program.interface import DIED, ERROR, INFO, READ_ONLY, RESULT, Ops
-from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh
 from weft.frontends.program.textures import with_textures
 from weft.frontends.program.unit import TranslationUnit
@@ -349,13 +348,9 @@ class Runtime:
         ).blocks
 
     # ---- libraries and limits ---------------------------------------------------------------
-    @answers(blas.INTERNAL_ERROR)
+    @answers(libraries.INTERNAL_ERROR)
     def compute(self, name: bytes, numbers: Any, count: int) -> int:
         return libraries.compute(name.decode(), numbers[:count])
-
-    @answers(blas.INTERNAL_ERROR)
-    def blas(self, call: Any) -> int:
-        return blas.compute(call[0])
 
     @answers(0)
     def heap(self, size: int) -> None:

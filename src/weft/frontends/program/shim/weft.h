@@ -26,19 +26,6 @@ struct FunctionFacts {
     int64_t static_shared, constant, local, most_threads, registers, ptx, binary;
 };
 
-// A call of cuBLAS: matrices are column-major; a vector's increment stands in its leading
-// dimension.
-struct BlasCall {
-    const char *operation;
-    int type_a, type_b, type_c, type_scale;  // cudaDataType_t
-    int transpose_a, transpose_b;            // 0 as it is, 1 transposed, 2 conjugate
-    int by_pointers;                         // a, b, c are arrays of pointers
-    int64_t m, n, k;
-    const void *alpha, *beta, *a, *b;
-    void *c;
-    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
-};
-
 // Takes a text of `Ops::load` or `Ops::link` for `to`.
 enum class Sent { result, error, info };
 using Receive = void (*)(void *to, Sent what, const char *text, uint64_t bytes);
@@ -65,8 +52,7 @@ struct Ops {
     // `assembled`: registers and local memory too, which the assembler must be asked for.
     int (*facts)(const void *host, FunctionFacts *facts, int assembled);
     int (*blocks_per_sm)(const void *host, int threads, uint64_t shared);
-    int (*blas)(const BlasCall *call);
-    // A call of another library, by name: addresses and sizes; the library's own status.
+    // A call of a library, by name: addresses and sizes; the library's own status.
     int (*compute)(const char *name, const int64_t *numbers, int count);
     void (*heap)(uint64_t bytes);
     // A pointer that a call cannot take; `kind` is that of a finding, `why` says what it is.

@@ -10,6 +10,23 @@ constexpr int64_t type_at(const __half *) { return CUDA_R_16F; }
 }  // namespace weft
 
 namespace {
+// A call: matrices are column-major; a vector's increment stands in its leading dimension.
+struct BlasCall {
+    const char *operation;
+    int64_t type_a, type_b, type_c, type_scale;  // cudaDataType_t
+    int64_t transpose_a, transpose_b;            // 0 as it is, 1 transposed, 2 conjugate
+    int64_t by_pointers;                         // a, b, c are arrays of pointers
+    int64_t m, n, k;
+    const void *alpha, *beta, *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
+
+    Numbers numbers() const {  // in the order of blas.py
+        return numbers_of(type_a, type_b, type_c, type_scale, transpose_a, transpose_b,
+                          by_pointers, m, n, k, alpha, beta, a, b, c, lda, ldb, ldc, stride_a,
+                          stride_b, stride_c, batch);
+    }
+};
 struct Context {
     cudaStream_t stream = nullptr;
     cublasPointerMode_t pointers = CUBLAS_POINTER_MODE_HOST;
@@ -17,14 +34,14 @@ struct Context {
 };
 Context *of(cublasHandle_t handle) { return reinterpret_cast<Context *>(handle); }
 
-size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16F ? 2 : 4; }
+size_t size_of(int64_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16F ? 2 : 4; }
 
 template <class T>
 BlasCall call_of(const char *operation) {
     BlasCall call{};
     call.operation = operation;
     call.type_a = call.type_b = call.type_c = call.type_scale =
-        int(type_at(static_cast<const T *>(nullptr)));
+        type_at(static_cast<const T *>(nullptr));
     call.batch = 1;
     return call;
 }
@@ -34,22 +51,16 @@ cublasStatus_t compute(cublasHandle_t handle, BlasCall call) {
     if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (call.m < 0 || call.n < 0 || call.k < 0 || call.batch < 0)
         return CUBLAS_STATUS_INVALID_VALUE;
-    bool recorded =
-        capturing(of(handle)->stream) && of(handle)->pointers == CUBLAS_POINTER_MODE_HOST;
-    auto kept = std::make_shared<std::pair<double, double>>();  // scalars of the host are read when
-                                                                // the call is made
-    if (recorded && call.alpha)
-        call.alpha = memcpy(&kept->first, call.alpha, size_of(call.type_scale));
-    if (recorded && call.beta)
-        call.beta = memcpy(&kept->second, call.beta, size_of(call.type_scale));
-    int status = CUBLAS_STATUS_SUCCESS;
-    auto error =
-        submit(of(handle)->stream, cudaGraphNodeTypeKernel, [call, kept, &status, recorded] {
-            int outcome = ops.blas(&call);
-            if (!recorded) status = outcome;
-            return cudaSuccess;
-        }, true);
-    return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(status);
+    auto stream = of(handle)->stream;
+    auto scalars = std::make_shared<std::pair<double, double>>();
+    // A graph runs the call later: scalars of the host are read now.
+    if (capturing(stream) && of(handle)->pointers == CUBLAS_POINTER_MODE_HOST) {
+        size_t bytes = size_of(call.type_scale);
+        if (call.alpha) call.alpha = memcpy(&scalars->first, call.alpha, bytes);
+        if (call.beta) call.beta = memcpy(&scalars->second, call.beta, bytes);
+    }
+    return numpy_call(stream, call.operation, call.numbers(), CUBLAS_STATUS_EXECUTION_FAILED,
+                      scalars);
 }
 
 int scale_type(cublasComputeType_t type) {
@@ -72,7 +83,7 @@ int scale_type(cublasComputeType_t type) {
 BlasCall product(BlasCall call, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
                  const void *alpha, const void *a, int lda, const void *b, int ldb,
                  const void *beta, void *c, int ldc) {
-    call.operation = "gemm";
+    call.operation = "blas_gemm";
     call.transpose_a = ta, call.transpose_b = tb;
     call.m = m, call.n = n, call.k = k;
     call.alpha = alpha, call.a = a, call.lda = lda, call.b = b, call.ldb = ldb;
@@ -144,8 +155,8 @@ API cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
 
 API const char *cublasGetStatusName(cublasStatus_t status) {
     switch (status) {
-#define ROW(name) \
-    case name:    \
+#define ROW(name)                                                                                  \
+    case name:                                                                                     \
         return #name;
         ROW(CUBLAS_STATUS_SUCCESS)
         ROW(CUBLAS_STATUS_NOT_INITIALIZED) ROW(CUBLAS_STATUS_ALLOC_FAILED)
@@ -204,42 +215,42 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
 #define BLAS_OF(S, s, T)                                                                           \
     API cublasStatus_t cublas##S##axpy_v2(cublasHandle_t h, int n, const T *alpha, const T *x,     \
                                           int incx, T *y, int incy) {                              \
-        return compute(h, vectors<T>("axpy", n, alpha, x, incx, y, incy, y));                      \
+        return compute(h, vectors<T>("blas_axpy", n, alpha, x, incx, y, incy, y));                 \
     }                                                                                              \
     API cublasStatus_t cublas##S##dot_v2(cublasHandle_t h, int n, const T *x, int incx,            \
                                          const T *y, int incy, T *out) {                           \
-        return compute(h, vectors<T>("dot", n, nullptr, x, incx, y, incy, out));                   \
+        return compute(h, vectors<T>("blas_dot", n, nullptr, x, incx, y, incy, out));              \
     }                                                                                              \
     API cublasStatus_t cublas##S##nrm2_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) { \
-        return compute(h, vectors<T>("nrm2", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_nrm2", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublas##S##asum_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) { \
-        return compute(h, vectors<T>("asum", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_asum", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublas##S##scal_v2(cublasHandle_t h, int n, const T *alpha, T *x,           \
                                           int incx) {                                              \
-        return compute(h, vectors<T>("scal", n, alpha, x, incx, x, incx, x));                      \
+        return compute(h, vectors<T>("blas_scal", n, alpha, x, incx, x, incx, x));                 \
     }                                                                                              \
     API cublasStatus_t cublas##S##copy_v2(cublasHandle_t h, int n, const T *x, int incx, T *y,     \
                                           int incy) {                                              \
-        return compute(h, vectors<T>("copy", n, nullptr, x, incx, y, incy, y));                    \
+        return compute(h, vectors<T>("blas_copy", n, nullptr, x, incx, y, incy, y));               \
     }                                                                                              \
     API cublasStatus_t cublas##S##swap_v2(cublasHandle_t h, int n, T *x, int incx, T *y,           \
                                           int incy) {                                              \
-        return compute(h, vectors<T>("swap", n, nullptr, x, incx, y, incy, y));                    \
+        return compute(h, vectors<T>("blas_swap", n, nullptr, x, incx, y, incy, y));               \
     }                                                                                              \
     API cublasStatus_t cublasI##s##amax_v2(cublasHandle_t h, int n, const T *x, int incx,          \
                                            int *out) {                                             \
-        return compute(h, vectors<T>("amax", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_amax", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublasI##s##amin_v2(cublasHandle_t h, int n, const T *x, int incx,          \
                                            int *out) {                                             \
-        return compute(h, vectors<T>("amin", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_amin", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublas##S##gemv_v2(cublasHandle_t h, cublasOperation_t t, int m, int n,     \
                                           const T *alpha, const T *a, int lda, const T *x,         \
                                           int incx, const T *beta, T *y, int incy) {               \
-        auto call = call_of<T>("gemv");                                                            \
+        auto call = call_of<T>("blas_gemv");                                                       \
         call.transpose_a = t, call.m = m, call.n = n, call.alpha = alpha, call.beta = beta;        \
         call.a = a, call.lda = lda, call.b = x, call.ldb = incx, call.c = y, call.ldc = incy;      \
         return compute(h, call);                                                                   \
@@ -247,7 +258,7 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
     API cublasStatus_t cublas##S##ger_v2(cublasHandle_t h, int m, int n, const T *alpha,           \
                                          const T *x, int incx, const T *y, int incy, T *a,         \
                                          int lda) {                                                \
-        auto call = call_of<T>("ger");                                                             \
+        auto call = call_of<T>("blas_ger");                                                        \
         call.m = m, call.n = n, call.alpha = alpha;                                                \
         call.a = x, call.lda = incx, call.b = y, call.ldb = incy, call.c = a, call.ldc = lda;      \
         return compute(h, call);                                                                   \
@@ -256,8 +267,8 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
         cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,                \
         const T *alpha, const T *a, int lda, const T *beta, const T *b, int ldb, T *c, int ldc) {  \
         auto call =                                                                                \
-            product(call_of<T>("geam"), ta, tb, m, n, 0, alpha, a, lda, b, ldb, beta, c, ldc);     \
-        call.operation = "geam";                                                                   \
+            product(call_of<T>("blas_geam"), ta, tb, m, n, 0, alpha, a, lda, b, ldb, beta, c, ldc);\
+        call.operation = "blas_geam";                                                              \
         return compute(h, call);                                                                   \
     }
 
@@ -265,14 +276,15 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
     API cublasStatus_t cublas##S##gemm##V(                                                         \
         cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
         const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {  \
+        auto call = call_of<T>("blas_gemm");                                                       \
         return compute(                                                                            \
-            h, product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)); \
+            h, product(call, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));               \
     }                                                                                              \
     API cublasStatus_t cublas##S##gemmBatched(                                                     \
         cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
         const T *alpha, const T *const a[], int lda, const T *const b[], int ldb, const T *beta,   \
         T *const c[], int ldc, int batch) {                                                        \
-        auto call = product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta,      \
+        auto call = product(call_of<T>("blas_gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, \
                             (void *)c, ldc);                                                       \
         return compute(h, batched(call, batch));                                                   \
     }                                                                                              \
@@ -281,7 +293,7 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
         const T *alpha, const T *a, int lda, long long int sa, const T *b, int ldb,                \
         long long int sb, const T *beta, T *c, int ldc, long long int sc, int batch) {             \
         auto call =                                                                                \
-            product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);     \
+            product(call_of<T>("blas_gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);\
         return compute(h, strided(call, sa, sb, sc, batch));                                       \
     }
 
