@@ -1,4 +1,4 @@
-"""How the time to compile a kernel grows with its instructions, for drafts and for the full code.
+"""Times the compilation of kernels by their instructions, for drafts and for the full code.
 
     python benchmarks/compile_time.py [--record] [SIZES...]
 
@@ -77,7 +77,7 @@ def measure(size: int, runs: int = 2) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints a row for each size, and the times of first launches."""
+    """Print a row for each size, and the times of first launches."""
     sizes = [int(x) for x in sys.argv[1:] if x.isdigit()] or SIZES
     rows = []
     for size in sizes:

@@ -89,7 +89,7 @@ LIMIT = 4
 """Algorithms of cuDNN that are tried for each shape; more take minutes."""
 
 
-class Job(NamedTuple):
+class ConvolutionCall(NamedTuple):
     """One pass of a shape: the op's name, its arguments, and the same by torch."""
 
     op: str
@@ -97,7 +97,9 @@ class Job(NamedTuple):
     torch: Callable[[], Any]
 
 
-def job(shape: Shape, which: str, precision: str, last: bool, device: str = "cuda") -> Job:
+def job(
+    shape: Shape, which: str, precision: str, last: bool, device: str = "cuda"
+) -> ConvolutionCall:
     """The pass with random tensors."""
     dtype, generator = PRECISIONS[precision], torch.Generator(device).manual_seed(1)
     order = torch.channels_last if last else torch.contiguous_format
@@ -113,10 +115,11 @@ def job(shape: Shape, which: str, precision: str, last: bool, device: str = "cud
     stride, pad, one = [shape.stride] * 2, [shape.pad] * 2, [1, 1]
     options = (stride, pad, one, shape.groups, "fp32" if precision == "bf16" else precision)
     if which == "forward":
-        return Job(
-            "conv2d", (x, weight, None, *options),
+        return ConvolutionCall(
+            "conv2d",
+            (x, weight, None, *options),
             lambda: torch.conv2d(x, weight, None, stride, pad, one, shape.groups),
-        )  # fmt: skip
+        )
     wants = [which == "input", which == "weight", False]
 
     def backward() -> Any:
@@ -126,8 +129,10 @@ def job(shape: Shape, which: str, precision: str, last: bool, device: str = "cud
         return results[wants.index(True)]
 
     if which == "input":
-        return Job("conv_backward_input", (dy, weight, list(x.shape), *options), backward)
-    return Job("conv_backward_weight", (dy, x, list(weight.shape), *options), backward)
+        return ConvolutionCall(
+            "conv_backward_input", (dy, weight, list(x.shape), *options), backward
+        )
+    return ConvolutionCall("conv_backward_weight", (dy, x, list(weight.shape), *options), backward)
 
 
 def error(ours: Any, theirs: Any) -> float:

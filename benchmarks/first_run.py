@@ -1,4 +1,4 @@
-"""What the first and the second run of programs and extensions cost: processor time and time.
+"""Times the first and the second run of programs and extensions, by processor and by clock.
 
     python benchmarks/first_run.py [--record] [--only NAME] [--rounds 3]
 
@@ -78,7 +78,7 @@ def measure(case: Case, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a row for each case."""
+    """Print a row for each case."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--only", action="append", help="part of a name; may be given twice")

@@ -64,7 +64,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="The record instead of tables.")] = False,
     record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
 ) -> None:
-    """Times each front end and its rival, and shows the targets."""
+    """Time each front end and its rival, and show the targets."""
     done = measure(only or list(FRONT_ENDS))
     if record:
         with RECORDS.open("a") as file:
@@ -103,7 +103,7 @@ def measure(names: list[str]) -> list[dict[str, Any]]:
 def contender(
     name: str, environment: dict[str, str], by: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
-    """Runs the cases of a front end in a process of its own."""
+    """Run the cases of a front end in a process of its own."""
     done = subprocess.run(
         [sys.executable, *by, str(cases_of(name))],
         env={**os.environ, **environment},

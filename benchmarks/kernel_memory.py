@@ -1,4 +1,4 @@
-"""How the memory of a process grows with the kernels that it compiles, launches and drops.
+"""Measures the memory of a process that compiles, launches and drops many kernels.
 
     python benchmarks/kernel_memory.py [--record] [--kernels 1000] [--full]
 
@@ -57,7 +57,7 @@ def measure(kernels: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measures in a cache of its own, so that every kernel is compiled."""
+    """Measure in a cache of its own, so that every kernel is compiled."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kernels", type=int, default=1000)
     parser.add_argument("--full", action="store_true")

@@ -1,4 +1,4 @@
-"""How long a launch keeps the host busy, and how soon a source string gives its first result.
+"""Measures the host time of a launch, and the time from a source string to its first result.
 
     python benchmarks/launch_overhead.py            # a table
     python benchmarks/launch_overhead.py --record   # also appended to records/launch_overhead.jsonl

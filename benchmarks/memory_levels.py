@@ -1,4 +1,4 @@
-"""How long a GPU waits for each level of its memory, and how much each level delivers.
+"""Measures the latency and the throughput of each level of a GPU's memory.
 
     python benchmarks/memory_levels.py            # a table
     python benchmarks/memory_levels.py --record   # also appended to records/memory_levels.jsonl

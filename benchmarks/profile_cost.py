@@ -1,4 +1,4 @@
-"""What `weft.profile` costs, against the same launch without it.
+"""Measures the cost of `weft.profile`, against the same launch without it.
 
     python benchmarks/profile_cost.py [--only NAME] [--json] [--record]
 
@@ -46,7 +46,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="The record, not a table.")] = False,
     record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
 ) -> None:
-    """Times each case with and without a profile."""
+    """Time each case with and without a profile."""
     rows = [compare(case) for case in [*CASES, NARROW] if only in case.name and not case.slow]
     mean, whole = (
         math.exp(statistics.fmean(math.log(r[name]) for r in rows))

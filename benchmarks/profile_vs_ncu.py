@@ -31,7 +31,7 @@ def main(
     group: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(GROUPS)}.")] = None,
     record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
 ) -> None:
-    """Compares the two."""
+    """Compare the two."""
     groups = group or list(GROUPS)
     if measure:
         file.write_text(json.dumps(ncu.measure(groups)), encoding="utf-8")

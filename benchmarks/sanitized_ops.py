@@ -55,7 +55,7 @@ class Processes:
         self.started: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
     def start(self, name: str, words: Sequence[str], before: Sequence[str] = ()) -> None:
-        """Starts a worker; `before` are the words of a tool that runs it."""
+        """Start a worker; `before` are the words of a tool that runs it."""
         out, log = self.folder / f"{name}.json", self.folder / f"{name}.txt"
         command = [*before, sys.executable, "-W", "ignore", str(WORKER), *words, "--out", str(out)]
         # Each tensor is an allocation of its own, whose ends and contents the tools know.
@@ -67,7 +67,7 @@ class Processes:
         self.started.append((process, out, log))
 
     def answers(self) -> list[Any]:
-        """What the workers wrote; a worker that is late is ended, and one that failed is shown."""
+        """The results of the workers; kill a late worker, and print the log of a failed one."""
         found = []
         for process, out, log in self.started:
             try:
@@ -101,7 +101,7 @@ def selected(given: argparse.Namespace, folder: Path, end: float) -> list[dict[s
 def made(
     name: str, given: argparse.Namespace, calls: Path, jobs: int, folder: Path, end: float
 ) -> tuple[Processes, list[Path]]:
-    """Starts the calls in some processes, under a tool or none; also returns the tool's logs."""
+    """Start the calls in some processes, under a tool or none; also return the tool's logs."""
     workers, logs = Processes(folder, end), list[Path]()
     for n in range(jobs):
         words = ["make", str(calls), "--shard", f"{n}/{jobs}", "--device", given.device]
@@ -117,7 +117,7 @@ def made(
 
 
 def row(name: str, answers: Sequence[Any], logs: Sequence[Path]) -> dict[str, Any]:
-    """What a tool found in weft's kernels, and what the calls reached."""
+    """The record of a tool: its findings in weft's kernels, and the kernels that calls reached."""
     texts = [p.read_text(encoding="utf-8", errors="replace") for p in logs if p.exists()]
     errors: Counter[str] = Counter()
     first: dict[str, str] = {}
@@ -150,7 +150,7 @@ def row(name: str, answers: Sequence[Any], logs: Sequence[Path]) -> dict[str, An
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
-    """Prints a table, the first error in each kernel, and what was not reached."""
+    """Print a table, the first error in each kernel, and what was not reached."""
     columns = ("errors", "calls", "left", "strayed", "kernels", "instances", "unfinished")
     print("".join([f"{'tool':10}", *(f"{c:>12}" for c in columns)]))
     for r in rows:
@@ -163,7 +163,7 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def record(rows: Sequence[dict[str, Any]]) -> None:
-    """Appends the rows, with the machine that they are of."""
+    """Append the rows, with the machine that they were measured on."""
     from weft.ops.sweep import gpu
 
     said = subprocess.run(

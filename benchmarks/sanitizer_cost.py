@@ -1,4 +1,4 @@
-"""What the sanitizer costs: the time of launches with everything checked, against plain ones.
+"""Measures the cost of the sanitizer: launches with everything checked, against plain ones.
 
     python benchmarks/sanitizer_cost.py [--quick] [--record]
 
@@ -40,7 +40,7 @@ def main(
     only: Annotated[str, typer.Option(help="Cases with this in their name.")] = "",
     record: Annotated[bool, typer.Option("--record", help=f"Append to {RECORDS.name}.")] = False,
 ) -> None:
-    """Times every kernel of benchmarks/kernels plainly and under the sanitizer."""
+    """Time every kernel of benchmarks/kernels plainly and under the sanitizer."""
     rows = [measure(c, 1 if quick else 3) for c in CASES if only in c.name and not c.slow]
     mean = math.exp(sum(math.log(r["times"]) for r in rows) / len(rows))
     done = {

@@ -44,7 +44,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="Cases that begin later are left out.")] = 1e9,
     output: Annotated[Path, typer.Option(help="Where records are appended.")] = RECORDS,
 ) -> None:
-    """Runs the cases and says how many were found."""
+    """Run the cases and print how many were found."""
     for tool in tools:
         row, languages = TOOLS[tool]
         rows: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def main(
 
 
 def _before(end: float, row: Any, case: Any) -> Any:
-    """What a tool says of a case, unless its time is over."""
+    """The row of a tool for a case; None if the time is over."""
     return row(case) if time.monotonic() < end else None
 
 

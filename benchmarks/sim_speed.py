@@ -1,4 +1,4 @@
-"""How fast the simulated GPU is, against C++ written by hand and against other simulators.
+"""Times the simulated GPU against C++ written by hand and against other simulators.
 
     python benchmarks/sim_speed.py [--quick] [--only NAME] [--json] [--record] [--peers PYTHON]
 
@@ -44,7 +44,7 @@ def main(
         str, typer.Option(help="The Python that has numba-cuda or triton.")
     ] = sys.executable,
 ) -> None:
-    """Times the simulated GPU and shows the targets it is held to."""
+    """Time the simulated GPU and show the targets it is held to."""
     done = measure(quick, only or [""], peers)
     if record:
         RECORDS.parent.mkdir(exist_ok=True)
@@ -76,10 +76,7 @@ def measure(quick: bool, only: list[str], peers: str) -> dict[str, Any]:
         "failed": {},
         "others": {},
     }
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        Console(stderr=True).status("") as status,
-    ):
+    with tempfile.TemporaryDirectory() as temporary, Console(stderr=True).status("") as status:
         for case in CASES:
             if wanted(case.name) and not (quick and case.slow):
                 status.update(case.name)

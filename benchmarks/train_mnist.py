@@ -127,9 +127,10 @@ def _epochs(
             "accuracy": long.accuracy,
             "losses": [
                 round(sum(part) / len(part), 5)
-                for i in range(0, len(long.losses), size) if (part := long.losses[i : i + size])
+                for i in range(0, len(long.losses), size)
+                if (part := long.losses[i : i + size])
             ],
-        }  # fmt: skip
+        }
         print(f"{name} {precision}: {json.dumps({**record[name], 'losses': []})}", flush=True)
     return record
 

@@ -47,7 +47,7 @@ SECTIONS = {
         " CheckFailed SanitizerError MissingDependency OutOfMemory NoCounters CacheError"
         " CompileWarning CacheWarning",
     ),
-}  # fmt: skip
+}
 """Title -> (module, its names in the order of the document)."""
 MADE_BY_USERS = ("Case", "Contender", "Op")
 """Classes whose constructor is public; all others are results."""
@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def home(self) -> tuple[str, str]:
-        """Where it is defined: two names of one object are described once."""
+        """The module and name of its definition: two names of one object are described once."""
         return self.value.__module__, self.value.__qualname__
 
 
@@ -156,8 +156,9 @@ def _signature(entry: Entry) -> str:
         bases = [b.__name__ for b in value.__bases__ if b.__module__.startswith("weft.errors")]
         return f"class {name}({', '.join(bases)})" if bases else f"class {name}"
     parameters = [_parameter(p) for p in inspect.signature(value).parameters.values()]
-    star = next((p for p in inspect.signature(value).parameters.values()
-                 if p.kind is p.KEYWORD_ONLY), None)  # fmt: skip
+    star = next(
+        (p for p in inspect.signature(value).parameters.values() if p.kind is p.KEYWORD_ONLY), None
+    )
     kinds = [p.kind for p in inspect.signature(value).parameters.values()]
     if star is not None and star.VAR_POSITIONAL not in kinds:
         parameters.insert(kinds.index(star.KEYWORD_ONLY), "*")

@@ -53,7 +53,7 @@ def summary(table: Table) -> str:
 
 
 def _explained(found: Sequence[Finding]) -> str:
-    """How much of what differs is understood."""
+    """A sentence on the number of differences with a known cause."""
     wrong = [x for x in found if x["differing"]]
     kinds = ["kernels" if "where" in x else "programs" for x in wrong]
     unknown = sum(

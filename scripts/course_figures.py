@@ -78,9 +78,10 @@ def banks() -> str:
         text = f"{steps:.0f} step{'s' if steps > 1 else ''}"
         rows.append(Bar(f"stride {stride}", steps, text, _best(steps == 1)))
     return charts.bars(
-        "Steps that shared memory needs for one load of a warp", rows,
+        "Steps that shared memory needs for one load of a warp",
+        rows,
         "Counted by the simulated GPU. 33 is a padded row of 32.",
-    )  # fmt: skip
+    )
 
 
 def _best(is_best: bool) -> str:
@@ -96,16 +97,17 @@ def _levels() -> dict[str, Any]:
 
 
 def levels() -> str:
-    """How long one thread waits for each level of memory."""
+    """A chart of the latency of each level of memory for one thread."""
     record = _levels()
     rows = [
         Bar(level, row["cycles"], f"{row['cycles']:.0f} cycles")
         for level, row in record["latency"].items()
     ]
     return charts.bars(
-        "Until the next instruction can use a result", rows,
+        "Until the next instruction can use a result",
+        rows,
         f"Measured on an {record['gpu']}, {record['when'][:10]}.",
-    )  # fmt: skip
+    )
 
 
 def levels_table() -> str:
@@ -126,7 +128,7 @@ def _climb(name: str) -> Climb:
 
 
 def _rates(name: str, per: str, unit: float, words: str) -> str:
-    """What the rungs of a ladder reach on the case that most of them were timed on."""
+    """A chart of the rates of a ladder's rungs, on the case that most of them were timed on."""
     climb, op = _climb(name), ladder.find(name).op
     cases = {repr(case): case for case in op.bench}
     case = max(cases, key=lambda c: sum(t.case == c for r in climb.rungs for t in r.times))
@@ -179,9 +181,10 @@ def resident() -> str:
         label = f"{registers} registers"
         rows.append(Bar(label, found.warps, text, _best(found.warps == found.max_warps)))
     return charts.bars(
-        "Resident warps of an SM, of 64, with blocks of 256 threads", rows,
+        "Resident warps of an SM, of 64, with blocks of 256 threads",
+        rows,
         "Computed by weft's rules for an H200.",
-    )  # fmt: skip
+    )
 
 
 def launches() -> str:

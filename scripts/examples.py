@@ -50,7 +50,7 @@ OWN = re.compile(
 )
 """A line of the shell that is a command of weft, and what takes its standard output."""
 COMMANDS = {"weft": "-m weft", "python": ""}
-"""What a shell finds besides the system's own: this Python, which has weft's dependencies."""
+"""Command for shells -> the arguments of this Python, which has weft's dependencies."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Example:
 
 
 def examples(text: str) -> list[Example]:
-    """What there is to run in a document, in order."""
+    """The examples of a document, in order."""
     found = []
     for block, after in pairwise([*BLOCK.finditer(text), None]):
         assert block is not None
@@ -79,7 +79,7 @@ def examples(text: str) -> list[Example]:
 
 
 def outputs(path: Path, found: Sequence[Example]) -> list[str]:
-    """What the examples print, each; raises RuntimeError when one fails."""
+    """The output of each example; raise RuntimeError when one fails."""
     if not found:
         return []
     # Coverage is measured in processes that start themselves and end by themselves.
@@ -105,7 +105,7 @@ def _outputs(path: Path, found: Sequence[Example]) -> list[str]:
 
 
 def _enter(folder: Path) -> None:
-    """Makes a folder this process's own, with weft and Python as commands."""
+    """Change into a folder that has weft and Python as commands."""
     tools = folder / "bin"
     tools.mkdir()
     for name, command in COMMANDS.items():
@@ -123,7 +123,7 @@ def _enter(folder: Path) -> None:
 
 
 def _output(example: Example, place: str, names: dict[str, Any]) -> str:
-    """What one example prints."""
+    """The output of one example."""
     if example.kind == "python":
         # Triton reads the source of a kernel.
         lines = example.code.splitlines(True)
@@ -225,7 +225,7 @@ def stable(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes or checks every document, or those that are named; the exit code."""
+    """Write or check every document, or those that are named; return the exit code."""
     stale = False
     named = [Path(a).resolve() for a in arguments if not a.startswith("-")]
     for path in named or documents():

@@ -52,7 +52,7 @@ def _shown() -> str:
 
 
 def _machine() -> str:
-    """What and when; ladders may have been climbed on several days."""
+    """The GPU, the versions and the days of the records; ladders may be from several days."""
     climbs = list(timed().values())
     days = sorted({c.when[:10] for c in climbs})
     gpus = ", ".join(sorted({c.gpu for c in climbs}))

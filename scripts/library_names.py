@@ -72,7 +72,7 @@ _TAIL = """\
 
 
 class Names(NamedTuple):
-    """What a header declares: constants of enumerations, handles, functions; and all its words."""
+    """The names that a header declares: constants of enumerations, handles, functions."""
 
     enums: dict[str, list[str]]
     handles: dict[str, str]
@@ -150,7 +150,7 @@ def _filled(text: str) -> list[str]:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Writes a file for each library."""
+    """Write a file for each library."""
     for library in LIBRARIES:
         target = FOLDER / f"{Path(library.header).stem}_rest.h"
         target.write_text("", encoding="utf-8")  # of what weft's own header includes

@@ -30,7 +30,7 @@ TYPES = {
     "List[int]": "int | Sequence[int]",
     **{name: name for name in ("int", "float", "bool", "str")},
 }
-"""Of torch's schemas."""
+"""Type of torch's schemas -> annotation."""
 NAMES = {
     "generator": "torch.Generator | None",
     "dtype": "torch.dtype",

@@ -48,7 +48,7 @@ def definitions() -> list[str]:
 
 
 def _takes(function: Any, dtype: Any) -> bool:
-    """Does an op take matrices or vectors of a dtype? It is asked, and computes nothing."""
+    """True if an op has a kernel for matrices or vectors of a dtype; nothing is computed."""
     return any(_takes_shape(function, shape, dtype) for shape in ((2, 2), (2,)))
 
 
@@ -58,11 +58,12 @@ def _takes_shape(function: Any, shape: tuple[int, ...], dtype: Any) -> bool:
     import weft
 
     given = {
-        a.name: torch.ones(shape, dtype=dtype) if a.name in function.tensors
+        a.name: torch.ones(shape, dtype=dtype)
+        if a.name in function.tensors
         else VALUES[str(a.type)]
         for a in function.arguments
         if not a.has_default_value()
-    }  # fmt: skip
+    }
     try:
         function.choice(function.request(*function.bound((), given)))
     except weft.ArgumentError:
@@ -236,7 +237,7 @@ def _where(records: Iterable[dict[str, Any]]) -> str:
 
 # ---- rows --------------------------------------------------------------------------------------
 def ratio(result: dict[str, Any]) -> float:
-    """How many times as fast as the best peer a call is."""
+    """The speed of a call relative to the best peer."""
     us = result["us"]
     return float(min(t for name, t in us.items() if name != "weft") / us["weft"])
 
@@ -264,7 +265,7 @@ def _speeds(ratios: Sequence[float]) -> list[object]:
 
 
 def _still_low(again: dict[str, Any] | None) -> str:
-    """How many of the calls that were timed again are low again."""
+    """The number of calls that are low again among those that were timed again."""
     ratios = [ratio(r) for r in _compared(again)] if again else []
     return f"{sum(r < LOW for r in ratios)} of {len(ratios)}" if ratios else ""
 

@@ -26,7 +26,7 @@ def is_exact(name: str) -> bool:
 
 
 def reason(name: str, both: dict[str, list[float]], marks: Sequence[str] = ()) -> str:
-    """Why an exact counter differs; see docs/profile.md. `marks` are what the kernel does."""
+    """The letter of the reason why an exact counter differs, as in docs/profile.md."""
     mine, theirs = both[name]
     shared, loads = (
         name.startswith(("l1tex__data_", "memory_l1_")),

@@ -24,11 +24,11 @@ import sparse_forms  # noqa: E402
 from probes import BATCH, WARPS_PER_BLOCK, Probe, batches, checksum, module  # noqa: E402
 
 BATCHES = 32
-"""Of 4,096 warps each: 131,072 tiles of a matrix instruction."""
+"""Batches of 4,096 warps each: 131,072 tiles of a matrix instruction."""
 
 
 def results(function: cupy.RawKernel, probe: Probe, words: np.ndarray) -> np.ndarray:
-    """What the GPU makes of one batch."""
+    """The GPU's results of one batch."""
     out = cupy.zeros((BATCH, probe.results, 32), np.uint32)
     grid, block = (BATCH // WARPS_PER_BLOCK,), (32 * WARPS_PER_BLOCK,)
     function(grid, block, (cupy.asarray(words), out, np.uint32(BATCH)))

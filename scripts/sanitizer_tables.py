@@ -13,7 +13,7 @@ Markdown = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
 def found_table(table: Markdown) -> str:
-    """How many bugs of each kind every tool has found."""
+    """The table of the bugs of each kind that every tool has found."""
     newest = {r["tool"]: r for r in _records("sanitizer_table.jsonl")}
     cases = {tool: newest[tool]["cases"] for tool in _TOOLS if tool in newest}
     kinds = sorted({(c["kind"], c["language"]) for c in cases["weft"].values()})

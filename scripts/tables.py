@@ -147,7 +147,7 @@ BY_THE_CLOCK = (
 
 
 def _was_idle(machine: dict[str, Any], like: dict[str, Any]) -> bool:
-    """Is it the same machine, with no more to do than the benchmark itself gives it?"""
+    """True if it is the same machine, with no load but the benchmark's own."""
     same = all(machine[key] == like[key] for key in ("cpu", "cores"))
     return same and machine["load"] < machine["cores"] + 1
 
@@ -278,7 +278,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes or checks every document; the exit code."""
+    """Write or check every document; return the exit code."""
     wanted = {path: filled(path.read_text("utf-8")) for path in documents()} | ladder_tables.files()
     wanted |= accuracy_plot.files() | course_figures.files() | {API: api_document.document()}
     wanted |= {op_stubs.FILE: op_stubs.text()}

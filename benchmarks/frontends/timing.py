@@ -12,7 +12,7 @@ AT_LEAST = 0.5
 
 
 def timed(run: Callable[[], object], *, simulated: bool) -> dict[str, Any]:
-    """Of the simulated GPU the first launch compiles and does not count; a rival runs once."""
+    """Time a launch; the simulated GPU's first one compiles and does not count, a rival's does."""
     first = _seconds(run)
     times = [] if simulated else [first]
     while simulated and sum(times) < AT_LEAST:

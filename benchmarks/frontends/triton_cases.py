@@ -38,7 +38,7 @@ Errors = Callable[[], list[float]]
 
 @dataclass(frozen=True)
 class Case:
-    """What to launch, what it costs, and how far from float64 the results are."""
+    """A launch: `make` returns its call, and a function of the errors against float64."""
 
     make: Callable[[], tuple[Run, Errors]]
     size: str

@@ -106,7 +106,7 @@ def softmax_scan(x, y):
 
 @cuda.jit
 def softmax_tree(x, y, n):
-    """What threads have found is joined in halves."""
+    """Combine the threads' results by a tree of halves."""
     s = cuda.shared.array(256, float32)
     row, t = cuda.blockIdx.x, cuda.threadIdx.x
     m = float32(-1e30)

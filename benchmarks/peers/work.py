@@ -1,4 +1,4 @@
-"""What the rival simulators share: how their runs are timed, and how much work is in them."""
+"""The timing and the work of the runs of all rival simulators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 COLLATZ_STEPS = 26_915
-"""Of the Collatz loop, from all of 1 to 512."""
+"""Steps of the Collatz loop, from all of 1 to 512."""
 
 
 def seconds(run: Callable[[], object]) -> float:

@@ -40,7 +40,7 @@ _LAUNCH = re.compile(r"// launch: (\w+)<<<(\(.*?\)), (\(.*?\)), (\d+)>>>\((.*)\)
 
 
 @dataclass(frozen=True)
-class Row:
+class CarriedKernel:
     """A kernel in the file that defines it, and its launch; Triton has options and no block."""
 
     name: str
@@ -64,22 +64,26 @@ def _h(*shape: int) -> Any:
     return f32(*shape).astype(np.float16)
 
 
-def _triton(name: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **options: Any) -> Row:
-    return Row(name, NETS, name, grid, make, options=options)
+def _triton(
+    name: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **options: Any
+) -> CarriedKernel:
+    return CarriedKernel(name, NETS, name, grid, make, options=options)
 
 
 def _rung(
     op: str, kernel: str, grid: tuple[int, ...], make: Callable[[], list[Any]], **options: Any
-) -> Row:
-    """Of a ladder: its rung in Triton, whatever number that has."""
+) -> CarriedKernel:
+    """The row of a ladder's rung in Triton, found by its name without the number."""
     (path,) = (ROOT / OPS / op).glob("rung_*_triton.py")
-    return Row(f"{op}_rung", f"{OPS}/{op}/{path.name}", kernel, grid, make, options=options)
+    return CarriedKernel(
+        f"{op}_rung", f"{OPS}/{op}/{path.name}", kernel, grid, make, options=options
+    )
 
 
 def _numba(
     name: str, grid: tuple[int, ...], block: tuple[int, ...], make: Callable[[], list[Any]]
-) -> Row:
-    return Row(name, NUMBA, name, grid, make, block)
+) -> CarriedKernel:
+    return CarriedKernel(name, NUMBA, name, grid, make, block)
 
 
 N, ROWS, WIDTH = 1 << 20, 512, 1000
@@ -126,8 +130,8 @@ ROWS_OF = [
 
 
 # ---- here: PTX from the front ends -----------------------------------------------------------
-def compiled(row: Row) -> str:
-    """What the front end that is installed makes of a row, with its launch at the head."""
+def compiled(row: CarriedKernel) -> str:
+    """The PTX that the installed front end makes of a row, with its launch at the head."""
     given = row.make()
     if row.front_end == "triton":
         import torch
@@ -179,7 +183,7 @@ def _told(data: bytes, type: str, places: Mapping[int, str]) -> str:
     return places.get(number, str(number)) if len(data) == 8 else str(number)
 
 
-def _kernel(row: Row) -> Any:
+def _kernel(row: CarriedKernel) -> Any:
     path = ROOT / row.source
     spec = importlib.util.spec_from_file_location(f"carried_{path.stem}", path)
     assert spec is not None and spec.loader is not None
@@ -194,7 +198,7 @@ def cases() -> list[Case]:
     return [_case(row) for row in ROWS_OF]
 
 
-def _case(row: Row) -> Case:
+def _case(row: CarriedKernel) -> Case:
     kernel, grid, block, shared, told = launch(row.file.read_text("utf-8"))
     name = f"{row.front_end.title()} {row.name}"
     return Case(kernel, grid, block, lambda: _given(told, row.make()), row.file, shared, name)

@@ -45,7 +45,7 @@ def compare(case: Case, counted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _marks(profile: weft.Profile) -> list[str]:
-    """What a kernel does that no rule foretells: copies past L1, and waiting for other blocks."""
+    """The properties of a kernel that make counters differ: copies past L1, waits for blocks."""
     ran = [i.opcode.split(".") for i in profile.instructions if i.executions]
     found = {
         "cp.async.cg": any(p[:3] == ["cp", "async", "cg"] for p in ran),
@@ -55,12 +55,12 @@ def _marks(profile: weft.Profile) -> list[str]:
 
 
 def is_exact(name: str) -> bool:
-    """Is the counter one that must be equal?"""
+    """True if the counter must be equal."""
     return name.startswith(EXACT) and "lookup" not in name
 
 
 def show(rows: list[dict[str, Any]]) -> Table:
-    """What is exact and differs, and how far the models are off."""
+    """The table of exact counters that differ, and of the errors of the models."""
     table = Table("kernel", "equal", "differ: simulated, ncu", "DRAM bytes", "L1 misses", "lanes")
     for row in rows:
         both, differ = row["both"], row["differ"]

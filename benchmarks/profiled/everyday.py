@@ -27,8 +27,9 @@ def _product(kernel: str, n: int, block: tuple[int, int]) -> Case:
     return Case(kernel, grid, block, lambda: [f32(n, n), f32(n, n), zeros(n, n), n])
 
 
-def _speed(kernel: str, grid: tuple[int, ...], block: tuple[int, ...],
-           make: Callable[[], list[Any]]) -> Case:  # fmt: skip
+def _speed(
+    kernel: str, grid: tuple[int, ...], block: tuple[int, ...], make: Callable[[], list[Any]]
+) -> Case:
     return Case(kernel, grid, block, make, SPEED / f"{kernel}.cu")
 
 

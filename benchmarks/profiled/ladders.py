@@ -30,7 +30,7 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "transpose": {"rows": 1024, "columns": 1024},
     "vecadd": {"n": N},
 }
-"""What each is launched with; a ladder that is not here is not compared."""
+"""The arguments of each ladder; a ladder that is not here is not compared."""
 
 
 def cases() -> list[Case]:

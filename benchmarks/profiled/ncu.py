@@ -1,4 +1,4 @@
-"""What ncu counts of the cases: it runs this file, which launches them one after another."""
+"""Counts the cases with ncu, which runs this file: it launches them one after another."""
 
 from __future__ import annotations
 

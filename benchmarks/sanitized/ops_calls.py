@@ -49,7 +49,7 @@ def all_cases() -> list[Case]:
 
 
 def make(item: dict[str, Any], device: str) -> None:
-    """Makes the call that an item stands for."""
+    """Make the call that an item stands for."""
     if item["case"] in MORE:
         MORE[item["case"]](device)
         return
@@ -122,7 +122,7 @@ def _as_on_a_gpu(device: torch.device) -> target.Target:
 
 # ---- making ------------------------------------------------------------------------------------
 def made(calls: Sequence[dict[str, Any]], device: str, end: float) -> Iterator[dict[str, Any]]:
-    """Makes calls until a time; after each, the kernels that were launched, and what failed."""
+    """Make calls until a time; after each, yield the launched kernels and the failures."""
     steering, failed = Steering(), dict[str, str]()
     done, strayed = 0, 0
     reached: set[tuple[str, str]] = set()

@@ -1,4 +1,4 @@
-"""Which kernels of `weft.ops` calls reach, and how calls are led to all of them.
+"""Steers calls of `weft.ops` to all kernels, and records the kernels that they reach.
 
 The cost models choose among few kernels for small tensors. `Steering` chooses the candidate that
 was used least instead, or one that was chosen before, and notes the kernels of every plan.
@@ -71,7 +71,7 @@ class Steering:
             function.choose, source.kernel = before, kernel
 
     def forget(self, given: Mapping[str, str] | None = None) -> None:
-        """Lets the next call of every op choose again: as given, or what was used least."""
+        """Let the next call of every op choose again: as given, or what was used least."""
         self.kernels, self.chosen, self.fresh = set(), {}, False
         self._given = given or {}
         for name in library.definitions():

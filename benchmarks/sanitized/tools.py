@@ -1,4 +1,4 @@
-"""What each tool says of a planted bug: found, and with which lines."""
+"""Runs each tool on a planted bug: whether it finds it, and with which lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def weft_row(case: Case) -> dict[str, Any]:
 
 
 def python_row(case: Case) -> dict[str, Any]:
-    """The bug under the simulator that comes with Triton or Numba: does it say anything?"""
+    """Run the bug under the simulator of Triton or Numba; return whether it reports anything."""
     switch = {"Triton": "TRITON_INTERPRET", "Numba": "NUMBA_ENABLE_CUDASIM"}[case.language]
     done = _run([sys.executable, HERE / "alone.py", case.id], {switch: "1"})
     lines = {int(n) for n in re.findall(r'bug\.py", line (\d+)', done[1])}

@@ -1,4 +1,4 @@
-"""What is timed: one row a kernel and size, with its arrays, its launches and its work."""
+"""The cases: one row per kernel and size, with its arrays, its launches and its work."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def large(self) -> bool:
-        """Whether two cores are held to be 1.7 times one: enough work to be shared out."""
+        """True if two cores must be 1.7 times as fast as one: there is enough work to share."""
         return self.slow or self.kernel in ("softmax", "collatz", "hgemm")
 
 

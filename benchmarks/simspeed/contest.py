@@ -38,7 +38,7 @@ class Result:
     times: dict[str, Times]
 
     def ratio(self, over: str, under: str, clock: str = "wall") -> float:
-        """How many times as fast `under` is: the median over rounds run side by side."""
+        """The speed of `under` relative to `over`: the median over rounds run side by side."""
         a, b = (getattr(self.times[name], clock) for name in (over, under))
         return statistics.median(x / y for x, y in zip(a, b, strict=True))
 
@@ -84,14 +84,14 @@ def _with_threads(threads: int, kernel: weft.Kernel) -> Call:
 
 
 def _answer(problem: Problem, call: Call) -> Array:
-    """What a contender computes; its first run also compiles and warms up."""
+    """The result of a contender; its first run also compiles and warms up."""
     problem.output[...] = 0
     problem.run(call)
     return problem.output.copy()
 
 
 def _compare(case: Case, answers: dict[str, Array]) -> None:
-    """Holds weft's answers against the first twin's, and every other to a rough tolerance."""
+    """Compare all answers with the first twin's; those of others with a rough tolerance."""
     truth = answers[f"c++ {case.twins[0]}"]
     for name, answer in answers.items():
         tolerance = case.tolerance if name.startswith("weft") else 1e-3

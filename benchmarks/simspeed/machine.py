@@ -1,4 +1,4 @@
-"""What the figures were measured on, without saying whose machine it is."""
+"""The properties of the machine that was measured, without its name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def other(name: str, python: str) -> dict[str, Any] | None:
-    """What a simulator did, by kernel: work and processor seconds; None where not installed."""
+    """A simulator's work and processor seconds by kernel; None if it is not installed."""
     script, setting = SCRIPTS[name]
     environment = {**os.environ, **ONE_CORE, **setting}
     environment.pop("PYTHONPATH", None)

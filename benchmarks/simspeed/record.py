@@ -50,7 +50,7 @@ def _seconds(t: Times) -> Record:
 
 
 def against_other(cases: Sequence[Record], other: Record) -> dict[str, float]:
-    """How many times a simulator's rate weft has on one core, by kernel, at weft's largest size."""
+    """The rate of weft on one core over a simulator's, by kernel, at weft's largest size."""
     rates = {c["kernel"]: c["work"] / c["times"]["weft 1"]["cpu_median"] for c in cases}
     done = other["cases"]
     return {k: rates[k] * done[k]["seconds"] / done[k]["work"] for k in done if k in rates}

@@ -26,7 +26,7 @@ from weft.frontends.cupy.cuda import is_available
 from weft.frontends.cupy.dlpack import from_dlpack
 from weft.frontends.cupy.elementwise import ElementwiseKernel
 from weft.frontends.cupy.extras import clear_memo, fuse, memoize, show_config
-from weft.frontends.cupy.held import Held
+from weft.frontends.cupy.host_objects import HostObject
 from weft.frontends.cupy.memory import get_default_memory_pool
 from weft.frontends.cupy.modules import HostModule, lookup
 from weft.frontends.cupy.names import ALIASES, NUMPY_ONLY, fft, testing
@@ -49,7 +49,7 @@ fromDlpack = from_dlpack
 
 def get_array_module(*args: Any) -> Any:
     """Return this module if an argument is an array of the device, else NumPy."""
-    return sys.modules[__name__] if any(isinstance(a, Held) for a in args) else np
+    return sys.modules[__name__] if any(isinstance(a, HostObject) for a in args) else np
 
 
 def __getattr__(name: str) -> Any:

@@ -90,12 +90,13 @@ def _xavier(tensor: Any, gain: float) -> float:
 
 
 def _fans(tensor: Any) -> tuple[int, int]:
-    """How many inputs a result has, and how many results an input has."""
+    """The number of inputs per result (fan in), and of results per input (fan out)."""
     if tensor.dim() < 2:
         raise ArgumentError(
             "weft.init: a tensor of weights has at least two dimensions",
-            got=f"shape {list(tensor.shape)}", allowed="[results, inputs, ...]",
-        )  # fmt: skip
+            got=f"shape {list(tensor.shape)}",
+            allowed="[results, inputs, ...]",
+        )
     window = math.prod(tensor.shape[2:])
     return tensor.shape[1] * window, tensor.shape[0] * window
 

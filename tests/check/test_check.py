@@ -23,25 +23,29 @@ Array = np.ndarray[Any, Any]
 Solution = Callable[..., Any]
 
 SCALE = weft.Op(
-    "scale", "x:f32[n] -> y:f32[n]",
+    "scale",
+    "x:f32[n] -> y:f32[n]",
     reference=lambda x: 3 * x,
     cases=[weft.Case(n=1024), weft.Case(n=1000, why="ragged"), weft.Case(n=1), weft.Case(n=0)],
-)  # fmt: skip
+)
 ROWSUM = weft.Op(
-    "rowsum", "x:f32[m,k] -> y:f32[m]",
+    "rowsum",
+    "x:f32[m,k] -> y:f32[m]",
     reference=lambda x: x.sum(axis=1),
     cases=[weft.Case(m=8, k=4096), weft.Case(m=3, k=1000, why="ragged")],
-)  # fmt: skip
+)
 MATMUL = weft.Op(
-    "matmul", "A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
+    "matmul",
+    "A:f32[M,K] B:f32[K,N] -> C:f32[M,N]",
     reference=lambda A, B: A @ B,
     cases=[weft.Case(M=32, N=32, K=64), weft.Case(M=33, N=17, K=65, why="ragged")],
-)  # fmt: skip
+)
 HALF_SUM = weft.Op(
-    "halfsum", "x:f16[m,k] -> y:f16[m]",
+    "halfsum",
+    "x:f16[m,k] -> y:f16[m]",
     reference=lambda x: x.sum(axis=1),
     cases=[weft.Case(m=64, k=2048)],
-)  # fmt: skip
+)
 SOFTMAX = weft.Op(
     "softmax", "x:f32[m,n] -> y:f32[m,n]",
     reference=lambda x: np.exp(x - x.max(1, keepdims=True))
@@ -50,15 +54,17 @@ SOFTMAX = weft.Op(
 )  # fmt: skip
 
 GATHER = weft.Op(
-    "gather", "x:f32[k] at:i32[n] in 0..k-1 -> y:f32[n]",
+    "gather",
+    "x:f32[k] at:i32[n] in 0..k-1 -> y:f32[n]",
     reference=lambda x, at: x[at],
     cases=[weft.Case(k=50, n=300), weft.Case(k=1, n=9)],
-)  # fmt: skip
+)
 LAYERNORM = weft.Op(
-    "layernorm", "x:f32[m,n] -> y:f32[m,n]",
+    "layernorm",
+    "x:f32[m,n] -> y:f32[m,n]",
     reference=lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5),
     cases=[weft.Case(m=8, n=1024)],
-)  # fmt: skip
+)
 
 
 def integers(name: str, signature: str, reference: Callable[..., Any]) -> weft.Op:

@@ -87,7 +87,7 @@ CHEATS = {
         "os.ftruncate(serving()['file'], 1 << 20)\n"
         "held = mmap.mmap(serving()['file'], 1 << 20)\n"
         "y[:] = 3 * x + 1",
-        "the memory of the answer is held by the solution",
+        "the solution still has the memory of its answer mapped",
     ),
     "right_for_sixty_calls": (
         "global calls; calls = globals().get('calls', 0) + 1\n"
@@ -324,9 +324,9 @@ def copy(x, y): y[:] = x
         ("def main(): return 0\nsys.exit(main())", [], "ends the program when it is imported"),
         ("os._exit(0)", [], "its process ended with exit code 0"),
         ("weft.Op('a', 'x:f32[n] -> y:f32[n]', lambda x: x, cases=[])", [], "no case"),
-        ("", ["--seed", "-1"], "a seed is not negative"),
-        ("", ["--time-limit", "0"], "a time limit is above 0"),
-        ("", ["--time-limit", "nan"], "a time limit is above 0"),
+        ("", ["--seed", "-1"], "a seed must not be negative"),
+        ("", ["--time-limit", "0"], "a time limit must be above 0"),
+        ("", ["--time-limit", "nan"], "a time limit must be above 0"),
     ],
     ids=["sys.exit", "os._exit", "no cases", "seed", "no time", "nan time"],
 )

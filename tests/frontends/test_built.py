@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "nvcc is 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What `make` has built."""
+    """The folder that `make` has built."""
     folder = tmp_path_factory.mktemp("built")
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
     nvcc = f"NVCC={sys.executable} -m weft nvcc"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.frontends.program.interface import BlasCall
-from weft.frontends.program.libraries import blas, dnn, products
+from weft.frontends.program import libraries
+from weft.frontends.program.libraries import dnn, products
 from weft.frontends.program.libraries.arrays import INT_8, INT_32, REAL_16BF, REAL_32F, REAL_64F
 
 _DNN_TYPES = {np.dtype(np.float32): 0, np.dtype(np.float64): 1, np.dtype(np.float16): 2}
@@ -24,11 +24,11 @@ def _gemm(m: int, n: int, k: int, x: Any, y: Any, out: Any, kinds: Any, **more: 
     alpha, beta = alpha.astype(scale), beta.astype(scale)
     turns = more.get("transposed", (0, 0))
     lds = (k if turns[0] else m, n if turns[1] else k, m)
-    call = BlasCall(
-        b"gemm", *kinds, *turns, 0, m, n, k, _address(alpha), _address(beta), _address(x),
+    numbers = (
+        *kinds, *turns, 0, m, n, k, _address(alpha), _address(beta), _address(x),
         _address(y), _address(out), *lds, m * k, more.get("step_b", k * n), m * n, len(out),
     )  # fmt: skip
-    assert blas.compute(call) == 0
+    assert libraries.compute("blas_gemm", numbers) == 0
     return out
 
 
@@ -145,9 +145,9 @@ def test_pointers_of_a_batch() -> None:
     stored = [_column_major(a), _column_major(b), out]
     rows = [(ctypes.c_uint64 * 2)(*(_address(x[i]) for i in range(2))) for x in stored]
     pointers = [ctypes.addressof(row) for row in rows]
-    call = BlasCall(
-        b"gemm", *[REAL_64F] * 4, 0, 0, 1, 3, 3, 3, _address(one), _address(zero), *pointers,
+    numbers = (
+        *[REAL_64F] * 4, 0, 0, 1, 3, 3, 3, _address(one), _address(zero), *pointers,
         3, 3, 3, 0, 0, 0, 2,
     )  # fmt: skip
-    assert blas.compute(call) == 0
+    assert libraries.compute("blas_gemm", numbers) == 0
     np.testing.assert_allclose(out.swapaxes(1, 2), a @ b, rtol=1e-12)

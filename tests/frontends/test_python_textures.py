@@ -223,7 +223,7 @@ def test_the_sanitizer_names_the_line(module: Any) -> None:
         (np.zeros(4, np.float32), {"linear": True, "filter": "linear"}, "by texel number alone"),
         ([1.0, 2.0], {}, "made from an array"),
     ],
-)  # fmt: skip
+)
 def test_refusals(array: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(weft.ArgumentError, match=message):
         weft.texture(array, **options)

@@ -1,4 +1,4 @@
-"""What goes wrong in Triton kernels and around them: lines, memory not given, releases."""
+"""Errors of Triton kernels and around them: lines, memory not given, releases."""
 
 from __future__ import annotations
 

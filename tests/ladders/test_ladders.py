@@ -142,7 +142,7 @@ def test_a_record_is_appended(own: Path, tmp_path: Path) -> None:
         (("<<<cdiv(n, 64), 64>>>", "[1, 64]"), "a launch cannot be read"),
         (("load sectors per request <= 4", "bank sectors"), "an expectation cannot be read"),
         (("// expect:", "// expct:"), "did you mean 'expect:'?"),
-        (("cdiv(n, 64)", "cdiv(n,, 64)"), "rung_00_naive.cu: 'cdiv(n,, 64)' is no expression"),
+        (("cdiv(n, 64)", "cdiv(n,, 64)"), "rung_00_naive.cu: 'cdiv(n,, 64)' is not an expression"),
         (("cdiv(n, 64)", "cdiv(n)"), "rung_00_naive.cu: 'cdiv(n)' cannot be computed"),
         (("cdiv(n, 64)", "n // 0"), "rung_00_naive.cu: 'n // 0' cannot be computed"),
         (("cdiv(n, 64)", "9**9**9**9"), "rung_00_naive.cu: '9**9**9**9' cannot be computed"),

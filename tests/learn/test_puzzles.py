@@ -17,7 +17,7 @@ from weft.learn.puzzle import LANGUAGES, puzzles
 from weft.learn.verify import verify
 
 QUICK = [("guard", "cuda"), ("blocks", "triton"), ("shared", "numba"), ("scatter", "cuda")]
-"""What the default tests prove; the slow ones prove all."""
+"""The exercises that the default tests prove; the slow ones prove all."""
 
 
 def learn(folder: Path, *arguments: str) -> Result:

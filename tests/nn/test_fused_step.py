@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from weft import nn, optim  # noqa: E402  they need torch
 from weft.ops.core.target import named  # noqa: E402
 from weft.train.fused import step as fused  # noqa: E402
-from weft.train.fused.kernels import WIDTH, Sizes, blocks, fits  # noqa: E402
+from weft.train.fused.kernels import WIDTH, NetworkSizes, blocks, fits  # noqa: E402
 from weft.train.fused.step import FusedStep  # noqa: E402
 from weft.train.network import Own, network  # noqa: E402
 from weft.train.step import Parts, Step  # noqa: E402
@@ -180,7 +180,7 @@ def test_where_the_kernels_do_not_fit() -> None:
 @pytest.mark.parametrize("sms", [1, 46, 132])
 def test_blocks(batch: int, sms: int) -> None:
     """Every kernel has a block, and the depth of the first linear layer is covered."""
-    sizes = Sizes()
+    sizes = NetworkSizes()
     for exact in (True, False):
         b = blocks(sizes, batch, exact, sms)
         assert min(vars(b).values()) >= 1

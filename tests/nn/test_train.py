@@ -120,8 +120,9 @@ def test_checkpoints(tmp_path: Path) -> None:
     found = data.load(None)
     small = data.Mnist(
         data.Digits(found.training.images[:8], found.training.labels[:8]),
-        data.Digits(found.test.images[:4], found.test.labels[:4]), "",
-    )  # fmt: skip
+        data.Digits(found.test.images[:4], found.test.labels[:4]),
+        "",
+    )
     make = contenders.PEERS["PyTorch"]  # the loop is the same for both, and PyTorch's is quick
     whole = Settings(batch=2, steps=4)
     one = loop.Training(make(whole, CPU), small, whole, CPU)

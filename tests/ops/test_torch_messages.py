@@ -75,7 +75,7 @@ MESSAGES: list[Any] = [
     ("no op", lambda: weft.ops.verify(lambda x: x, randn(3)), "verify takes an op"),
     ("option", lambda: square("mine::m3", gird=1), "did you mean 'grid'?"),
     ("rule", lambda: square("mine::m3", grid=lambda xs: 1), "did you mean 'x'?"),
-    ("expression", lambda: square("mine::m3", grid="cdiv(x,"), "is no expression"),
+    ("expression", lambda: square("mine::m3", grid="cdiv(x,"), "is not an expression"),
     ("vmap", lambda: square("mine::m3", vmap="rows"), "no such rule for vmap"),
     ("save", lambda: square("mine::m3", save="z"), "neither argument nor result"),
     ("clear", lambda: square("mine::m3", clear="z"), "which is no result"),

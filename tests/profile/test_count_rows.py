@@ -52,7 +52,7 @@ WIDTHS = (1, 4, 16)
 COLUMNS = ("requests", "threads", "sectors", "tags", "tag_wavefronts", "sectors_ideal")
 NBYTES = 1 << 17
 LINES = 32
-"""Of the L1 of a block: few, so that lines leave it."""
+"""Lines of the L1 of a block: so few that lines are evicted."""
 
 
 @dataclass

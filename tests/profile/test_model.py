@@ -16,7 +16,7 @@ import weft
 from limits import PROCESS_SECONDS
 from weft.frontends.pytorch import gpu_times
 from weft.report import model
-from weft.values.model import Call, Kernel, ModelProfile, Place, grouped
+from weft.values.model import Call, GpuKernel, ModelProfile, Origin, grouped
 
 SCRIPT = """\
 import torch
@@ -190,10 +190,10 @@ def test_kernels_of_a_gpu_by_their_marks() -> None:
 
 
 MEASURED = [
-    Call("aten::mm", Place("Net", "net.py:1"), 2e9, 1e6, 0, 0, 1e-4, library=True,
-         kernels=(Kernel("gemm", 5.0, 3e-4), Kernel("reduce", 5.0004, 1e-4))),
-    Call("aten::add", Place("Net", "net.py:2"), 1e6, 1e6, 0, 0, 1e-5,
-         kernels=(Kernel("add", 5.0006, 2e-5, 3),)),
+    Call("aten::mm", Origin("Net", "net.py:1"), 2e9, 1e6, 0, 0, 1e-4, library=True,
+         kernels=(GpuKernel("gemm", 5.0, 3e-4), GpuKernel("reduce", 5.0004, 1e-4))),
+    Call("aten::add", Origin("Net", "net.py:2"), 1e6, 1e6, 0, 0, 1e-5,
+         kernels=(GpuKernel("add", 5.0006, 2e-5, 3),)),
 ]  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def test_trace_of_measured_times() -> None:
 
 
 def call(name: str, seconds: float, **kind: Any) -> Call:
-    return Call(name, Place("Net", "net.py:1"), 1.0, 1.0, 0, 0, seconds, **kind)
+    return Call(name, Origin("Net", "net.py:1"), 1.0, 1.0, 0, 0, seconds, **kind)
 
 
 STEPS = {
@@ -227,8 +227,8 @@ STEPS = {
     "memory": ([call("aten::mm", 6e-4, library=True), call("aten::add", 4e-4)], "fuse."),
     "copies from the host": (
         [
-            call("aten::_to_copy", 9e-3, kernels=(Kernel("Memcpy HtoD (Pageable)", 0.0, 9e-3),)),
-            call("aten::mm", 1e-3, library=True, kernels=(Kernel("gemm", 0.0, 1e-3),)),
+            call("aten::_to_copy", 9e-3, kernels=(GpuKernel("Memcpy HtoD (Pageable)", 0.0, 9e-3),)),
+            call("aten::mm", 1e-3, library=True, kernels=(GpuKernel("gemm", 0.0, 1e-3),)),
         ],
         "CUDA. aten::mm in Net has 100.0% of the time",
     ),

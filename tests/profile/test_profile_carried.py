@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import profile_tables
 from profiled import carried
-from profiled.carried import PACKAGES, ROWS_OF, Row
+from profiled.carried import PACKAGES, ROWS_OF, CarriedKernel
 
 import weft
 
@@ -26,7 +26,7 @@ CASES = {case.name: case for case in carried.cases()}
 
 
 @pytest.mark.parametrize("row", [pytest.param(r, id=f"{r.front_end}-{r.name}") for r in ROWS_OF])
-def test_files_are_what_the_front_end_makes(row: Row) -> None:
+def test_files_are_what_the_front_end_makes(row: CarriedKernel) -> None:
     package = PACKAGES[row.front_end]
     try:
         here = f"{package} {version(package)}"

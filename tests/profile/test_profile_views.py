@@ -1,4 +1,4 @@
-"""What a person sees of a profile: sections, roofline, cliffs, text, records, differences, verb."""
+"""The views of a profile: sections, roofline, cliffs, text, records, differences, verb."""
 
 from __future__ import annotations
 

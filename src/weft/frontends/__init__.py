@@ -40,7 +40,7 @@ class FrontEnd(Protocol):
 
 
 def kernel(fn: Any, *, device: str = "sim", **options: Any) -> Any:
-    """Makes a kernel of a `@triton.jit` function, a `@cuda.jit` kernel, or a plain Python function.
+    """Make a kernel of a `@triton.jit` function, a `@cuda.jit` kernel, or a plain Python function.
 
     fn        the function; Numba compiles a plain one
     device    the GPU to simulate, e.g. "sim:rtx3070"

@@ -17,7 +17,7 @@ _allowed: dict[int, weakref.ref[Any]] = {}
 
 
 def allow(*tensors: Any) -> None:
-    """Lets kernels access tensors that they know by address only, as long as the tensors live.
+    """Let kernels access tensors that they know by address only, as long as the tensors live.
 
     A kernel may read addresses from a tensor of pointers. weft cannot see which tensors these
     belong to. Under `weft run` this is not needed.

@@ -1,4 +1,4 @@
-"""Says that autotuners take the first valid configuration.
+"""The notice that autotuners take the first valid configuration.
 
 Times of the simulation say nothing about a GPU, and dozens of configurations take minutes.
 """
@@ -16,5 +16,5 @@ NOTICE = (
 
 @functools.cache
 def say_once() -> None:
-    """Prints the notice, once per process."""
+    """Print the notice, once per process."""
     print(NOTICE, file=sys.stderr)

@@ -17,7 +17,7 @@ _CHEAP_MS = 1e3
 
 @functools.cache
 def say_once() -> None:
-    """Warns, once per process, that measured times are times of the simulation."""
+    """Warn, once per process, that measured times are times of the simulation."""
     print(NOTICE, file=sys.stderr)
 
 
@@ -38,10 +38,10 @@ class Event:
         return max((end._at - self._at) * 1e3, _LEAST_MS)
 
     def synchronize(self) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
 
     def wait(self, stream: object = None) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
 
     def query(self) -> bool:
         return True

@@ -48,7 +48,7 @@ def run(
     *,
     to_stderr: bool = False,
 ) -> tuple[int, GpuReport]:
-    """Runs a script or program under each tool; its exit code and the report.
+    """Run a script or program under each tool; return its exit code and the report.
 
     progress   called with the name of each tool before it runs
     to_stderr  sends the program's output to stderr; only the first run prints
@@ -72,7 +72,7 @@ def run(
 def _under(
     sanitizer: str, tool: str, command: Sequence[str], output: int | None
 ) -> tuple[int, str]:
-    """Runs the program under one tool; returns its exit code and the tool's log."""
+    """Run the program under one tool; return its exit code and the tool's log."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         options = ["--log-file", str(log), "--print-limit", _PRINTED, *_OPTIONS.get(tool, ())]
@@ -85,7 +85,7 @@ def _under(
 
 
 def find() -> str:
-    """Finds the tool: WEFT_COMPUTE_SANITIZER, this environment, PATH, the default folder."""
+    """Find the tool: WEFT_COMPUTE_SANITIZER, this environment, PATH, the default folder."""
     path = toolkit.locate("compute-sanitizer", VARIABLE)
     if path is None:
         raise MissingDependency(
@@ -108,7 +108,7 @@ def command_of(path: str, folder: str) -> list[str]:
 
 
 def _quote(path: str) -> Callable[[str, int], str]:
-    """Returns a function that quotes lines of the file; the tools print base names only."""
+    """Return a function that quotes lines of the file; the tools print base names only."""
     try:
         lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:

@@ -67,7 +67,7 @@ def findings(text: str, quote: Quote = lambda file, line: "") -> list[Finding]:
 
 
 def complete(text: str) -> bool:
-    """Whether a tool has finished: it prints a total even if it found nothing."""
+    """True if a tool has finished: it prints a total even if it found nothing."""
     return re.search(rf"^{_PREFIX} (?:ERROR|RACECHECK) SUMMARY: ", text, re.M) is not None
 
 
@@ -129,7 +129,7 @@ def _dims(text: str) -> Dims:
 
 # ---- headlines ----------------------------------------------------------------------------------
 def _one(kind: str, what: str, verb: str, next: str) -> _Make:
-    """Makes findings with one access; `{}` is replaced by groups of the headline."""
+    """Make findings with one access; `{}` is replaced by groups of the headline."""
 
     def make(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding]:
         at = block.matching(re.compile(r"at (.+)"))
@@ -151,7 +151,7 @@ def _invalid(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Find
 
 
 def _simulator_words(kind: int) -> _Make:
-    """Makes findings with the simulator's wording."""
+    """Make findings with the simulator's wording."""
     text = TEXTS[kind]
     return _one(text.name, text.what, text.verbs[0], text.next)
 
@@ -164,7 +164,7 @@ _RACES = {
 
 
 def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding]:
-    """The headline has one access; each detail line has the other one and the number of hazards.
+    """Make findings of a race: the headline has one access, each detail line the other one.
 
     racecheck does not report threads.
     """
@@ -187,7 +187,7 @@ def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding
 
 
 def _host(kind: str, what: str, next: str) -> _Make:
-    """Makes findings about host calls, without kernel and line."""
+    """Make findings about host calls, without kernel and line."""
 
     def make(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding]:
         groups = match.groupdict()

@@ -12,7 +12,7 @@ _gpu = "sim"
 
 
 def use(device: str) -> None:
-    """Chooses the GPU to simulate, before the first library is loaded."""
+    """Choose the GPU to simulate, before the first library is loaded."""
     global _gpu
     _gpu = device
 
@@ -23,7 +23,7 @@ def device() -> str:
 
 
 def start(parts: str) -> None:
-    """Loads parts of the runtime library; kernels may access tensors, if torch is there."""
+    """Load parts of the runtime library; kernels may access tensors, if torch is there."""
     from weft.frontends.program import process  # compilers and the simulator: only when needed
 
     process.start(_gpu, parts.split())

@@ -12,10 +12,7 @@ from weft.frontends.program import executable
 
 PROGRAMS = (".cu", ".cpp", ".cc", ".cxx", "")
 """Suffixes of CUDA programs; a program of `weft nvcc` has none."""
-_RUNNERS = {
-    ".py": "weft.frontends.script",
-    **dict.fromkeys(PROGRAMS, "weft.frontends.program"),
-}
+_RUNNERS = {".py": "weft.frontends.script", **dict.fromkeys(PROGRAMS, "weft.frontends.program")}
 """Suffix -> the module whose `run(path, args, device=)` returns the exit code."""
 
 

@@ -74,7 +74,7 @@ class RaceHint:
     def look(
         self, text: str, name: str, plan: Plan, params: bytes, memory: Sequence[Allocation]
     ) -> None:
-        """Before a launch: searches it for races if it is the kernel's first and cheap enough."""
+        """Search a launch for races, before it runs, if it is the kernel's first and is cheap."""
         if (text, name) in self._seen:
             return
         x, y, z = plan.config.block
@@ -97,7 +97,7 @@ class RaceHint:
         self.look(plan.sim.ptx.text, plan.entry, plan, params, memory)
 
     def report(self) -> None:
-        """At exit: waits a moment for searches under way, and prints one line for each race."""
+        """Wait a moment, at exit, for searches under way, and print one line for each race."""
         end = time.monotonic() + self._wait
         for search in self._searches:
             ready, _, _ = select.select([search.pipe], [], [], max(0.0, end - time.monotonic()))
@@ -127,7 +127,7 @@ def _started(key: str, plan: Plan, params: bytes, memory: Sequence[Allocation]) 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C inside comes after it. Python drops what functions raise that it calls for a fork."""
+    """Delay Ctrl-C to the end of the block: Python drops exceptions of fork callbacks."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -153,7 +153,7 @@ def _ended(search: _Search, ready: bool) -> list[str]:
 
 
 def _search(pipe: int, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> None:
-    """In the child: the launch under the sanitizer, on the child's copy of the memory."""
+    """Run the launch in the child under the sanitizer, on the child's copy of the memory."""
     from weft.device.sim.run import deadlock_detection, draft, settings
     from weft.device.sim.tools.sanitizer.session import Report  # plain runs do without its code
 

@@ -42,7 +42,7 @@ Hook = Callable[[], None]
 
 
 class Options(NamedTuple):
-    """What `weft run` was told about scripts."""
+    """The options of `weft run` for scripts."""
 
     gpu: str
     autotune: bool = False
@@ -61,7 +61,7 @@ def run(
     module: bool = False,
     on_torch: Callable[[Any], None] | None = None,
 ) -> int:
-    """Runs a script like `python path args...` and returns its exit code.
+    """Run a script like `python path args...` and return its exit code.
 
     device        "sim" and "sim:MODEL" simulate; "gpu" leaves everything as it is
     autotune      autotuners time all configurations instead of taking the first valid one
@@ -89,7 +89,7 @@ def run(
 
 
 def _script(code: types.CodeType, path: str) -> Hook:
-    """Runs a compiled script as a new `__main__`."""
+    """Run a compiled script as a new `__main__`."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=os.path.abspath(path), __builtins__=builtins)
     # Pickle and multiprocessing look up the script's classes in __main__.
@@ -98,7 +98,7 @@ def _script(code: types.CodeType, path: str) -> Hook:
 
 
 def _module(name: str) -> Hook:
-    """Runs a module, or the `__main__` of a package."""
+    """Run a module, or the `__main__` of a package."""
     try:
         known = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # of a package in the name
@@ -113,7 +113,7 @@ def _module(name: str) -> Hook:
 
 
 def _race_hint(path: str) -> race_hint.RaceHint | None:
-    """Looks at the launches of this process, those under a tool excepted, unless it is off."""
+    """Search the launches of this process for races, unless the hint is off or a tool runs."""
     patience = race_hint.patience()
     if not patience:
         return None
@@ -128,7 +128,7 @@ def _say(text: str) -> None:
 
 
 def after_import(hooks: Mapping[str, Hook]) -> None:
-    """Registers hooks that run right after the import of their modules."""
+    """Register hooks that run right after the import of their modules."""
     sys.meta_path.insert(0, _AfterImport(hooks))
 
 
@@ -146,7 +146,7 @@ def _compiled(path: str) -> types.CodeType | int:
 
 
 def _ended(body: Hook) -> int:
-    """Runs a body like Python's top level and returns its exit code."""
+    """Run a body like Python's top level and return its exit code."""
     try:
         body()
     except SystemExit as error:
@@ -176,7 +176,7 @@ def _line(error: BaseException) -> str:
 
 
 def install(options: Options, on_torch: Callable[[Any], None] | None = None) -> None:
-    """Registers the hooks of all front ends, here and in Python processes that start later."""
+    """Register the hooks of all front ends, here and in Python processes that start later."""
     embedded.use(f"sim:{options.gpu}")
     after_import({**_hooks(options), "torch": functools.partial(_torch, options, on_torch)})
     stand_ins.install(supplied())
@@ -202,7 +202,7 @@ def _triton(options: Options) -> None:
 
 
 def _torch(options: Options, then: Callable[[Any], None] | None) -> None:
-    """Redirects CUDA tensors to the CPU and tracks tensors whose address is read."""
+    """Redirect CUDA tensors to the CPU and track tensors whose address is read."""
     from weft.frontends import addresses
     from weft.frontends.pytorch import redirect
 

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 
 
 def install(modules: Mapping[str, str]) -> None:
-    """From now on a package that no other finder finds is a module of weft: name -> module."""
+    """Let modules of weft stand in for packages that no other finder finds: name -> module."""
     sys.meta_path.append(_StandIns(modules))
 
 
@@ -44,4 +44,4 @@ class _StandIns(MetaPathFinder, Loader):
         return importlib.import_module(module)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Does nothing: the module is complete."""
+        """Do nothing: the module is complete."""

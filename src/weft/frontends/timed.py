@@ -12,19 +12,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.frontends import script
+from weft.frontends import launches, script
 from weft.kernels import Launch
 from weft.measure.profile import on_gpu
 
 if TYPE_CHECKING:
-    from weft.measure.bench.timing import Stream
+    from weft.measure.bench.timing import TimingStream
 
 
-class Times:
+class LaunchTimes:
     """Seconds of launches by kernel and shape; Triton kernels by name only."""
 
     def __init__(self, seconds: dict[str, list[float]]) -> None:
@@ -41,13 +41,13 @@ def key(kernel: str, grid: Sequence[int] = (), block: Sequence[int] = ()) -> str
     return " ".join([kernel, *(str(tuple(dims)) for dims in (grid, block) if dims)])
 
 
-def times(path: str, args: Sequence[str]) -> Times:
-    """Runs a script; returns no times if it fails, since its main run reports the error."""
+def times(path: str, args: Sequence[str]) -> LaunchTimes:
+    """Run a script; return no times if it fails, since its main run reports the error."""
     with tempfile.NamedTemporaryFile("w+", encoding="utf-8", suffix=".json") as out:
         command = [sys.executable, "-m", "weft.frontends.timed", out.name, path, *args]
         # The output was already shown by the main run.
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return Times({} if done.returncode else json.load(out))
+        return LaunchTimes({} if done.returncode else json.load(out))
 
 
 class Clock:
@@ -57,28 +57,26 @@ class Clock:
         self.seconds: dict[str, list[float]] = {}
 
     @functools.cached_property
-    def stream(self) -> Stream:
+    def stream(self) -> TimingStream:
         """Created by the first launch, when the array library is known."""
-        from weft.measure.bench.timing import Stream  # needs a driver
+        from weft.measure.bench.timing import TimingStream  # needs a driver
 
-        return Stream()
+        return TimingStream()
 
     def time_weft(self) -> None:
-        """Times weft kernels from now on, once per kernel and shape."""
-        plain = Launch.__call__
+        """Time weft kernels from now on, once per kernel and shape."""
 
-        @functools.wraps(plain)
-        def timed(launch: Launch, *args: Any, **settings: Any) -> None:
+        def timed(launch: Launch, args: tuple[Any, ...], plain: Callable[[], None]) -> None:
             name = key(launch.name, launch.config.grid, launch.config.block)
             if name not in self.seconds and on_gpu.is_there(args, {}):
                 self.seconds[name] = []  # set first: the launches on copies also pass through here
                 self.seconds[name].append(on_gpu.seconds(launch, args, {}))
-            plain(launch, *args, **settings)
+            plain()
 
-        setattr(Launch, "__call__", timed)  # noqa: B010  mypy holds methods to be constant
+        launches.replace_weft(timed)
 
     def time_triton(self) -> None:
-        """Times Triton kernels through Triton's launch hooks."""
+        """Time Triton kernels through Triton's launch hooks."""
         from triton import knobs
 
         def enter(metadata: Any) -> None:
@@ -93,7 +91,7 @@ class Clock:
 
 
 def main(out: str, path: str, *args: str) -> int:
-    """Runs the script with a clock and writes the times."""
+    """Run the script with a clock and write the times."""
     clock = Clock()
     clock.time_weft()
     script.after_import({"triton": clock.time_triton})

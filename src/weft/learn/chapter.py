@@ -63,7 +63,7 @@ def find(number: int) -> Chapter:
 
 
 def read(folder: Path) -> Chapter:
-    """Reads a chapter from its folder."""
+    """Read a chapter from its folder."""
     named = re.fullmatch(r"ch(\d\d)_\w+", folder.name)
     if named is None:
         raise ArgumentError("not the folder of a chapter", got=folder.name, allowed="chNN_name")

@@ -54,11 +54,7 @@ def svg(picture: Picture) -> str:
     outputs = [a for a in picture.arrays if a.output]
     blocks = _blocks(picture)
     size = (picture.block[0], _rows(picture)) if picture.unit == "thread" else (1, 1)
-    shapes = [
-        [_shape(a) for a in inputs],
-        [size for _ in blocks],
-        [_shape(a) for a in outputs],
-    ]
+    shapes = [[_shape(a) for a in inputs], [size for _ in blocks], [_shape(a) for a in outputs]]
     width = max(sum(c * CELL for c, _ in row) + GAP * (len(row) - 1) for row in shapes)
     rows, top = [], 0.0
     for row in shapes:
@@ -101,7 +97,7 @@ def _shape(array: Strip) -> tuple[int, int]:
 
 
 def _line_up(shapes: Sequence[tuple[int, int]], width: float, top: float) -> Iterable[_Placed]:
-    """Places shapes side by side, in the middle of a row."""
+    """Place shapes side by side, in the middle of a row."""
     left = (width - sum(c * CELL for c, _ in shapes) - GAP * (len(shapes) - 1)) / 2
     for columns, rows in shapes:
         yield _Placed(left, top, columns, rows)
@@ -131,12 +127,7 @@ def _text(x: float, y: float, text: str) -> str:
 
 
 def _box(
-    picture: Picture,
-    box: Box,
-    place: _Placed,
-    number: int,
-    placed: Mapping[str, _Placed],
-    on: bool,
+    picture: Picture, box: Box, place: _Placed, number: int, placed: Mapping[str, _Placed], on: bool
 ) -> str:
     """A thread with its lines."""
     x, y = place.centre(number)

@@ -40,7 +40,7 @@ from weft.learn import facts, header
 from weft.measure.op import Case, Op, array_specs
 
 STAGES = ("compile", "right", "sanitize")
-"""What an exercise must pass before its rules are looked at."""
+"""The stages that an exercise must pass before its rules are checked."""
 COMMON = {"name", "goal", "fails", "hints"}
 KERNEL = COMMON | {
     "signature", "reference", "cases", "launch", "scratch", "clear", "rules", "arrays", "reduce",
@@ -135,7 +135,7 @@ class Files:
 
 
 def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
-    """Reads an exercise from a row of a table."""
+    """Read an exercise from a row of a table."""
     where, name = files.where, str(row["name"])
     place = f"{where.name}, {name}"
     _known_keys(place, row)
@@ -144,7 +144,7 @@ def read(title: str, row: Mapping[str, Any], files: Files) -> Exercise:
     fails = str(row["fails"])
     if fails not in (*STAGES, *rules):
         raise ArgumentError(
-            "an exercise says what it fails at as given",
+            "an exercise must name the stage that it fails at as given",
             where=place,
             got=fails,
             allowed=", ".join((*STAGES, *rules)),
@@ -188,7 +188,7 @@ def _known_facts(place: str, rules: Iterable[str]) -> None:
     for rule in rules:
         if counters.fact_of(rule) not in facts.NAMES:
             raise ArgumentError(
-                "a rule is about no known fact",
+                "a rule names an unknown fact",
                 where=place,
                 got=rule,
                 allowed=", ".join(facts.NAMES),

@@ -46,9 +46,7 @@ SHARES = (
     "reading blocks",
 )  # fmt: skip
 """Facts of `share.py`; a profile gives the others."""
-NAMES = (
-    *counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, *SHARES,
-)  # fmt: skip
+NAMES = (*counters.FACTS, "branch divergence", "instructions", *KINDS, LANES, TEMPLATES, *SHARES)
 """Every fact that a rule may name."""
 _LANES = counters.Fact(lambda a: a.space == "shared" and a.kind == "load", "threads", "requests")
 

@@ -16,7 +16,7 @@ PROGRESS = "progress.json"
 
 @dataclass
 class Progress:
-    """What a learner has passed, and how many hints were shown for each exercise."""
+    """The exercises that a learner has passed, and the hints shown for each exercise."""
 
     passed: set[str] = field(default_factory=set)
     hints: dict[str, int] = field(default_factory=dict)
@@ -29,19 +29,19 @@ class Folder:
         self.path = path
 
     def file(self, exercise: Exercise) -> Path:
-        """Where the learner's copy of an exercise lies."""
+        """The path of the learner's copy of an exercise."""
         return self.path / exercise.folder / exercise.file
 
     def started(self, folder: str) -> bool:
-        """Whether the files of a chapter, or of puzzles, are there."""
+        """True if the files of a chapter, or of puzzles, are there."""
         return (self.path / folder).is_dir()
 
     def start(self, exercise: Exercise) -> bool:
-        """Copies an exercise unless its file exists; whether it did."""
+        """Copy an exercise unless its file exists; return True if it was copied."""
         return _written(self.file(exercise), exercise.text)
 
     def start_text(self, chapter: Chapter) -> Path:
-        """Copies the text of a chapter and its figures unless they exist; where the text is."""
+        """Copy the text of a chapter and its figures unless they exist; return the text's path."""
         file = self.path / chapter.folder.name / "chapter.md"
         _written(file, chapter.text)
         for figure in chapter.figures:
@@ -49,7 +49,7 @@ class Folder:
         return file
 
     def reset(self, exercise: Exercise) -> Path:
-        """Restores an exercise as given; returns where the learner's version is kept."""
+        """Restore an exercise as given; return the path of the backup of the learner's version."""
         file = self.file(exercise)
         kept = file.with_name(file.name + ".old")
         if file.exists():
@@ -66,7 +66,7 @@ class Folder:
         return file.read_text(encoding="utf-8") if file.is_file() else None
 
     def write(self, exercise: Exercise, text: str) -> Path:
-        """Writes the learner's text of an exercise, all of it or nothing; returns where."""
+        """Write the learner's text of an exercise atomically; return its path."""
         file = self._inside(exercise)
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(file.name + ".part")
@@ -87,13 +87,13 @@ class Folder:
         return file
 
     def note(self, exercise: Exercise, passed: bool) -> None:
-        """Notes in the progress whether an exercise is passed."""
+        """Note in the progress whether an exercise is passed."""
         progress = self.progress()
         (progress.passed.add if passed else progress.passed.discard)(exercise.title)
         self.save(progress)
 
     def progress(self) -> Progress:
-        """Reads the progress; none if there is no file yet."""
+        """Read the progress; none if there is no file yet."""
         file = self.path / PROGRESS
         if not file.is_file():
             return Progress()
@@ -112,7 +112,7 @@ class Folder:
         return Progress(set(passed), {str(k): int(v) for k, v in hints.items()})
 
     def save(self, progress: Progress) -> None:
-        """Writes the progress, all of it or nothing."""
+        """Write the progress atomically."""
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / PROGRESS
         text = json.dumps({"passed": sorted(progress.passed), "hints": progress.hints}, indent=1)
@@ -122,7 +122,7 @@ class Folder:
 
 
 def _written(file: Path, text: str) -> bool:
-    """Writes a file that does not exist yet."""
+    """Write a file that does not exist yet."""
     if file.exists():
         return False
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -47,12 +47,12 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        """Whether everything holds."""
+        """True if the exercise failed at no stage."""
         return not self.stage
 
 
 def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:
-    """Grades a file as an answer to an exercise.
+    """Grade a file as an answer to an exercise.
 
     On a real GPU its results alone are judged: the sanitizer and the counters are the simulator's.
     """
@@ -92,14 +92,14 @@ def _of_nan(error: CheckFailed, path: Path) -> str:
 
 
 def _sanitized(exercise: KernelExercise, runner: Runner) -> tuple[str, str]:
-    """Runs the first case under the sanitizer; returns what fails, and its words."""
+    """Run the first case under the sanitizer; return the stage that fails, and the message."""
     with weft.sanitizer.sanitize(raises=False) as report:
         runner(**trial.arguments(exercise))
     return ("sanitize", str(report.findings[0])) if report.findings else ("", "")
 
 
 def _ruled(exercise: KernelExercise, path: Path, runner: Runner, model: GpuModel) -> Grade:
-    """Looks at the rules: who computes the results, then each fact in order.
+    """Check the rules: that kernels compute the results, then each fact in order.
 
     Code that watches or counts takes long to make: it is made for the first fact that needs it.
     """

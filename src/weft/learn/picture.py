@@ -1,4 +1,4 @@
-"""Pictures of which thread reads and writes what, from the recorded accesses of a run."""
+"""Pictures of the elements that each thread reads and writes, from the accesses of a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Picture:
-    """Which thread touches which elements.
+    """The elements that each thread touches.
 
     unit    what a box is: "thread" or "program"
     grid, block   the shape of the launch
@@ -103,7 +103,7 @@ class _Recorder:
 
 
 def picture(exercise: KernelExercise, path: Path, unit: str = "thread") -> Picture:
-    """Runs a file on the first case of an exercise and records what it touches."""
+    """Run a file on the first case of an exercise and record what it touches."""
     op, recorder = exercise.op, _Recorder()
     with drafts():
         run = trial.runner(exercise, path, select("sim"))

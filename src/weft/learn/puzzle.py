@@ -34,17 +34,17 @@ from weft.learn.exercise import Files, KernelExercise
 
 HOME = Path(__file__).parent / "puzzles"
 FOLDER = "puzzles"
-"""Of the learner's files."""
+"""The folder of the learner's files."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """What is different about the puzzles of a language.
+    """The properties of the puzzles of one language.
 
-    ending    of the names of its files, after the puzzle's name
+    ending    the end of the names of its files, after the puzzle's name
     arrays    the arrays that `run` takes; "" for CUDA C++, which has no `run`
-    blank     what stands for the lines that the learner writes
-    unit      what the picture shows as one box
+    blank     the placeholder of the lines that the learner writes
+    unit      the unit that the picture shows as one box
     """
 
     name: str
@@ -98,7 +98,7 @@ def find(name: str) -> Puzzle:
 
 
 def read(folder: Path) -> Puzzle:
-    """Reads a puzzle from its folder."""
+    """Read a puzzle from its folder."""
     named = re.fullmatch(r"p(\d\d)_(\w+)", folder.name)
     if named is None:
         raise ArgumentError("not the folder of a puzzle", got=folder.name, allowed="pNN_name")
@@ -129,7 +129,7 @@ def _answer(
 
 
 def given(solution: Path, language: Language) -> str:
-    """What the learner starts from: the solution without its marked lines."""
+    """The file that the learner starts from: the solution without its marked lines."""
     text, count = _SOLVED.subn(
         lambda m: f"{m[1]}{language.blank}\n", solution.read_text(encoding="utf-8")
     )

@@ -1,4 +1,4 @@
-"""Watches a run of an exercise: which threads do the work, and whether the host has done it.
+"""Watches a run of an exercise: the threads that do the work, and work done by the host.
 
 A host that computes results is found in one of three ways: it changes an array of the results, an
 input, or an array of its own that a kernel only copies. Zeros may be written by anyone.
@@ -59,12 +59,12 @@ class _Memory:
         self.keep(())
 
     def keep(self, places: Iterable[Place]) -> None:
-        """Remembers what is there now, as the exercise or a kernel left it."""
+        """Save the contents as the exercise or a kernel left them."""
         for place in {*places, *self.named.values()}:
             self.seen[place] = ctypes.string_at(*place)
 
     def look(self, places: Mapping[Place, str]) -> None:
-        """Compares what is there, also at more places, with what was kept."""
+        """Compare the contents, also at more places, with the saved ones."""
         for name, place in self.named.items():
             held = np.frombuffer(ctypes.string_at(*place), np.uint8)
             changed = held != np.frombuffer(self.seen[place], np.uint8)
@@ -94,7 +94,7 @@ class _Launches:
 
 
 def watch(exercise: KernelExercise, runner: Runner) -> Share:
-    """Runs the first case and watches its launches."""
+    """Run the first case and watch its launches."""
     values = trial.arguments(exercise)
     memory = _memory(exercise, values)
     session = _Launches(memory)
@@ -116,7 +116,7 @@ def watch(exercise: KernelExercise, runner: Runner) -> Share:
 
 
 def watch_library(exercise: KernelExercise, path: Path) -> Share:
-    """Runs the first case and watches the calls of the function that must compute the results.
+    """Run the first case and watch the calls of the function that must compute the results.
 
     The function of the solution takes the place of the learner's, which may have been changed.
     """

@@ -27,7 +27,7 @@ class Proof:
 
 
 def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof]:
-    """Grades every exercise twice: as given, and its solution."""
+    """Grade every exercise twice: as given, and its solution."""
     chosen = select(device)
     chosen.require("verify on", next="--device sim proves the exercises without a GPU")
     real = chosen.real
@@ -43,7 +43,7 @@ def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof
 
 
 def _given(exercise: Exercise, device: str) -> str:
-    """What is wrong with an exercise that does not fail as it says."""
+    """The error of an exercise that does not fail for its stated reason; "" if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, exercise.file)
         path.write_text(exercise.text, encoding="utf-8")

@@ -50,7 +50,7 @@ class DType:
         return np.dtype(self.storage)
 
     def encode(self, values: Array) -> Array:
-        """Converts numbers to the stored form, rounded to nearest even."""
+        """Convert numbers to the stored form, rounded to nearest even."""
         if self.name != "bf16":
             with np.errstate(all="ignore"):
                 return np.asarray(values).astype(self.numpy)
@@ -62,7 +62,7 @@ class DType:
         return np.where(nan, np.uint32(0x7FC0), rounded).astype(np.uint16)
 
     def decode(self, stored: Array) -> Array:
-        """Converts the stored form to numbers: float64 for floating types, else unchanged."""
+        """Convert the stored form to numbers: float64 for floating types, else unchanged."""
         if not self.floating:
             return stored
         if self.name == "bf16":

@@ -43,7 +43,7 @@ class Expression(NamedTuple):
     code: CodeType
 
     def value(self, values: Mapping[str, Any]) -> Any:
-        """Evaluates the expression; raises ArgumentError."""
+        """Evaluate the expression; raise ArgumentError."""
         try:
             return eval(self.code, _GLOBALS, values)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -54,7 +54,7 @@ class Expression(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def expression(text: str) -> Expression:
-    """Checks and compiles an expression.
+    """Check and compile an expression.
 
     `ast.parse` of Python 3.11 is not thread-safe: compile expressions before threads use them.
     """
@@ -72,7 +72,7 @@ def expression(text: str) -> Expression:
     except (SyntaxError, ValueError) as error:
         where = f", column {error.offset}" if isinstance(error, SyntaxError) else ""
         raise ArgumentError(
-            f"'{text}' is no expression",
+            f"'{text}' is not an expression",
             got=f"{getattr(error, 'msg', error)}{where}",
             allowed="arithmetic of sizes, e.g. cdiv(n, 256)",
         ) from error
@@ -84,7 +84,7 @@ def expression(text: str) -> Expression:
 
 
 def evaluate(text: str, sizes: Mapping[str, Any]) -> Any:
-    """Evaluates an expression to a number or a tuple of numbers."""
+    """Evaluate an expression to a number or a tuple of numbers."""
     made = expression(text)
     for name in made.names:
         if name not in sizes:
@@ -93,7 +93,7 @@ def evaluate(text: str, sizes: Mapping[str, Any]) -> Any:
 
 
 def number(text: str, sizes: Mapping[str, Any]) -> float:
-    """Evaluates an expression to one number."""
+    """Evaluate an expression to one number."""
     value = evaluate(text, sizes)
     if not isinstance(value, int | float):
         raise ArgumentError(f"'{text}' is not a number", got=_short(value))
@@ -101,12 +101,12 @@ def number(text: str, sizes: Mapping[str, Any]) -> float:
 
 
 def whole(text: str, sizes: Mapping[str, Any]) -> int:
-    """Evaluates an expression to one integer, rounded towards zero."""
+    """Evaluate an expression to one integer, rounded towards zero."""
     return _whole(text, evaluate(text, sizes))
 
 
 def wholes(text: str, sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    """Evaluates an expression `(a, b)`, or a single one, to integers."""
+    """Evaluate an expression `(a, b)`, or a single one, to integers."""
     value = evaluate(text, sizes)
     return tuple(_whole(text, part) for part in (value if isinstance(value, tuple) else (value,)))
 
@@ -128,7 +128,7 @@ def _short(value: Any) -> str:
 
 
 def _check(text: str, node: ast.AST) -> str:
-    """Raises for a node that is not allowed; returns the name that the node uses, or ""."""
+    """Raise for a node that is not allowed; return the name that the node uses, or ""."""
     match node:
         case ast.Constant(value=int() | float() as number) if abs(number) <= LARGEST:
             return ""
@@ -196,6 +196,4 @@ def _product(left: Any, right: Any) -> Any:
     return left * right
 
 
-_GLOBALS: dict[str, Any] = {
-    "__builtins__": {}, **FUNCTIONS, _POWER: _power, _PRODUCT: _product,
-}  # fmt: skip
+_GLOBALS: dict[str, Any] = {"__builtins__": {}, **FUNCTIONS, _POWER: _power, _PRODUCT: _product}

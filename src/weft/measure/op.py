@@ -69,7 +69,7 @@ class ArraySpec:
         least, most = self.dtype.range if self.dtype.integer else (-np.inf, np.inf)
         if not (least <= low <= high <= most):
             raise ArgumentError(
-                f"'{self.name}' has an impossible range",
+                f"'{self.name}' has an invalid range",
                 where=repr(case),
                 got=f"{low:g}..{high:g}",
                 allowed=f"from low to high, inside of {self.dtype.name}",
@@ -210,7 +210,7 @@ class Op:
         return self.checked(spec, case, np.asarray(fill(rng, spec.shape(case), **more)))
 
     def checked(self, spec: ArraySpec, case: Case, data: Array) -> Array:
-        """Returns the array; raises where its type or shape is not that of the input."""
+        """Return the array; raise where its type or shape is not that of the input."""
         if data.dtype != spec.dtype.numpy or data.shape != spec.shape(case):
             raise ArgumentError(
                 f"the fill of '{spec.name}' of {self.name} does not fit",
@@ -263,7 +263,7 @@ def _within(text: str | None, whole: str) -> tuple[str, str] | None:
 
 
 def split(text: str) -> list[str]:
-    """Splits at commas outside of parentheses."""
+    """Split at commas outside of parentheses."""
     parts, depth = [""], 0
     for c in text:
         depth += {"(": 1, ")": -1}.get(c, 0)
@@ -284,7 +284,7 @@ def _unreadable(signature: str, part: str) -> ArgumentError:
 
 
 def call(function: Callable[..., Any], arguments: Mapping[str, Any], order: Sequence[str]) -> Any:
-    """Calls a function with arguments by parameter name if all names match, else by position."""
+    """Call a function with arguments by parameter name if all names match, else by position."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built in: no signature

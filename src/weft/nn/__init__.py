@@ -14,7 +14,7 @@ __all__ = ["convert", "revert"]
 
 
 def convert(model: Any) -> Any:
-    """Makes the layers of a model compute with weft's kernels; returns the model itself.
+    """Make the layers of a model compute with weft's kernels; return the model itself.
 
     model  a module of PyTorch
 
@@ -30,7 +30,7 @@ def convert(model: Any) -> Any:
 
 
 def revert(model: Any) -> Any:
-    """Undoes `convert`: the layers of a model are PyTorch's again.
+    """Undo `convert`: the layers of a model are PyTorch's again.
 
     model  a converted module
 

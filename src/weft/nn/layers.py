@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from weft.nn.rows import FLOATS, ROWS, Row
+from weft.nn.rows import FLOATS, ROWS, LayerRow
 from weft.ops.core import library
 
 _WARNED: set[tuple[str, str]] = set()
-"""What has been warned of, by layer and reason."""
+"""The warnings that were given, by layer and reason."""
 
 
 _OPS: dict[str, Callable[..., Any]] = {}
@@ -31,7 +31,7 @@ def _op(name: str) -> Callable[..., Any]:
     return op
 
 
-def _class(row: Row) -> type:
+def _class(row: LayerRow) -> type:
     base: type = getattr(torch.nn, row.name)
 
     def forward(self: Any, *inputs: Any) -> Any:
@@ -51,13 +51,13 @@ def _class(row: Row) -> type:
 
 
 def _dtype(x: Any) -> str:
-    """Why a tensor is left to PyTorch, or ""; integers are indices."""
+    """The reason to leave a tensor to PyTorch, or ""; integers are indices."""
     known = x.dtype in FLOATS or not (x.is_floating_point() or x.is_complex())
     return "" if known else f"the dtype {str(x.dtype).removeprefix('torch.')}"
 
 
 def _warn(layer: str, reason: str) -> None:
-    """Warns once of what PyTorch computes, where a layer or `weft.nn.convert` was called."""
+    """Warn once of what PyTorch computes, where a layer or `weft.nn.convert` was called."""
     if (layer, reason) in _WARNED or torch.compiler.is_compiling():  # which cannot trace a warning
         return
     _WARNED.add((layer, reason))
@@ -79,7 +79,7 @@ _NOT_COMPUTING = (
 
 
 def convert(model: torch.nn.Module) -> torch.nn.Module:
-    """Makes the layers of a model compute with weft's kernels; returns the model itself.
+    """Make the layers of a model compute with weft's kernels; return the model itself.
 
     Parameters, buffers and hooks stay the same objects, so optimisers and checkpoints keep
     working. Layers that weft does not have stay as they are, with one warning that names them.
@@ -110,7 +110,7 @@ def _left(module: torch.nn.Module) -> Iterator[str]:
 
 
 def revert(model: torch.nn.Module) -> torch.nn.Module:
-    """Undoes `convert`: the layers are PyTorch's again."""
+    """Undo `convert`: the layers are PyTorch's again."""
     back = {CLASSES[row.name]: base for base, row in OF_TORCH.items()}
     for layer in model.modules():
         layer.__class__ = back.get(type(layer), type(layer))

@@ -12,7 +12,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerRow:
     """One layer.
 
     name    of the class in torch.nn and in weft.nn
@@ -46,14 +46,14 @@ def _embedding(layer: Any) -> str:
 
 
 # ---- layers ------------------------------------------------------------------------------------
-def _convolution(name: str) -> Row:
+def _convolution(name: str) -> LayerRow:
     def call(op: Any, m: Any, x: Any) -> Any:
         return op(x, m.weight, m.bias, m.stride, m.padding, m.dilation, m.groups)
 
-    return Row(name, name.lower(), call, _padding_mode)
+    return LayerRow(name, name.lower(), call, _padding_mode)
 
 
-def _batch_norm(name: str) -> Row:
+def _batch_norm(name: str) -> LayerRow:
     def call(op: Any, m: Any, x: Any) -> Any:
         m._check_input_dim(x)
         momentum = 0.0 if m.momentum is None else m.momentum
@@ -67,55 +67,56 @@ def _batch_norm(name: str) -> Row:
         mean, var = (m.running_mean, m.running_var) if kept else (None, None)
         return op(x, mean, var, m.weight, m.bias, training, momentum, m.eps)
 
-    return Row(name, "batch_norm", call)
+    return LayerRow(name, "batch_norm", call)
 
 
-def _max_pool(name: str) -> Row:
+def _max_pool(name: str) -> LayerRow:
     def call(op: Any, m: Any, x: Any) -> Any:
         return op(x, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode, m.return_indices)
 
-    return Row(name, {"MaxPool1d": "max_pool1d", "MaxPool2d": "max_pool2d"}[name], call)
+    return LayerRow(name, {"MaxPool1d": "max_pool1d", "MaxPool2d": "max_pool2d"}[name], call)
 
 
-def _activation(name: str, op: str, *options: str, changes: bool = True) -> Row:
+def _activation(name: str, op: str, *options: str, changes: bool = True) -> LayerRow:
     """An activation whose op takes attributes of the layer."""
-    return Row(
+    return LayerRow(
         name, op, lambda op, m, x: op(x, *(getattr(m, o) for o in options)),
         _in_place if changes else lambda m: "",
     )  # fmt: skip
 
 
-def _along(name: str, op: str) -> Row:
-    return Row(
+def _along(name: str, op: str) -> LayerRow:
+    return LayerRow(
         name, op, lambda op, m, x: op(x, m.dim), lambda m: "dim=None" if m.dim is None else ""
     )
 
 
-def _loss(name: str, op: str, *options: str) -> Row:
+def _loss(name: str, op: str, *options: str) -> LayerRow:
     def loss(op: Any, m: Any, x: Any, target: Any) -> Any:
         return op(x, target, **{o: getattr(m, o) for o in (*options, "reduction")})
 
-    return Row(name, op, loss, _old_reduction)
+    return LayerRow(name, op, loss, _old_reduction)
 
 
 ROWS = (
     _convolution("Conv1d"), _convolution("Conv2d"),
-    Row("Linear", "linear", lambda op, m, x: op(x, m.weight, m.bias)),
+    LayerRow("Linear", "linear", lambda op, m, x: op(x, m.weight, m.bias)),
     _batch_norm("BatchNorm1d"), _batch_norm("BatchNorm2d"), _batch_norm("BatchNorm3d"),
-    Row("LayerNorm", "layer_norm",
+    LayerRow("LayerNorm", "layer_norm",
         lambda op, m, x: op(x, m.normalized_shape, m.weight, m.bias, m.eps)),
-    Row("RMSNorm", "rms_norm", lambda op, m, x: op(x, m.normalized_shape, m.weight, m.eps)),
-    Row("GroupNorm", "group_norm", lambda op, m, x: op(x, m.num_groups, m.weight, m.bias, m.eps)),
+    LayerRow("RMSNorm", "rms_norm", lambda op, m, x: op(x, m.normalized_shape, m.weight, m.eps)),
+    LayerRow("GroupNorm", "group_norm",
+        lambda op, m, x: op(x, m.num_groups, m.weight, m.bias, m.eps)),
     _max_pool("MaxPool1d"), _max_pool("MaxPool2d"),
-    Row("AvgPool1d", "avg_pool1d", lambda op, m, x: op(
+    LayerRow("AvgPool1d", "avg_pool1d", lambda op, m, x: op(
         x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad)),
-    Row("AvgPool2d", "avg_pool2d", lambda op, m, x: op(
+    LayerRow("AvgPool2d", "avg_pool2d", lambda op, m, x: op(
         x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad,
         m.divisor_override)),
-    Row("AdaptiveAvgPool1d", "adaptive_avg_pool1d", lambda op, m, x: op(x, m.output_size)),
-    Row("AdaptiveAvgPool2d", "adaptive_avg_pool2d", lambda op, m, x: op(x, m.output_size)),
-    Row("Dropout", "dropout", lambda op, m, x: op(x, m.p, m.training), _in_place),
-    Row("Embedding", "embedding", lambda op, m, x: op(x, m.weight, m.padding_idx), _embedding),
+    LayerRow("AdaptiveAvgPool1d", "adaptive_avg_pool1d", lambda op, m, x: op(x, m.output_size)),
+    LayerRow("AdaptiveAvgPool2d", "adaptive_avg_pool2d", lambda op, m, x: op(x, m.output_size)),
+    LayerRow("Dropout", "dropout", lambda op, m, x: op(x, m.p, m.training), _in_place),
+    LayerRow("Embedding", "embedding", lambda op, m, x: op(x, m.weight, m.padding_idx), _embedding),
     _activation("ReLU", "relu"), _activation("ReLU6", "relu6"), _activation("SELU", "selu"),
     _activation("SiLU", "silu"), _activation("Mish", "mish"), _activation("Hardswish", "hardswish"),
     _activation("Hardsigmoid", "hardsigmoid"), _activation("ELU", "elu", "alpha"),

@@ -21,7 +21,7 @@ SHARED = 256
 
 
 class _Adam(Fused):
-    """The step of both; `decoupled_weight_decay` of a group says which of them it is."""
+    """The step of Adam and AdamW; `decoupled_weight_decay` of a group selects AdamW."""
 
     own = MappingProxyType({**Fused.own, "state_bits": None})
     deciding = ("amsgrad", "master_weights", "state_bits")
@@ -30,9 +30,10 @@ class _Adam(Fused):
         bits = options.get("state_bits")
         if bits not in (None, 8):
             raise ArgumentError(
-                f"weft.optim.{type(self).__name__}: there are no states of so many bits",
-                got=str(bits), allowed="8, or None: those of the parameter",
-            )  # fmt: skip
+                f"weft.optim.{type(self).__name__}: state_bits= must be 8 or None",
+                got=str(bits),
+                allowed="8, or None: those of the parameter",
+            )
         super().__init__(params, *args, **options)
 
     def kinds(self, group: dict[str, Any], dtype: torch.dtype) -> Mapping[str, Make]:

@@ -1,4 +1,4 @@
-"""What the optimisers share: one launch per dtype of a group, and states as torch's have them."""
+"""The base of the optimisers: one launch per dtype of a group, and states as torch's have them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ VECTOR, UNROLL, THREADS, ELEMENTS = 4, 2, 128, 4096
 """Elements per load, loads before the first use, threads and elements of a block."""
 
 
-class _Kept(NamedTuple):
-    """The buckets of a group, and what they were made for."""
+class _BucketCache(NamedTuple):
+    """The buckets of a group, and the parameters, layouts and options they were made for."""
 
     params: list[Any]
     layouts: Layouts
@@ -31,7 +31,7 @@ class _Kept(NamedTuple):
     buckets: list[Bucket]
 
     def serve(self, params: Sequence[Any], tensors: Sequence[Any], options: list[Any]) -> bool:
-        """Whether the buckets are those of the parameters, as they and their gradients are now."""
+        """True if the buckets fit the parameters and gradients as they are now."""
         return (
             options == self.options
             and len(params) == len(self.params)
@@ -76,11 +76,11 @@ class Fused:
         raise NotImplementedError
 
     def launch(self, bucket: Bucket, group: dict[str, Any], lists: Sequence[Any]) -> None:
-        """Launches the kernel of a group."""
+        """Launch the kernel of a group."""
         raise NotImplementedError
 
     def step(self, closure: Any = None) -> Any:
-        """Changes all parameters that have a gradient; returns the closure's result."""
+        """Change all parameters that have a gradient; return the closure's result."""
         result = None
         if closure is not None:
             with torch.enable_grad():
@@ -93,7 +93,7 @@ class Fused:
         return result
 
     def _measure(self) -> None:
-        """Computes the norm of all gradients and the factor that limits it."""
+        """Compute the norm of all gradients and the factor that limits it."""
         limit = self.defaults.get("max_grad_norm")
         if limit is None:
             return
@@ -107,7 +107,7 @@ class Fused:
         return None if self._norm is None else self._norm[0]
 
     def scales(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What gradients are multiplied by and divided by, and whether to skip the step."""
+        """The factor and the divisor of gradients, and the flag to skip the step."""
         divisor = getattr(self, "grad_scale", None)  # torch.amp.GradScaler sets both
         skip = getattr(self, "found_inf", None)
         return (
@@ -122,10 +122,10 @@ class Fused:
         params: list[Any] = group["params"]
         tensors = [*params, *[p.grad for p in params]]
         options = [group[name] for name in self.deciding]
-        every: dict[int, _Kept] = self.__dict__.setdefault("_kept", {})
+        every: dict[int, _BucketCache] = self.__dict__.setdefault("_kept", {})
         kept = every.get(number)
         if kept is None or not kept.serve(params, tensors, options):
-            kept = _Kept(list(params), Layouts(tensors), options, self._built(group))
+            kept = _BucketCache(list(params), Layouts(tensors), options, self._built(group))
             every[number] = kept
         return kept.buckets
 
@@ -153,7 +153,7 @@ class Fused:
         self.__dict__.pop("_kept", None)  # the states have been replaced
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state that this optimiser or torch's own has saved."""
+        """Load a state that this optimiser or torch's own has saved."""
         super().load_state_dict(state_dict)  # type: ignore[misc]
         # torch converts all states to the dtype of the parameter, master weights as well, and
         # shares those that it need not convert.
@@ -169,13 +169,15 @@ def _check(optimiser: str, dtype: torch.dtype, device: torch.device) -> None:
     if dtype not in DTYPES:
         raise ArgumentError(
             f"weft.optim.{optimiser}: no kernel changes parameters of this dtype",
-            got=str(dtype), allowed="float32, float16, bfloat16",
-        )  # fmt: skip
+            got=str(dtype),
+            allowed="float32, float16, bfloat16",
+        )
     if device.type not in ("cpu", "cuda"):
         raise ArgumentError(
-            f"weft.optim.{optimiser}: parameters are not where kernels run",
-            got=str(device), allowed="cpu (the simulated GPU) or cuda",
-        )  # fmt: skip
+            f"weft.optim.{optimiser}: parameters are on a device without kernels",
+            got=str(device),
+            allowed="cpu (the simulated GPU) or cuda",
+        )
 
 
 def float_zeros(p: Any) -> torch.Tensor:

@@ -59,11 +59,11 @@ class Bucket:
         return list(chain.from_iterable(map(self._pick, self._states)))
 
     def is_current(self) -> bool:
-        """Whether its table has the states that the parameters have now."""
+        """True if its table has the states that the parameters have now."""
         return not self.first and all(map(operator.is_, self._current(), self._kept))
 
     def run(self, launch: Callable[[Sequence[Sequence[Any]]], None]) -> None:
-        """Points the table at parameters and gradients, and launches with all lists."""
+        """Point the table at parameters and gradients, and launch with all lists."""
         params, grads = list(self.params), [p.grad for p in self.params]
         for i in self._copied:
             params[i] = params[i].detach().contiguous()
@@ -83,7 +83,7 @@ def _picker(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
 
 
 def _differs(grad: Any, like: Any) -> bool:
-    """Whether a gradient must be copied to have the dtype and memory order of its parameter."""
+    """True if a gradient must be copied to have the dtype and memory order of its parameter."""
     if grad.layout is not torch.strided:
         raise ArgumentError(
             "weft.optim: a gradient is sparse", got=str(grad.layout), allowed="torch.strided",
@@ -93,12 +93,12 @@ def _differs(grad: Any, like: Any) -> bool:
 
 
 def is_dense(tensor: Any) -> bool:
-    """Whether the elements are without gaps in memory, in whatever order of the dimensions."""
+    """True if the elements are without gaps in memory, in any order of the dimensions."""
     return memory_order(layout(tensor)) is not None
 
 
 def _complete(state: dict[str, Any], like: Any, kinds: Mapping[str, Make]) -> None:
-    """Makes missing states; loaded ones get the dtype, device and memory order of new ones."""
+    """Make missing states; loaded ones get the dtype, device and memory order of new ones."""
     for name, make in kinds.items():
         kept = state.get(name)
         if kept is None:

@@ -16,7 +16,7 @@ from weft.optim.table import Table, captured
 
 THREADS, ELEMENTS = 512, 65536
 ORDERS = {2.0: 2, 1.0: 1, math.inf: 0}
-"""The norms that there are, and their numbers in the kernel."""
+"""The supported norms, and their numbers in the kernel."""
 _TABLES: dict[Any, dict[int, Table]] = {}
 _REMEMBERED = 32
 """The most tables that are kept; when exceeded, all are dropped."""
@@ -26,7 +26,7 @@ def clip_grad_norm_(
     parameters: Any, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Scales gradients so that the norm of all of them is at most max_norm; returns the norm.
+    """Scale gradients so that the norm of all of them is at most max_norm; return the norm.
 
     As torch.nn.utils.clip_grad_norm_, in one launch for the norm and one for the scaling of each
     dtype. The result is the same in every run. `foreach` has no effect.
@@ -128,8 +128,9 @@ def _check(grads: Sequence[Any], order: float) -> None:
     if order not in ORDERS:
         raise ArgumentError(
             "weft.optim.clip_grad_norm_: there is no such norm",
-            got=str(order), allowed="2.0, 1.0 or math.inf",
-        )  # fmt: skip
+            got=str(order),
+            allowed="2.0, 1.0 or math.inf",
+        )
     devices = {g.device for g in grads}
     if len(devices) > 1:
         raise ArgumentError(
@@ -140,5 +141,6 @@ def _check(grads: Sequence[Any], order: float) -> None:
         if g.dtype not in DTYPES or g.is_sparse:
             raise ArgumentError(
                 "weft.optim.clip_grad_norm_: no kernel takes this gradient",
-                got=f"{g.dtype}, {g.layout}", allowed="dense float32, float16, bfloat16",
-            )  # fmt: skip
+                got=f"{g.dtype}, {g.layout}",
+                allowed="dense float32, float16, bfloat16",
+            )

@@ -1,4 +1,4 @@
-"""Whether tensors have the layouts that they had: the check of every step, so it must be fast."""
+"""Layouts of tensors, compared in every step: the comparison must be fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Layouts:
         self._seen = [_layout(t) for t in tensors] if self._native is never else []
 
     def fit(self, tensors: Sequence[Any]) -> bool:
-        """Whether as many tensors have the same layouts."""
+        """True if as many tensors have the same layouts."""
         if self._native is not never:
             return bool(self._native(*tensors))
         return self._seen == [_layout(t) for t in tensors]

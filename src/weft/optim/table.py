@@ -23,12 +23,12 @@ WRITTEN = 448
 
 
 def captured(device: torch.device) -> bool:
-    """Whether what is launched on a device now goes into a CUDA graph."""
+    """True if launches on a device are being captured into a CUDA graph."""
     return device.type == "cuda" and bool(torch.cuda.is_current_stream_capturing())
 
 
 class Table:
-    """Lists of as many tensors each, whose n-th ones have one size.
+    """Lists of equal length; the n-th tensors of all lists have the same size.
 
     chunks   the blocks of a launch; each works on at most `elements` elements of one tensor
     counter  a zero by which the blocks of a launch find out which of them is the last
@@ -37,7 +37,7 @@ class Table:
     def __init__(self, sizes: Sequence[int], lists: int, elements: int, device: torch.device):
         if captured(device):
             raise ArgumentError(
-                "an optimiser cannot meet new parameters while a CUDA graph is captured",
+                "an optimiser cannot take new parameters while a CUDA graph is captured",
                 next="call step() once before the capture, as for torch's optimisers",
             )
         self.tensors, self.lists, self.device = len(sizes), lists, device
@@ -55,7 +55,7 @@ class Table:
         self._captured = False
 
     def point(self, number: int, addresses: list[int]) -> None:
-        """Sets the addresses of a list."""
+        """Set the addresses of a list."""
         # A replayed graph writes its own addresses, which this object does not see.
         self._captured = self._captured or captured(self.device)
         if addresses == self._addresses[number] and not self._captured:
@@ -73,7 +73,7 @@ class Table:
     def launch(
         self, kernel: Kernel, threads: int, args: Sequence[Any], lists: Sequence[Sequence[Any]]
     ) -> None:
-        """Launches a kernel on all chunks; its first arguments are the table's.
+        """Launch a kernel on all chunks; its first arguments are the table's.
 
         lists  the tensors themselves, which the simulated GPU must know
         """

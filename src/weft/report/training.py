@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from weft.report.words import Block, Table, precise
-from weft.values.training import History, Times, Versions
+from weft.values.training import History, PartTimes, Versions
 
 
 def versions(result: Versions) -> Iterator[Block]:
@@ -52,7 +52,7 @@ def trainings(histories: Sequence[History], checkpoint: str) -> Iterator[Block]:
         yield _times(timed)
 
 
-def _times(named: Sequence[tuple[str, Times]]) -> Table:
+def _times(named: Sequence[tuple[str, PartTimes]]) -> Table:
     """The parts of a step by name; a part that one of them lacks is empty."""
     parts = list(dict.fromkeys(part for _, times in named for part in times.parts))
     rows = [

@@ -28,9 +28,9 @@ NETWORKS = ("mnist",)
 FEW = 1500
 """Images of a training for which slow code that is compiled in half the time is the better deal."""
 
-Tell = Callable[[int, str], None]
+Progress = Callable[[int, str], None]
 """Called with the number of steps so far and a description."""
-Watch = Callable[[bool, int, int], AbstractContextManager[Tell]]
+Watch = Callable[[bool, int, int], AbstractContextManager[Progress]]
 """Entered for a training: whether to be quiet, its steps in all, and those that are done."""
 
 

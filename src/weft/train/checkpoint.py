@@ -1,4 +1,4 @@
-"""Writes a training to a file and goes on from it."""
+"""Saves a training to a file and restores it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = {"model", "optimiser", "done", "history", "seed", "batch"}
 
 
 def save(training: Training, path: Path) -> None:
-    """Writes a checkpoint from which `load` goes on."""
+    """Write a checkpoint for `load`."""
     model = _network(training)
     if isinstance(model, Own):
         model.count(training.done)
@@ -36,14 +36,16 @@ def save(training: Training, path: Path) -> None:
 
 
 def load(training: Training, path: Path) -> None:
-    """Goes on where a checkpoint was written."""
+    """Restore the training from a checkpoint."""
     state = _read(path, training.device)
     same = (training.settings.seed, _batch(training))
     if (state["seed"], state["batch"]) != same:
         raise ArgumentError(
-            f"{path} is of another training", got=f"seed {state['seed']}, batch {state['batch']}",
-            allowed=f"seed {same[0]}, batch {same[1]}", next="pass --seed and --batch as there",
-        )  # fmt: skip
+            f"{path} belongs to another training",
+            got=f"seed {state['seed']}, batch {state['batch']}",
+            allowed=f"seed {same[0]}, batch {same[1]}",
+            next="pass --seed and --batch as there",
+        )
     _layers(training).load_state_dict(state["model"])
     training.step.parts.optimiser.load_state_dict(state["optimiser"])
     training.done, training.history = state["done"], History(**state["history"])
@@ -66,10 +68,11 @@ def _read(path: Path, device: torch.device) -> dict[str, Any]:
 
 def _wrong(path: Path, got: str) -> ArgumentError:
     return ArgumentError(
-        f"{path} is not a checkpoint of weft train", got=got,
+        f"{path} is not a checkpoint of weft train",
+        got=got,
         allowed="a file that --checkpoint wrote",
         next="leave --resume out to start anew; the file is then overwritten",
-    )  # fmt: skip
+    )
 
 
 def _batch(training: Training) -> int:

@@ -69,10 +69,11 @@ def _read(folder: Path, name: str) -> Array:
         if path.is_file():
             return idx(path)
     raise ArgumentError(
-        "a file of MNIST is missing", got=f"neither {name} nor {name}.gz in {folder}",
+        "a file of MNIST is missing",
+        got=f"neither {name} nor {name}.gz in {folder}",
         allowed="the four files of MNIST, compressed or not",
         next=f"get them from {WHERE}, or leave --data out to train on the sample",
-    )  # fmt: skip
+    )
 
 
 def idx(path: Path) -> Array:
@@ -89,7 +90,8 @@ def idx(path: Path) -> Array:
     start = 4 + 4 * rank
     if not rank or len(raw) - start != int(np.prod(sizes)):
         raise ArgumentError(
-            f"{path} is not an IDX file of bytes", got=f"{len(raw)} bytes, {raw[:4]!r} first",
+            f"{path} is not an IDX file of bytes",
+            got=f"{len(raw)} bytes, {raw[:4]!r} first",
             allowed="the header 00 00 08 and the number of dimensions, sizes, then all elements",
-        )  # fmt: skip
+        )
     return np.frombuffer(raw, np.uint8, offset=start).reshape(tuple(map(int, sizes)))

@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SAME = 1.0
-"""Seconds within which a signal is the one before."""
+"""Seconds within which a repeated signal counts as the same one."""
 
 
 class Interrupts:

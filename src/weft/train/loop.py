@@ -25,7 +25,7 @@ PAUSE = {"cuda": 0.1, "cpu": 0.0}
 """Seconds between reports of progress: a step takes less time on a GPU than a report."""
 
 
-Tell = Callable[[int, float], None]
+Progress = Callable[[int, float], None]
 """Called after steps: the number of the last one, and the last loss that is known."""
 
 
@@ -44,8 +44,9 @@ class Training:
             processes = f" in each of {group.world} processes" if group.world > 1 else ""
             raise ArgumentError(
                 "a batch must have an image and at most all of them",
-                got=f"{settings.batch}{processes}", allowed=f"1 to {most}",
-            )  # fmt: skip
+                got=f"{settings.batch}{processes}",
+                allowed=f"1 to {most}",
+            )
         self.step, self.data, self.settings, self.device = step, data, settings, device
         self.group = group
         self.history = History(step.parts.name)
@@ -69,7 +70,7 @@ class Training:
         return min(whole, self.settings.steps) if self.settings.steps else whole
 
     def compile(self, step: Step) -> None:
-        """Compiles what the simulated GPU runs in a step and in the evaluation, on all cores.
+        """Compile what the simulated GPU runs in a step and in the evaluation, on all cores.
 
         step  another one of the same kind, without communication; its weights are spoiled
 
@@ -83,15 +84,15 @@ class Training:
                 accuracy(step.parts.model, self.data.test, self.device, self.group.alone)
         self.group.wait()
 
-    def run(self, tell: Tell = lambda number, loss: None) -> History:
-        """Trains to the end, or until the user interrupts."""
+    def run(self, progress: Progress = lambda number, loss: None) -> History:
+        """Train to the end, or until the user interrupts."""
         with Interrupts() as interrupts:
             while self.done < self.total and not self.history.stopped:
-                self._epoch(tell, interrupts)
+                self._epoch(progress, interrupts)
         return self.history
 
     def time_parts(self) -> None:
-        """Times the parts of a step. Its steps train on, so this comes after everything else."""
+        """Time the parts of a step. The timed steps change the weights: call this last."""
         self.model.train()
         self.history.times = part_times(self.step, self.endless(), self.device)
 
@@ -112,7 +113,7 @@ class Training:
             self.step.set_rate(rate)
             self._rate = rate
 
-    def _epoch(self, tell: Tell, interrupts: Interrupts) -> None:
+    def _epoch(self, progress: Progress, interrupts: Interrupts) -> None:
         """The remaining steps of an epoch, and the evaluation."""
         epoch, first = divmod(self.done, self.per_epoch)
         last = min(self.per_epoch, self.total - epoch * self.per_epoch)
@@ -130,7 +131,7 @@ class Training:
                 self.history.first = time.perf_counter() - begin
             self.done, count = self.done + 1, count + 1
             if time.perf_counter() >= due:
-                tell(self.done, float(slots[max(count - 2, 0)]))
+                progress(self.done, float(slots[max(count - 2, 0)]))
                 due = time.perf_counter() + PAUSE[self.device.type]
             self.history.stopped = self.group.any(interrupts.asked)
             if count == last - first or self.history.stopped:
@@ -145,7 +146,7 @@ class Training:
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits until a GPU has done everything."""
+    """Wait until a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -9,7 +9,7 @@ import torch
 from weft.ops.core import library
 
 MEAN, DEVIATION = 0.1307, 0.3081
-"""Of the pixels of MNIST's training images, from 0 to 1."""
+"""The mean and the standard deviation of the pixels of MNIST's training images, from 0 to 1."""
 
 
 def network(
@@ -52,7 +52,7 @@ class Own(torch.nn.Module):  # type: ignore[misc]
         return result
 
     def count(self, steps: int) -> None:
-        """Writes the number of training steps where PyTorch's layers count them."""
+        """Write the number of training steps where PyTorch's layers count them."""
         for norm in (self.layers[1], self.layers[5]):
             norm.num_batches_tracked.fill_(steps)
 

@@ -17,7 +17,7 @@ WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 56, 32, 12
 
 
 def write(path: Path, histories: Sequence[History], settings: Settings) -> None:
-    """Writes the page."""
+    """Write the page."""
     title = f"MNIST, batch {settings.batch}, {settings.precision}, seed {settings.seed}"
     rows = [
         {
@@ -51,7 +51,7 @@ def _times(histories: Sequence[History]) -> dict[str, Any] | None:
 
 
 def _smooth(values: Sequence[float], points: int = 200) -> list[float]:
-    """At most so many means of neighbouring values: single steps are noisy."""
+    """Means of neighbouring values, at most `points` of them: single steps are noisy."""
     size = max(1, len(values) // points)
     return [
         sum(values[i : i + size]) / len(values[i : i + size]) for i in range(0, len(values), size)

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 BACKEND = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
-"""Of PyTorch's communication, by the type of the device; losses and counts are on the CPU."""
+"""PyTorch's communication backends by device type; losses and counts are on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Group:
 
     @property
     def leads(self) -> bool:
-        """Whether this process prints and saves."""
+        """True if this process prints and saves."""
         return self.rank == 0
 
     @property
@@ -44,11 +44,11 @@ class Group:
         return self.connected and self.world > 1
 
     def wait(self) -> None:
-        """Waits until all processes are here."""
+        """Wait until all processes have called this."""
         self.total(torch.zeros(1))
 
     def share(self, chosen: np.ndarray[Any, Any], batch: int) -> np.ndarray[Any, Any]:
-        """Of each whole batch of all processes, the part of this one."""
+        """The part of this process in each whole batch of all processes."""
         whole = len(chosen) // (batch * self.world)
         parts = chosen[: whole * batch * self.world].reshape(whole, self.world, batch)
         return np.ascontiguousarray(parts[:, self.rank].reshape(-1))
@@ -65,7 +65,7 @@ class Group:
         return values
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in one of the processes."""
+        """True if the flag is set in one of the processes."""
         return bool(self.total(torch.tensor(float(flag))) > 0) if self.communicates else flag
 
 

@@ -1,4 +1,4 @@
-"""How to train."""
+"""The settings of a training."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weft.errors import ArgumentError
 PRECISIONS = ("fp32", "tf32")
 SCHEDULES = ("linear", "constant")
 PIECES = 32
-"""A linear schedule changes the learning rate so many times: between steps, never within one."""
+"""The number of learning rates of a linear schedule, which changes between steps only."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
+    """The settings of a training.
 
     batch      images of a step; in a training of several processes, of each process
     steps      at the most; 0: all of the epochs
@@ -56,7 +56,7 @@ class Settings:
 
 @contextmanager
 def of_torch(precision: str) -> Iterator[None]:
-    """PyTorch computes products in this precision inside, with the fastest of cuDNN's kernels."""
+    """Make PyTorch compute products in this precision inside, with cuDNN's fastest kernels."""
     matmul, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
     before = cudnn.allow_tf32, cudnn.benchmark
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -14,7 +14,7 @@ WARM_UP = 3
 
 @dataclass
 class Parts:
-    """What a step consists of; weft's and PyTorch's have the same form.
+    """The parts of a step; weft's and PyTorch's have the same form.
 
     forward    (pixels, classes) -> loss
     optimiser  updates the parameters and clears their gradients
@@ -53,7 +53,7 @@ class Step:
         return {"forward": self._forward, "backward": self._backward, "update": self._update}
 
     def set_rate(self, rate: float) -> None:
-        """Sets the learning rate of the steps that follow."""
+        """Set the learning rate of the steps that follow."""
         for group in self.parts.optimiser.param_groups:
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(rate)  # a captured step reads it from there
@@ -73,7 +73,7 @@ class Step:
         self.parts.optimiser.zero_grad(set_to_none=True)
 
     def check_range(self) -> None:
-        """Warns if the step cannot represent the parameters."""
+        """Warn if the step cannot represent the parameters."""
 
     def eager(self) -> None:
         """The step as separate launches."""
@@ -91,7 +91,7 @@ class Step:
         self._done += 1
 
     def _capture(self) -> None:
-        """Records the step and runs it once."""
+        """Record the step and run it once."""
         graph = torch.cuda.CUDAGraph()
         # Recording changes nothing: the state is that of the steps before.
         with torch.cuda.graph(graph):

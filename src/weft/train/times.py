@@ -15,7 +15,7 @@ import torch
 
 from weft.train.batches import Fill
 from weft.train.step import Step
-from weft.values.training import Times
+from weft.values.training import PartTimes
 
 LOAD = "load"
 STEPS = {"cuda": 50, "cpu": 2}
@@ -27,8 +27,8 @@ HOW = {
 }
 
 
-def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Times:
-    """Times the parts of further steps on these batches; the training goes on meanwhile."""
+def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> PartTimes:
+    """PartTimes the parts of further steps on these batches; the training goes on meanwhile."""
     kind = device.type
     steps, warm_up = STEPS[kind], WARM_UP[kind]
     stages = _graphs(step) if step.graphed else step.stages
@@ -48,7 +48,7 @@ def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Tim
         done += 1
     taken = max(1, done - warm_up)
     parts = {name: seconds / taken for name, seconds in clock.seconds().items()}
-    return Times(parts, HOW[kind].format(steps=taken))
+    return PartTimes(parts, HOW[kind].format(steps=taken))
 
 
 def _graphs(step: Step) -> dict[str, Callable[[], None]]:

@@ -38,5 +38,5 @@ class DeferredFields:
         return value
 
     def __getstate__(self) -> dict[str, Any]:
-        """For `copy` and `pickle`, which read no attributes: all values."""
+        """All values, for `copy` and `pickle`, which read no attributes."""
         return {name: getattr(self, name) for name in vars(self)}

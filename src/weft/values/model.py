@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Kernel(NamedTuple):
+class GpuKernel(NamedTuple):
     """One kernel or copy that a GPU ran; times are in seconds."""
 
     name: str
@@ -16,7 +16,7 @@ class Kernel(NamedTuple):
     stream: int = 0
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """Where an operation comes from; empty where there is nothing to say."""
 
     module: str = ""
@@ -39,7 +39,7 @@ class Call:
     """
 
     name: str
-    place: Place
+    place: Origin
     flops: float
     bytes: float
     allocated: int
@@ -48,7 +48,7 @@ class Call:
     library: bool = False
     kernel: bool = False
     number: int = 0
-    kernels: tuple[Kernel, ...] | None = None
+    kernels: tuple[GpuKernel, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Group:
     """
 
     name: str
-    place: Place
+    place: Origin
     calls: int
     flops: float
     bytes: float
@@ -86,7 +86,7 @@ class Group:
 
 def grouped(calls: Iterable[Call]) -> list[Group]:
     """The groups, the one with the most time first."""
-    members: dict[tuple[str, Place], list[Call]] = {}
+    members: dict[tuple[str, Origin], list[Call]] = {}
     for call in calls:
         members.setdefault((call.name, call.place), []).append(call)
     groups = [

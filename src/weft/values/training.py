@@ -10,7 +10,7 @@ WITHIN = 1e-3
 
 
 @dataclass(frozen=True)
-class Times:
+class PartTimes:
     """Seconds of each part of a step, and how they were measured."""
 
     parts: dict[str, float]
@@ -39,7 +39,7 @@ class History:
     seconds: list[float] = field(default_factory=list)
     first: float = 0.0
     stopped: bool = False
-    times: Times | None = None
+    times: PartTimes | None = None
 
     @property
     def per_step(self) -> float:
@@ -63,7 +63,7 @@ class Reached:
     idea: str
     losses: list[float]
     apart: tuple[float, float]
-    times: Times
+    times: PartTimes
 
     @property
     def right(self) -> bool:

@@ -12,7 +12,7 @@ import typer
 from weft.cli import options, show
 from weft.interrupted import INTERRUPTED
 from weft.report import training
-from weft.tasks.train import Options, Tell, train
+from weft.tasks.train import Options, Progress, train
 
 
 def run(
@@ -77,7 +77,7 @@ def run(
     )
 
     @contextmanager
-    def watch(quiet: bool, total: int, done: int) -> Iterator[Tell]:
+    def watch(quiet: bool, total: int, done: int) -> Iterator[Progress]:
         with show.bar(quiet=quiet or json) as progress:
             task = progress.add_task("", total=total, completed=done)
             yield lambda n, what: progress.update(task, completed=n, description=what)

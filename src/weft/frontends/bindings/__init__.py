@@ -21,18 +21,18 @@ ALSO_AFTER = {
     "cuda.bindings._internal.nvrtc": capsules.nvrtc,
 }
 FIRST = ("cuInit", "cuDriverGetVersion")
-"""What a program calls first: all other functions need an initialised driver."""
+"""The functions that a program calls first: all others need an initialised driver."""
 
 
 def install(gpu: str) -> None:
-    """From now on the driver of this process is the simulated GPU's."""
+    """Make the simulated GPU's driver the driver of this process."""
     driver = sys.modules[AFTER]
     for name in FIRST:
         setattr(driver, name, _loading(getattr(driver, name), gpu))
 
 
 def _loading(function: Callable[..., Any], gpu: str) -> Callable[..., Any]:
-    """The function, which finds a driver."""
+    """Wrap a function so that its first call loads the driver."""
 
     @functools.wraps(function)
     def loading(*args: Any) -> Any:

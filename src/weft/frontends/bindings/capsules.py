@@ -22,7 +22,7 @@ _api.PyCapsule_SetPointer.argtypes = [ctypes.py_object, ctypes.c_void_p]
 
 
 def runtime(gpu: str) -> None:
-    """The functions of the CUDA runtime are those of weft's runtime library.
+    """Replace the functions of the CUDA runtime by those of weft's runtime library.
 
     The module links NVIDIA's, which needs tables of the real driver.
     """
@@ -41,7 +41,7 @@ def runtime(gpu: str) -> None:
 
 
 def nvrtc(gpu: str) -> None:
-    """NVRTC gives PTX where machine code is asked for: the simulated GPU loads PTX."""
+    """Make NVRTC return PTX in place of machine code: the simulated GPU loads PTX."""
     table = _table(_NVRTC)
     for asked, given in {"CUBIN": "PTX", "CUBINSize": "PTXSize"}.items():
         capsule = table[f"_nvrtcGet{given}"]

@@ -1,4 +1,4 @@
-"""The library that stands in for the driver: an empty one, which depends on the runtime library."""
+"""The library that replaces the driver: an empty one, which depends on the runtime library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRIVER = "libcuda.so.1"
 
 @functools.cache
 def load(gpu: str) -> bool:
-    """Loads it for this process, unless there are no compilers: then the script reports that."""
+    """Load the library into this process; without compilers do nothing: the script reports it."""
     if toolkit.locate("nvcc", toolkit.VARIABLE) is None:
         return False
     process.start(f"sim:{gpu}", _parts())

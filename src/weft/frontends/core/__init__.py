@@ -13,7 +13,7 @@ AFTER = "cuda.core"
 
 
 def install(gpu: str) -> None:
-    """From now on the driver of this process is the simulated GPU's."""
+    """Make the simulated GPU's driver the driver of this process."""
     # Numba has a front end of its own, and imports the package for its linker.
     if "numba" not in sys.modules:
         from weft.frontends.bindings import stand_in  # compilers and the simulator

@@ -2,7 +2,7 @@
 
 Kernels run on the simulated GPU. NumPy computes functions of arrays, SciPy those of `cupyx.scipy`.
 
-    held.py          objects of the device that the host keeps, and functions of them
+    host_objects.py  objects of the device that the host keeps, and functions of them
     arrays.py        the array; indices.py reads its indices
     modules.py       modules with the names of NumPy or SciPy; names.py has the exceptions
     random.py extras.py  functions that differ from NumPy's

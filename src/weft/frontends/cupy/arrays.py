@@ -10,7 +10,14 @@ import numpy as np
 
 from weft.frontends.cupy import array_memory, memory
 from weft.frontends.cupy.device import Device
-from weft.frontends.cupy.held import Held, forward, forwarded, held_class, to_device, to_host
+from weft.frontends.cupy.host_objects import (
+    HostObject,
+    device_class,
+    forward,
+    forwarded,
+    to_device,
+    to_host,
+)
 from weft.frontends.cupy.indices import within
 
 _HOST_ONLY = frozenset({
@@ -20,7 +27,7 @@ _HOST_ONLY = frozenset({
 """Attributes that CuPy's arrays lack or define otherwise."""
 
 
-class ndarray(Held, holds=np.ndarray):
+class ndarray(HostObject, holds=np.ndarray):
     """An array in memory of the device, which is host memory here."""
 
     __slots__ = ("_memory",)
@@ -212,10 +219,10 @@ def _define() -> None:
 
 
 _define()
-flatiter = held_class(np.flatiter)
+flatiter = device_class(np.flatiter)
 
 
-class ufunc(Held, holds=np.ufunc):
+class ufunc(HostObject, holds=np.ufunc):
     """A function of elements; unlike NumPy's it does not take lists."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -251,5 +258,5 @@ def asnumpy(
 
 
 @asnumpy.register
-def _(a: Held, *args: Any, **options: Any) -> Any:
+def _(a: HostObject, *args: Any, **options: Any) -> Any:
     return a.get(*args, **options)

@@ -24,14 +24,14 @@ from weft.frontends.cupy.memory import (
     malloc_managed,
     set_allocator,
     using_allocator,
-)  # fmt: skip
+)
 from weft.frontends.cupy.pinned import (
     PinnedMemory,
     PinnedMemoryPointer,
     PinnedMemoryPool,
     alloc_pinned_memory,
     set_pinned_memory_allocator,
-)  # fmt: skip
+)
 from weft.frontends.cupy.raw import RawKernel as Function
 from weft.frontends.cupy.raw import RawModule as Module
 from weft.frontends.cupy.stream import (
@@ -40,7 +40,7 @@ from weft.frontends.cupy.stream import (
     Stream,
     get_current_stream,
     get_elapsed_time,
-)  # fmt: skip
+)
 
 __all__ = [
     "Device", "Event", "ExternalStream", "Function", "Memory", "MemoryAsyncPool", "MemoryPointer",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import Error
-from weft.frontends.cupy.held import to_device
+from weft.frontends.cupy.host_objects import to_device
 from weft.frontends.cupy.modules import Interface
 
 _GPU = 2

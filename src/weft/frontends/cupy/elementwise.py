@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import generated
-from weft.frontends.cupy.held import to_device
+from weft.frontends.cupy.host_objects import to_device
 from weft.frontends.cupy.parameters import (
     Declared,
     Types,

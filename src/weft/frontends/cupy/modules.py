@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import MissingDependency
-from weft.frontends.cupy.held import Held, forwarded, held_class, to_device
+from weft.frontends.cupy.host_objects import HostObject, device_class, forwarded, to_device
 
 _CREATORS = frozenset({
     "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "full", "full_like",
@@ -22,7 +22,7 @@ _CREATORS = frozenset({
 _INDEX = frozenset({"s_", "index_exp", "newaxis"})
 """Objects of NumPy that are the same on the device."""
 _NOTHING = object()
-"""What a module has under a name that it lacks; None is `newaxis`."""
+"""The result of a lookup that finds nothing; None would be the value of `newaxis`."""
 
 
 class HostModule(types.ModuleType):
@@ -68,13 +68,13 @@ def of_host(found: Any, name: str, to: str) -> Any:
         return HostModule(f"{to}.{name}", found.__name__)
     if isinstance(found, type):
         plain = (np.generic, np.dtype, BaseException, Warning, enum.Enum, np.finfo, np.iinfo)
-        return found if issubclass(found, (*plain, np.ndindex, tuple)) else held_class(found)
+        return found if issubclass(found, (*plain, np.ndindex, tuple)) else device_class(found)
     if isinstance(found, np.ufunc):
         return to_device(found)
     if not callable(found):
         special = hasattr(found, "__getitem__") and name not in _INDEX
         indexed = special and not isinstance(found, str | list | tuple | dict)
-        return held_class(type(found)).of(found) if indexed else found
+        return device_class(type(found)).of(found) if indexed else found
     if name in _CREATORS:
         return creator(found)
     return _method(found) if name in vars(np.ndarray) else forwarded(found)
@@ -88,7 +88,9 @@ def creator(function: Callable[..., Any]) -> Callable[..., Any]:
         args = tuple(map(_shared, args))
         result = call(*args, **options)
         given = [v for v in (*args, *options.values()) if isinstance(v, np.ndarray)]
-        if isinstance(result, Held) and any(np.may_share_memory(result._host, v) for v in given):
+        if isinstance(result, HostObject) and any(
+            np.may_share_memory(result._host, v) for v in given
+        ):
             return to_device(result._host.copy(order="K"))
         return result
 
@@ -97,7 +99,9 @@ def creator(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _shared(value: Any) -> Any:
     """Return the array of another library that simulates a GPU, e.g. Numba's, without a copy."""
-    facts = None if isinstance(value, Held) else getattr(value, "__cuda_array_interface__", None)
+    facts = (
+        None if isinstance(value, HostObject) else getattr(value, "__cuda_array_interface__", None)
+    )
     if facts is None:
         return value
     array = np.asarray(Interface({**facts, "version": 3}, value))

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.errors import Error
 from weft.frontends.cupy.arrays import asnumpy
-from weft.frontends.cupy.held import Held
+from weft.frontends.cupy.host_objects import HostObject
 from weft.frontends.cupy.modules import HostModule
 
 NUMPY_ONLY = frozenset({
@@ -51,7 +51,7 @@ def _on_host(check: Callable[..., Any]) -> Callable[..., Any]:
 def _fetched(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return type(value)(map(_fetched, value))
-    return asnumpy(value) if isinstance(value, Held) else value
+    return asnumpy(value) if isinstance(value, HostObject) else value
 
 
 testing = _Testing("cupy.testing", "numpy.testing")
@@ -79,7 +79,7 @@ def _get_array_module(*args: Any) -> Any:
     """Return `cupyx.scipy` if an argument is of the device, else SciPy."""
     import importlib
 
-    held = any(isinstance(a, Held) for a in args)
+    held = any(isinstance(a, HostObject) for a in args)
     return scipy if held else importlib.import_module("scipy")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.errors import ArgumentError
 from weft.frontends.cupy.arrays import ndarray
-from weft.frontends.cupy.held import refuse_numpy
+from weft.frontends.cupy.host_objects import refuse_numpy
 
 _DECLARATION = re.compile(r"(?:const\s+)?(?:(raw)\s+)?(?:const\s+)?(\w+)\s+(\w+)")
 _C_NAMES = {
@@ -67,7 +67,9 @@ def read(text: str) -> tuple[Declared, ...]:
 def checked_name(name: str) -> str:
     """Return the name of a kernel; raise for one that C++ does not allow."""
     if not (name.isascii() and name.isidentifier()):
-        raise ValueError(f"Invalid kernel name: {name!r} of a cupy kernel is no identifier of C++")
+        raise ValueError(
+            f"Invalid kernel name: {name!r} of a cupy kernel is not an identifier of C++"
+        )
     return name
 
 
@@ -79,8 +81,9 @@ def types(declared: Sequence[Declared], values: Sequence[Any]) -> dict[str, np.d
     for parameter, value in pairs:
         if isinstance(value, ndarray):
             found: np.dtype[Any] = value.dtype
-            wanted = known.setdefault(parameter.type, found if parameter.generic else
-                                      np.dtype(parameter.type))  # fmt: skip
+            wanted = known.setdefault(
+                parameter.type, found if parameter.generic else np.dtype(parameter.type)
+            )
             if wanted != found:
                 raise TypeError(
                     f"Type is mismatched. {parameter.name} {found.name} {wanted.name}: "
@@ -97,7 +100,7 @@ def c_name(type: str | np.dtype[Any]) -> str:
     name = type if isinstance(type, str) else type.name
     if name not in _C_NAMES:
         allowed = ", ".join(_C_NAMES)
-        raise ArgumentError("a cupy kernel has no C++ type for a dtype", got=name, allowed=allowed)
+        raise ArgumentError("a dtype has no C++ type in a cupy kernel", got=name, allowed=allowed)
     return _C_NAMES[name]
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.frontends.cupy.held import Held, forwarded, to_device, to_host
+from weft.frontends.cupy.host_objects import HostObject, forwarded, to_device, to_host
 
 _UNIT_INTERVAL = frozenset({"rand", "random", "random_sample", "ranf", "sample", "uniform"})
 _NATIVE_DTYPE = frozenset({"randint", "integers"})
 """Methods of NumPy that make integers of a dtype themselves."""
 
 
-class _Source(Held):
+class _Source(HostObject):
     """A source of random numbers: its methods take `dtype=` as CuPy's do."""
 
     def __getattr__(self, name: str) -> Any:

@@ -121,7 +121,7 @@ class RawKernel:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """Registers and memory that it needs."""
+        """The registers and memory that it needs."""
         found = self.kernel.resources
         version = int(Device().compute_capability)
         return {
@@ -180,8 +180,9 @@ def _argument(value: Any, want: Any) -> Any:
         found = array_memory.at_address(int(value), dtype)
         if found is None:
             raise ArgumentError(
-                "an address is not in memory that cupy allocated", got=f"{int(value):#x}",
+                "an address is not in memory that cupy allocated",
+                got=f"{int(value):#x}",
                 next="pass the cupy array itself, or x.data.ptr while x is alive",
-            )  # fmt: skip
+            )
         return found
     return value

@@ -16,7 +16,7 @@ AFTER = "torch.utils.cpp_extension"
 
 
 def install(gpu: str) -> None:
-    """From now on extensions of this process are built for the simulated GPU."""
+    """Build extensions of this process for the simulated GPU from now on."""
     from weft.frontends.extension import replace  # needs torch
 
     replace.install(gpu)

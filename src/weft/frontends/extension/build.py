@@ -17,7 +17,7 @@ from torch.utils import cpp_extension
 from weft.device import models
 from weft.frontends.extension.tensors import HERE, TORCH
 from weft.frontends.program import flags as nvcc_flags
-from weft.frontends.program.build import Step, device_options, make
+from weft.frontends.program.build import CompileStep, device_options, make
 from weft.source import toolkit
 
 _CUDA_SUFFIXES = (".cu", ".cuh")
@@ -27,7 +27,7 @@ _LIBRARIES = ("c10", "torch", "torch_cpu", "torch_python")
 
 @dataclass(frozen=True)
 class Extension:
-    """What torch passes on: a module's name, its files and the user's flags."""
+    """The description that torch passes on: a module's name, its files and the user's flags."""
 
     name: str
     sources: Sequence[str]
@@ -46,7 +46,7 @@ def build(extension: Extension, gpu: str) -> bytes:
     cxx += ["-idirafter", str(toolkit.LIBRARIES)]
     commands = {True: tuple(cuda), False: tuple(cxx)}
     steps = [
-        Step(os.path.abspath(path), commands[path.endswith(_CUDA_SUFFIXES)])
+        CompileStep(os.path.abspath(path), commands[path.endswith(_CUDA_SUFFIXES)])
         for path in map(str, extension.sources)
     ]
     return make(steps, _link(extension), tools, main=False).code

@@ -14,10 +14,10 @@ from weft.source import toolkit
 
 
 def install(gpu: str) -> None:
-    """Replaces names of `torch.utils.cpp_extension`; kernels run on this GPU model."""
+    """Replace names of `torch.utils.cpp_extension`; kernels run on this GPU model."""
 
     def compile_sources(name: str, sources: list[str], **options: Any) -> None:
-        """torch's own writes a file for ninja and runs it."""
+        """Compile an extension without ninja, which torch's own function runs."""
         extension = Extension(
             name,
             sources,
@@ -50,7 +50,7 @@ def _cuda_extension(name: str, sources: list[str], *args: Any, **options: Any) -
 
 
 def _write(path: str, data: bytes) -> None:
-    """Writes a file whole, under another name first: the old one may be loaded."""
+    """Write a file whole, under another name first: the old one may be loaded."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     temporary = f"{path}.{os.getpid()}"
     Path(temporary).write_bytes(data)

@@ -25,7 +25,7 @@ TORCH = Path(torch.__file__).parent
 
 @functools.cache
 def report() -> None:
-    """From now on torch's allocator reports to the runtime library."""
+    """Make torch's allocator report to the runtime library from now on."""
     library, memory = process.start(), _compiled()
     memory.weft_report_tensors(library.weft_adopt, library.weft_disown)
     process.find_unknown(owners.find)
@@ -33,7 +33,7 @@ def report() -> None:
 
 
 def _synchronize(device: object = None) -> None:
-    """Raises the error of a kernel that failed, as torch does."""
+    """Raise the error of a kernel that failed, as torch does."""
     library = process.start()
     if error := library.cudaDeviceSynchronize():
         raise RuntimeError(f"CUDA error: {process.error_text(error)}")

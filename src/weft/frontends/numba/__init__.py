@@ -39,7 +39,7 @@ def kernel(fn: Any, *, device: str = "sim", **options: Any) -> NumbaKernel:
 
 
 def install(device: str = "sim", *, force: bool = True, gpu: str | None = None) -> bool:
-    """Sends Numba's own launches and device arrays to the simulated GPU from now on.
+    """Send Numba's own launches and device arrays to the simulated GPU from now on.
 
     device  the GPU to simulate: "sim", "sim:rtx3070"
     force   simulates even where there is a real GPU; otherwise nothing changes there

@@ -7,7 +7,7 @@
     enum     its value
     None, a default that was not overridden    nothing
 
-A `Part` packs one argument; `part` has a rule for each kind of Numba type.
+An `ArgumentPart` packs one argument; `part` has a rule for each kind of Numba type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PackedValues(NamedTuple):
     keep: list[object]
 
 
-class Part(NamedTuple):
+class ArgumentPart(NamedTuple):
     """Packs one argument: the formats of its parameters, and the function that adds values."""
 
     format: str
@@ -70,7 +70,7 @@ class Packer:
         self._block = self._whole_block("".join(p.format for p in self._parts))
 
     def pack(self, args: Sequence[Value]) -> Packed:
-        """Packs the arguments; their memory is accessible to the simulated GPU."""
+        """Pack the arguments; their memory is accessible to the simulated GPU."""
         packed = PackedValues([], list(self._captured), [args])
         for value, (_, put) in zip(args, self._parts, strict=True):
             put(value, packed)
@@ -100,8 +100,8 @@ class Packer:
 
 
 @functools.singledispatch
-def part(ty: Any, name: str) -> Part:
-    """The `Part` for an argument of a Numba type."""
+def part(ty: Any, name: str) -> ArgumentPart:
+    """The `ArgumentPart` for an argument of a Numba type."""
     raise ArgumentError(
         f"argument '{name}' has a type that kernels cannot take",
         got=str(ty),
@@ -110,7 +110,7 @@ def part(ty: Any, name: str) -> Part:
 
 
 @part.register(types.Array)
-def _array(ty: Any, name: str) -> Part:
+def _array(ty: Any, name: str) -> ArgumentPart:
     def put(value: Value, packed: PackedValues) -> None:
         value = _unwrapped(value, packed)
         # The exact type test is much faster and usually true.
@@ -119,7 +119,7 @@ def _array(ty: Any, name: str) -> Part:
         else:
             _put_device(value, name, packed)
 
-    return Part("QQqqQ" + "q" * (2 * ty.ndim), put)
+    return ArgumentPart("QQqqQ" + "q" * (2 * ty.ndim), put)
 
 
 def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
@@ -152,7 +152,7 @@ def _put_device(a: Any, name: str, packed: PackedValues) -> None:
 
 
 def _interface(a: Any) -> dict[str, Any]:
-    """What the kernel must know of an array; Numba's own attributes say it without a warning."""
+    """The array interface of an argument; that of Numba's arrays is built without a warning."""
     if not isinstance(a, DeviceNDArrayBase):
         facts: dict[str, Any] = a.__cuda_array_interface__
         return facts
@@ -187,7 +187,7 @@ def _strides(interface: dict[str, Any]) -> Sequence[int]:
 
 
 def _unwrapped(value: Value, packed: PackedValues) -> Value:
-    """Unwraps `cuda.In(array)` and the like; an `In` is copied, so writes to it are lost."""
+    """Unwrap `cuda.In(array)` and the like; an `In` is copied, so writes to it are lost."""
     if not isinstance(value, ArgHint):
         return value
     if isinstance(value, In) and isinstance(value.value, np.ndarray | np.void):
@@ -198,7 +198,7 @@ def _unwrapped(value: Value, packed: PackedValues) -> Value:
 
 
 @part.register(types.Record)
-def _record(ty: Any, name: str) -> Part:
+def _record(ty: Any, name: str) -> ArgumentPart:
     def put(value: Value, packed: PackedValues) -> None:
         value = _unwrapped(value, packed)
         cuda = hasattr(value, "__cuda_array_interface__")
@@ -207,25 +207,25 @@ def _record(ty: Any, name: str) -> Part:
         packed.values.append(address)
         packed.memory.append(Allocation(address, ty.size, True, name))
 
-    return Part("Q", put)
+    return ArgumentPart("Q", put)
 
 
 @part.register(types.BaseTuple)
-def _tuple(ty: Any, name: str) -> Part:
+def _tuple(ty: Any, name: str) -> ArgumentPart:
     members = [part(t, f"{name}[{i}]") for i, t in enumerate(ty)]
 
     def put(value: Value, packed: PackedValues) -> None:
         for member, (_, put_member) in zip(value, members, strict=True):
             put_member(member, packed)
 
-    return Part("".join(m.format for m in members), put)
+    return ArgumentPart("".join(m.format for m in members), put)
 
 
 _INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
 @part.register(types.Integer)
-def _integer(ty: Any, name: str) -> Part:
+def _integer(ty: Any, name: str) -> ArgumentPart:
     code, bits = _INTEGERS[ty.bitwidth], ty.bitwidth
     low = -(1 << bits - 1) if ty.signed else 0
 
@@ -233,47 +233,51 @@ def _integer(ty: Any, name: str) -> Part:
         number = int(value)
         packed.values.append((number - low) % (1 << bits) + low)  # as C converts
 
-    return Part(code if ty.signed else code.upper(), put)
+    return ArgumentPart(code if ty.signed else code.upper(), put)
 
 
 @part.register(types.Boolean)
-def _boolean(ty: Any, name: str) -> Part:
-    return Part("B", lambda value, packed: packed.values.append(int(bool(value))))
+def _boolean(ty: Any, name: str) -> ArgumentPart:
+    return ArgumentPart("B", lambda value, packed: packed.values.append(int(bool(value))))
 
 
 @part.register(types.Float)
-def _float(ty: Any, name: str) -> Part:
+def _float(ty: Any, name: str) -> ArgumentPart:
     if ty.bitwidth == 16:
-        return Part("H", lambda v, packed: packed.values.append(int(np.float16(v).view(np.uint16))))
+        return ArgumentPart(
+            "H", lambda v, packed: packed.values.append(int(np.float16(v).view(np.uint16)))
+        )
     if ty.bitwidth == 32:  # NumPy rounds what is too large to infinity; struct would refuse it
-        return Part("f", lambda value, packed: packed.values.append(float(np.float32(value))))
-    return Part("d", lambda value, packed: packed.values.append(float(value)))
+        return ArgumentPart(
+            "f", lambda value, packed: packed.values.append(float(np.float32(value)))
+        )
+    return ArgumentPart("d", lambda value, packed: packed.values.append(float(value)))
 
 
 @part.register(types.Complex)
-def _complex(ty: Any, name: str) -> Part:
+def _complex(ty: Any, name: str) -> ArgumentPart:
     code = "ff" if ty.bitwidth == 64 else "dd"
-    return Part(code, lambda value, packed: packed.values.extend((value.real, value.imag)))
+    return ArgumentPart(code, lambda value, packed: packed.values.extend((value.real, value.imag)))
 
 
 @part.register(types.NPDatetime)
 @part.register(types.NPTimedelta)
-def _date(ty: Any, name: str) -> Part:
-    return Part("q", lambda value, packed: packed.values.append(int(value.view(np.int64))))
+def _date(ty: Any, name: str) -> ArgumentPart:
+    return ArgumentPart("q", lambda value, packed: packed.values.append(int(value.view(np.int64))))
 
 
 @part.register(types.EnumMember)
-def _enum(ty: Any, name: str) -> Part:
+def _enum(ty: Any, name: str) -> ArgumentPart:
     inner = part(ty.dtype, name)
-    return Part(inner.format, lambda value, packed: inner.put(value.value, packed))
+    return ArgumentPart(inner.format, lambda value, packed: inner.put(value.value, packed))
 
 
 @part.register(types.CPointer)
-def _pointer(ty: Any, name: str) -> Part:
-    return Part("Q", lambda value, packed: packed.values.append(int(value)))
+def _pointer(ty: Any, name: str) -> ArgumentPart:
+    return ArgumentPart("Q", lambda value, packed: packed.values.append(int(value)))
 
 
 @part.register(types.NoneType)
 @part.register(types.Omitted)
-def _nothing(ty: Any, name: str) -> Part:
-    return Part("", lambda value, packed: None)
+def _nothing(ty: Any, name: str) -> ArgumentPart:
+    return ArgumentPart("", lambda value, packed: None)

@@ -27,7 +27,7 @@ from weft.errors import LaunchError
 from weft.frontends.numba import link
 from weft.frontends.numba.context import capability, compiling_for
 from weft.frontends.numba.driver import reachable
-from weft.frontends.numba.image import Image
+from weft.frontends.numba.image import NumbaImage
 from weft.frontends.numba.loaded import Loaded
 from weft.values import Ptx
 
@@ -67,14 +67,13 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
     @classmethod
     def _rebuild(cls, **states: Any) -> Any:
-        """From Numba's cache on disk."""
+        """Restore a kernel from Numba's cache on disk."""
         kernel = _Kernel._rebuild(**states)
         kernel.__class__ = cls
         return kernel
 
     def bind(self) -> None:
-        """Numba's own, with PTX in the place of machine code: it also calls what is to be called
-        when code is loaded, and reports errors of linking."""
+        """Load PTX in place of machine code; Numba's method calls its callbacks, reports errors."""
         library = self.library
         machine = library.get_cubin
         library.get_cubin = lambda cc=None: machine(cc) if cc is not None else self.image
@@ -83,7 +82,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
     def launch(
         self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0
     ) -> None:
-        """Replaces Numba's launch."""
+        """Replace Numba's launch."""
         try:
             self.run(args, (griddim, blockdim, sharedmem))
         except LaunchError as error:
@@ -96,7 +95,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         time_limit: float | None = None,
         sanitize: bool = False,
     ) -> None:
-        """Runs a grid and returns when it is done."""
+        """Run a grid and return when it is done."""
         after: list[Callable[[], object]] = []
         kernel, values = self.prepare(args, after)
         if self.debug:
@@ -121,7 +120,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return self.load(types), values
 
     def load(self, types: Sequence[Any] | None = None) -> Loaded:
-        """Loads the kernel on the simulated GPU; `types` are argument types after extensions."""
+        """Load the kernel on the simulated GPU; `types` are argument types after extensions."""
         if self._loaded is None:
             types = types or self.argument_types
             names = self.argument_names or [f"arg{i}" for i in range(len(types))]
@@ -133,7 +132,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
         return self._loaded
 
     @functools.cached_property
-    def image(self) -> Image:
+    def image(self) -> NumbaImage:
         """The linked code.
 
         Numba's name of the entry contains a counter of compilations. A plain name makes the cache
@@ -149,7 +148,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
             _sources(text),
         )  # fmt: skip
         most = self.library._max_registers
-        return Image(ptx, self.model, {mangled: plain}, self._machine, most)
+        return NumbaImage(ptx, self.model, {mangled: plain}, self._machine, most)
 
     def _machine(self) -> bytes:
         cubin = self.library.get_cubin((*capability(self.model), ""))
@@ -175,7 +174,7 @@ class SimKernel(_Kernel):  # type: ignore[misc]
 
     # ---- errors that kernels compiled with debug=True leave behind ---------------------------
     def _raise_error(self, kernel: Loaded) -> None:
-        """Raises the exception of the kernel, with the position of the thread."""
+        """Raise the exception of the kernel, with the position of the thread."""
         code = int(kernel.status("errcode")[0])
         if not code:
             return

@@ -31,7 +31,7 @@ def capability(model: GpuModel) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def compiling_for(model: GpuModel) -> Iterator[None]:
-    """Lets this thread compile for a GPU that is not installed.
+    """Let this thread compile for a GPU that is not installed.
 
     Numba asks a context attached to the thread before it asks the driver.
     """

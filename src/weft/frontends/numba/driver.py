@@ -20,7 +20,7 @@ from weft.device.base import Allocation
 from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.attributes import attribute
-from weft.frontends.numba.image import Entry, of_handle
+from weft.frontends.numba.image import ImageEntry, of_handle
 
 _binding = numba_driver.binding
 _Result = _binding.CUresult
@@ -78,7 +78,7 @@ class SimDriver:
         pass
 
     def cuDevicePrimaryCtxReset(self, device: int) -> None:
-        """Frees all memory, as it does on a GPU."""
+        """Free all memory, as it does on a GPU."""
         with self._lock:
             self._memory.clear()
             self._used = 0
@@ -139,7 +139,7 @@ class SimDriver:
             return [Allocation(at, n, True, "device memory") for at, (n, _) in self._memory.items()]
 
     def cuMemAllocManaged(self, size: int, flags: int) -> int:
-        """It may be larger than the GPU's memory, and is zero as on a GPU."""
+        """Allocate zeros; managed memory may be larger than the GPU's."""
         return self._allocate(size)
 
     def cuMemHostAlloc(self, size: int, flags: int) -> int:
@@ -173,7 +173,7 @@ class SimDriver:
         raise _error(_Result.CUDA_ERROR_INVALID_VALUE, f"{at:#x} is not device memory")
 
     def _device(self, pointer: Any, size: int) -> int:
-        """Checks that a range is device memory, and returns its address."""
+        """Check that a range is device memory, and return its address."""
         at = int(pointer)
         if size:
             start, length = self.cuMemGetAddressRange(at)
@@ -211,7 +211,7 @@ class SimDriver:
         pass
 
     def cuStreamAddCallback(self, stream: Any, callback: Any, data: int, flags: int) -> None:
-        """Calls it now: all earlier work is complete."""
+        """Call it now: all earlier work is complete."""
         owner = ctypes.cast(data, ctypes.py_object).value
         _CALLBACK(int(callback))(int(stream), 0, owner)
 
@@ -239,14 +239,16 @@ class SimDriver:
 
     # ---- kernels ----------------------------------------------------------------------------
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        self, function: Entry, threads: int, shared: int
+        self, function: ImageEntry, threads: int, shared: int
     ) -> int:
         return function.blocks_per_sm(threads, shared)
 
-    def cuKernelSetCacheConfig(self, function: Entry, config: Any, device: int) -> None:
+    def cuKernelSetCacheConfig(self, function: ImageEntry, config: Any, device: int) -> None:
         pass
 
-    def cuKernelSetAttribute(self, what: Any, value: int, function: Entry, device: int) -> None:
+    def cuKernelSetAttribute(
+        self, what: Any, value: int, function: ImageEntry, device: int
+    ) -> None:
         pass
 
     # ---- modules ----------------------------------------------------------------------------
@@ -284,7 +286,7 @@ def functions(model: GpuModel) -> dict[str, Any]:
 
 
 def unserved(name: str) -> Any:
-    """Raises for every other driver function."""
+    """Raise for every other driver function."""
     raise LaunchError(
         "the simulated GPU does not serve this function of the CUDA driver",
         got=name,

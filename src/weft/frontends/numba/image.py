@@ -25,10 +25,10 @@ from weft.source.assemble import assemble
 from weft.source.resources import Resources
 from weft.values import Ptx
 
-_images: weakref.WeakValueDictionary[int, Image] = weakref.WeakValueDictionary()
+_images: weakref.WeakValueDictionary[int, NumbaImage] = weakref.WeakValueDictionary()
 
 
-class Image(ObjectCode):  # type: ignore[misc]
+class NumbaImage(ObjectCode):  # type: ignore[misc]
     """A linked module.
 
     names      Numba's name of an entry -> its name in the PTX
@@ -46,7 +46,7 @@ class Image(ObjectCode):  # type: ignore[misc]
     ) -> None:
         self.program, self.model, self._registers = Program(ptx), model, registers
         self._names, self._machine = names or {}, machine
-        self._kernels: dict[str, Entry] = {}
+        self._kernels: dict[str, ImageEntry] = {}
         _images[self.handle] = self
 
     @property
@@ -59,7 +59,7 @@ class Image(ObjectCode):  # type: ignore[misc]
         """Machine code, which is only shown and never run."""
         return self.program.ptx.text.encode() if self._machine is None else self._machine()
 
-    def get_kernel(self, name: str) -> Entry:
+    def get_kernel(self, name: str) -> ImageEntry:
         """A kernel by Numba's name of it."""
         entry = self._names.get(name, name)
         if entry not in self.program.summary.entries:
@@ -74,10 +74,10 @@ class Image(ObjectCode):  # type: ignore[misc]
 
     def add(self, kernel: Kernel) -> None:
         """One of its kernels, which may have a packer of its own."""
-        self._kernels[kernel.entry] = Entry(kernel)
+        self._kernels[kernel.entry] = ImageEntry(kernel)
 
     def measure(self) -> Mapping[str, Resources]:
-        """What the assembler reports of its kernels."""
+        """Assemble the module and return the resources of its kernels."""
         return assemble(self.program.ptx.text, self.model.machine, self._registers)
 
     def variable(self, name: str) -> NDArray[np.uint8]:
@@ -85,11 +85,11 @@ class Image(ObjectCode):  # type: ignore[misc]
         return module(self.program, simulated(self.model)).variable(name, np.uint8)
 
 
-def of_handle(handle: Any) -> Image:
+def of_handle(handle: Any) -> NumbaImage:
     """The image that a handle belongs to."""
     image = _images.get(int(handle))
     if image is None:
-        raise LaunchError("this is no module of the simulated GPU", got=repr(handle))
+        raise LaunchError("this is not a module of the simulated GPU", got=repr(handle))
     return image
 
 
@@ -103,7 +103,7 @@ class Attributes(NamedTuple):
     maxthreads: int
 
 
-class Entry:
+class ImageEntry:
     """A kernel of an image, as the driver would load it."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -126,10 +126,10 @@ class Entry:
         return blocks // sim.model.sms
 
 
-class Function(driver.CudaPythonFunction):  # type: ignore[misc]
+class NumbaFunction(driver.CudaPythonFunction):  # type: ignore[misc]
     """Numba's function object. Its attributes are measured when a program reads them."""
 
-    def __init__(self, owner: Any, kernel: Entry, name: str) -> None:
+    def __init__(self, owner: Any, kernel: ImageEntry, name: str) -> None:
         self.module, self.kernel, self.handle, self.name = owner, kernel, kernel, name
 
     @property
@@ -142,7 +142,7 @@ class Function(driver.CudaPythonFunction):  # type: ignore[misc]
 def launcher(reachable: Callable[[], list[Allocation]]) -> Callable[..., None]:
     """Stands in for `cuda.core.launch`, which Numba calls for the kernels of its own runtime."""
 
-    def launch(stream: object, config: Any, kernel: Entry, *args: Any) -> None:
+    def launch(stream: object, config: Any, kernel: ImageEntry, *args: Any) -> None:
         shape = tuple(config.grid), tuple(config.block), config.shmem_size
         kernel.loaded[shape].reaching(reachable(), *map(_number, args))
 
@@ -153,9 +153,9 @@ def linker(model: GpuModel) -> type:
     """Stands in for Numba's linker, where Numba links kernels of its own runtime."""
 
     class Linker(driver._Linker):  # type: ignore[misc]
-        def complete(self) -> Image:
+        def complete(self) -> NumbaImage:
             text = self.get_linked_ptx().decode().rstrip("\0 \n")
-            return Image(Ptx(text, model.compile_for, "<numba>", {}, {}, {}), model)
+            return NumbaImage(Ptx(text, model.compile_for, "<numba>", {}, {}, {}), model)
 
     return Linker
 

@@ -135,7 +135,7 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
 
     @property
     def resources(self) -> Resources:
-        """Registers, spills and shared memory of the only overload."""
+        """The registers, spills and shared memory of the only overload."""
         return self._only().resources
 
     def _only(self) -> Kernel:
@@ -206,7 +206,7 @@ class NumbaLaunch:
     def __call__(
         self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **named: Any
     ) -> None:
-        """Runs the grid and returns when it is done; with `sanitize` every access is checked."""
+        """Run the grid and return when it is done; with `sanitize` every access is checked."""
         if named:
             raise unexpected(self.name, named, ("time_limit", "sanitize"))
         kernel, limit = self.kernel, limited(time_limit)
@@ -221,7 +221,7 @@ class NumbaLaunch:
         compiled.run(values, self._shape, limit, sanitize)
 
     def plain(self, *args: Any) -> Plain:
-        """The launch of the overload for these arguments: what measures look at."""
+        """The launch of the overload for these arguments, for checks and profiles."""
         values = [_as_numpy(a) for a in args]
         if not seams.installed() and any(map(api.is_cuda_array, values)):
             raise self._elsewhere("observed")

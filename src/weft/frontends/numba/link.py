@@ -49,7 +49,7 @@ _DEBUG = re.compile(
 
 
 def link(library: Any, model: GpuModel) -> str:
-    """Links a kernel's code library and its files into one PTX module."""
+    """Link a kernel's code library and its files into one PTX module."""
     cc, arch = (*capability(model), ""), model.compile_for
     files = sorted(library._linking_files, key=_name)
     ptx = [file for file in files if _suffix(file) == ".ptx"]
@@ -155,7 +155,7 @@ def _folders() -> list[str]:
 
 
 def _from_cuda(source: str | Path, name: str, arch: str) -> str:
-    """Compiles with relocatable code, which keeps functions that only other modules call."""
+    """Compile with relocatable code, which keeps functions that only other modules call."""
     flags = ["--relocatable-device-code=true"]
     ptx = compile_cuda(source, arch=arch, name=name, include=_folders(), options=flags)
     return ptx.text

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.device.base import Allocation
 from weft.frontends.numba.arguments import Packer
-from weft.frontends.numba.image import Image
+from weft.frontends.numba.image import NumbaImage
 from weft.kernels import Kernel
 
 
@@ -19,7 +19,7 @@ class Loaded(Kernel):
 
     def __init__(
         self,
-        image: Image,
+        image: NumbaImage,
         names: Sequence[str],
         types: Sequence[Any],
         captured: Sequence[Any],

@@ -26,7 +26,7 @@ from weft.device.models import GpuModel
 from weft.errors import LaunchError
 from weft.frontends.numba.compiled import kernel_class
 from weft.frontends.numba.driver import CONTEXT, functions, reachable, unserved
-from weft.frontends.numba.image import Function, launcher, linker
+from weft.frontends.numba.image import NumbaFunction, launcher, linker
 
 _installed: list[GpuModel] = []
 
@@ -37,7 +37,7 @@ def installed() -> bool:
 
 
 def install(model: GpuModel, *, force: bool) -> bool:
-    """Installs the simulated GPU; without `force` only if Numba finds no GPU."""
+    """Install the simulated GPU; without `force` only if Numba finds no GPU."""
     if _installed:
         if _installed[0] != model:
             raise LaunchError(
@@ -55,7 +55,7 @@ def install(model: GpuModel, *, force: bool) -> bool:
     _replace_driver(model, bindings=not real)
     driver.ExperimentalDevice = lambda number: _Device(number, model)
     driver._to_core_stream = _stream
-    driver.Function = Function
+    driver.Function = NumbaFunction
     nrt.launch, nrt._Linker = launcher(reachable), linker(model)
     dispatcher._Kernel = kernel_class(model.key)
     dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS = (
@@ -92,7 +92,7 @@ def _as_binding(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
 
 def _stream(stream: Any) -> Any:
-    """Returns the stream unchanged: launches are synchronous."""
+    """Return the stream unchanged: launches are synchronous."""
     return stream
 
 
@@ -108,4 +108,4 @@ class _Device:
         self.context = SimpleNamespace(handle=driver.binding.CUcontext(CONTEXT))
 
     def set_current(self) -> None:
-        """Does nothing: there is one context."""
+        """Do nothing: there is one context."""

@@ -17,7 +17,7 @@ _RANGE = f"numba-cuda >={'.'.join(map(str, FIRST))},<{'.'.join(map(str, AFTER_LA
 
 
 def require() -> None:
-    """Raises if Numba is missing, has another version, or uses its own simulator."""
+    """Raise if Numba is missing, has another version, or uses its own simulator."""
     try:
         version = importlib.metadata.version("numba-cuda")
     except importlib.metadata.PackageNotFoundError:

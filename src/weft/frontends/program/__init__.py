@@ -16,7 +16,7 @@ from typing import Any
 
 
 def run(path: str, args: Sequence[str], **options: Any) -> int:
-    """Builds and runs a program; returns its exit code: `running.run`, which has the options."""
+    """Build and run a program; return its exit code: `running.run`, which has the options."""
     from weft.frontends.program import running  # the program's process needs no compilers
 
     return running.run(path, args, **options)

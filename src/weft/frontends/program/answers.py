@@ -13,7 +13,7 @@ UNSIMULATED = b"a kernel could not be simulated"
 
 
 def answers(otherwise: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Prints an error and returns `otherwise`. The owner has `say` and `library`."""
+    """Print an error and return `otherwise`. The owner has `say` and `library`."""
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)

@@ -54,7 +54,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Step:
+class CompileStep:
     """A source file and the command that compiles it, but for input, output and listing."""
 
     path: str
@@ -62,10 +62,10 @@ class Step:
 
 
 def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit) -> Program:
-    """Compiles and links a program, unless the cache has it."""
+    """Compile and link a program, unless the cache has it."""
     flags = user_flags.wanted(user_flags.versioned(flags))
     command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
-    steps = [Step(os.path.abspath(path), command) for path in sources]
+    steps = [CompileStep(os.path.abspath(path), command) for path in sources]
     made = make(steps, user_flags.for_linking(flags), toolkit, main=True)
     return Program(made.code, runtime_library(toolkit, made.parts), made.files)
 
@@ -76,8 +76,10 @@ def device_options(arch: str) -> list[str]:
     return [*code, "-Xcompiler", "-fPIC", *header_options()]
 
 
-def make(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, *, main: bool) -> Made:
-    """Compiles and links files, unless the cache has the result.
+def make(
+    steps: Sequence[CompileStep], link: Sequence[str], toolkit: Toolkit, *, main: bool
+) -> Made:
+    """Compile and link files, unless the cache has the result.
 
     main  whether it is a program; a library starts the runtime itself when it is loaded
     """
@@ -111,14 +113,14 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _made(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bool) -> Made:
+def _made(steps: Sequence[CompileStep], link: Sequence[str], toolkit: Toolkit, main: bool) -> Made:
     with tempfile.TemporaryDirectory(prefix="weft-") as name:
         folder = Path(name)
         objects = [folder / f"{i}.o" for i in range(len(steps))]
 
         listings: list[Path] = []
 
-        def compile(step: Step, out: Path) -> None:
+        def compile(step: CompileStep, out: Path) -> None:
             output, listed = compile_in_steps(step.command, step.path, out, toolkit)
             listings.extend(listed)
             if output:
@@ -135,7 +137,7 @@ def _made(steps: Sequence[Step], link: Sequence[str], toolkit: Toolkit, main: bo
 def linked(
     objects: Sequence[Path], flags: Sequence[str], toolkit: Toolkit, *, main: bool
 ) -> tuple[bytes, tuple[str, ...]]:
-    """Links objects to a program or a library; also returns the parts that it calls."""
+    """Link objects to a program or a library; also return the parts that it calls."""
     called = stubs.Called.by(objects)
     parts = library_parts.needed(called.undefined)
     with tempfile.TemporaryDirectory(prefix="weft-") as name:

@@ -31,7 +31,7 @@ def wrapped(program: Executable) -> bytes:
 
 
 def is_program(path: Path) -> bool:
-    """Whether `weft nvcc` has written a file."""
+    """True if `weft nvcc` has written the file."""
     with path.open("rb") as file:
         return _MARK in file.read(_HEAD_BYTES)
 

@@ -61,7 +61,7 @@ def wanted(flags: Sequence[str]) -> list[str]:
 
 
 def is_served(path: str) -> bool:
-    """Whether a file is a library that weft serves."""
+    """True if a file is a library that weft serves."""
     return _SERVED_FILE.fullmatch(os.path.basename(path)) is not None
 
 

@@ -19,10 +19,10 @@ class Host:
         self._before = _threads()
 
     def quiet(self) -> object:
-        """None while other stream work or a host thread runs.
+        """A token of the host's state; None while other stream work or a host thread runs.
 
-        Every kernel under way is one piece of work; a thread of the host that waits for work to end
-        writes nothing before it has. What is returned otherwise changes when one has run since.
+        Every kernel under way is one piece of work. A host thread that waits for work writes
+        nothing until that work has ended. Two equal tokens mean that no thread has run in between.
         """
         able, waits, turns = (ctypes.c_int64() for _ in range(3))
         stream_threads, count = (ctypes.c_int64 * _MOST_STREAMS)(), ctypes.c_size_t(_MOST_STREAMS)

@@ -24,20 +24,6 @@ class FunctionFacts(ctypes.Structure):
     )  # fmt: skip
 
 
-class BlasCall(ctypes.Structure):
-    """A call of cuBLAS."""
-
-    _fields_ = (
-        ("operation", c_char_p),
-        *((name, c_int) for name in ("type_a", "type_b", "type_c", "type_scale")),
-        *((name, c_int) for name in ("transpose_a", "transpose_b", "by_pointers")),
-        *((name, c_int64) for name in "mnk"),
-        *((name, c_void_p) for name in ("alpha", "beta", "a", "b", "c")),
-        *((name, c_int64) for name in ("lda", "ldb", "ldc")),
-        *((name, c_int64) for name in ("stride_a", "stride_b", "stride_c", "batch")),
-    )
-
-
 Receive = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_uint64)
 """Takes a text of `Ops.load` or `Ops.link`: its reader, RESULT or ERROR or INFO, the text."""
 RESULT, ERROR, INFO = range(3)
@@ -73,7 +59,6 @@ class Ops(ctypes.Structure):
         ("variable_at", CFUNCTYPE(c_uint64, c_void_p, POINTER(c_uint64))),
         ("facts", CFUNCTYPE(c_int, c_void_p, POINTER(FunctionFacts), c_int)),
         ("blocks_per_sm", CFUNCTYPE(c_int, c_void_p, c_int, c_uint64)),
-        ("blas", CFUNCTYPE(c_int, POINTER(BlasCall))),
         ("compute", CFUNCTYPE(c_int, c_char_p, POINTER(c_int64), c_int)),
         ("heap", CFUNCTYPE(None, c_uint64)),
         ("misused", CFUNCTYPE(None, c_char_p, c_char_p, c_uint64, c_char_p)),

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Job:
+class ProgramJob:
     """The job: file descriptors of program and runtime library, the user's files, the GPU, argv.
 
     progress  whether to print progress lines on a terminal

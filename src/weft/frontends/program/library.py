@@ -66,7 +66,7 @@ def _part(toolkit: Toolkit, part: str) -> bytes:
 
 @contextlib.contextmanager
 def _alone(part: str) -> Iterator[None]:
-    """Processes that need a part at the same time wait for the first, which compiles it."""
+    """Lock a part: other processes that need it wait for the first, which compiles it."""
     handle = os.open(os.path.join(cache.folder("locks"), part), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         with contextlib.suppress(OSError):  # a file system without locks: each compiles its own
@@ -77,7 +77,7 @@ def _alone(part: str) -> Iterator[None]:
 
 
 def _compiled(toolkit: Toolkit, part: str, folder: Path) -> bytes:
-    """One unit of all files: the headers take as long as weft's own lines."""
+    """Compile a part as one unit: the headers take as long as weft's own lines."""
     unit, out = folder / "unit.cpp", folder / file_name(part)
     included = "".join(f'#include "{path}"\n' for path in library_parts.sources(part))
     unit.write_text(included, encoding="utf-8")

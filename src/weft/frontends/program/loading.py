@@ -15,7 +15,7 @@ _MODE = os.RTLD_GLOBAL | os.RTLD_NOW | os.RTLD_DEEPBIND
 
 
 def load(descriptors: Iterable[int]) -> list[ctypes.CDLL]:
-    """Loads open files of parts, in this order."""
+    """Load open files of parts, in this order."""
     parts = [ctypes.CDLL(f"/proc/self/fd/{number}", mode=_MODE) for number in descriptors]
     _connect()
     return parts
@@ -27,7 +27,7 @@ def function(name: str) -> Any | None:
 
 
 def _connect() -> None:
-    """Gives the parts that are loaded what they need of this process, and the reverse."""
+    """Give the parts that are loaded what they need of this process, and the reverse."""
     if set_conditional := function("weft_set_conditional"):
         set_conditional.argtypes = (ctypes.c_uint64, ctypes.c_uint)
         device_runtime.set_conditional = set_conditional

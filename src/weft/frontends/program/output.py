@@ -19,7 +19,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Does nothing: the program flushes its own C buffer."""
+        """Do nothing: the program flushes its own C buffer."""
 
     @classmethod
     def install(cls, library: ctypes.CDLL) -> None:

@@ -13,7 +13,7 @@ from weft.frontends.program import process
 
 
 def find(address: int) -> bool:
-    """Adopts the memory of the tensor, or of the array of `weft.cupy`, that holds an address."""
+    """Adopt the memory of the tensor, or of the array of `weft.cupy`, that holds an address."""
     for each in gc.get_objects():
         owner, begin, size = _memory(each)
         if begin <= address < begin + size:

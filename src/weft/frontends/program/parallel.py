@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def parallel(work: Sequence[Callable[[], object]]) -> None:
-    """Calls the functions in threads and raises the first exception."""
+    """Call the functions in threads and raise the first exception."""
     with ThreadPoolExecutor(min(len(work), cores())) as pool:
         waiting = [pool.submit(each) for each in work]
         try:

@@ -18,7 +18,7 @@ from weft.frontends.program.interface import model_of
 from weft.frontends.program.library import runtime_library
 from weft.frontends.program.parts import CORE
 from weft.frontends.program.runtime import Runtime
-from weft.frontends.program.unit import Unit
+from weft.frontends.program.unit import TranslationUnit
 from weft.source import toolkit
 
 _ORIGIN = "a library of this process"
@@ -29,7 +29,7 @@ _unknown: list[Callable[[int], bool]] = []
 
 
 def find_unknown(find: Callable[[int], bool]) -> None:
-    """`find` is asked for addresses that a kernel is given and that are in no allocation.
+    """Register `find` for addresses that a kernel is given and that are in no allocation.
 
     It returns whether it has found their memory and reported it to the library (`weft_adopt`).
     """
@@ -45,7 +45,7 @@ def error_text(error: int) -> str:
 
 
 def start(device: str = "sim", parts: Sequence[str] = (CORE,)) -> ctypes.CDLL:
-    """Loads parts of the runtime library, each once; the first call chooses the GPU.
+    """Load parts of the runtime library, each once; the first call chooses the GPU.
 
     Returns the last part, which has the functions of those that it needs as well.
     """
@@ -62,7 +62,9 @@ def _started(model: GpuModel) -> Runtime:
     tools, files = toolkit.find(), _AnyFile()
     _load([CORE])
     served = _parts[CORE]
-    runtime = Runtime(served, lambda text: Unit(text, _ORIGIN, files, model, tools), _ORIGIN)
+    runtime = Runtime(
+        served, lambda text: TranslationUnit(text, _ORIGIN, files, model, tools), _ORIGIN
+    )
     runtime.find_unknown = lambda address: any(find(address) for find in _unknown)
     served.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
     served.weft_embed()
@@ -72,7 +74,7 @@ def _started(model: GpuModel) -> Runtime:
 
 
 def _load(parts: Sequence[str]) -> None:
-    """Loads parts that are not there yet.
+    """Load parts that are not there yet.
 
     Their files stay open: the loader takes another file at the same path for the same library.
     """

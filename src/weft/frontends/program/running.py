@@ -19,7 +19,7 @@ from weft.device.sim.run import settings
 from weft.errors import LaunchError
 from weft.frontends.program import executable
 from weft.frontends.program.build import Program, build
-from weft.frontends.program.job import Job
+from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.library import runtime_library
 from weft.source import toolkit
 
@@ -42,7 +42,7 @@ def run(
     gpus: int = 1,
     stdout: int | None = None,
 ) -> int:
-    """Builds and runs the program; returns its exit code, 128 + n for signal n.
+    """Build and run the program; return its exit code, 128 + n for signal n.
 
     path     a source, or a program of `weft nvcc`
     sources  more files of the program
@@ -85,7 +85,7 @@ def _run(
         code, report, *served = (
             stack.enter_context(_file(data)) for data in (program.code, b"", *program.library)
         )
-        job = Job(code, tuple(served), program.files, gpu, arguments, progress.enabled)
+        job = ProgramJob(code, tuple(served), program.files, gpu, arguments, progress.enabled)
         job = replace(job, poison=poison, gpus=gpus)
         if recording is not None:
             job = replace(job, record=report, wanted=recording.wanted)
@@ -122,7 +122,7 @@ def _recording(session: settings.Session | None) -> Recording | None:
 
 
 def _ended(command: Sequence[str], files: Sequence[int], stdout: int | None) -> int:
-    """Waits for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
+    """Wait for the program. Ctrl-C reaches it from the terminal; other signals are forwarded.
 
     SIGINT is blocked while the process starts, which inherits that: `serve` lets it through when
     Python's own handler, which prints a traceback, is removed.

@@ -32,10 +32,9 @@ from weft.frontends.program import libraries
 from weft.frontends.program.answers import UNSIMULATED, answers
 from weft.frontends.program.images import device_code, fatbin, linked
 from weft.frontends.program.interface import DIED, ERROR, INFO, READ_ONLY, RESULT, Ops
-from weft.frontends.program.libraries import blas
 from weft.frontends.program.sanitizer.written import note_fresh
 from weft.frontends.program.textures import with_textures
-from weft.frontends.program.unit import Unit
+from weft.frontends.program.unit import TranslationUnit
 
 if TYPE_CHECKING:
     from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
@@ -65,7 +64,9 @@ _KINDS = ("memory of cudaMalloc", "memory of the host", "managed memory", "a ten
 class Runtime:
     """Kernels, variables and memory of one program."""
 
-    def __init__(self, library: ctypes.CDLL, make_unit: Callable[[str], Unit], source: str) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, make_unit: Callable[[str], TranslationUnit], source: str
+    ) -> None:
         self.library, self._source = library, source
         self._make_unit = with_textures(make_unit)
         library.weft_generation.restype = library.weft_freed.restype = ctypes.c_uint64
@@ -73,11 +74,11 @@ class Runtime:
         library.weft_explain.restype = ctypes.c_char_p
         library.weft_say.argtypes = (ctypes.c_char_p,)
         library.weft_prepared.argtypes = (ctypes.c_int64,)
-        self._units: dict[int, list[Unit]] = {}
+        self._units: dict[int, list[TranslationUnit]] = {}
         self._linked: dict[int, str] = {}
         self._functions: dict[int, tuple[int, str]] = {}
         self._variables: dict[int, tuple[int, str]] = {}
-        self._kernels: dict[int, tuple[Unit, str]] = {}
+        self._kernels: dict[int, tuple[TranslationUnit, str]] = {}
         self._plans: dict[tuple[int, LaunchConfig, int], Plan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._sanitizer: ProgramSanitizer | None = None
@@ -100,11 +101,11 @@ class Runtime:
 
     @answers(UNKNOWN)
     def load(self, handle: int, data: int, size: int, to: int, receive: Any) -> int:
-        """Loads a module of the driver API, whose faults are the answer to the call."""
+        """Load a module of the driver API; return the error of one that is faulty."""
         target = self._make_unit("")  # a unit knows the GPU and the compilers
 
         def act() -> None:
-            image = device_code.Image(ctypes.string_at(data, size), "ptx")
+            image = device_code.DeviceImage(ctypes.string_at(data, size), "ptx")
             texts = device_code.chosen(image, target.model)
             for text in texts:
                 device_code.check(text, image.name, target.model, target.toolkit)
@@ -114,12 +115,12 @@ class Runtime:
 
     @answers(UNKNOWN)
     def link(self, images: Any, sizes: Any, names: Any, count: int, to: int, receive: Any) -> int:
-        """Links device code; `receive` takes the PTX, or what is wrong."""
+        """Link device code; `receive` takes the PTX, or what is wrong."""
         target = self._make_unit("")  # a unit knows the GPU and the compilers
 
         def act() -> None:
             pieces = [
-                device_code.Image(ctypes.string_at(images[i], sizes[i]), names[i].decode())
+                device_code.DeviceImage(ctypes.string_at(images[i], sizes[i]), names[i].decode())
                 for i in range(count)
             ]
             ptx = device_code.link(pieces, target.model, target.toolkit)
@@ -137,10 +138,10 @@ class Runtime:
     def variable(self, handle: int, host: int, name: bytes) -> None:
         self._variables[host] = (handle, name.decode())
 
-    def _all_units(self) -> list[Unit]:
+    def _all_units(self) -> list[TranslationUnit]:
         return list(dict.fromkeys(unit for units in self._units.values() for unit in units))
 
-    def _units_of(self, handle: int) -> list[Unit]:
+    def _units_of(self, handle: int) -> list[TranslationUnit]:
         """The units of a file; relocatable units are linked at first use."""
         if handle in self._linked:
             whole = [self._make_unit(linked.link(list(self._linked.values())))]
@@ -148,7 +149,7 @@ class Runtime:
             self._linked.clear()
         return self._units.get(handle, [])
 
-    def _kernel(self, host: int) -> tuple[Unit, str] | None:
+    def _kernel(self, host: int) -> tuple[TranslationUnit, str] | None:
         if host not in self._kernels and host in self._functions:
             handle, name = self._functions[host]
             for unit in self._units_of(handle):
@@ -169,7 +170,7 @@ class Runtime:
 
     @answers(UNKNOWN)
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
-        """Checks a launch and compiles its kernel, before the launch call returns."""
+        """Check a launch and compile its kernel, before the launch call returns."""
         unit, name = self._kernels[host]
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
         if (host, grid, cooperative) in self._plans:
@@ -182,7 +183,7 @@ class Runtime:
     def launch(
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
-        """Runs a grid to completion; called by a stream's thread."""
+        """Run a grid to completion; called by a stream's thread."""
         grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
 
         def run() -> None:
@@ -200,7 +201,7 @@ class Runtime:
         return self._outcome(run)
 
     def _find_unknown(self, params: bytes) -> None:
-        """Looks for the memory of addresses among the parameters that are in no allocation."""
+        """Find the memory of parameters that look like addresses and are in no allocation."""
         assert self.find_unknown is not None
         words = struct.unpack_from(f"<{len(params) // 8}Q", params)
         holds = self.library.weft_holds
@@ -244,7 +245,9 @@ class Runtime:
             return self._plans.setdefault(key, plan)
         return self._plans[key]
 
-    def _refused(self, unit: Unit, name: str, grid: LaunchConfig, cooperative: int) -> int:
+    def _refused(
+        self, unit: TranslationUnit, name: str, grid: LaunchConfig, cooperative: int
+    ) -> int:
         """The error code of an invalid launch, or 0."""
         entry, model = unit.entry(name), unit.model
         assert entry is not None
@@ -332,7 +335,7 @@ class Runtime:
         kernel = self._kernel(host)
         return -1 if kernel is None else self._blocks(*kernel, threads, shared)
 
-    def _blocks(self, unit: Unit, name: str, threads: int, shared: int) -> int:
+    def _blocks(self, unit: TranslationUnit, name: str, threads: int, shared: int) -> int:
         entry = unit.entry(name)
         assert entry is not None
         if threads > unit.model.max_threads_per_block:
@@ -345,13 +348,9 @@ class Runtime:
         ).blocks
 
     # ---- libraries and limits ---------------------------------------------------------------
-    @answers(blas.INTERNAL_ERROR)
+    @answers(libraries.INTERNAL_ERROR)
     def compute(self, name: bytes, numbers: Any, count: int) -> int:
         return libraries.compute(name.decode(), numbers[:count])
-
-    @answers(blas.INTERNAL_ERROR)
-    def blas(self, call: Any) -> int:
-        return blas.compute(call[0])
 
     @answers(0)
     def heap(self, size: int) -> None:
@@ -360,11 +359,13 @@ class Runtime:
 
     # ---- what the sanitizer says of the host --------------------------------------------------
     def watch(self, program: str, files: Mapping[str, str]) -> None:
-        """From now on the sanitizer sees the order of the program's calls, and its memory."""
-        from weft.frontends.program.sanitizer.places import Places  # plain runs do without its code
+        """Let the sanitizer see the order of the program's calls and its memory from now on."""
+        from weft.frontends.program.sanitizer.places import (
+            HostLines,
+        )  # plain runs do without its code
         from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
-        places = Places(self.library, program, files)
+        places = HostLines(self.library, program, files)
         self._sanitizer = ProgramSanitizer(self.library, self._source, places, self.say, self._note)
 
     @contextlib.contextmanager
@@ -384,7 +385,7 @@ class Runtime:
             self._sanitizer.misused(kind.decode(), call.decode(), address, why.decode())
 
     def _used_after_free(self, error: BaseException | None) -> None:
-        """Reports a kernel that has accessed memory after the program freed or unmapped it."""
+        """Report a kernel that has accessed memory after the program freed or unmapped it."""
         address = error.address if isinstance(error, IllegalAddress) else 0
         if address and (why := self.library.weft_explain(ctypes.c_uint64(address))):
             self.say(f"0x{address:x} {why.decode()}")
@@ -395,13 +396,13 @@ class Runtime:
 
     @answers(0)
     def unfreed(self) -> None:
-        """The program has ended: what it leaves behind is found."""
+        """Report the memory that the program, which has ended, did not free."""
         from weft.frontends.program.sanitizer import frees
 
         self._note(frees.leaks(self._source, self.library))
 
     def _note(self, findings: Sequence[Finding]) -> None:
-        """Adds findings to the report; with `raises`, prints them and fails the program."""
+        """Add findings to the report; with `raises`, print them and fail the program."""
         from weft.device.sim.tools.sanitizer.session import Report
 
         session = settings.active()
@@ -417,7 +418,7 @@ def _reported(act: Callable[[], None], to: int, receive: Any) -> int:
     """0, or the driver's error for device code; its text goes to the log of the caller."""
     try:
         act()
-    except device_code.Refused as refused:
+    except device_code.RefusedImage as refused:
         _send(receive, to, ERROR, f"error: {refused}")
         return refused.code
     return 0

@@ -1,6 +1,6 @@
 """Runs a program in this process: calls its `main` and serves its CUDA calls.
 
-    python -m weft.frontends.program.serve JOB [ARGUMENT ...]      (a `Job` as JSON)
+    python -m weft.frontends.program.serve JOB [ARGUMENT ...]      (a `ProgramJob` as JSON)
 
 Arguments replace those of the job: a program that starts itself again passes them.
 
@@ -30,10 +30,10 @@ from weft.frontends import race_hint
 from weft.frontends.program import loading
 from weft.frontends.program.host import Host
 from weft.frontends.program.interface import model_of
-from weft.frontends.program.job import Job
+from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.output import Output
 from weft.frontends.program.runtime import Runtime
-from weft.frontends.program.unit import SourceFiles, Unit
+from weft.frontends.program.unit import SourceFiles, TranslationUnit
 from weft.source import toolkit
 
 _PARENT_DIED = 1  # PR_SET_PDEATHSIG
@@ -42,8 +42,8 @@ _ALLOCATIONS = 50_000
 stay. The process runs no Python code of the user."""
 
 
-def main(job: Job) -> None:
-    """Loads the program, calls its main, and exits with its status."""
+def main(job: ProgramJob) -> None:
+    """Load the program, call its main, and exit with its status."""
     gc.set_threshold(_ALLOCATIONS)
     libc = ctypes.CDLL(None)
     libc.prctl(_PARENT_DIED, signal.SIGKILL)
@@ -63,7 +63,9 @@ def main(job: Job) -> None:
     files, model, tools = SourceFiles(tuple(job.files)), models.get(job.gpu), toolkit.find()
     name = os.path.basename(job.arguments[0])
     source = next((os.path.basename(f) for f in job.files if Path(f).stem == name), name)
-    runtime = Runtime(library, lambda text: Unit(text, name, files, model, tools), source)
+    runtime = Runtime(
+        library, lambda text: TranslationUnit(text, name, files, model, tools), source
+    )
     if job.record is not None:
         _record(libc, job.record, job.wanted)
     library.weft_begin(ctypes.byref(runtime.ops), ctypes.byref(model_of(model)))
@@ -92,8 +94,8 @@ def main(job: Job) -> None:
     libc.exit(status)  # destructors of the program may call CUDA
 
 
-def _let_start_itself(job: Job) -> None:
-    """Gives the library the command by which the program can start itself in another process."""
+def _let_start_itself(job: ProgramJob) -> None:
+    """Give the library the command by which the program can start itself in another process."""
     if starts_by := loading.function("weft_starts_by"):
         command = [sys.executable, "-P", "-m", __spec__.name, job.text()]
         words = [os.fsencode(word) for word in (job.arguments[0], *command)]
@@ -101,7 +103,7 @@ def _let_start_itself(job: Job) -> None:
 
 
 def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> None:
-    """Profiles all launches and writes the profiles at exit."""
+    """Profile all launches and write the profiles at exit."""
     from weft.measure.profile.session import Recording  # plain runs do without its code
 
     settings.current = recording = Recording(**wanted)
@@ -114,7 +116,7 @@ def _record(libc: ctypes.CDLL, descriptor: int, wanted: Mapping[str, Any]) -> No
 
 
 def _at_exit(libc: ctypes.CDLL, do: Callable[[], None]) -> None:
-    """Registers a function with C's atexit, which runs later registrations first."""
+    """Register a function with C's atexit, which runs later registrations first."""
     _kept.append(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda nothing: do()))
     libc.__cxa_atexit(_kept[-1], None, None)
 
@@ -128,5 +130,5 @@ def _open(descriptor: int) -> str:
 
 
 if __name__ == "__main__":
-    given = Job(**json.loads(sys.argv[1]))
+    given = ProgramJob(**json.loads(sys.argv[1]))
     main(replace(given, arguments=tuple(sys.argv[2:]) or given.arguments))

@@ -64,7 +64,7 @@ const char weft_parts[] = "{parts}";
 
 @dataclass(frozen=True)
 class Called:
-    """What objects define, and what they call and do not define."""
+    """The symbols that objects define, and those that they call and do not define."""
 
     defined: set[str]
     undefined: set[str]
@@ -83,7 +83,7 @@ def weak(names: Iterable[str]) -> str:
 
 
 def calls_cuda(called: Called) -> bool:
-    """Whether objects call a function of CUDA or of one of its libraries."""
+    """True if objects call a function of CUDA or of one of its libraries."""
     return any(_definition(name) for name in called.undefined)
 
 

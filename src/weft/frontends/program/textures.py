@@ -1,4 +1,4 @@
-"""The texture unit of a program: functions of the runtime library, and what it says of errors."""
+"""The texture unit of a program: functions of the runtime library, and its error messages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from weft.device.sim.run.module import SimModule, TextureUnit
 from weft.frontends.program import loading
-from weft.frontends.program.unit import Unit
+from weft.frontends.program.unit import TranslationUnit
 
 _MOST = 1024
-"""Bytes of a message."""
+"""The most bytes of a message."""
 
 
-def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
-    """Makes units whose kernels use the texture unit of the runtime library, if it is loaded."""
+def with_textures(make_unit: Callable[[str], TranslationUnit]) -> Callable[[str], TranslationUnit]:
+    """Make units whose kernels use the texture unit of the runtime library, if it is loaded."""
 
-    def make(text: str) -> Unit:
+    def make(text: str) -> TranslationUnit:
         unit = make_unit(text)
         unit.textures = _loaded()
         return unit
@@ -26,7 +26,7 @@ def with_textures(make_unit: Callable[[str], Unit]) -> Callable[[str], Unit]:
 
 
 def serve() -> None:
-    """From now on all kernels of this process use the texture unit of the runtime library."""
+    """Make all kernels of this process use the texture unit of the runtime library."""
     SimModule.textures = _loaded()
 
 
@@ -43,7 +43,7 @@ def _address(function: Any) -> int:
 
 
 def _error() -> str:
-    """What was wrong with the access that failed."""
+    """The description of the access that failed."""
     text, describe = ctypes.create_string_buffer(_MOST), loading.function("weft_texture_error")
     assert describe is not None
     describe(text, _MOST)

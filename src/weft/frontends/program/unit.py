@@ -44,7 +44,7 @@ class SourceFiles(Mapping[str, str]):
         return len(self._paths)
 
 
-class Unit:
+class TranslationUnit:
     """A PTX module of the program."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Unit:
         return sim
 
     def set_heap(self, size: int) -> None:
-        """Sets the heap size for device malloc; as on a GPU, before the first launch."""
+        """Set the heap size for device malloc; as on a GPU, before the first launch."""
         self._heap_bytes = size
         if self.loaded and self.sim.root.allocates and not self.sim.services.heap.live:
             self.sim.services.heap = Heap(size)

@@ -1,4 +1,4 @@
-"""Says where an operation of torch comes from: module, line of the script, autograd node.
+"""Finds the origin of an operation of torch: module, line of the script, autograd node.
 
 Modules report when their `forward` begins and ends, and scripts their NVTX ranges. An autograd node
 has the sequence number of the forward operation that made it, so its operations belong to the same
@@ -22,7 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from weft import cache
-from weft.values.model import Place
+from weft.values.model import Origin
 
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
@@ -38,14 +38,14 @@ class Attribution:
         self._ranges: dict[int, str] = {}
         self._next_range = 0
         self._names: dict[int, str] = {}
-        self._forward: dict[int, Place] = {}
+        self._forward: dict[int, Origin] = {}
         self._lines: dict[str, str] = {}
-        """Of the last operation in the forward pass of a module."""
+        """Module -> line of the last operation in its forward pass."""
 
     def install(self) -> None:
-        """Follows all modules and optimizers from now on."""
+        """Follow all modules and optimizers from now on."""
         hooks = torch.nn.modules.module
-        # Of the hooks below; that the wrapper of a compiled module calls them too is intended.
+        # The wrapper of a compiled module calls the hooks below too, which is intended.
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global")
         hooks.register_module_forward_pre_hook(self._enter)
         hooks.register_module_forward_hook(self._leave, always_call=True)
@@ -57,17 +57,17 @@ class Attribution:
         ):  # fmt: skip
             setattr(torch.cuda.nvtx, name, function)
 
-    def place(self) -> Place:
-        """Of the operation that runs now."""
+    def place(self) -> Origin:
+        """The origin of the operation that runs now."""
         node = torch._C._current_autograd_node()
         if node is not None and self._stack:
             # A checkpoint computes its forward pass again, on a GPU in a thread without user code.
             owner = self._owner()
-            return Place(owner, self._lines.get(owner) or _line(), f"{node.name()}, recomputed")
+            return Origin(owner, self._lines.get(owner) or _line(), f"{node.name()}, recomputed")
         if node is not None:
-            forward = self._forward.get(node._sequence_nr(), Place(line=_line()))
+            forward = self._forward.get(node._sequence_nr(), Origin(line=_line()))
             return forward._replace(node=node.name())
-        place = Place(self._owner(), _line())
+        place = Origin(self._owner(), _line())
         self._lines[place.module] = place.line
         # The node of a forward operation is made just before the operation runs.
         self._forward.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)

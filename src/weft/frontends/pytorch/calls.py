@@ -12,7 +12,7 @@ from weft.values.profile import Profile
 
 
 def with_profiles(calls: Iterable[Call], profiles: Sequence[Profile], gpu: GpuModel) -> list[Call]:
-    """Gives the launches of kernels the work and the least time of their profiles."""
+    """Give the launches of kernels the work and the least time of their profiles."""
     by_name: dict[str, list[Profile]] = {}
     for profile in profiles:
         by_name.setdefault(profile.launch.kernel, []).append(profile)

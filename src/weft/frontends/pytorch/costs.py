@@ -1,4 +1,4 @@
-"""What an operation of PyTorch costs at least: floating-point operations, bytes, seconds on a GPU.
+"""The least cost of an operation of PyTorch: floating-point operations, bytes, seconds on a GPU.
 
 The least time is the larger of two: the bytes at the rate of DRAM, and the floating-point
 operations at the peak rate of their type.
@@ -30,7 +30,7 @@ Values = Mapping[str, Any]
 
 
 class Cost(NamedTuple):
-    """Of one call.
+    """The least cost of one call.
 
     bytes      that it reads and writes at least
     allocated  bytes of its new results
@@ -91,7 +91,7 @@ def size(tensor: torch.Tensor) -> int:
 def _flops(
     func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], values: Values, out: Any
 ) -> float | None:
-    """Those of products, convolutions and attention; None for other operations."""
+    """The FLOPs of products, convolutions and attention; None for other operations."""
     own = _WEFT.get(func._opname) if func.namespace == "weft" else None
     if own is not None:
         return own(values, out)
@@ -149,7 +149,7 @@ def _rate(
 
 
 def _is_tf32(func: Any, values: Values) -> bool:
-    """Whether a product of float32 may use TF32: by default convolutions of cuDNN do."""
+    """True if a product of float32 may use TF32: by default convolutions of cuDNN do."""
     if "precision" in values or func.namespace == "weft":
         return "tf32" in str(values.get("precision", ""))
     backends = torch.backends

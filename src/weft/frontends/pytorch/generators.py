@@ -19,7 +19,7 @@ _own: Any = torch.Generator
 
 _STEP = 4
 """Offsets are multiples of it, as on a GPU."""
-_KEPT = 1024
+_MOST_STATES = 1024
 """States whose bits are kept, 5 MB."""
 _ODD = 0x9E3779B97F4A7C15
 """Spreads offsets over the seeds of the CPU's generator."""
@@ -65,14 +65,14 @@ class CudaGenerator(Generator):
         return data
 
     def _keep(self, bits: bytes) -> None:
-        """Keeps the bits of the present state."""
+        """Keep the bits of the present state."""
         self._bits[self._seed, self._offset] = bits
         self._bits.move_to_end((self._seed, self._offset))
-        while len(self._bits) > _KEPT:
+        while len(self._bits) > _MOST_STATES:
             self._bits.popitem(last=False)
 
     def _count(self) -> None:
-        """Advances the offset if numbers were drawn since the state was last read or set."""
+        """Advance the offset if numbers were drawn since the state was last read or set."""
         now, before = self._now(), self._offset
         # Another state of this seed may have the next offset: other numbers were drawn then.
         while self._bits.get((self._seed, self._offset), now) != now:
@@ -81,7 +81,7 @@ class CudaGenerator(Generator):
             self._keep(now)
 
     def _move(self, seed: int, offset: int) -> None:
-        """Continues at a seed and an offset."""
+        """Continue at a seed and an offset."""
         self._count()
         self._seed, self._offset = seed % _WORD, offset
         bits = self._bits.get((self._seed, offset))

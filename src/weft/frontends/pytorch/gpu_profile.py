@@ -19,7 +19,7 @@ from typing import Any
 from weft.device.models import GpuModel
 from weft.errors import Error
 from weft.frontends.pytorch import gpu_times
-from weft.values.model import Call, Place
+from weft.values.model import Call, Origin
 from weft.values.profile import Profile
 
 Hook = Callable[[], None]
@@ -62,7 +62,7 @@ class GpuProfile:
         self.tuning = times.tuning
         calls = [replace(c, kernels=times.marked.get(c.number, ())) for c in self._model.calls]
         others = [
-            Call(k.name, Place(), 0, 0, 0, 0, 0, kernel=True, kernels=(k,)) for k in times.others
+            Call(k.name, Origin(), 0, 0, 0, 0, 0, kernel=True, kernels=(k,)) for k in times.others
         ]
         # An operation that launched nothing is no row.
         return [*(c for c in calls if c.kernels), *others]
@@ -72,7 +72,7 @@ class GpuProfile:
         torch: Any = sys.modules["torch"]
         return int(torch.cuda.max_memory_allocated())
 
-    def _times(self) -> gpu_times.Times:
+    def _times(self) -> gpu_times.KernelTimes:
         torch: Any = sys.modules["torch"]
         torch.cuda.synchronize()
         self._profiler.stop()
@@ -91,7 +91,7 @@ class GpuProfile:
 
     @contextlib.contextmanager
     def mark(self, number: int | None = None) -> Iterator[int]:
-        """Marks launches with a number, by default the next one."""
+        """Mark launches with a number, by default the next one."""
         torch: Any = sys.modules["torch"]
         if number is None:
             self._count += 1
@@ -121,7 +121,7 @@ class GpuProfile:
         model_profile.follow_weft(mode, self._launch)
 
     def _launch(self, name: str, arguments: Sequence[Any], launch: Callable[[], Any]) -> Any:
-        """Runs a launch of a kernel and records it with its mark."""
+        """Run a launch of a kernel and record it with its mark."""
         if self._record is None:
             return launch()
         with self.mark() as number:
@@ -160,13 +160,13 @@ class GpuProfile:
         self._ignore(sys.modules["torch._inductor.compile_fx"], "compile_fx")
 
     def _benchmarking(self) -> None:
-        """What the compiler times later, such as for a backward pass."""
+        """Mark what the compiler times later, e.g. for a backward pass, as an autotuner's work."""
         for owner in vars(sys.modules["torch._inductor.runtime.benchmarking"]).values():
             if isinstance(owner, type) and "benchmark_gpu" in vars(owner):
                 self._ignore(owner, "benchmark_gpu")
 
     def _ignore(self, owner: Any, name: str) -> None:
-        """Marks what a function launches as the work of an autotuner."""
+        """Mark what a function launches as the work of an autotuner."""
         plain = getattr(owner, name)
 
         @functools.wraps(plain)
@@ -178,7 +178,7 @@ class GpuProfile:
 
 
 def _nothing() -> None:
-    """Nothing is installed yet."""
+    """Do nothing: the hook before anything is installed."""
 
 
 def _dynamo() -> None:

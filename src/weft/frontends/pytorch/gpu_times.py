@@ -11,7 +11,7 @@ import bisect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from weft.values.model import Kernel
+from weft.values.model import GpuKernel
 
 PREFIX = "weft mark "
 TUNING = -1
@@ -25,11 +25,11 @@ Thread = tuple[Any, Any]
 """(process, thread) of an event."""
 
 
-class Times(NamedTuple):
+class KernelTimes(NamedTuple):
     """Kernels by mark; those outside of all marks; the time that autotuners took on the GPU."""
 
-    marked: dict[int, tuple[Kernel, ...]]
-    others: tuple[Kernel, ...]
+    marked: dict[int, tuple[GpuKernel, ...]]
+    others: tuple[GpuKernel, ...]
     tuning: float
 
 
@@ -41,7 +41,7 @@ class _Mark(NamedTuple):
     """Index of the mark around it, or -1."""
 
 
-def read(trace: Mapping[str, Any]) -> Times:
+def read(trace: Mapping[str, Any]) -> KernelTimes:
     """The kernels of a trace in Chrome's format."""
     events = [e for e in trace["traceEvents"] if e.get("ph") == "X"]
     marks = {thread: _nested(of) for thread, of in _by_thread(events).items()}
@@ -50,12 +50,12 @@ def read(trace: Mapping[str, Any]) -> Times:
         for e in events
         if e.get("cat") in _LAUNCHES and "correlation" in e.get("args", {})
     }
-    marked: dict[int, list[Kernel]] = {}
+    marked: dict[int, list[GpuKernel]] = {}
     others, tuning = [], 0.0
     for event in sorted(_on_device(events), key=lambda e: float(e["ts"])):
         thread, at = launches.get(event["args"].get("correlation"), (None, 0.0))
         number = _innermost(marks.get(thread, []), at) if thread else 0
-        kernel = Kernel(event["name"], float(event["ts"]) / 1e6, float(event["dur"]) / 1e6,
+        kernel = GpuKernel(event["name"], float(event["ts"]) / 1e6, float(event["dur"]) / 1e6,
                         int(event["args"].get("stream", 0)))  # fmt: skip
         if number == TUNING:
             tuning += kernel.seconds
@@ -63,7 +63,7 @@ def read(trace: Mapping[str, Any]) -> Times:
             marked.setdefault(number, []).append(kernel)
         else:
             others.append(kernel)
-    return Times({n: tuple(of) for n, of in marked.items()}, tuple(others), tuning)
+    return KernelTimes({n: tuple(of) for n, of in marked.items()}, tuple(others), tuning)
 
 
 def _on_device(events: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

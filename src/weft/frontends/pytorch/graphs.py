@@ -78,14 +78,14 @@ class Capture(TorchDispatchMode):  # type: ignore[misc]
         return out
 
     def launched(self, name: str, launch: Callable[[], Any], arguments: Any) -> None:
-        """Records a kernel, which may write each of its tensors."""
+        """Record a kernel, which may write each of its tensors."""
         if self._running:
             return  # the kernel belongs to an operation, which a replay runs again
         self.save(_tensors(arguments))
         self.steps.append(launch)
 
     def save(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Keeps the contents of memory that existed before the capture."""
+        """Keep the contents of memory that existed before the capture."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             at = storage.data_ptr()
@@ -109,7 +109,7 @@ class CUDAGraph:
         self._capture.__exit__(*(error or (None, None, None)))
 
     def instantiate(self) -> None:
-        """Does nothing: the recorded steps are ready."""
+        """Do nothing: the recorded steps are ready."""
 
     def replay(self) -> None:
         if self._capture is None:
@@ -125,10 +125,10 @@ class CUDAGraph:
         return (0, 1)
 
     def enable_debug_mode(self) -> None:
-        """Does nothing: `debug_dump` works without."""
+        """Do nothing: `debug_dump` works without."""
 
     def debug_dump(self, debug_path: str) -> None:
-        """Writes the number of recorded operations."""
+        """Write the number of recorded operations."""
         steps = len(self._capture.steps) if self._capture else 0
         with open(debug_path, "w", encoding="utf-8") as file:
             file.write(f'digraph weft {{ label = "{steps} operations" }}\n')
@@ -165,7 +165,7 @@ def _fresh(func: Any, out: Any) -> list[torch.Tensor]:
 
 
 def _again(func: Any, args: Any, kwargs: Any, results: Sequence[torch.Tensor]) -> None:
-    """Runs an operation and writes its results where the captured ones are."""
+    """Run an operation and write its results where the captured ones are."""
     again = _fresh(func, func(*args, **kwargs))
     for old, new in zip(results, again, strict=True):
         old.copy_(new)

@@ -54,7 +54,7 @@ def _config(model: GpuModel) -> None:
 
 
 def _hints(model: GpuModel) -> None:
-    """Describes the simulated GPU wherever Inductor asks for the CPU."""
+    """Describe the simulated GPU wherever Inductor asks for the CPU."""
     properties = sys.modules["torch._inductor.runtime.hints"].DeviceProperties
     simulated = properties(
         type="cuda",
@@ -71,7 +71,7 @@ def _hints(model: GpuModel) -> None:
 
 
 def _flex_attention() -> None:
-    """Allows gradients, which torch's own code for the CPU lacks."""
+    """Allow gradients, which torch's own code for the CPU lacks."""
     flex: Any = sys.modules["torch.nn.attention.flex_attention"]
     flex._validate_device = lambda query, key, value: None
 
@@ -98,7 +98,7 @@ def _benchmarking() -> None:
 
 
 def _first_configuration() -> None:
-    """Takes the first configuration that compiles instead of timing all of them."""
+    """Take the first configuration that compiles instead of timing all of them."""
     heuristics: Any = sys.modules["torch._inductor.runtime.triton_heuristics"]
     tuner = heuristics.CachingAutotuner
     compile_all = tuner._precompile_worker
@@ -123,7 +123,7 @@ def _first_configuration() -> None:
 
 
 def _show_kernels() -> None:
-    """Prints each kernel that Inductor writes, from its `@triton.jit` on."""
+    """Print each kernel that Inductor writes, from its `@triton.jit` on."""
     compiler: Any = sys.modules["torch._inductor.async_compile"].AsyncCompile
     compile_one = compiler.triton
     shown = set()

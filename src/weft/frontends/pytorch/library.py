@@ -111,7 +111,7 @@ class _Implementations:
 
     @contextmanager
     def _beside(self, name: str, other: bool) -> Iterator[None]:
-        """Lets torch register an implementation for a GPU beside one for the CPU."""
+        """Let torch register an implementation for a GPU beside one for the CPU."""
         if not other:
             yield
             return
@@ -121,7 +121,7 @@ class _Implementations:
             yield
 
     def _chosen(self, name: str, made: _Implementation) -> Function:
-        """Calls the implementation that was made, or the last one for CUDA that is alive."""
+        """Call the implementation that was made, or the last one for CUDA that is alive."""
 
         @functools.wraps(made.function)
         def call(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -135,7 +135,7 @@ class _Implementations:
 
     @contextmanager
     def _modes(self) -> Iterator[None]:
-        """Enters the modes again, which torch leaves while one of them handles a call."""
+        """Enter the modes again, which torch leaves while one of them handles a call."""
         left = [self._redirect] if self._redirect not in _get_current_function_mode_stack() else []
         if self._operations not in _get_current_dispatch_mode_stack():
             left.append(self._operations)
@@ -150,7 +150,7 @@ class _Implementations:
 
 @contextmanager
 def _without_autocast(name: str) -> Iterator[None]:
-    """Excludes the CPU's key inside of an implementation for autocast, which excludes CUDA's."""
+    """Exclude the CPU's key inside of an implementation for autocast, which excludes CUDA's."""
     if not name.endswith("/AutocastCPU"):
         yield
         return

@@ -28,7 +28,7 @@ class Tracker:
         self._live: dict[int, Any] = {}
 
     def add(self, tensor: torch.Tensor) -> None:
-        """Counts the storage of a tensor once, until it is freed."""
+        """Count the storage of a tensor once, until it is freed."""
         if tensor.layout is not torch.strided:
             return
         storage = tensor.untyped_storage()

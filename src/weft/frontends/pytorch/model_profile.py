@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.device.models import GpuModel
+from weft.frontends import launches
 from weft.frontends.pytorch import costs
 from weft.frontends.pytorch.attribution import Attribution
 from weft.frontends.pytorch.operations import Operations
@@ -24,7 +24,7 @@ class ModelProfile:
     peak: Callable[[], int] = lambda: 0
 
     def watch(self, mode: Operations) -> Callable[..., None]:
-        """Records the operations that a mode sees.
+        """Record the operations that a mode sees.
 
         It returns a function that records a launch by (kernel, arguments, number of the call).
         """
@@ -58,17 +58,15 @@ class ModelProfile:
 
 
 def follow_weft(mode: Operations, run: Callable[[str, Any, Callable[[], None]], Any]) -> None:
-    """Lets `run` make the launches of weft kernels by (kernel, arguments, launch).
+    """Let `run` make the launches of weft kernels by (kernel, arguments, launch).
 
     Kernels inside of an operation, such as one of `weft.ops`, belong to the operation.
     """
-    plain = Launch.__call__
 
-    @functools.wraps(plain)
-    def call(launch: Launch, *args: Any, **settings: Any) -> None:
+    def call(launch: Launch, args: tuple[Any, ...], plain: Callable[[], None]) -> None:
         if mode.running:
-            plain(launch, *args, **settings)
+            plain()
         else:
-            run(launch.name, args, lambda: plain(launch, *args, **settings))
+            run(launch.name, args, plain)
 
-    setattr(Launch, "__call__", call)  # noqa: B010  mypy holds methods to be constant
+    launches.replace_weft(call)

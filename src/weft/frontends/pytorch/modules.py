@@ -93,11 +93,11 @@ def _accelerator(functions: dict[str, Any]) -> dict[str, Any]:
 
 
 _ON_CUDA = ("_get_capturable_supported_devices", "_get_foreach_kernels_supported_devices")
-"""What optimizers ask for `capturable=True`, and for their default: one call for all parameters."""
+"""Functions that list the devices for `capturable=True` and for one call for all parameters."""
 
 
 def _optimizers() -> Replaced:
-    """Lets optimizers treat the CPU as a GPU."""
+    """Let optimizers treat the CPU as a GPU."""
     modules = [m for n, m in list(sys.modules.items()) if n.startswith("torch.optim.")]
     devices = cuda.always(["cpu", "cuda"])
     tables = ((m, {name: devices for name in _ON_CUDA if hasattr(m, name)}) for m in modules)
@@ -105,7 +105,7 @@ def _optimizers() -> Replaced:
 
 
 def _distributed() -> dict[str, Any]:
-    """NCCL needs GPUs, Gloo works on the CPU."""
+    """Use Gloo, which works on the CPU, instead of NCCL, which needs GPUs."""
     if not torch.distributed.is_available():
         return {}
     begin = torch.distributed.init_process_group

@@ -23,14 +23,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
     """Runs operations and adds their results to a tracker."""
 
     supports_higher_order_operators = True
-    """Such as flex_attention, whose arguments are functions."""
+    """Also see operators whose arguments are functions, e.g. flex_attention."""
 
     def __init__(self, tracker: memory.Tracker) -> None:
         super().__init__()
         self.tracker = tracker
         self.observers: list[Observer] = []
         self.number = 0
-        """Of the operation that ran last; a mode that times operations numbers them."""
+        """The number of the operation that ran last; only a mode that times operations counts."""
         self.running = False
         self._by_the_script = False
 
@@ -74,14 +74,14 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
         return out
 
     def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Runs one operation."""
+        """Run one operation."""
         if "device" in kwargs:  # torch left the mode that redirects: in a script's own `backward`
             kwargs = {**kwargs, "device": streams.on_cpu(kwargs["device"])}
         return wide.run(func, args, kwargs)
 
     @contextmanager
     def by_the_script(self) -> Iterator[None]:
-        """Runs a script's own implementation of an operation, whose operations are seen instead."""
+        """Run a script's own implementation of an operation: its inner operations are observed."""
         before, self.running = self.running, False
         try:
             yield
@@ -89,12 +89,12 @@ class Operations(TorchDispatchMode):  # type: ignore[misc]
             self.running, self._by_the_script = before, True
 
     def is_there(self, args: Sequence[Any], out: Any) -> bool:
-        """Whether an operation runs on the GPU: all tensors of a simulated GPU do."""
+        """True if an operation runs on the GPU: on a simulated GPU, all do."""
         return True
 
 
 def skip_dynamo() -> None:
-    """TorchDynamo is being imported: from then on it does not trace into the mode."""
+    """Keep TorchDynamo, which is being imported, from tracing into the mode."""
     mode: Any = Operations
     plain = mode.__torch_dispatch__
 

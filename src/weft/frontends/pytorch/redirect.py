@@ -25,7 +25,7 @@ _HERE = ("torch", "triton", "weft")
 """Packages that must see the real device of a tensor."""
 
 _MODULE_TO = torch._C._nn._parse_to
-"""What `nn.Module.to` does with its arguments."""
+"""torch's parser of the arguments of `nn.Module.to`."""
 
 Noticed = Callable[[Any], None]
 
@@ -33,7 +33,7 @@ _installed = False
 
 
 def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operations.Operations:
-    """Installs the redirection and returns the mode that sees every operation.
+    """Install the redirection and return the mode that sees every operation.
 
     `address_taken` is called with tensors whose address is read.
     """
@@ -52,7 +52,7 @@ def install(model: GpuModel, address_taken: Noticed, gpus: int = 1) -> operation
 
 
 def _enter_in_every_thread(*modes: Any) -> None:
-    """Enters modes, which torch keeps per thread, here and in threads that start later."""
+    """Enter modes, which torch keeps per thread, here and in threads that start later."""
     begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def bootstrap(thread: threading.Thread) -> None:
@@ -72,7 +72,7 @@ def device() -> torch.device:
 
 
 def _index_on_cpu(device: Any) -> Any:
-    """Maps numbers of GPUs too, where a number cannot mean anything else."""
+    """Map a device to the CPU, also a GPU's number, where a number can be nothing else."""
     return "cpu" if type(device) is int else on_cpu(device)
 
 
@@ -121,7 +121,7 @@ class RedirectCuda(TorchFunctionMode):  # type: ignore[misc]
         return func(*args, **options)
 
     def _data_ptr(self, tensor: Any) -> int:
-        if not _asked_by_libraries():
+        if not _called_by_libraries():
             self._address_taken(tensor)
         return int(torch.Tensor.data_ptr(tensor))
 
@@ -157,20 +157,20 @@ def _device_by_number(type: Any, *args: Any, **options: Any) -> torch.device:
 
 
 def _index_of(tensor: Any) -> int:
-    return -1 if _asked_by_libraries() else 0
+    return -1 if _called_by_libraries() else 0
 
 
 def _is_cuda(tensor: Any, *_: Any) -> bool:
     """True for the script; the real answer for libraries."""
-    return bool(tensor.device.type == "cuda") if _asked_by_libraries() else True
+    return bool(tensor.device.type == "cuda") if _called_by_libraries() else True
 
 
 def _device_of(tensor: Any, *_: Any) -> torch.device:
     """`cuda:0` for the script; the real device for libraries."""
-    return torch.Tensor.device.__get__(tensor) if _asked_by_libraries() else DEVICE
+    return torch.Tensor.device.__get__(tensor) if _called_by_libraries() else DEVICE
 
 
-def _asked_by_libraries() -> bool:
+def _called_by_libraries() -> bool:
     """True if the handled call comes from torch, Triton or weft."""
     frame = sys._getframe(1)
     # Skip the frames of this module.

@@ -53,13 +53,13 @@ class Stream:
         return event
 
     def synchronize(self) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
 
     def wait_event(self, event: object) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
 
     def wait_stream(self, stream: object) -> None:
-        """Returns at once: launches are synchronous."""
+        """Return at once: launches are synchronous."""
 
     def query(self) -> bool:
         return True
@@ -105,7 +105,7 @@ class Context:
 
 
 def on_cpu(device: Any) -> Any:
-    """Maps CUDA devices to the CPU; other devices are unchanged."""
+    """Map CUDA devices to the CPU; other devices are unchanged."""
     if isinstance(device, str) and device.partition(":")[0] == "cuda":
         return "cpu"
     if isinstance(device, torch.device) and device.type == "cuda":
@@ -124,7 +124,7 @@ def default(device: Any = None) -> Stream:
 
 
 def set_current(stream: Stream | None) -> None:
-    """Selects a stream; None changes nothing, as in torch."""
+    """Select a stream; None changes nothing, as in torch."""
     if stream is not None:
         _current[:] = [stream]
 

@@ -52,7 +52,7 @@ _STATISTICS = (_aten.native_layer_norm.default, _aten.native_group_norm.default)
 
 
 def run(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Calls an operation of torch, in float32 if it is one of the table and torch computes it."""
+    """Call an operation of torch, in float32 if it is one of the table and torch computes it."""
     if func in _OF_DTYPE and _name(func) not in torch.library._impls:
         return _of_dtype(func, args, kwargs)
     if func not in _WIDE or _name(func) in torch.library._impls:

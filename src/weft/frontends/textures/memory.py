@@ -22,7 +22,7 @@ from weft.frontends.textures.structures import (
     ArrayDescriptor,
     Copy,
     Resource,
-)  # fmt: skip
+)
 
 _PITCH = 512
 """Rows of linear memory begin at multiples of it, which every GPU takes."""
@@ -31,7 +31,7 @@ _RUNTIME = {
     "cuMemFree_v2": "cudaFree",
     "cuCtxSynchronize": "cudaDeviceSynchronize",
 }
-"""What these are for the simulated GPU: its driver interface is large, and compiled when called."""
+"""The runtime calls to use on the simulated GPU: its driver interface takes long to compile."""
 
 
 class Api:
@@ -54,7 +54,7 @@ class Api:
         return contextlib.nullcontext() if self.device is None else driver.current(self.device)
 
     def call(self, name: str, *args: Any) -> None:
-        """Calls a function of the driver; raises for an error."""
+        """Call a function of the driver; raise for an error."""
         simulated = self.device is None
         code = getattr(self._library, _RUNTIME.get(name, name) if simulated else name)(*args)
         if code:
@@ -71,7 +71,7 @@ class Api:
         return (text.value or b"?").decode()
 
     def free(self, name: str, value: Any) -> None:
-        """Frees something that no kernel may use any more: work under way ends first."""
+        """Free something that no kernel may use any more: work under way ends first."""
         with self.current:
             self.call("cuCtxSynchronize")
             self.call(name, value)
@@ -79,7 +79,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Shape:
-    """What an array of texels is: sizes from the first coordinate on, layers, channels, type."""
+    """An array of texels: sizes from the first coordinate on, layers, channels, type."""
 
     sizes: tuple[int, ...]
     layers: int
@@ -107,27 +107,30 @@ def shape_of(value: Any, channels: int, layered: bool, cube: bool) -> tuple[Shap
     memory = arrays.view(value)
     sizes = list(value.shape)
     if memory.dtype not in FORMATS:
-        raise _wrong("texels have no such type", memory.dtype, ", ".join(FORMATS))
+        raise _wrong("texels cannot have this type", memory.dtype, ", ".join(FORMATS))
     if not memory.contiguous:
-        raise _wrong("the array has gaps or another order", "strides", "a contiguous array")
+        raise _wrong("the array is not contiguous", "strides", "a contiguous array")
     if not isinstance(channels, int) or channels not in (1, 2, 4):
-        raise _wrong("a texel has no such number of channels", repr(channels)[:80], "1, 2 or 4")
+        raise _wrong("channels= is none that a texel can have", repr(channels)[:80], "1, 2 or 4")
     if channels > 1 and (len(sizes) < 2 or sizes.pop() != channels):
         raise _wrong(
-            f"the last dimension is not that of {channels} channels", str(tuple(value.shape)),
+            f"the last dimension must have {channels} channels",
+            str(tuple(value.shape)),
             f"a shape that ends in {channels}",
-        )  # fmt: skip
+        )
     layers = sizes.pop(0) if (layered or cube) and sizes else 0
     if cube and (len(sizes) != 2 or sizes[0] != sizes[1] or layers % 6 or not layers):
         raise _wrong(
-            "these are not the faces of a cube", str(tuple(value.shape)), "(6, n, n), with "
-            "layered=True also (6 * cubes, n, n)",
-        )  # fmt: skip
+            "this is not the shape of the faces of a cube",
+            str(tuple(value.shape)),
+            "(6, n, n), with layered=True also (6 * cubes, n, n)",
+        )
     if not 1 <= len(sizes) <= (2 if layered or cube else 3) or 0 in (*sizes, memory.nbytes):
         raise _wrong(
-            "an array of this shape is no texture", str(tuple(value.shape)),
+            "an array of this shape cannot be a texture",
+            str(tuple(value.shape)),
             "one to three dimensions without a zero; with layers, one or two more",
-        )  # fmt: skip
+        )
     shape = Shape(tuple(sizes[::-1]), layers, channels, memory.dtype, memory.itemsize, cube)
     return shape, memory
 
@@ -164,7 +167,7 @@ class Texels:
         )
 
     def resource(self) -> Resource:
-        """What an object is made of."""
+        """The resource descriptor of a texture or surface object."""
         shape = self.shape
         out = Resource()
         if not self.linear:
@@ -179,7 +182,7 @@ class Texels:
         return out
 
     def copy(self, memory: arrays.Memory, *, back: bool = False) -> None:
-        """Copies an array of the same shape to the texels, or the texels to it."""
+        """Copy an array of the same shape to the texels, or the texels to it."""
         shape, asked = self.shape, Copy()
         outside, inside = (asked.to, asked.source) if back else (asked.source, asked.to)
         outside.kind = HOST if memory.device is None else DEVICE

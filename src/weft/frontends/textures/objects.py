@@ -19,7 +19,7 @@ from weft.frontends.textures.structures import (
     READ_AS_INTEGER,
     SRGB,
     Sampler,
-)  # fmt: skip
+)
 
 _READS = ("element", "normalized")
 _T = TypeVar("_T", "Texture", "Surface")
@@ -44,7 +44,7 @@ class Texture(Handle):
         return f"<weft.Texture {int(self)}: {_described(self.texels.shape)}>"
 
     def update(self, array: Any) -> None:
-        """Copies an array of the same shape and type to the texture."""
+        """Copy an array of the same shape and type to the texture."""
         _copy(self.texels, array)
 
 
@@ -67,11 +67,11 @@ class Surface(Handle):
         return f"<weft.Surface {int(self)}: {_described(self.texels.shape)}>"
 
     def update(self, array: Any) -> None:
-        """Copies an array of the same shape and type to the surface."""
+        """Copy an array of the same shape and type to the surface."""
         _copy(self.texels, array)
 
     def read(self, array: Any) -> Any:
-        """Copies the surface to an array of the same shape and type, which it returns."""
+        """Copy the surface to an array of the same shape and type, which it returns."""
         _copy(self.texels, array, back=True)
         return array
 
@@ -90,7 +90,7 @@ def texture(
     linear: bool = False,
     srgb: bool = False,
 ) -> Texture:
-    """Makes a texture object from an array: a kernel gets it as `cudaTextureObject_t`.
+    """Make a texture object from an array: a kernel gets it as `cudaTextureObject_t`.
 
     source      an array of (x), (y, x) or (z, y, x), which is copied; or a surface, which is shared
     address     what coordinates outside mean: "clamp", "wrap", "mirror", "border"; or one per axis
@@ -132,7 +132,7 @@ def texture(
 def surface(
     source: Any, *, channels: int = 1, layered: bool = False, cube: bool = False
 ) -> Surface:
-    """Makes a surface object, which kernels read and write, from a copy of an array.
+    """Make a surface object, which kernels read and write, from a copy of an array.
 
     source      an array of (x), (y, x) or (z, y, x)
     channels    2 or 4: the last dimension has the channels of an element
@@ -167,15 +167,17 @@ def _api(device: int | None) -> Api:
 def _filled(source: Any, channels: int, layered: bool, cube: bool, linear: bool) -> Texels:
     if not arrays.is_array(source):
         raise ArgumentError(
-            "a texture is made from an array", got=type(source).__name__,
+            "a texture is made from an array",
+            got=type(source).__name__,
             allowed="an array of NumPy, PyTorch or CuPy, or weft.surface",
-        )  # fmt: skip
+        )
     shape, memory = shape_of(source, channels, layered, cube)
     if linear and (shape.slices > 1 or layered or len(shape.sizes) > 2):
         raise ArgumentError(
-            "linear memory has one or two dimensions", got=str(tuple(source.shape)),
+            "linear memory has one or two dimensions",
+            got=str(tuple(source.shape)),
             allowed="(x) or (y, x), without layers",
-        )  # fmt: skip
+        )
     texels = Texels(_api(memory.device), shape, layered=layered, linear=linear)
     texels.copy(memory)
     return texels
@@ -213,9 +215,11 @@ def _copy(texels: Texels, array: Any, *, back: bool = False) -> None:
             "the array does not have the texels' shape or type",
             got=f"{memory.dtype}, {memory.nbytes} bytes",
             allowed=f"{shape.dtype}, {size} bytes, contiguous",
-        )  # fmt: skip
+        )
     if memory.device != texels.api.device:
-        raise ArgumentError("the array is not where the texels are", got=str(memory.device))
+        raise ArgumentError(
+            "the array is on another device than the texels", got=str(memory.device)
+        )
     texels.copy(memory, back=back)
 
 
@@ -223,7 +227,7 @@ def _copy(texels: Texels, array: Any, *, back: bool = False) -> None:
 
 
 def _sampler(address: object, axes: int, border: object) -> Sampler:
-    """Axes that the texels do not have clamp: a GPU would blend a row with a border beside it."""
+    """Make the sampler; missing axes clamp, as a GPU would blend a row with a border."""
     sampler = Sampler()
     modes = [*_several("address", address, axes), "clamp", "clamp", "clamp"][:3]
     sampler.address = tuple(_index("address", mode, ADDRESSES) for mode in modes)
@@ -231,7 +235,7 @@ def _sampler(address: object, axes: int, border: object) -> Sampler:
     try:
         sampler.border = tuple(map(float, colour[:4]))
     except (TypeError, ValueError, OverflowError) as e:
-        raise ArgumentError("border= has numbers", got=repr(border)[:80]) from e
+        raise ArgumentError("border= must be numbers", got=repr(border)[:80]) from e
     return sampler
 
 
@@ -241,7 +245,7 @@ def _several(what: str, value: object, count: int) -> Sequence[Any]:
         return [value] * count
     if not 0 < len(value) <= count:
         raise ArgumentError(
-            f"{what}= has too few or too many", got=str(len(value)), allowed=f"1 to {count}"
+            f"{what}= has the wrong number of values", got=str(len(value)), allowed=f"1 to {count}"
         )
     return value
 
@@ -253,7 +257,7 @@ def _index(what: str, value: object, allowed: Sequence[str]) -> int:
 
 
 def _check(shape: Shape, sampler: Sampler, linear: bool) -> None:
-    """Raises for what CUDA would silently do otherwise, or refuse with a number."""
+    """Raise for options that CUDA would silently change, or refuse with an error number."""
     floats, raw = shape.dtype.startswith("float"), sampler.flags & READ_AS_INTEGER
     unnormalized = not sampler.flags & NORMALIZED
     if not raw and (floats or shape.item == 4):
@@ -266,13 +270,15 @@ def _check(shape: Shape, sampler: Sampler, linear: bool) -> None:
     if repeats and unnormalized:
         raise ArgumentError(
             f'address="{ADDRESSES[repeats[0]]}" needs normalized coordinates: a GPU clamps instead',
-            got="normalized=False", next="normalized=True, with coordinates from 0 to 1",
-        )  # fmt: skip
+            got="normalized=False",
+            next="normalized=True, with coordinates from 0 to 1",
+        )
     if linear and len(shape.sizes) == 1 and (sampler.filter or not unnormalized):
         raise ArgumentError(
             "a texture of linear memory is read by texel number alone",
-            got="filter='linear' or normalized=True", next="linear=False",
-        )  # fmt: skip
+            got="filter='linear' or normalized=True",
+            next="linear=False",
+        )
 
 
 def _described(shape: Shape) -> str:

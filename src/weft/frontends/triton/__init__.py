@@ -53,7 +53,7 @@ def install(
     autotune: bool = False,
     gpu: str | None = None,
 ) -> None:
-    """Makes the simulated GPU the one that Triton launches on. `import weft.triton` calls it.
+    """Make the simulated GPU the one that Triton launches on. `import weft.triton` calls it.
 
     device  the GPU to simulate: "sim", "sim:rtx3070"
     math    "exact" matches the hardware bit for bit; "fast" computes tensor-core products with
@@ -74,7 +74,7 @@ def install(
 
 
 def install_beside() -> None:
-    """Simulates kernels with CPU tensors. Under `weft run` all kernels are simulated already."""
+    """Simulate kernels with CPU tensors. Under `weft run` all kernels are simulated already."""
     _import()
     driver = sys.modules.get("weft.frontends.triton.driver")
     if driver is None or not driver.is_alone():
@@ -82,7 +82,7 @@ def install_beside() -> None:
 
 
 def _import() -> None:
-    """Imports Triton before weft's driver does: `weft run` installs the driver right after."""
+    """Import Triton before weft's driver does: `weft run` installs the driver right after."""
     for name in ("triton", "torch"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependency(

@@ -21,7 +21,7 @@ class CublasLt:
 
 
 def install() -> None:
-    """Replaces the class, which needs NVIDIA's library and a GPU."""
+    """Replace the class, which needs NVIDIA's library and a GPU."""
     from triton._C.libtriton import nvidia
 
     if hasattr(nvidia, "cublas"):

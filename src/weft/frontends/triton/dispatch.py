@@ -36,7 +36,7 @@ def real_driver() -> Any:
 
 @contextmanager
 def in_charge(simulator: Simulator) -> Iterator[None]:
-    """Makes the simulated GPU Triton's active driver inside of the block."""
+    """Make the simulated GPU Triton's active driver inside of the block."""
     before = active_driver.active
     active_driver.set_active(simulator)
     try:

@@ -42,7 +42,7 @@ class SimUtils:
         return kernel, kernel, registers, spills, model.max_threads_per_block
 
     def unload_module(self, module: Variant) -> None:
-        """Does nothing: Python frees the module."""
+        """Do nothing: Python frees the module."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         m, _ = self._driver.simulated(device)
@@ -58,7 +58,7 @@ class SimUtils:
         }
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """Does nothing: printf output is not buffered."""
+        """Do nothing: printf output is not buffered."""
 
 
 class DeviceInterface:
@@ -68,7 +68,7 @@ class DeviceInterface:
 
     @staticmethod
     def synchronize(device: object = None) -> None:
-        """Does nothing: launches are synchronous."""
+        """Do nothing: launches are synchronous."""
 
     @staticmethod
     def current_device() -> int:
@@ -101,7 +101,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
 
     @contextmanager
     def simulating(self, model: GpuModel, fast: bool) -> Iterator[None]:
-        """Sends launches inside to this GPU; Triton caches kernels per device number."""
+        """Send launches inside to this GPU; Triton caches kernels per device number."""
         # Numbers are never reused: Triton caches compiled kernels by them.
         if (model, fast) not in self._devices:
             self._devices.append((model, fast))
@@ -149,7 +149,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
         return torch.empty(1, dtype=torch.int)
 
     def clear_cache(self, cache: Any) -> None:
-        """Does nothing: times of the simulation do not depend on a GPU cache."""
+        """Do nothing: times of the simulation do not depend on a GPU cache."""
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         return "CUdeviceptr" if ty[0] == "*" else _CPP.get(ty) or _integer(ty)
@@ -162,7 +162,7 @@ class SimDriver(DriverBase):  # type: ignore[misc]
 
 
 def activate(model: GpuModel, *, fast: bool, alone: bool, autotune: bool = False) -> None:
-    """Activates a simulated GPU, alone or in addition to a real one."""
+    """Activate a simulated GPU, alone or in addition to a real one."""
     global _simulator
     pipeline.check_version()
     # Without a real GPU since then: `torch.cuda.is_available` may describe the simulated one.
@@ -185,7 +185,7 @@ def is_alone() -> bool:
 
 @contextmanager
 def simulating(model: GpuModel, fast: bool) -> Iterator[None]:
-    """Triton launches inside go to this model; activates a simulated GPU if none is active."""
+    """Send Triton launches inside to this model; activate a simulated GPU if none is active."""
     if _simulator is None:
         activate(model, fast=fast, alone=False)
     assert _simulator is not None

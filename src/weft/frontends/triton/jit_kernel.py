@@ -38,7 +38,7 @@ class TritonKernel:
         return TritonLaunch(self, grid)
 
     def compile(self, *args: Any, **options: Any) -> KernelCode:
-        """Compiles the kernel for these arguments without running it."""
+        """Compile the kernel for these arguments without running it."""
         return self[1].plain(*args, **options)[0].kernel
 
     @property
@@ -62,7 +62,7 @@ class TritonKernel:
         return self.latest.resources
 
     def note(self, variant: KernelCode) -> None:
-        """Makes a variant the latest."""
+        """Make a variant the latest."""
         # Moved to the end: the latest is the last.
         if variant in self.variants:
             self.variants.remove(variant)
@@ -99,7 +99,7 @@ class TritonLaunch:
     def __call__(
         self, *args: Any, time_limit: float | None = None, sanitize: bool = False, **options: Any
     ) -> None:
-        """Runs the grid; on the simulated GPU it returns when all is done.
+        """Run the grid; on the simulated GPU it returns when all is done.
 
         With `sanitize` every access is checked, and SanitizerError raised when something is found.
         """

@@ -32,7 +32,7 @@ _captured: ContextVar[list[Plain] | None] = ContextVar("_captured", default=None
 
 @contextmanager
 def capturing() -> Iterator[list[Plain]]:
-    """Collects Triton launches instead of running them: (launch, its arguments)."""
+    """Collect Triton launches instead of running them: (launch, its arguments)."""
     launches: list[Plain] = []
     token = _captured.set(launches)
     try:
@@ -43,7 +43,7 @@ def capturing() -> Iterator[list[Plain]]:
 
 @contextmanager
 def running() -> Iterator[None]:
-    """Launches inside run even during a capture: Triton chooses a configuration by them."""
+    """Run the launches inside even during a capture: Triton chooses a configuration by them."""
     token = _captured.set(None)
     try:
         yield
@@ -65,7 +65,7 @@ class Variant(Kernel):
         super().__init__(Program(ptx), model, name, name, measure, fast=fast)
 
     def takes(self, signature: Mapping[str, Any], file: str) -> None:
-        """Sets the argument types and the source file, which Triton provides separately."""
+        """Set the argument types and the source file, which Triton provides separately."""
         if self._packer is None:
             ptx = pipeline.at_home(self.program.ptx, file)
             if ptx is not self.program.ptx:
@@ -116,7 +116,7 @@ class Launcher:
         leave: Any,
         *args: Any,
     ) -> None:
-        """Runs the grid and returns when it is done."""
+        """Run the grid and return when it is done."""
         captured = _captured.get()
         # An empty grid launches nothing; a capture still needs the compiled kernel.
         if 0 in (x, y, z) and captured is None:
@@ -156,7 +156,7 @@ class Launcher:
 
 
 def _scratch(nbytes: int, align: int, which: str) -> Any:
-    """Allocates with the user's allocator if one is set, else in host memory."""
+    """Allocate with the user's allocator if one is set, else in host memory."""
     if not nbytes:
         return None
     allocator = getattr(_allocation, which).get()

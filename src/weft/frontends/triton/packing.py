@@ -49,7 +49,7 @@ class TritonPacker(Packer):
         return f"{self.kernel}({', '.join(shown)})"
 
     def pack(self, args: Sequence[Any]) -> Packed:
-        """Packs the arguments, all in host memory."""
+        """Pack the arguments, all in host memory."""
         leaves: list[Leaf] = []
         for (name, type), value in zip(self._arguments.items(), args, strict=True):
             _flatten(name, type, value, leaves)
@@ -77,8 +77,7 @@ class TritonPacker(Packer):
             return struct.pack(_FORMATS[type], value)
         except (struct.error, OverflowError, TypeError, ValueError) as error:
             raise ArgumentError(
-                f"argument '{name}' of {self.kernel} does not fit {type}",
-                got=f"{value!r}: {error}",
+                f"argument '{name}' of {self.kernel} does not fit {type}", got=f"{value!r}: {error}"
             ) from None
 
     def _pointer(self, leaf: Leaf, memory: list[Allocation]) -> int:
@@ -109,7 +108,7 @@ class TritonPacker(Packer):
 
 
 def _flatten(name: str, type: Any, value: Any, out: list[Leaf]) -> None:
-    """Appends the leaves of one argument."""
+    """Append the leaves of one argument."""
     if isinstance(type, tuple):
         for i, (t, v) in enumerate(zip(type, value, strict=True)):
             _flatten(f"{name}[{i}]", t, v, out)
@@ -120,7 +119,7 @@ def _flatten(name: str, type: Any, value: Any, out: list[Leaf]) -> None:
 
 
 def _descriptor(name: str, type: str, value: Any, out: list[Leaf]) -> None:
-    """Expands a tensor descriptor for targets without TMA: its parts, some of them twice."""
+    """Expand a tensor descriptor for targets without TMA: its parts, some of them twice."""
     flags = [value.padding == "nan"]
     if hasattr(value, "round_f32_to_tf32"):  # since Triton 3.7
         flags.append(value.round_f32_to_tf32)

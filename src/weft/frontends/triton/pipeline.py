@@ -39,7 +39,7 @@ _own_parse_options = CUDABackend.parse_options
 
 
 def check_version() -> None:
-    """Raises for unsupported releases of Triton."""
+    """Raise for unsupported releases of Triton."""
     if ".".join(triton.__version__.split(".")[:2]) not in SUPPORTED:
         raise MissingDependency(
             "this release of Triton is not supported",
@@ -55,7 +55,7 @@ def target(model: GpuModel) -> GPUTarget:
 
 
 def install() -> None:
-    """Makes Triton compile to PTX, with a cache in weft's folder."""
+    """Make Triton compile to PTX, with a cache in weft's folder."""
     knobs.cache.dir = cache.folder(f"triton-{triton.__version__.replace('.', '_')}")
     knobs.cache.manager_class = WholeGroups
     knobs.runtime.add_stages_inspection_hook = _stages
@@ -87,7 +87,7 @@ def load(text: str, name: str) -> Ptx:
 
 
 def at_home(ptx: Ptx, file: str) -> Ptx:
-    """Updates the path of a moved file: Triton's cache keys kernels by their text."""
+    """Update the path of a moved file: Triton's cache keys kernels by their text."""
     for named in _FILE.findall(ptx.text):
         if os.path.basename(named) == os.path.basename(file) != named != file:
             text = ptx.text.replace(f'"{named}"', f'"{file}"')
@@ -123,7 +123,7 @@ def _stages(*arguments: Any) -> tuple[str, str] | None:
 
 
 def for_its_instructions(ptx: str) -> str:
-    """Raises the target of PTX with instructions of sm_90, which inline assembly may contain.
+    """Raise the target of PTX with instructions of sm_90, which inline assembly may contain.
 
     Code is compiled for sm_80, so that products use `mma` instead of `wgmma`.
     """

@@ -31,7 +31,7 @@ _prune_configs = Autotuner.prune_configs
 
 
 def install(*, autotune: bool) -> None:
-    """Replaces Triton's functions; `autotune` keeps its autotuner and all rows of reports."""
+    """Replace Triton's functions; `autotune` keeps its autotuner and all rows of reports."""
     Autotuner.prune_configs = _prune_configs if autotune else _first_valid
     for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
         if hasattr(triton.testing, name):
@@ -86,7 +86,7 @@ def _report(
     return_df: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Measures and prints each benchmark; numbers are those of the simulation."""
+    """Measure and print each benchmark; numbers are those of the simulation."""
     several = isinstance(mark.benchmarks, (list, tuple))
     tables, stop = [], time.perf_counter() + limit
     for benchmark in mark.benchmarks if several else [mark.benchmarks]:

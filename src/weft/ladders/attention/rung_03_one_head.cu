@@ -2,8 +2,6 @@
 // idea:   a block has 64 queries of one head, and its tiles of 32 keys and values in shared memory
 //         serve all of them. A thread has 4 x 2 scores and 4 rows of the result in registers
 // precision: bf16
-// launch: attention<32><<<cdiv(m, 64) * b * h if d == 32 else 0, 256, 27648>>>
-// launch: attention<128><<<cdiv(m, 64) * b * h if d == 128 else 0, 256, 76800>>>
 // expect: bytes read per result <= 20
 
 #include "../../ops/families/attention/cuda/single.cuh"

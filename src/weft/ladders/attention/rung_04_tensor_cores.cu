@@ -3,8 +3,6 @@
 //         queries, and their scores, weights and results stay in registers; tiles of keys and values
 //         arrive by cp.async while the last ones are used
 // precision: bf16
-// launch: attention<32, 64, 64><<<cdiv(m, 64) * b * h if d == 32 else 0, 128, 25600>>>
-// launch: attention<128, 128, 32><<<cdiv(m, 128) * b * h if d == 128 else 0, 128, 69632>>>
 // expect: shared load wavefronts per request <= 4.5
 
 #include "../../ops/families/attention/cuda/forward.cuh"

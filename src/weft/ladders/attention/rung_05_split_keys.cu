@@ -4,10 +4,6 @@
 //         results, weighted by their sums (flash-decoding). This is the kernel of weft.ops.attention
 // precision: bf16
 // scratch: partial:f32[b*h*16*64*(d+1)] counters:i32[b*h]
-// launch: attention<32, 64, 64><<<cdiv(m, 64) * b * h if (d == 32) * (m > 1) else 0, 128, 25600>>>
-// launch: attention<128, 128, 32><<<cdiv(m, 128) * b * h if (d == 128) * (m > 1) else 0, 128, 69632>>>
-// launch: split<32><<<16 * b * h if (d == 32) * (m == 1) else 0, 128, 25600>>>
-// launch: split<128><<<16 * b * h if (d == 128) * (m == 1) else 0, 128, 87040>>>
 // expect: shared load wavefronts per request <= 4.5
 
 #include "rung_04_tensor_cores.cu"

@@ -5,10 +5,6 @@
 //         weft.ops.attention on Hopper; elsewhere mma.sync computes the same products
 // precision: bf16
 // scratch: partial:f32[b*h*16*64*(d+1)] counters:i32[b*h+1]
-// launch: groups<32, 64><<<cdiv(m, 128) * b * h if (d == 32) * (m > 1) else 0, 384, 50176>>>
-// launch: groups<128, 128><<<cdiv(m, 128) * b * h if (d == 128) * (m > 1) else 0, 384, 164864>>>
-// launch: split<32><<<16 * b * h if (d == 32) * (m == 1) else 0, 128, 25600>>>
-// launch: split<128><<<16 * b * h if (d == 128) * (m == 1) else 0, 128, 87040>>>
 
 #include "../../ops/families/attention/cuda/groups.cuh"
 #include "rung_05_split_keys.cu"

@@ -13,9 +13,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _conv2d(
-    x, w, y, pixels, C, H, W, K, R, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
-):  # fmt: skip
+def _conv2d(x, w, y, pixels, C, H, W, K, R, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     k = tl.program_id(1) * BM + tl.arange(0, BM)
     pixel = tl.program_id(0) * BN + tl.arange(0, BN)
     n, at = (pixel // (H * W)).to(tl.int64), pixel % (H * W)

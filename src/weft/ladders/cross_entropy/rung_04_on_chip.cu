@@ -3,11 +3,6 @@
 //         131,072 elements, packed as bf16: the logits are read once. A row has as many warps as it
 //         needs
 // expect: bytes read per result <= 3
-// launch: of_1024<<<cdiv(rows, 4) if (n <= 1024) * (n % 8 == 0) else 0, 128>>>
-// launch: of_8192<<<rows if (n > 1024) * (n <= 8192) * (n % 8 == 0) else 0, 128>>>
-// launch: of_32768<<<rows if (n > 8192) * (n <= 32768) * (n % 8 == 0) else 0, 512>>>
-// launch: of_131072<<<rows if (n > 32768) * (n % 8 == 0) else 0, 1024, 131072>>>
-// launch: ragged<<<rows if n % 8 > 0 else 0, 1024, 131072>>>
 
 #include "../../ops/families/loss/cuda/cross_entropy_rows.cuh"
 

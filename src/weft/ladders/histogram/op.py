@@ -1,4 +1,4 @@
-"""How often each of 256 values occurs in an array."""
+"""The number of times that each of 256 values occurs in an array."""
 
 import numpy as np
 
@@ -8,11 +8,7 @@ op = Op(
     "histogram",
     "x:i32[n] -> counts:i32[256]",
     reference=lambda x: np.bincount(x, minlength=256),
-    cases=[
-        Case(n=8192),
-        Case(n=5003, why="ragged"),
-        Case(n=1),
-    ],
+    cases=[Case(n=8192), Case(n=5003, why="ragged"), Case(n=1)],
     bench=[Case(n=2**28), Case(n=2**28, constant=1, why="one value only: every count collides")],
     flops="0",
     bytes="4*n",

@@ -4,8 +4,6 @@
 //         of up to 16,384 elements
 // precision: bf16
 // expect: bytes read per result <= 6.1
-// launch: layer_norm<<<rows if (n <= 16384) * (n % 8 == 0) else 0, 256>>>
-// launch: others<<<rows if (n > 16384) + (n % 8 > 0) else 0, 256>>>
 
 #include "../../ops/families/norm/cuda/rows.cuh"
 

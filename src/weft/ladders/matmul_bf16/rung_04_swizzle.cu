@@ -6,8 +6,6 @@
 //         that stores are whole sectors
 // precision: bf16
 // expect: shared load wavefronts per request <= 5
-// launch: large<<<cdiv(M, 128) * cdiv(N, 256) if M * N >= 1048576 else 0, 256, 147456>>>
-// launch: small<<<cdiv(M, 64) * cdiv(N, 64) if M * N < 1048576 else 0, 128, 65536>>>
 
 #include "../../ops/families/matmul/cuda/matmul_half.cu"
 

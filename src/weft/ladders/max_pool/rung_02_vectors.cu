@@ -3,10 +3,6 @@
 //         vector of 16 bytes in each of two rows, read and written whole. Odd rows take one window per thread
 // expect: load sectors per request >= 8
 // scratch: where:u8[planes*rows*columns]
-// launch: forward<<<cdiv(planes*rows*columns, 256*2) if columns % 2 == 0 else 0, 256>>>
-// launch: backward<<<cdiv(planes*rows*columns, 256*2) if columns % 2 == 0 else 0, 256>>>
-// launch: forward_odd<<<cdiv(planes*rows*columns, 256) if columns % 2 else 0, 256>>>
-// launch: backward_odd<<<cdiv(planes*rows*columns, 256) if columns % 2 else 0, 256>>>
 
 #include "../../ops/families/pool/cuda/disjoint.cuh"
 

@@ -3,8 +3,6 @@
 //         read or written once. Longer and ragged rows are read as before
 // precision: bf16
 // expect: bytes read per result <= 7
-// launch: rms_norm<<<rows if (n <= 4096) * (n % 8 == 0) else 0, 64>>>
-// launch: others<<<rows if (n > 4096) + (n % 8 > 0) else 0, 256>>>
 
 #include "../../ops/families/norm/cuda/rows.cuh"
 

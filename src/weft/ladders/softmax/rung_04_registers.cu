@@ -2,8 +2,6 @@
 // idea:   the row stays in the registers of its block: memory is read once and written once, 16
 //         bytes at a time, and exponentials are computed once. For rows of up to 8,192 elements
 // expect: bytes read per result = 4
-// launch: softmax<<<rows if (n <= 8192) * (n % 4 == 0) else 0, 256>>>
-// launch: others<<<rows if (n > 8192) + (n % 4 > 0) else 0, 256>>>
 
 #include "row.cuh"
 

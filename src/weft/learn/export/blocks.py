@@ -10,7 +10,7 @@ _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$\n?", re.DOTALL |
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """A piece of a text.
 
     kind   "prose"; "python", "shell" or "file" for code that can be run; "output" for what the
@@ -24,21 +24,21 @@ class Block:
     name: str = ""
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[TextBlock]:
     """The pieces of a text, in order."""
     at, before = 0, ""
     for fence in _FENCE.finditer(text):
         prose = text[at : fence.start()].strip("\n")
         if prose.strip():
-            yield Block("prose", prose)
+            yield TextBlock("prose", prose)
             before = "prose"
         info = fence["info"].strip()
         kind, name = _kind(info, before)
-        yield Block(kind, fence["code"].rstrip("\n"), info, name)
+        yield TextBlock(kind, fence["code"].rstrip("\n"), info, name)
         at, before = fence.end(), kind
     rest = text[at:].strip("\n")
     if rest.strip():
-        yield Block("prose", rest)
+        yield TextBlock("prose", rest)
 
 
 def _kind(info: str, before: str) -> tuple[str, str]:

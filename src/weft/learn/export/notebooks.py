@@ -19,11 +19,11 @@ from weft.learn.puzzle import LANGUAGES, Puzzle
 
 Cell = dict[str, Any]
 FOLDER = "learn"
-"""Where the cells write files; `weft learn` looks there by default."""
+"""The folder that cells write files to; `weft learn` looks there by default."""
 
 
 def write(folder: Path, chapters: Sequence[Chapter], puzzles: Sequence[Puzzle]) -> list[Path]:
-    """Writes the notebooks into a folder; returns their paths."""
+    """Write the notebooks into a folder; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for chapter in chapters:
@@ -110,7 +110,7 @@ def _stream(text: str) -> dict[str, Any]:
 
 
 def _lines(text: str) -> list[str]:
-    """The format has a list of lines, each with its end."""
+    """A text as the notebook format has it: a list of lines, each with its line break."""
     return text.splitlines(keepends=True)
 
 

@@ -39,7 +39,7 @@ def write(
     puzzles: Sequence[Puzzle],
     progress: Progress = lambda what: None,
 ) -> list[Path]:
-    """Writes the pages into a folder; returns their paths."""
+    """Write the pages into a folder; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "style.css").write_text(_part("site.css"), encoding="utf-8")
     rows = [(f"{c.number:02}", c.title, f"{c.folder.name}/index.html", c) for c in chapters]
@@ -119,7 +119,7 @@ def _source(text: str, file: str) -> Markup:
 
 
 _MARKS = ("// begin", "// end", "# begin", "# end")
-"""Of the learner's part in the solution of a puzzle."""
+"""Lines that enclose the learner's part in the solution of a puzzle."""
 
 
 @functools.cache

@@ -135,7 +135,7 @@ def bench(
     progress: Callable[[str], None] = lambda what: None,
     gpu: str | None = None,
 ) -> Bench:
-    """Times callables on a GPU, in turns, and compares them with the least time possible.
+    """Time callables on a GPU, in turns, and compare them with the least time possible.
 
     contenders    name -> callable, or a `Contender`
     bytes, flops  the least that one call must move and compute; they give the floor
@@ -231,7 +231,7 @@ def _sampled(
 ) -> dict[str, _Run]:
     from weft.measure.bench import timing
 
-    stream = timing.Stream()
+    stream = timing.TimingStream()
     ready, runs = {}, {}
     for name, contender in contenders.items():
         progress(f"preparing {name}")

@@ -9,13 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-FIELDS = (
-    "clocks.sm",
-    "clocks.mem",
-    "temperature.gpu",
-    "power.draw",
-    "clocks_event_reasons.active",
-)
+FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "clocks_event_reasons.active")
 PERIOD_MS = 50
 SLOWED = 0x8 | 0x40 | 0x20 | 0x80
 """Throttle reasons that invalidate a sample: hardware slowdown, thermal (two), power brake."""
@@ -103,7 +97,7 @@ def driver_version() -> str:
 
 
 def parse(line: str, when: float) -> Sample | None:
-    """Parses one line of nvidia-smi's table; None if a value is missing."""
+    """Parse one line of nvidia-smi's table; None if a value is missing."""
     parts = [part.strip() for part in line.split(",")]
     if len(parts) != len(FIELDS):
         return None

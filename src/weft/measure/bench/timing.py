@@ -33,7 +33,7 @@ class Prepared:
     how: str
 
 
-class Stream:
+class TimingStream:
     """The stream for all timings, and its events."""
 
     def __init__(self) -> None:
@@ -60,13 +60,13 @@ class Stream:
         return self.end()
 
     def begin(self) -> None:
-        """Starts the timing of the stream's work."""
+        """Start the timing of the stream's work."""
         driver.check(
             self._library.cuEventRecord(self._events[0], self.handle), "recording an event"
         )
 
     def end(self) -> float:
-        """Waits for the work and returns the milliseconds since `begin`."""
+        """Wait for the work and return the milliseconds since `begin`."""
         start, end = self._events
         lib, out = self._library, ctypes.c_float()
         driver.check(lib.cuEventRecord(end, self.handle), "recording an event")
@@ -80,8 +80,8 @@ class Stream:
         driver.check(self._library.cuCtxSynchronize(), "waiting for the device")
 
 
-def prepare(stream: Stream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
-    """Chooses the number of calls per sample, and captures them in a graph if possible."""
+def prepare(stream: TimingStream, call: Call, sets: int, *, graph: bool = True) -> Prepared:
+    """Choose the number of calls per sample, and capture them in a graph if possible."""
     # The first calls compile and allocate, which a capture does not allow.
     for i in range(min(sets, 3)):
         call(i)

@@ -61,7 +61,7 @@ def check(
     progress: Callable[[str], None] = lambda trial: None,
     **options: Any,
 ) -> Report:
-    """Checks a launch, a callable or a solution of an `Op` against a float64 reference.
+    """Check a launch, a callable or a solution of an `Op` against a float64 reference.
 
     subject     `k[grid, block]`, a callable, or an `Op`
     args        the arguments of the launch or callable, or the solution of the `Op`
@@ -99,7 +99,7 @@ def check(
     else:
         spec = subjects.CallSpec(out, reference, reduce, accumulate, result, ranges or {})
         name, trials = subjects.call_trials(subject, args, options, spec, fillings, rng)
-    with limits.held(place):
+    with limits.enforced(place):
         return judged(name, trials, chosen, rng, progress)
 
 
@@ -111,7 +111,7 @@ def judged(
     progress: Callable[[str], None],
     finish: Callable[[Sequence[Trial]], None] = lambda done: None,
 ) -> Report:
-    """Runs all trials and returns the report; raises CheckFailed at the first failure.
+    """Run all trials and return the report; raise CheckFailed at the first failure.
 
     finish  called after the trials, before the outputs of all of them are compared again
     """
@@ -163,7 +163,7 @@ def chosen_seed(seed: int | None) -> int:
     expect("a seed", seed, int, type(None), allowed="a whole number, 0 and above, or None")
     if seed is not None:
         if seed < 0:
-            raise ArgumentError("a seed is not negative", got=str(seed), allowed="0 and above")
+            raise ArgumentError("a seed must not be negative", got=str(seed), allowed="0 and above")
         return seed
     text = os.environ.get("WEFT_SEED", "")
     return int(text) if text.isdecimal() else secrets.randbits(31)

@@ -69,7 +69,7 @@ class Agreement:
 def compare(
     name: str, stored: Stored, expected: Array, limit: Array, dtype: DType
 ) -> Difference | Agreement:
-    """Compares one output; `limit` is the tolerance of each element.
+    """Compare one output; `limit` is the tolerance of each element.
 
     Integers wrap around: an expected 300 is 44 in a byte.
     """

@@ -46,7 +46,7 @@ class _Sanitized:
 
 
 def diagnose(call: Callable[[], object]) -> Cause | None:
-    """Runs a call; returns the cause that the sanitizer finds in its launches on simulated GPUs."""
+    """Run a call; return the cause that the sanitizer finds in its launches on simulated GPUs."""
     before, session = settings.current, _Sanitized()
     settings.current = session
     try:

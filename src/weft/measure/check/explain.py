@@ -24,7 +24,7 @@ def gather(
     s: Array,
     rng: np.random.Generator,
 ) -> causes.Symptoms:
-    """Gathers the symptoms of a failure. This runs the subject a few more times."""
+    """Gather the symptoms of a failure. This runs the subject a few more times."""
     subject, name = harness.subject, difference.output
     arrays, dtype = harness.runner.given, harness.type_of(name, result)
     starts = harness.starts(inputs, rng)
@@ -136,7 +136,7 @@ def failure(
 
 
 def _number(value: float | int) -> str:
-    """Formats integers with all digits."""
+    """Format integers with all digits."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 

@@ -88,7 +88,7 @@ class Harness:
         return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
 
     def run(self, inputs: Mapping[str, Array], start: Start, trial: str) -> dict[str, Stored]:
-        """Runs the subject once, checks for side effects, and returns the outputs.
+        """Run the subject once, check for side effects, and return the outputs.
 
         An output without a start keeps the contents that the previous run left.
         """
@@ -107,7 +107,7 @@ class Harness:
         for name, stored in ran.early.items():
             if stored.bits.tobytes() != ran.late[name].bits.tobytes():
                 raise CheckFailed(
-                    f"{self.subject.name}: '{name}' was not finished when the call was",
+                    f"{self.subject.name}: '{name}' was not complete when the call returned",
                     where=trial,
                     got="the work was still running on another stream",
                     next="launch on the current stream, or make it wait for the other one",
@@ -117,7 +117,7 @@ class Harness:
         return dict(ran.late)
 
     def settled(self, trial: str) -> None:
-        """Raises if an output changed after the previous call ended."""
+        """Raise if an output changed after the previous call ended."""
         if self.subject.outputs:
             self._same_as_left(self.runner.outputs(), trial)
 

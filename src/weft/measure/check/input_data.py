@@ -121,7 +121,7 @@ def _with(value: float) -> Filling:
 
 
 def _special(floating: Filling, integers: Filling) -> Filling:
-    """Combines a filling for floats with one for integers. Bounded floats stay random."""
+    """Combine a filling for floats with one for integers. Bounded floats stay random."""
 
     def fill(
         rng: Random, shape: tuple[int, ...], dtype: DType, bounds: Bounds | None = None

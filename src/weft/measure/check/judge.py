@@ -26,7 +26,7 @@ Draw = Callable[[], Mapping[str, Array]]
 def judge(
     harness: Harness, inputs: Mapping[str, Array], trial: str, rng: np.random.Generator
 ) -> Verdict:
-    """Returns the verdict for these inputs; raises CheckFailed with all details."""
+    """Return the verdict for these inputs; raise CheckFailed with all details."""
     first, second = harness.starts(inputs, rng)
     # Different initial contents: a result that depends on them differs between the runs.
     runs = [harness.run(inputs, start, trial) for start in (first, second)]
@@ -43,7 +43,7 @@ def repeat(
     runs: int = REPEATS,
     seconds: float = math.inf,
 ) -> None:
-    """Runs the subject many times, as a benchmark does: new inputs each time, outputs not reset.
+    """Run the subject many times, as a benchmark does: new inputs each time, outputs not reset.
 
     Only the last run and a random one are judged: a subject that caches results cannot know which.
 
@@ -101,7 +101,7 @@ def _same_number(s: Subject, got: Mapping[str, Stored], expected: Sequence[Array
 def _same_shape(s: Subject, name: str, stored: Array, e: Array, trial: str) -> None:
     if stored.shape != e.shape:
         raise CheckFailed(
-            f"{s.name}: '{name}' has another shape than the reference",
+            f"{s.name}: '{name}' does not have the reference's shape",
             where=trial,
             got=str(stored.shape),
             allowed=str(e.shape),

@@ -1,4 +1,4 @@
-"""Checks for a named model: `weft.check(..., device="sim:t4")` holds every launch to its limits.
+"""Checks for a named model: `weft.check(..., device="sim:t4")` enforces its limits.
 
 A kernel is compiled for one model and is simulated as such. Grid, block and shared memory of its
 launches must also fit the model that the check names.
@@ -18,7 +18,7 @@ from weft.kernels.limits import check
 
 
 @dataclass(frozen=True)
-class _Held:
+class _LimitedLaunches:
     """Runs launches that fit the model; `inner` is the session that was active before."""
 
     model: GpuModel
@@ -35,17 +35,17 @@ class _Held:
             self.inner.run(asked)
 
 
-def hold(device: Selection) -> None:
-    """Holds the launches of this process to the limits of the model that a device word names."""
+def enforce(device: Selection) -> None:
+    """Enforce the limits of the model that a device word names on launches of this process."""
     if not device.real and device.key is not None:
-        settings.current = _Held(device.model, settings.active())
+        settings.current = _LimitedLaunches(device.model, settings.active())
 
 
 @contextmanager
-def held(device: Selection) -> Iterator[None]:
-    """Applies `hold` inside of a `with` block."""
+def enforced(device: Selection) -> Iterator[None]:
+    """Apply `enforce` inside of a `with` block."""
     before = settings.current
-    hold(device)
+    enforce(device)
     try:
         yield
     finally:

@@ -78,7 +78,7 @@ class Runner(Protocol):
         """The initial bytes of each array's guards."""
 
     def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
-        """Fills the named arrays and calls the subject; other arrays keep their contents."""
+        """Fill the named arrays and call the subject; other arrays keep their contents."""
 
     def outputs(self) -> Mapping[str, Array]:
         """The current contents of the outputs."""

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 DRAWN = 2
 """Sets of sizes that are drawn for an operation."""
-_FEW = 1000
+_MOST_LISTED = 1000
 WHY = "drawn beside the cases"
 
 
@@ -65,7 +65,7 @@ def _choices(op: Op, name: str) -> tuple[Sequence[int], Sequence[int]]:
     low = step * (min(given) // 2 // step + 1)
     inside: Sequence[int] = range(low, most + 1, step)
     # In a long range a size of a case is rarely drawn; `beside` leaves such a draw out.
-    if len(inside) <= _FEW:
+    if len(inside) <= _MOST_LISTED:
         inside = [n for n in inside if n not in given]
     return inside, range(most + step, 2 * most + 1, step)
 

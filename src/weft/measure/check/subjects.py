@@ -87,7 +87,7 @@ class Provider(Protocol):
     """Access to the user's code for one case, in this process or in a worker."""
 
     def data(self, spec: ArraySpec, case: Case, filling: Filling) -> Array:
-        """Generates new data for an input."""
+        """Generate new data for an input."""
 
     def reference(self, case: Case) -> Reference:
         """The reference of a case."""
@@ -207,7 +207,7 @@ def call_trials(
     library = buffers.library_of(next(iter(held.values()))) if held else buffers.NUMPY
     wanted = [n for n in names if n not in filled]
     started = {n: buffers.bits(a) for n, a in held.items()}
-    asked = _asked(reference, names)
+    asked = _reference_arguments(reference, names)
     # An output that the reference also reads is updated in place: it needs initial data.
     data_of = [n for n in held if n not in filled or n in asked]
     _known(spec.ranges, held)
@@ -288,7 +288,7 @@ def _precision(declared: str | None, inputs: Sequence[DType]) -> DType | None:
 def _names(
     subject: Configured | Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
 ) -> list[str]:
-    """Names of the arguments: those of the kernel's or the function's parameters."""
+    """The names of the arguments: the kernel's or the function's parameters."""
     if isinstance(subject, Configured):
         return subject.names(args, options)
     try:
@@ -321,7 +321,7 @@ def _outputs(out: Any, held: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
+def _reference_arguments(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
     """The arguments that a reference names as parameters; empty if it takes them by position."""
     try:
         wanted = list(inspect.signature(reference).parameters)
@@ -331,12 +331,12 @@ def _asked(reference: Callable[..., Any], names: Sequence[str]) -> list[str]:
 
 
 def _native(values: Array, library: Library) -> Any:
-    """Converts float64 inputs to the caller's library, on the CPU."""
+    """Convert float64 inputs to the caller's library, on the CPU."""
     if not library.name.startswith("PyTorch"):
         return values
     return sys.modules["torch"].from_numpy(np.array(values))
 
 
 def _plain(result: Any) -> Array:
-    """Converts a result of the reference to NumPy."""
+    """Convert a result of the reference to NumPy."""
     return np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)

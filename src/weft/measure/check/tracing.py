@@ -28,7 +28,7 @@ _POISON = 0xA5
 
 
 def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str, Any]) -> Find:
-    """Returns (arrays, output, flat index) -> Writer, which runs the launch again.
+    """Return (arrays, output, flat index) -> Writer, which runs the launch again.
 
     given  all arguments by name; those that are not positional are given by keyword
     """
@@ -53,7 +53,7 @@ def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str
 def threads(
     launch: Configured, positional: Sequence[str], arguments: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], int | None]:
-    """Returns (arrays) -> the number of threads in the grid."""
+    """Return (arrays) -> the number of threads in the grid."""
 
     def count(arrays: Mapping[str, Any]) -> int | None:
         here = {**arguments, **{n: buffers.on_host(a) for n, a in arrays.items()}}
@@ -69,7 +69,7 @@ def finding(
     arguments: Mapping[str, Any],
     fresh: Sequence[str],
 ) -> Diagnose:
-    """Returns (arrays, inputs) -> the sanitizer's finding in the launch with these inputs.
+    """Return (arrays, inputs) -> the sanitizer's finding in the launch with these inputs.
 
     fresh  the arrays that the launch fills and does not read
     """

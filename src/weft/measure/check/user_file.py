@@ -26,7 +26,7 @@ def solutions(path: Path, only: str = "") -> list[tuple[Op, str, Callable[..., A
 def chosen(
     path: Path, ops: Sequence[tuple[str, Sequence[str]]], only: str
 ) -> list[tuple[int, str]]:
-    """Selects (index of the operation, solution); `only` names an operation or a solution."""
+    """Select (index of the operation, solution); `only` names an operation or a solution."""
     wanted = [
         (index, name)
         for index, (op, names) in enumerate(ops)
@@ -123,7 +123,7 @@ def place(path: Path, error: BaseException) -> str:
 
 
 def words(path: Path, error: Exception) -> str:
-    """Formats an error of user code, with its line if the message has none."""
+    """Format an error of user code, with its line if the message has none."""
     if isinstance(error, Error):
         return str(error) if path.stem in str(error) else f"{path.name}: {error}"
     return f"{place(path, error)}: {type(error).__name__}: {error}"

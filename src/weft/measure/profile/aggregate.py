@@ -132,7 +132,7 @@ def _bulk(what: Mapping[str, Any], at: Mapping[str, int], nbytes: int) -> Access
 
 
 def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) -> dict[str, int]:
-    """Adds accesses of full warps to contiguous bytes, counted by the offset of the first byte."""
+    """Add accesses of full warps to contiguous bytes, counted by the offset of the first byte."""
     span, width, out = what["span"], what["width"], dict(at)
     for i, times in enumerate(places):
         if not times:
@@ -178,7 +178,7 @@ def _shared(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
 
 
 def _merged(accesses: Sequence[Access]) -> tuple[Access, ...]:
-    """Sums accesses per space and kind; drops empty ones."""
+    """Sum accesses per space and kind; drop empty ones."""
     if not accesses:
         return ()
     out: dict[tuple[str, str], Access] = {}

@@ -49,7 +49,7 @@ def cliffs(shape: LaunchShape, gpu: GpuModel) -> tuple[Cliff, ...]:
         return ()
     out = [
         _first(resource, have, range((have - 1) // step * step, -1, -step), at, now)
-        for resource, have, step, at in _ways(shape, gpu)
+        for resource, have, step, at in _resources(shape, gpu)
         if resource in now.limiter
     ]
     # No single resource helps: suggest another block size, the nearest first.
@@ -64,11 +64,12 @@ def curves(shape: LaunchShape, gpu: GpuModel) -> tuple[Curve, ...]:
     """Resident warps against registers, shared memory and block size."""
     most = gpu.shared_per_block
     spans: dict[str, Sequence[int]] = {
-        "registers": range(16, 256, 2), "shared memory": range(0, most + 1, 1024)
-    }  # fmt: skip
+        "registers": range(16, 256, 2),
+        "shared memory": range(0, most + 1, 1024),
+    }
     out = [
         Curve(resource, have, tuple((n, (o := at(n)).blocks, o.warps) for n in spans[resource]))
-        for resource, have, _, at in _ways(shape, gpu)
+        for resource, have, _, at in _resources(shape, gpu)
     ]
     sizes, resized = range(32, gpu.max_threads_per_block + 1, 32), _resized(shape, gpu)
     points = tuple((n, (o := resized(n)).blocks, o.warps) for n in sizes)
@@ -78,7 +79,7 @@ def curves(shape: LaunchShape, gpu: GpuModel) -> tuple[Curve, ...]:
 _At = Callable[[int], Occupancy]
 
 
-def _ways(shape: LaunchShape, gpu: GpuModel) -> list[tuple[str, int, int, _At]]:
+def _resources(shape: LaunchShape, gpu: GpuModel) -> list[tuple[str, int, int, _At]]:
     """(resource, current value, step, function from a value to the occupancy)."""
     shared = shape.static_shared + shape.dynamic_shared
 

@@ -35,7 +35,7 @@ _READS = ("load", "copy", "fragment load", "bulk load")
 
 
 @dataclass(frozen=True)
-class Unit:
+class GpuUnit:
     """A unit of the GPU: its busy time in seconds, and its `work` in units of `measure`.
 
     part  the part of the whole GPU's rate that the launch can use; `per_second` is that rate
@@ -49,7 +49,7 @@ class Unit:
     part: float = 1.0
 
 
-def units(p: Profile, gpu: GpuModel) -> tuple[Unit, ...]:
+def units(p: Profile, gpu: GpuModel) -> tuple[GpuUnit, ...]:
     """All units with work, the busiest first; latency is among them."""
     used = busy_sms(p, gpu) / gpu.sms
     clocks = gpu.sms * gpu.boost_mhz * 1e6
@@ -59,7 +59,7 @@ def units(p: Profile, gpu: GpuModel) -> tuple[Unit, ...]:
     if with_work:
         waits = latency.seconds(p, gpu)
         rate = gpu.boost_mhz * 1e6
-        with_work.append(Unit(LATENCY, waits, waits * rate, rate, "clocks"))
+        with_work.append(GpuUnit(LATENCY, waits, waits * rate, rate, "clocks"))
     return tuple(sorted(with_work, key=lambda u: -u.seconds))
 
 
@@ -68,32 +68,32 @@ def busy_sms(p: Profile, gpu: GpuModel) -> int:
     return max(1, min(p.launch.blocks, gpu.sms))
 
 
-def throughput(units: Sequence[Unit]) -> tuple[Unit, ...]:
+def throughput(units: Sequence[GpuUnit]) -> tuple[GpuUnit, ...]:
     """The units without latency."""
     return tuple(u for u in units if u.name != LATENCY)
 
 
-def of_whole_gpu(units: Sequence[Unit]) -> tuple[Unit, ...]:
+def of_whole_gpu(units: Sequence[GpuUnit]) -> tuple[GpuUnit, ...]:
     """The same units as if the work were spread over all SMs."""
     return tuple(sorted((_slower(u, 1 / u.part) for u in units), key=lambda u: -u.seconds))
 
 
-def _slower(u: Unit, part: float) -> Unit:
-    return Unit(u.name, u.seconds / part, u.work, u.per_second * part, u.measure, u.part * part)
+def _slower(u: GpuUnit, part: float) -> GpuUnit:
+    return GpuUnit(u.name, u.seconds / part, u.work, u.per_second * part, u.measure, u.part * part)
 
 
-def bound(units: Sequence[Unit]) -> Unit:
+def bound(units: Sequence[GpuUnit]) -> GpuUnit:
     """The busiest unit; an empty launch is bound by its instructions."""
-    return units[0] if units else Unit("instructions", 0.0, 0, 1, "instructions")
+    return units[0] if units else GpuUnit("instructions", 0.0, 0, 1, "instructions")
 
 
-def seconds(units: Sequence[Unit], less: Mapping[str, float] | None = None) -> float:
+def seconds(units: Sequence[GpuUnit], less: Mapping[str, float] | None = None) -> float:
     """The least time; `less` maps a unit to the fraction of its work that remains."""
     left = less or {}
     return max((u.seconds * left.get(u.name, 1.0) for u in units), default=0.0)
 
 
-def gain(units: Sequence[Unit], less: Mapping[str, float]) -> float:
+def gain(units: Sequence[GpuUnit], less: Mapping[str, float]) -> float:
     """The speed-up of the least time."""
     after = seconds(units, less)
     return seconds(units) / after if after else 1.0
@@ -134,7 +134,7 @@ def compulsory_bytes(p: Profile) -> int:
     return sum(a.read + a.written for a in p.arrays)
 
 
-def _memory(p: Profile, gpu: GpuModel, clocks: float) -> tuple[list[Unit], list[Unit]]:
+def _memory(p: Profile, gpu: GpuModel, clocks: float) -> tuple[list[GpuUnit], list[GpuUnit]]:
     """The units of the whole GPU, and those that every SM has."""
     far, near = accesses(p, "global"), accesses(p, "shared")
     steps = sum(lsu_steps(a) for a in [*far, *near, *accesses(p, "local")])
@@ -149,8 +149,8 @@ def _memory(p: Profile, gpu: GpuModel, clocks: float) -> tuple[list[Unit], list[
     ]
 
 
-def _unit(name: str, work: float, per_second: float, measure: str) -> Unit:
-    return Unit(name, work / per_second, work, per_second, measure)
+def _unit(name: str, work: float, per_second: float, measure: str) -> GpuUnit:
+    return GpuUnit(name, work / per_second, work, per_second, measure)
 
 
 def _atomic_seconds(p: Profile, atomic: int, clocks: float) -> float:
@@ -190,7 +190,7 @@ def issued(p: Profile) -> float:
     return sum(i.executions * expands(i.opcode) for i in p.instructions)
 
 
-def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[Unit]:
+def _compute(p: Profile, gpu: GpuModel, clocks: float) -> list[GpuUnit]:
     """Busy times of the arithmetic pipes, in warp instructions.
 
     An addition takes as long as an FMA, and inactive lanes take as long as active ones.

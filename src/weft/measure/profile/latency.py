@@ -43,7 +43,7 @@ def seconds(p: Profile, gpu: GpuModel) -> float:
 
 
 def _clocks(p: Profile) -> float:
-    """The sum over all warps of all launches."""
+    """The clocks of all warps of all launches, added up."""
     labels = {text.strip()[:-1]: line for line, text in p.ptx if text.strip().endswith(":")}
     before, total = 0, 0.0
     for part in _parts(p.instructions):

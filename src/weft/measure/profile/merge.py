@@ -12,7 +12,7 @@ P = TypeVar("P", bound=Profile)
 
 
 def key(p: Profile) -> tuple[object, ...]:
-    """Launches with equal keys are merged."""
+    """The key of a launch; launches with equal keys are merged."""
     s = p.launch
     return s.kernel, s.grid, s.block, s.static_shared, s.dynamic_shared, p.gpu, p.ptx
 
@@ -50,7 +50,7 @@ def _instruction(a: Instruction, b: Instruction) -> Instruction:
 
 
 def _arrays(a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Sums compulsory bytes: each launch must move its bytes again."""
+    """Sum compulsory bytes: each launch must move its bytes again."""
     out = {x.name: x for x in a}
     for x in b:
         seen = out.get(x.name)

@@ -70,7 +70,7 @@ _SUMS = (".sum", "memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ide
 def counters(
     program: Sequence[str], kernel: str | None, launch: int | None
 ) -> list[KernelCounters]:
-    """Runs a program under ncu; raises NoCounters without ncu or without permission."""
+    """Run a program under ncu; raise NoCounters without ncu or without permission."""
     command = [tool(), *_options(kernel, launch), *program]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     if _REFUSAL in done.stdout + done.stderr:
@@ -117,7 +117,7 @@ def _options(kernel: str | None, launch: int | None) -> list[str]:
 
 
 def read(text: str) -> list[KernelCounters]:
-    """Parses ncu's table, which follows the output of the program."""
+    """Parse ncu's table, which follows the output of the program."""
     start = text.find('"ID"')
     if start < 0:
         return []
@@ -133,7 +133,7 @@ def read(text: str) -> list[KernelCounters]:
 
 
 def merge_launches(launches: Sequence[KernelCounters]) -> list[KernelCounters]:
-    """Merges launches of one kernel and shape, in the order of first launches."""
+    """Merge launches of one kernel and shape, in the order of first launches."""
     groups: dict[tuple[str, Dims, Dims], list[KernelCounters]] = {}
     for launch in launches:
         groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
@@ -141,7 +141,7 @@ def merge_launches(launches: Sequence[KernelCounters]) -> list[KernelCounters]:
 
 
 def _merged(group: Sequence[KernelCounters]) -> KernelCounters:
-    """Sums counters; averages rates and durations."""
+    """Sum counters; average rates and durations."""
     sections = tuple(
         replace(same[0], metrics=tuple(map(_all, zip(*(s.metrics for s in same), strict=True))))
         for same in zip(*(one.sections for one in group), strict=True)

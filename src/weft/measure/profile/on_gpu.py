@@ -34,7 +34,7 @@ class GpuRun:
 
 
 def on_gpu(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> GpuRun | None:
-    """Times the launch on copies, then launches on the caller's arrays; None without a GPU."""
+    """Time the launch on copies, then launch on the caller's arrays; None without a GPU."""
     if not is_there(args, options):
         return None
     # Copied first: the simulator needs the inputs as they were before the launch.
@@ -51,10 +51,10 @@ def is_there(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
 
 def seconds(subject: Configured, args: Sequence[Any], options: Mapping[str, Any]) -> float:
     """The median time by events, on copies; for short kernels it includes launch gaps."""
-    from weft.measure.bench.timing import Stream  # needs a driver
+    from weft.measure.bench.timing import TimingStream  # needs a driver
 
     copies, named = _each(_clone, args, options)
-    stream = Stream()
+    stream = TimingStream()
     times = [stream.milliseconds(lambda: subject(*copies, **named)) for _ in range(2 + RUNS)]
     return statistics.median(times[2:]) / 1e3
 

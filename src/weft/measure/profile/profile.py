@@ -41,7 +41,7 @@ def profile(
     executions: int = 0,
     **options: Any,
 ) -> Profile:
-    """Runs `k[grid, block]` once with these arguments and returns its profile.
+    """Run `k[grid, block]` once with these arguments and return its profile.
 
     device  the model whose caches and limits apply, e.g. "sim:rtx3070"; the kernel's own by default
     block   the number of the block whose addresses are kept; by default the first and the last
@@ -92,7 +92,7 @@ def profile_launch(
     block: int | None = None,
     executions: int = 0,
 ) -> Profile:
-    """Profiles `run`, which performs one launch of this shape under the given observer."""
+    """Profile `run`, which performs one launch of this shape under the given observer."""
     # imported here to keep plain launches fast
     from weft.device.sim.tools.counters.sampling import Sampling
     from weft.device.sim.tools.counters.tracing import Tracing
@@ -131,7 +131,7 @@ def profile_launch(
 
 
 def _sources(sources: Mapping[str, str], lines: Sequence[Line]) -> dict[str, str]:
-    """Those files that the lines are from."""
+    """The source files that the lines are from."""
     return {name: sources[name] for name in sorted({x.file for x in lines}) if name in sources}
 
 

@@ -66,7 +66,7 @@ def _no_record(path: str | Path, got: str) -> Error:
 
 
 def _check(p: Profile) -> None:
-    """Checks what types cannot express: references between parts, and required counters."""
+    """Check what types cannot express: references between parts, and required counters."""
     models.get(p.gpu)
     if not 0 < p.launch.threads <= MAX_THREADS:
         raise ValueError(f"a block of {p.launch.threads} threads, not 1 to {MAX_THREADS}")

@@ -27,7 +27,7 @@ _RANGES: Mapping[str, tuple[int, int]] = {
 
 
 def value(kind: Any, data: Any, name: str) -> Any:
-    """Converts `data` to a type; raises ValueError or TypeError with the name of the part."""
+    """Convert `data` to a type; raise ValueError or TypeError with the name of the part."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _made(kind, _typed(data, dict, name))

@@ -53,7 +53,7 @@ class Recording:
         return list(self._profiles.values())
 
     def run(self, request: Request) -> None:
-        """Runs one launch; profiles it if it is selected."""
+        """Run one launch; profile it if it is selected."""
         plan = request.plan
         summary = plan.sim.kernels.get(plan.entry)
         if not self._wanted(summary.name if summary else plan.entry):
@@ -78,7 +78,7 @@ class Recording:
         return {**record.dump(self.profiles), "seen": self.seen, "fault": self.fault}
 
     def add_record(self, path: str) -> None:
-        """Adds the record of another process, if that process wrote one."""
+        """Add the record of another process, if that process wrote one."""
         text = Path(path).read_text(encoding="utf-8")
         if text:
             record_data = json.loads(text)
@@ -104,7 +104,7 @@ def plain(kernel: str) -> str:
 
 @contextmanager
 def recording(recorder: Recording, *, one_thread: bool = False) -> Iterator[Recording]:
-    """Profiles launches on simulated GPUs inside of the block: of this process, or this thread."""
+    """Profile launches on simulated GPUs inside of the block: of this process, or this thread."""
     if one_thread:
         with settings.in_this_thread(recorder):
             yield recorder

@@ -64,7 +64,7 @@ def _written(sectors: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _touched(sectors: NDArray[Any]) -> NDArray[np.uint8]:
-    """Read or written."""
+    """The sectors that were read or written."""
     return _count(sectors | (sectors >> WRITTEN_AT), 0x0F0F0F0F)
 
 

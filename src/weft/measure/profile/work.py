@@ -90,7 +90,7 @@ def _row(parts: Sequence[str]) -> isa.Row:
 
 
 def _tensor(parts: Sequence[str], each: int) -> tuple[str, int]:
-    """A product is m n k multiply-adds of the warp."""
+    """The work of a matrix product: m n k multiply-adds of the warp."""
     shape = next(matched for p in parts if (matched := _SHAPE.fullmatch(p)))
     m, n, k = map(int, shape.groups())
     types = [p for p in parts if _INPUTS.fullmatch(p)]

@@ -29,7 +29,7 @@ NORM, SCORES = 4, 16
 
 
 @dataclass(frozen=True)
-class Sizes:
+class NetworkSizes:
     """The network: images of side x side, channels of both blocks, hidden units, classes."""
 
     side: int = 28
@@ -39,16 +39,17 @@ class Sizes:
     classes: int = 10
 
     @staticmethod
-    def of(layers: torch.nn.Sequential) -> Sizes:
+    def of(layers: torch.nn.Sequential) -> NetworkSizes:
         """The sizes of the layers that `network()` makes."""
         first, second, hidden, last = (layers[i] for i in (0, 4, 9, 11))
         side = 4 * math.isqrt(hidden.in_features // second.out_channels)
-        return Sizes(side, first.out_channels, second.out_channels, hidden.out_features,
-                     last.out_features)  # fmt: skip
+        return NetworkSizes(
+            side, first.out_channels, second.out_channels, hidden.out_features, last.out_features
+        )
 
     @property
     def supported(self) -> bool:
-        """Whether there are kernels for it: net.cuh and backward.cu assert the same."""
+        """True if there are kernels for the network: net.cuh and backward.cu assert the same."""
         return (
             self.side % 4 == 0 and self.side <= 32 and self.first in (16, 32)
             and self.second % 32 == 0 and self.second >= 2 * self.first
@@ -67,13 +68,13 @@ class Sizes:
 
     @property
     def weights(self) -> int:
-        """Of the second convolution."""
+        """The number of weights of the second convolution."""
         return self.second * self.first * TAPS
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How many blocks share the work of each kernel.
+    """The number of blocks that share the work of each kernel.
 
     moments           images
     features          images of the convolutions
@@ -94,7 +95,7 @@ class Blocks:
     roles: int
 
 
-def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
+def blocks(sizes: NetworkSizes, batch: int, exact: bool, sms: int) -> Blocks:
     """The blocks of each kernel: enough for all SMs, and little to add up."""
     tiles, small = cdiv(batch, ROWS), 2 * batch <= sms
     depth = sizes.flat // WIDTH
@@ -113,7 +114,7 @@ def blocks(sizes: Sizes, batch: int, exact: bool, sms: int) -> Blocks:
 
 
 @functools.cache
-def _module(file: str, sizes: Sizes) -> CudaModule:
+def _module(file: str, sizes: NetworkSizes) -> CudaModule:
     defines = {name.upper(): str(value) for name, value in vars(sizes).items()}
     # Constants that only a template uses count as unused until it is instantiated.
     return kernels.cuda(
@@ -121,20 +122,22 @@ def _module(file: str, sizes: Sizes) -> CudaModule:
     )
 
 
-def _kernel(name: str, sizes: Sizes, *arguments: Any) -> Kernel:
+def _kernel(name: str, sizes: NetworkSizes, *arguments: Any) -> Kernel:
     words = ", ".join(str(a).lower() for a in arguments)
     return _module(name, sizes).kernel(f"{name}<{words}>" if words else name)
 
 
-def _number(file: str, sizes: Sizes, name: str, at: int = 0) -> int:
+def _number(file: str, sizes: NetworkSizes, name: str, at: int = 0) -> int:
     """A number that a source computes for its launch."""
     return int(_module(file, sizes).variable(name, np.int32)[at])
 
 
-class Memory:
+class StepMemory:
     """Tensors between the kernels, by name."""
 
-    def __init__(self, s: Sizes, b: Blocks, batch: int, exact: bool, device: torch.device) -> None:
+    def __init__(
+        self, s: NetworkSizes, b: Blocks, batch: int, exact: bool, device: torch.device
+    ) -> None:
         def new(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
 
@@ -161,7 +164,7 @@ class Memory:
         self.second_parts = new(b.images, s.weights)
 
 
-def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
+def _shared(s: NetworkSizes, columns: int, exact: bool) -> dict[str, int]:
     """Bytes of dynamic shared memory of each kernel that has some."""
     at = dict.fromkeys(("hidden", "hidden_backward", "backward"), int(exact))
     at["features"] = 2 * exact + columns // 64
@@ -169,8 +172,8 @@ def _shared(s: Sizes, columns: int, exact: bool) -> dict[str, int]:
 
 
 def fits(layers: torch.nn.Sequential, precision: str, gpu: Target) -> bool:
-    """Whether there are kernels for these sizes, and a GPU has the shared memory they need."""
-    sizes = Sizes.of(layers)
+    """True if there are kernels for these sizes, and a GPU has the shared memory they need."""
+    sizes = NetworkSizes.of(layers)
     if not sizes.supported:
         return False
     needs = max(_shared(sizes, 32, precision == "fp32").values())
@@ -182,7 +185,7 @@ Launch = Callable[[], None]
 
 @dataclass(frozen=True)
 class Network:
-    """What a step reads and changes.
+    """The tensors that a step reads and changes.
 
     parameters     ten tensors in PyTorch's order
     first, second  the batch norms
@@ -205,8 +208,8 @@ def _running(norm: torch.nn.BatchNorm2d) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def launches(
-    s: Sizes, b: Blocks, m: Memory, exact: bool, pixels: torch.Tensor, classes: torch.Tensor,
-    network: Network, momentum: float, apply: bool,
+    s: NetworkSizes, b: Blocks, m: StepMemory, exact: bool, pixels: torch.Tensor,
+    classes: torch.Tensor, network: Network, momentum: float, apply: bool,
 ) -> dict[str, Launch]:  # fmt: skip
     """The launches of a step, in order."""
     batch = len(classes)

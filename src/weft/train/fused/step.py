@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from weft.ops.core.target import target
-from weft.train.fused.kernels import Memory, Network, Sizes, blocks, launches
+from weft.train.fused.kernels import Network, NetworkSizes, StepMemory, blocks, launches
 from weft.train.step import Parts, Step
 
 FORWARD = ("moments", "features", "hidden", "loss")
@@ -43,10 +43,10 @@ class FusedStep(Step):
         parameters = [p.detach() for p in parts.model.parameters()]
         self._flat = torch.zeros(sum(p.numel() for p in parameters), device=device)
         self._rate = torch.zeros((), device=device)
-        sizes, exact = Sizes.of(layers), precision == "fp32"
+        sizes, exact = NetworkSizes.of(layers), precision == "fp32"
         self.pixels = torch.zeros(batch, 1, sizes.side, sizes.side, device=device)
         plan = blocks(sizes, batch, exact, target(device).sms)
-        self._memory = Memory(sizes, plan, batch, exact, device)
+        self._memory = StepMemory(sizes, plan, batch, exact, device)
         network = Network(parameters, layers[1], layers[5], self._flat, self._rate, self.loss)
         self._launches = launches(
             sizes, plan, self._memory, exact, self.pixels, self.classes, network,
@@ -104,7 +104,7 @@ class FusedStep(Step):
                 )
 
     def _attach(self) -> None:
-        """Makes the parts of the flat tensor what the optimiser and PyTorch know them by."""
+        """Make each gradient, or each momentum of the optimiser, a part of the flat tensor."""
         begin = 0
         for p in self.parts.model.parameters():
             part = self._flat[begin : begin + p.numel()].view_as(p)

@@ -28,7 +28,7 @@ BATCH = {"cuda": 64, "cpu": 8}
 def climb(
     device: torch.device, to: int | None = None, progress: Callable[[str], None] = lambda name: None
 ) -> list[Reached]:
-    """Runs the versions up to number `to`."""
+    """Run the versions up to number `to`."""
     # The sample in the device's memory: loading takes no part in what is compared.
     settings = Settings(
         batch=BATCH[device.type], steps=STEPS, rate=RATE, schedule="constant", host=False
@@ -63,7 +63,7 @@ def _climb(
 
 
 def machine(device: torch.device) -> str:
-    """What the times were measured on."""
+    """The machine that the times were measured on."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"the simulated GPU, and a CPU ({platform.machine()})"
@@ -81,7 +81,7 @@ def _untested() -> Mnist:
 
 
 def _compile(versions: Sequence[Version], settings: Settings, device: torch.device) -> None:
-    """Compiles the kernels of all versions for the simulated GPU, on all cores."""
+    """Compile the kernels of all versions for the simulated GPU, on all cores."""
     with compile_ahead():
         for version in versions:
             _training(version, settings, device).step.eager()

@@ -16,7 +16,7 @@ from weft.train.step import Parts, Step
 
 THREADS = 256
 BLOCKS = ((0, 28), (4, 14))
-"""Where the blocks are among the network's layers, and the side of their images."""
+"""The index of each block's first layer, and the side of its images."""
 HIDDEN, LAST = 9, 11
 
 
@@ -26,7 +26,7 @@ def _module() -> CudaModule:
 
 
 def _launch(kernel: str, count: int, *args: Any) -> None:
-    """One thread for each of `count` results."""
+    """Launch a kernel with one thread for each of `count` results."""
     _module().kernel(kernel)[cdiv(count, THREADS), THREADS](*args)
 
 

@@ -18,12 +18,12 @@ from weft.train.step import Parts, Step
 
 Array = np.ndarray[Any, Any]
 BLOCKS, HIDDEN, LAST = (0, 4), 9, 11
-"""Where the blocks and the linear layers are among the layers of the network."""
+"""The indices of the blocks' first layers and of the two linear layers."""
 
 
 @dataclass
 class _Block:
-    """What the backward pass of a block needs: inputs of each of its four layers."""
+    """The values that the backward pass of a block needs: inputs of each of its four layers."""
 
     windows: Array
     normal: Array
@@ -123,10 +123,10 @@ class NumpyStep(Step):
         self.gradients[f"{at}.weight"] = np.tensordot(d, block.windows, ((0, 2, 3), (0, 2, 3)))
         if at == 0:
             return d  # nothing needs the gradient of the pixels
-        turned = self.weights[f"{at}.weight"][:, :, ::-1, ::-1]
+        flipped = self.weights[f"{at}.weight"][:, :, ::-1, ::-1]
         padded = np.pad(d, ((0, 0), (0, 0), (1, 1), (1, 1)))
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-        return np.tensordot(windows, turned, ((1, 4, 5), (0, 2, 3))).transpose(0, 3, 1, 2)
+        return np.tensordot(windows, flipped, ((1, 4, 5), (0, 2, 3))).transpose(0, 3, 1, 2)
 
     # ---- update --------------------------------------------------------------------------------
     def _descend(self) -> None:
@@ -138,13 +138,13 @@ class NumpyStep(Step):
 
 
 def _sums(x: Array) -> Array:
-    """Of each channel; in float64, because NumPy adds one element after the other here."""
+    """The sums of each channel, in float64: NumPy adds sequentially along this axis."""
     sums: Array = x.sum((0, 2, 3), dtype=np.float64).astype(np.float32)
     return sums
 
 
 def _wide(values: Array) -> Array:
-    """Numbers of channels, against [images, channels, rows, columns]."""
+    """Values per channel, shaped to broadcast with [images, channels, rows, columns]."""
     return values[:, None, None]
 
 
@@ -156,7 +156,7 @@ def _quarters(x: Array) -> Array:
 
 
 def _whole(quarters: Array) -> Array:
-    """Undoes `_quarters`."""
+    """Undo `_quarters`."""
     n, c, h, w, _ = quarters.shape
     windows = quarters.reshape(n, c, h, w, 2, 2).transpose(0, 1, 2, 4, 3, 5)
     return windows.reshape(n, c, 2 * h, 2 * w)

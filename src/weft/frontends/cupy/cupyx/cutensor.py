@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.frontends.cupy.arrays import ndarray
-from weft.frontends.cupy.held import to_device
+from weft.frontends.cupy.host_objects import to_device
 
 OP_IDENTITY, OP_SQRT, OP_RELU, OP_CONJ, OP_RCP = 1, 2, 8, 9, 10
 OP_ADD, OP_MUL, OP_MAX, OP_MIN = 3, 5, 6, 7

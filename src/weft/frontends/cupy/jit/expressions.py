@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.frontends.cupy.arrays import ndarray, ufunc
-from weft.frontends.cupy.held import to_host
+from weft.frontends.cupy.host_objects import to_host
 from weft.frontends.cupy.jit.builtins import Builtin, Code, SharedMemory
 from weft.frontends.cupy.parameters import c_name
 

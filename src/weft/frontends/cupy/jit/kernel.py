@@ -11,7 +11,7 @@ import numpy as np
 from weft.frontends.cupy import array_memory
 from weft.frontends.cupy.arrays import ndarray
 from weft.frontends.cupy.compiled import generated
-from weft.frontends.cupy.jit.translate import Program
+from weft.frontends.cupy.jit.translate import TranslatedProgram
 from weft.frontends.cupy.parameters import c_name, with_types
 
 
@@ -102,7 +102,9 @@ class RawKernel:
             fields = f"{name}_p, {name}_n{axes if n else ''}"
             given += f"    const weft_jit::Array<{ctype}, {n}> v_{name}{{{fields}}};\n"
         name = self.function.__name__
-        source = Program(self._mode).kernel(self.function, name, ", ".join(parameters), given)
+        source = TranslatedProgram(self._mode).kernel(
+            self.function, name, ", ".join(parameters), given
+        )
         source = with_types(source, {})
         return source, generated(source).kernel(name)
 

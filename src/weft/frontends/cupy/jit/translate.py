@@ -14,7 +14,7 @@ from weft.frontends.cupy.jit.expressions import Expressions
 HEADER = "#include <cupy/jit.cuh>\n"
 
 
-class Program:
+class TranslatedProgram:
     """A kernel with the functions that it calls."""
 
     def __init__(self, mode: str) -> None:

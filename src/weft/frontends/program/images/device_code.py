@@ -21,7 +21,7 @@ from weft.source.toolkit import Toolkit
 INVALID_IMAGE, NO_BINARY, INVALID_PTX = 200, 209, 218
 
 
-class Refused(Error):
+class RefusedImage(Error):
     """Device code that cannot be loaded; `code` is the driver's error."""
 
     def __init__(self, code: int, error: Error) -> None:
@@ -29,14 +29,14 @@ class Refused(Error):
         self.code = code
 
 
-class Image(NamedTuple):
+class DeviceImage(NamedTuple):
     """Device code in memory, and its name in messages."""
 
     data: bytes
     name: str
 
 
-def link(images: Sequence[Image], model: GpuModel, toolkit: Toolkit) -> str:
+def link(images: Sequence[DeviceImage], model: GpuModel, toolkit: Toolkit) -> str:
     """Link device code to one PTX module."""
     pieces = [(text, image.name) for image in images for text in chosen(image, model)]
     for text, name in pieces:
@@ -44,15 +44,15 @@ def link(images: Sequence[Image], model: GpuModel, toolkit: Toolkit) -> str:
     try:
         return linked.link([text for text, _ in pieces])
     except PtxError as error:
-        raise Refused(INVALID_PTX, error) from None
+        raise RefusedImage(INVALID_PTX, error) from None
 
 
-def chosen(image: Image, model: GpuModel) -> list[str]:
+def chosen(image: DeviceImage, model: GpuModel) -> list[str]:
     """The PTX that a GPU takes: that of the newest architecture which is not newer than itself."""
     try:
         texts, others = fatbin.contents(image.data)
     except Error as error:
-        raise Refused(INVALID_IMAGE, error) from None
+        raise RefusedImage(INVALID_IMAGE, error) from None
     if not texts:
         absent = PtxError(
             "there is no PTX in this device code",
@@ -60,7 +60,7 @@ def chosen(image: Image, model: GpuModel) -> list[str]:
             got=others or "no device code",
             next="compile it with PTX: -gencode arch=compute_80,code=compute_80",
         )
-        raise Refused(NO_BINARY, absent)
+        raise RefusedImage(NO_BINARY, absent)
     return newest(texts, model)
 
 
@@ -115,4 +115,4 @@ def _assemble(text: str, arch: str, toolkit: Toolkit, unreadable: PtxError) -> N
         try:
             toolkit.run(arguments, what="assemble the PTX")
         except CompileError:
-            raise Refused(INVALID_PTX, unreadable) from None
+            raise RefusedImage(INVALID_PTX, unreadable) from None

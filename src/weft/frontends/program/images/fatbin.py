@@ -56,7 +56,7 @@ def contents(data: bytes) -> Contents:
         return Contents([_text(data)], "")
     else:
         got = f"{int.from_bytes(data[:4], 'little'):#x}"
-        raise PtxError("this is no fat binary", got=got, allowed=f"{_MAGIC:#x}")
+        raise PtxError("this is not a fat binary", got=got, allowed=f"{_MAGIC:#x}")
     ptx_texts = [_text(entry.data) for entry in entries if entry.kind == _PTX]
     others = {_KINDS.get(e.kind, f"kind {e.kind}") for e in entries if e.kind != _PTX}
     return Contents(ptx_texts, ", ".join(sorted(others)))
@@ -71,7 +71,7 @@ def architecture(text: str) -> int:
 def _entries(data: bytes) -> Iterator[_Entry]:
     magic, _, at, size = _HEADER.unpack_from(data)
     if magic != _MAGIC:
-        raise PtxError("this is no fat binary", got=f"{magic:#x}", allowed=f"{_MAGIC:#x}")
+        raise PtxError("this is not a fat binary", got=f"{magic:#x}", allowed=f"{_MAGIC:#x}")
     end = at + size
     while at + _PART.size <= end:
         kind, _, header, length = _PART.unpack_from(data, at)

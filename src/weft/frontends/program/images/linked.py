@@ -35,7 +35,7 @@ class _Statement:
 
 
 def link(texts: Sequence[str]) -> str:
-    """Links PTX modules."""
+    """Link PTX modules."""
     if len(texts) == 1:
         return texts[0]
     units = [list(_statements(text)) for text in texts]

@@ -17,7 +17,7 @@ _FAT_BINARY = struct.Struct("<IHHQ")
 
 
 def is_object(data: bytes) -> bool:
-    """Whether data are an object file or an archive."""
+    """True if data are an object file or an archive."""
     return data.startswith((_ELF, _ARCHIVE))
 
 
@@ -37,7 +37,7 @@ def fat_binaries(data: bytes) -> Iterator[bytes]:
 
 
 def _split(section: bytes) -> Iterator[bytes]:
-    """A linked file has the fat binaries of its objects in one section."""
+    """Split a section: a linked file has the fat binaries of its objects in one."""
     at = 0
     while at + _FAT_BINARY.size <= len(section):
         magic, _, header, size = _FAT_BINARY.unpack_from(section, at)

@@ -20,18 +20,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+INTERNAL_ERROR = 14
+"""The status of a call that raises: that of cuBLAS, and an error in every library."""
+
 
 @functools.cache
 def _operations() -> dict[str, Callable[[Sequence[int]], int]]:
     """All operations but cuDNN's; most programs call none."""
-    from weft.frontends.program.libraries import factors, fft, matmul, solver, sparse
+    from weft.frontends.program.libraries import blas, factors, fft, matmul, solver, sparse
 
-    tables = (each.OPERATIONS for each in (matmul, factors, fft, solver, sparse))
+    tables = (each.OPERATIONS for each in (blas, matmul, factors, fft, solver, sparse))
     return {name: operation for table in tables for name, operation in table.items()}
 
 
 def compute(name: str, numbers: Sequence[int]) -> int:
-    """Executes one call; returns the status of its library."""
+    """Execute one call; return the status of its library."""
     with np.errstate(all="ignore"):  # a GPU computes infinities and NaNs without a word
         library, _, operation = name.rpartition(".")
         if not library:

@@ -75,5 +75,5 @@ def scalar(address: int | None, kind: int) -> Any:
     return values(vector(address, kind, 1, 1), kind)[0] if address else 0
 
 
-def turned(stored: Array, transpose: int) -> Array:
+def transposed(stored: Array, transpose: int) -> Array:
     return stored.T if transpose else stored

@@ -6,12 +6,11 @@ Half and bfloat16 products are summed in float32, as on tensor cores; the last b
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.frontends.program.interface import BlasCall
 from weft.frontends.program.libraries.arrays import (
     DTYPES,
     INT_32,
@@ -19,25 +18,42 @@ from weft.frontends.program.libraries.arrays import (
     matrix,
     scalar,
     store,
-    turned,
+    transposed,
     values,
     vector,
     view,
 )
 from weft.frontends.program.libraries.products import product
 
-INTERNAL_ERROR, NOT_SUPPORTED = 14, 15
+NOT_SUPPORTED = 15
 _CONJUGATE = 2
 
 
-def compute(call: BlasCall) -> int:
-    """Executes one call; returns a cublasStatus_t."""
-    kinds = (call.type_a, call.type_b, call.type_c, call.type_scale)
-    if any(kind not in DTYPES for kind in kinds):
-        return NOT_SUPPORTED
-    with np.errstate(all="ignore"):  # a GPU computes infinities and NaNs without a word
-        _OPERATIONS[call.operation.decode()](call)
-    return 0
+class BlasCall(NamedTuple):
+    """The numbers of a call; `libraries/cublas.cpp` has the same."""
+
+    type_a: int
+    type_b: int
+    type_c: int
+    type_scale: int
+    transpose_a: int = 0
+    transpose_b: int = 0
+    by_pointers: int = 0
+    m: int = 0
+    n: int = 0
+    k: int = 0
+    alpha: int = 0
+    beta: int = 0
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    lda: int = 0
+    ldb: int = 0
+    ldc: int = 0
+    stride_a: int = 0
+    stride_b: int = 0
+    stride_c: int = 0
+    batch: int = 1
 
 
 # ---- matrices -----------------------------------------------------------------------------------
@@ -50,22 +66,25 @@ def _gemm(call: BlasCall) -> None:
         x = values(_rows(call, a, call.type_a, left, call.lda, call.stride_a), call.type_a)
         y = values(_rows(call, b, call.type_b, right, call.ldb, call.stride_b), call.type_b)
         out = _rows(call, c, call.type_c, (call.m, call.n), call.ldc, call.stride_c)
-        _multiply(call, _turned(y, call.transpose_b), _turned(x, call.transpose_a), out)
+        _multiply(
+            call,
+            _transposed_stack(y, call.transpose_b),
+            _transposed_stack(x, call.transpose_a),
+            out,
+        )
 
 
-def _rows(
-    call: BlasCall, at: int | None, kind: int, shape: tuple[int, int], ld: int, step: int
-) -> Array:
-    """The transposed matrices of a batch, of which those of an array of pointers are given one."""
+def _rows(call: BlasCall, at: int, kind: int, shape: tuple[int, int], ld: int, step: int) -> Array:
+    """The transposed matrices of a batch; one matrix where an array of pointers has them."""
     rows, columns = shape
     return view(at, kind, (1 if call.by_pointers else call.batch, columns, rows), (step, ld, 1))
 
 
-def _turned(stack: Array, transpose: int) -> Array:
+def _transposed_stack(stack: Array, transpose: int) -> Array:
     if not transpose:
         return stack
-    turned = stack.swapaxes(1, 2)
-    return turned.conj() if transpose == _CONJUGATE and turned.dtype.kind == "c" else turned
+    out = stack.swapaxes(1, 2)
+    return out.conj() if transpose == _CONJUGATE and out.dtype.kind == "c" else out
 
 
 def _multiply(call: BlasCall, y: Array, x: Array, out: Array) -> None:
@@ -80,7 +99,7 @@ def _multiply(call: BlasCall, y: Array, x: Array, out: Array) -> None:
     store(out, call.type_c, result + beta * values(out, call.type_c) if beta else result)
 
 
-def _operands(call: BlasCall, i: int) -> tuple[int | None, int | None, int | None]:
+def _operands(call: BlasCall, i: int) -> tuple[int, int, int]:
     """The addresses of the i-th product of a batch."""
     operands = ((call.a, call.stride_a, call.type_a), (call.b, call.stride_b, call.type_b),
              (call.c, call.stride_c, call.type_c))  # fmt: skip
@@ -88,14 +107,13 @@ def _operands(call: BlasCall, i: int) -> tuple[int | None, int | None, int | Non
         a, b, c = (ctypes.c_uint64.from_address(base + 8 * i).value for base, _, _ in operands)
     else:
         a, b, c = (
-            (base or 0) + i * stride * np.dtype(DTYPES[kind]).itemsize
-            for base, stride, kind in operands
+            base + i * stride * np.dtype(DTYPES[kind]).itemsize for base, stride, kind in operands
         )
     return a, b, c
 
 
 def _gemv(call: BlasCall) -> None:
-    a = turned(matrix(call.a, call.type_a, call.m, call.n, call.lda), call.transpose_a)
+    a = transposed(matrix(call.a, call.type_a, call.m, call.n, call.lda), call.transpose_a)
     x = vector(call.b, call.type_b, a.shape[1], call.ldb)
     y = vector(call.c, call.type_c, a.shape[0], call.ldc)
     alpha, beta = scalar(call.alpha, call.type_scale), scalar(call.beta, call.type_scale)
@@ -119,7 +137,7 @@ def _geam(call: BlasCall) -> None:
     ):
         if scale := scalar(factor, call.type_scale):
             rows, columns = shape[::-1] if turn else shape
-            total += scale * turned(matrix(base, kind, rows, columns, ld), turn)
+            total += scale * transposed(matrix(base, kind, rows, columns, ld), turn)
     out[...] = total
 
 
@@ -168,11 +186,27 @@ def _finds(where: Callable[[Array], Any]) -> Callable[[BlasCall], None]:
     return run
 
 
-_OPERATIONS: dict[str, Callable[[BlasCall], None]] = {
-    "gemm": _gemm, "gemv": _gemv, "ger": _ger, "geam": _geam,
-    "axpy": _axpy, "scal": _scal, "copy": _copy, "swap": _swap,
-    "dot": _reduces(lambda x, y: x @ y),
-    "nrm2": _reduces(lambda x, _: np.linalg.norm(x)),
-    "asum": _reduces(lambda x, _: np.abs(x).sum()),
-    "amax": _finds(np.argmax), "amin": _finds(np.argmin),
+def _operation(run: Callable[[BlasCall], None]) -> Callable[[Sequence[int]], int]:
+    """Make an operation of numbers; it returns a cublasStatus_t."""
+
+    def operation(numbers: Sequence[int]) -> int:
+        call = BlasCall(*numbers)
+        if any(kind not in DTYPES for kind in call[:4]):
+            return NOT_SUPPORTED
+        run(call)
+        return 0
+
+    return operation
+
+
+OPERATIONS = {
+    f"blas_{name}": _operation(run)
+    for name, run in {
+        "gemm": _gemm, "gemv": _gemv, "ger": _ger, "geam": _geam,
+        "axpy": _axpy, "scal": _scal, "copy": _copy, "swap": _swap,
+        "dot": _reduces(lambda x, y: x @ y),
+        "nrm2": _reduces(lambda x, _: np.linalg.norm(x)),
+        "asum": _reduces(lambda x, _: np.abs(x).sum()),
+        "amax": _finds(np.argmax), "amin": _finds(np.argmin),
+    }.items()
 }  # fmt: skip

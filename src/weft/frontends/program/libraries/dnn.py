@@ -37,8 +37,8 @@ class _Convolution:
 
     def in_groups(self, filter: Array) -> Array:
         """The filter as a matrix for each group, in the order of the columns."""
-        turned = filter[:, :, ::-1, ::-1] if self.mode == _CONVOLUTION else filter
-        return wide(turned).reshape(self.groups, len(filter) // self.groups, -1)
+        flipped = filter[:, :, ::-1, ::-1] if self.mode == _CONVOLUTION else filter
+        return wide(flipped).reshape(self.groups, len(filter) // self.groups, -1)
 
     def rows(self, filter: Array, out: Array) -> Iterator[slice]:
         """Rows of the output whose columns fit the caches."""
@@ -129,10 +129,11 @@ _ACTIVATIONS: dict[int, tuple[Callable[..., Any], Callable[..., Any]]] = {
     2: (lambda x, c: np.tanh(x), lambda x, y, c: 1 - y * y),
     3: (lambda x, c: np.clip(x, 0, c), lambda x, y, c: (x > 0) & (x < c)),
     4: (
-        lambda x, c: np.where(x > 0, x, c * np.expm1(x)), lambda x, y, c: np.where(x > 0, 1, y + c)
+        lambda x, c: np.where(x > 0, x, c * np.expm1(x)),
+        lambda x, y, c: np.where(x > 0, 1, y + c),
     ),
     5: (lambda x, c: x, lambda x, y, c: 1),
-}  # fmt: skip
+}
 """Mode -> the function of x and the coefficient, and its derivative from x and y."""
 
 
@@ -189,5 +190,5 @@ _OPERATIONS: dict[str, Callable[[Numbers], int]] = {
 
 
 def compute(name: str, numbers: Sequence[int]) -> int:
-    """Executes one call; returns a cudnnStatus_t."""
+    """Execute one call; return a cudnnStatus_t."""
     return _OPERATIONS[name](Numbers(numbers))

@@ -77,7 +77,7 @@ def _pooling_backward(numbers: Numbers) -> int:
 
 # ---- batch norm ---------------------------------------------------------------------------------
 def _axes(mode: int) -> tuple[int, ...]:
-    """Statistics for each activation, or for each channel."""
+    """The axes of the statistics: for each activation, or for each channel."""
     return (0,) if mode == 0 else (0, 2, 3)
 
 

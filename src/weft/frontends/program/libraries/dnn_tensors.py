@@ -43,5 +43,5 @@ def wide(x: Array) -> Array:
 
 
 def store(to: Array, alpha: float, result: Array, beta: float) -> None:
-    """With beta = 0 the old values are not read."""
+    """Write alpha * result + beta * old values, which are not read if beta is 0."""
     to[...] = alpha * result + beta * wide(to) if beta else alpha * result

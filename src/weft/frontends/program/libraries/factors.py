@@ -26,7 +26,7 @@ def _getrf(numbers: Sequence[int]) -> int:
 
 
 def factor(a: Array, pivots: Array | None) -> int:
-    """Factors in place; returns the first zero of the diagonal, counted from 1, or 0."""
+    """Factor in place; return the first zero of the diagonal, counted from 1, or 0."""
     singular = 0
     for k in range(min(a.shape)):
         row = k + int(np.argmax(np.abs(a[k:, k]))) if pivots is not None else k
@@ -43,7 +43,7 @@ def factor(a: Array, pivots: Array | None) -> int:
 
 
 def solve(a: Array, pivots: Array | None, b: Array, transpose: int) -> None:
-    """Solves in place with factors."""
+    """Solve in place with factors."""
     lower, upper = np.tril(a, -1) + np.eye(len(a), dtype=a.dtype), np.triu(a)
     order = np.arange(len(a))
     for k, row in enumerate(pivots if pivots is not None else ()):

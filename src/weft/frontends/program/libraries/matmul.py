@@ -15,7 +15,7 @@ from weft.frontends.program.libraries.arrays import (
     Array,
     scalar,
     store,
-    turned,
+    transposed,
     values,
     vector,
     view,
@@ -52,7 +52,7 @@ class _Matrix(NamedTuple):
 
 
 class _Epilogue(NamedTuple):
-    """What happens to a product before it is stored."""
+    """The operation on a product before it is stored."""
 
     bits: int
     bias: int
@@ -74,7 +74,7 @@ def _matmul(numbers: Sequence[int]) -> int:
         return _NOT_SUPPORTED
     alpha, beta = scalar(alpha_at, scale), scalar(beta_at, scale)
     for i in range(batch):
-        x, y = turned(a.get(i), transpose_a), turned(b.get(i), transpose_b)
+        x, y = transposed(a.get(i), transpose_a), transposed(b.get(i), transpose_b)
         if x.shape[1] != y.shape[0] or (x.shape[0], y.shape[1]) != (d.rows, d.columns):
             return _INVALID_VALUE
         # The result has the order of D, into which it is stored.

@@ -9,7 +9,7 @@ from weft.frontends.program.libraries.arrays import Array
 _EXACT_IN_FLOAT = 1 << 24
 """Integers up to this size are exact in float32."""
 _LARGEST_PRODUCT = 1 << 14
-"""Of two int8."""
+"""The largest product of two int8."""
 
 
 def product(x: Array, y: Array, out: Array | None = None) -> Array:

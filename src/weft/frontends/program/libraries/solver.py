@@ -26,8 +26,8 @@ _REAL = {REAL_32F: REAL_32F, REAL_64F: REAL_64F, COMPLEX_32F: REAL_32F, COMPLEX_
 """The type of the eigenvalues and singular values of a matrix."""
 
 
-def _tell(info: int, value: int = 0) -> int:
-    """Writes the `info` of LAPACK: 0, or where a factor is singular."""
+def _set_info(info: int, value: int = 0) -> int:
+    """Write the `info` of LAPACK: 0, or where a factor is singular."""
     ctypes.c_int32.from_address(info).value = value
     return _SUCCESS
 
@@ -35,14 +35,14 @@ def _tell(info: int, value: int = 0) -> int:
 def _getrf(numbers: Sequence[int]) -> int:
     kind, m, n, a, lda, pivots, info = numbers
     rows = vector(pivots, INT_32, min(m, n), 1) if pivots else None
-    return _tell(info, factor(matrix(a, kind, m, n, lda), rows))
+    return _set_info(info, factor(matrix(a, kind, m, n, lda), rows))
 
 
 def _getrs(numbers: Sequence[int]) -> int:
     kind, operation, n, columns, a, lda, pivots, b, ldb, info = numbers
     rows = vector(pivots, INT_32, n, 1) if pivots else None
     solve(matrix(a, kind, n, n, lda), rows, matrix(b, kind, n, columns, ldb), operation)
-    return _tell(info)
+    return _set_info(info)
 
 
 def _adjoint(a: Array) -> Array:
@@ -54,7 +54,7 @@ def _triangle(a: Array, fill: int) -> Array:
 
 
 def _whole(a: Array, fill: int) -> Array:
-    """A Hermitian matrix of which one triangle is stored."""
+    """The whole Hermitian matrix, of which one triangle is stored."""
     half = _triangle(a, fill)
     return half + _adjoint(half) - np.diag(np.diag(a).real)
 
@@ -71,9 +71,9 @@ def _potrf(numbers: Sequence[int]) -> int:
     try:
         lower = np.linalg.cholesky(whole)
     except np.linalg.LinAlgError:
-        return _tell(info, _first_indefinite(whole))
+        return _set_info(info, _first_indefinite(whole))
     _put_triangle(a, fill, _adjoint(lower) if fill == _UPPER else lower)
-    return _tell(info)
+    return _set_info(info)
 
 
 def _first_indefinite(whole: Array) -> int:
@@ -95,7 +95,7 @@ def _potrs(numbers: Sequence[int]) -> int:
     kind, fill, n, columns, a, lda, right, ldb, info = numbers
     lower, b = _lower(matrix(a, kind, n, n, lda), fill), matrix(right, kind, n, columns, ldb)
     b[...] = np.linalg.solve(_adjoint(lower), np.linalg.solve(lower, b))
-    return _tell(info)
+    return _set_info(info)
 
 
 def _potri(numbers: Sequence[int]) -> int:
@@ -103,7 +103,7 @@ def _potri(numbers: Sequence[int]) -> int:
     a = matrix(at, kind, n, n, lda)
     inverse = np.linalg.inv(_lower(a, fill))
     _put_triangle(a, fill, _adjoint(inverse) @ inverse)
-    return _tell(info)
+    return _set_info(info)
 
 
 def _geqrf(numbers: Sequence[int]) -> int:
@@ -121,7 +121,7 @@ def _geqrf(numbers: Sequence[int]) -> int:
         v = np.concatenate([[1], x[1:] / (x[0] - beta)]).astype(a.dtype)
         a[k:, k + 1 :] -= tau[k].conj() * np.outer(v, v.conj() @ a[k:, k + 1 :])
         a[k, k], a[k + 1 :, k] = beta, v[1:]
-    return _tell(info)
+    return _set_info(info)
 
 
 def _orthogonal(a: Array, tau: Array, m: int) -> Array:
@@ -137,7 +137,7 @@ def _orgqr(numbers: Sequence[int]) -> int:
     kind, m, n, k, at, lda, tau, info = numbers
     a = matrix(at, kind, m, n, lda)
     a[...] = _orthogonal(a[:, :k].copy(), vector(tau, kind, k, 1), m)[:, :n]
-    return _tell(info)
+    return _set_info(info)
 
 
 def _ormqr(numbers: Sequence[int]) -> int:
@@ -147,7 +147,7 @@ def _ormqr(numbers: Sequence[int]) -> int:
     q = _adjoint(q) if operation else q
     c = matrix(target, kind, m, n, ldc)
     c[...] = c @ q if side == _RIGHT else q @ c
-    return _tell(info)
+    return _set_info(info)
 
 
 def _gesvd(numbers: Sequence[int]) -> int:
@@ -166,7 +166,7 @@ def _gesvd(numbers: Sequence[int]) -> int:
         a[...] = u[:, :n]
     elif jobs[1] == "O":
         a[:n] = vt
-    return _tell(info)
+    return _set_info(info)
 
 
 def _syevd(numbers: Sequence[int]) -> int:
@@ -176,7 +176,7 @@ def _syevd(numbers: Sequence[int]) -> int:
     vector(w, _REAL[kind], n, 1)[...] = found
     if mode:
         a[...] = vectors
-    return _tell(info)
+    return _set_info(info)
 
 
 OPERATIONS = {

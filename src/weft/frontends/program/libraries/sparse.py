@@ -48,11 +48,11 @@ class _Sparse:
         return self.cols if self.format == _CSC else self.rows
 
     def offsets(self) -> Array:
-        """Of CSR and CSC."""
+        """The offsets of the rows of CSR or of the columns of CSC."""
         return self._indices(self.first, self.first_type, self.major + 1)
 
     def inner(self) -> Array:
-        """The columns; of CSC the rows."""
+        """The columns of the elements; for CSC, their rows."""
         return self._indices(self.second, self.second_type, self.nnz)
 
     def outer(self) -> Array:
@@ -112,9 +112,9 @@ def _vector(rest: Iterator[int]) -> _Dense:
     return _Dense(size, 1, size, at, kind, _BY_COLUMN)
 
 
-def _turned(x: Array, operation: int) -> Array:
-    turned = x.T if operation else x
-    return turned.conj() if operation == _CONJUGATE else turned
+def _transposed(x: Array, operation: int) -> Array:
+    transposed = x.T if operation else x
+    return transposed.conj() if operation == _CONJUGATE else transposed
 
 
 def _summed(a: _Sparse, operation: int, b: Array) -> Array:
@@ -154,7 +154,7 @@ def _times_matrix(numbers: Sequence[int]) -> int:
     rest = iter(numbers)
     op_a, op_b, kind, alpha, beta = (next(rest) for _ in range(5))
     a, b, c = _sparse(rest), _matrix(rest), _matrix(rest)
-    product = _summed(a, op_a, _turned(b.numbers(), op_b))
+    product = _summed(a, op_a, _transposed(b.numbers(), op_b))
     return _put(c, product, scalar(alpha, kind), scalar(beta, kind))
 
 
@@ -163,7 +163,7 @@ def _sampled(numbers: Sequence[int]) -> int:
     rest = iter(numbers)
     op_a, op_b, kind, alpha, beta = (next(rest) for _ in range(5))
     a, b, c = _matrix(rest), _matrix(rest), _sparse(rest)
-    left, right = _turned(a.numbers(), op_a), _turned(b.numbers(), op_b)
+    left, right = _transposed(a.numbers(), op_a), _transposed(b.numbers(), op_b)
     rows, cols = c.places()
     products = np.einsum("ik,ki->i", left[rows], right[:, cols])
     old = scalar(beta, kind) * c.numbers() if scalar(beta, kind) != 0 else 0
@@ -179,7 +179,7 @@ def _solve(numbers: Sequence[int]) -> int:
     triangle = np.triu(whole) if a.upper else np.tril(whole)
     if a.unit:
         np.fill_diagonal(triangle, 1)
-    solution = np.linalg.solve(_turned(triangle, operation), scalar(alpha, kind) * x.numbers())
+    solution = np.linalg.solve(_transposed(triangle, operation), scalar(alpha, kind) * x.numbers())
     store(y.stored(), y.kind, solution)
     return _SUCCESS
 
@@ -192,7 +192,7 @@ def _to_dense(numbers: Sequence[int]) -> int:
 
 
 def _count(numbers: Sequence[int]) -> int:
-    """Counts the elements of a dense matrix that are not zero, and writes the offsets."""
+    """Count the elements of a dense matrix that are not zero, and write the offsets."""
     rest = iter(numbers)
     a = _matrix(rest)
     nnz = next(rest)

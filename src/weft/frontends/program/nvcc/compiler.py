@@ -33,7 +33,7 @@ TOOLKIT = "--toolkit"
 
 
 def compile(arguments: Sequence[str]) -> int:
-    """Runs nvcc's command line; returns an exit code."""
+    """Run nvcc's command line; return an exit code."""
     if len(arguments) == 2 and arguments[0] == TOOLKIT:
         print(toolkit_folder.make(Path(arguments[1])))
         return 0
@@ -70,7 +70,7 @@ def compile(arguments: Sequence[str]) -> int:
 
 
 def _link_as_host(arguments: Sequence[str], tools: toolkit.Toolkit) -> int:
-    """Runs a command line of g++ that links. The first word may be the compiler to link with.
+    """Run a command line of g++ that links. The first word may be the compiler to link with.
 
     What calls no function of CUDA is linked by that compiler: it needs neither weft nor Python.
     """
@@ -86,7 +86,7 @@ def _link_as_host(arguments: Sequence[str], tools: toolkit.Toolkit) -> int:
 
 
 def _link(line: Line, command: Sequence[str], flags: Sequence[str], tools: toolkit.Toolkit) -> None:
-    """Compiles the sources and links them with the objects; writes the output."""
+    """Compile the sources and link them with the objects; write the output."""
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         objects = [Path(path) for path in line.objects]
         for i, source in enumerate(line.sources):

@@ -32,7 +32,7 @@ _STUB = (
     "ASSERT(0, \"{name} is weft's, which only nvcc links with. For CMake: "
     '-DCMAKE_TOOLCHAIN_FILE={folder}/{toolchain}")\n'
 )
-"""A linker script: what links by itself, without nvcc, is told so."""
+"""A linker script that fails with an explanation for programs linked without nvcc."""
 _TOOLCHAIN = "weft.cmake"
 _CMAKE = """\
 # For CMake: weft's nvcc is the CUDA compiler, and links programs that call CUDA.
@@ -56,9 +56,10 @@ def make(folder: Path) -> Path:
     root = Path(os.path.realpath(tools.nvcc)).parent.parent
     if folder.exists() and any(folder.iterdir()) and not (folder / "bin" / LINKER).exists():
         raise Error(
-            "this folder is not empty and no toolkit of weft's", where=str(folder),
+            "this folder is neither empty nor a toolkit folder of weft",
+            where=str(folder),
             next="name a new folder",
-        )  # fmt: skip
+        )
     for name in ("bin", "include", "lib64/stubs"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     _script(folder, "nvcc", ["-m", "weft", "nvcc"], tools)

@@ -19,7 +19,7 @@ _NON_BLOCKING = 1
 
 
 @dataclass(slots=True)
-class Stream:
+class StreamClock:
     """A stream and the clock of its next work."""
 
     number: int
@@ -28,18 +28,18 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class WorkItem:
     """A work item: its sequence number in its stream, and its clock."""
 
     stream: int
     sequence: int
     clock: Clock
 
-    def after(self, other: Work) -> bool:
+    def after(self, other: WorkItem) -> bool:
         """True if this is ordered after the other work."""
         return self.clock.get(other.stream, 0) >= other.sequence
 
-    def concurrent_with(self, other: Work) -> bool:
+    def concurrent_with(self, other: WorkItem) -> bool:
         """True if neither is ordered after the other."""
         return not self.after(other) and not other.after(self)
 
@@ -48,8 +48,8 @@ class Order:
     """Streams, events and the host of one program."""
 
     def __init__(self) -> None:
-        self._default = Stream(0, True)
-        self._streams: dict[int, Stream] = {}
+        self._default = StreamClock(0, True)
+        self._streams: dict[int, StreamClock] = {}
         self._events: dict[int, Clock] = {}
         self._host: Clock = {}
         self._gone: Clock = {}
@@ -63,24 +63,24 @@ class Order:
     # ---- streams ----------------------------------------------------------------------------
     def created(self, handle: int, flags: int) -> None:
         self._made += 1
-        self._streams[handle] = Stream(self._made, not flags & _NON_BLOCKING)
+        self._streams[handle] = StreamClock(self._made, not flags & _NON_BLOCKING)
 
     def destroyed(self, handle: int) -> None:
-        """Destroys a stream. Its work continues; only a device synchronisation waits for it."""
+        """Destroy a stream. Its work continues; only a device synchronisation waits for it."""
         stream = self._streams.pop(handle, None)
         if stream is not None:
             _join(self._gone, stream.clock)
             if stream.blocking:
                 _join(self._default.clock, stream.clock)
 
-    def _stream(self, handle: int) -> Stream:
+    def _stream(self, handle: int) -> StreamClock:
         if handle < PER_THREAD:
             return self._default
         if handle == PER_THREAD and handle not in self._streams:
             self.created(handle, 0)
         return self._streams.get(handle, self._default)
 
-    def _reached(self, handle: int) -> tuple[Stream, Clock]:
+    def _reached(self, handle: int) -> tuple[StreamClock, Clock]:
         """A stream and the clock of its next work."""
         stream = self._stream(handle)
         clock = dict(stream.clock)
@@ -94,12 +94,12 @@ class Order:
             _join(clock, self._default.clock)
         return stream, clock
 
-    def submitted(self, handle: int) -> Work:
-        """Submits work to a stream."""
+    def submitted(self, handle: int) -> WorkItem:
+        """Submit work to a stream."""
         stream, clock = self._reached(handle)
         sequence = clock[stream.number] = clock.get(stream.number, 0) + 1
         stream.clock = clock
-        return Work(stream.number, sequence, clock)
+        return WorkItem(stream.number, sequence, clock)
 
     # ---- events -----------------------------------------------------------------------------
     def recorded(self, event: int, handle: int) -> None:
@@ -122,11 +122,11 @@ class Order:
             _join(self._host, stream.clock)
         _join(self._host, self._gone)
 
-    def host_learns_of(self, work: Work) -> None:
-        """Records that the host observed a signal of this work."""
+    def host_learns_of(self, work: WorkItem) -> None:
+        """Record that the host observed a signal of this work."""
         _join(self._host, work.clock)
 
-    def ended(self, work: Work) -> bool:
+    def ended(self, work: WorkItem) -> bool:
         """True if the host has waited for this work."""
         return self._host.get(work.stream, 0) >= work.sequence
 

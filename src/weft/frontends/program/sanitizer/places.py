@@ -16,7 +16,7 @@ DEPTH = 64
 _STUB = "__device_stub_"
 
 
-class Place(NamedTuple):
+class HostLine(NamedTuple):
     """A line of the program's own files, and its text."""
 
     file: str
@@ -38,7 +38,7 @@ class _AddressInfo(ctypes.Structure):
     )
 
 
-class Places:
+class HostLines:
     """The source lines of the program loaded from `program`; `files` are its sources."""
 
     def __init__(self, library: ctypes.CDLL, program: str, files: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class Places:
             (frames[i] or 1) - 1 for i in range(count)
         )  # the call is before the return address
 
-    def of(self, frames: Sequence[int], *, kernel: str = "") -> Place | None:
+    def of(self, frames: Sequence[int], *, kernel: str = "") -> HostLine | None:
         """The innermost line in the program's files, outside of the stub of `kernel`."""
         for frame in frames:
             function, place = self._line(frame)
@@ -63,7 +63,7 @@ class Places:
                 return place
         return None
 
-    def _look_up(self, address: int) -> tuple[str, Place | None]:
+    def _look_up(self, address: int) -> tuple[str, HostLine | None]:
         info = _AddressInfo()
         self._dladdr(ctypes.c_void_p(address), ctypes.byref(info))
         # Part of binutils; without it findings have no host lines.
@@ -77,7 +77,7 @@ class Places:
         file, _, number = place.split(" ")[0].strip().rpartition(":")
         if file not in self._files or not number.isdigit():
             return function, None
-        return function, Place(file, int(number), _line(file, int(number)))
+        return function, HostLine(file, int(number), _line(file, int(number)))
 
 
 def _line(file: str, number: int) -> str:

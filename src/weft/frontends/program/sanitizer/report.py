@@ -39,7 +39,7 @@ class ForwardedReport(Report):
 
 
 def merge_findings(report: Session, descriptor: int) -> None:
-    """Adds the findings that a program's process has written."""
+    """Add the findings that a program's process has written."""
     assert isinstance(report, Report), "a recording is another kind of session"
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, encoding="utf-8", closefd=False) as file:

@@ -13,8 +13,8 @@ from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.device.sim.tools.sanitizer.findings import Decoder
 from weft.device.sim.tools.sanitizer.observer import Seen
-from weft.frontends.program.sanitizer.order import Order, Work
-from weft.frontends.program.sanitizer.places import Places
+from weft.frontends.program.sanitizer.order import Order, WorkItem
+from weft.frontends.program.sanitizer.places import HostLines
 from weft.values.findings import Access, Finding
 
 REMEMBERED = 4096
@@ -29,7 +29,7 @@ _FREE = "free it in the stream that uses it last, or wait for that stream first"
 class Touched:
     """The accesses of one launch, copy or fill; `frames` is the stack of its call."""
 
-    work: Work
+    work: WorkItem
     name: str
     plan: Plan | None
     reads: Extents
@@ -53,13 +53,13 @@ class Clash:
 class Touches:
     """The unfinished work items; `source` is the program's name."""
 
-    def __init__(self, order: Order, source: str, places: Places) -> None:
+    def __init__(self, order: Order, source: str, places: HostLines) -> None:
         self._order, self._source, self._places = order, source, places
         self._under_way: deque[Touched] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()
 
     def under_way(self) -> list[Touched]:
-        """Work items that the host has not waited for."""
+        """WorkItem items that the host has not waited for."""
         with self._lock:
             # Completed work cannot race any more.
             left = [t for t in self._under_way if not self._order.ended(t.work)]
@@ -67,7 +67,7 @@ class Touches:
         return left
 
     def add(self, touched: Touched) -> list[Clash]:
-        """Adds work and compares it with concurrent work."""
+        """Add work and compare it with concurrent work."""
         clashes = [
             clash
             for other in self.under_way()
@@ -103,8 +103,9 @@ class Touches:
         what = "data race: the host touches memory that work under way uses"
         return Finding("data race", what, "", accesses, 1, _HOST, place, address)
 
-    def freed_in_flight(self, touched: Touched, index: int, writes: bool, call: str, place: str,
-                        address: int) -> Finding:  # fmt: skip
+    def freed_in_flight(
+        self, touched: Touched, index: int, writes: bool, call: str, place: str, address: int
+    ) -> Finding:
         """The finding for memory that the host frees while unfinished work uses it."""
         host = self.of_host(call, call, self._places.here())
         accesses = (self.access(touched, index, writes), host)

@@ -24,8 +24,8 @@ from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.frontends.program.answers import answers
 from weft.frontends.program.sanitizer import guards, hooks, written
-from weft.frontends.program.sanitizer.order import Order, Work
-from weft.frontends.program.sanitizer.places import Places
+from weft.frontends.program.sanitizer.order import Order, WorkItem
+from weft.frontends.program.sanitizer.places import HostLines
 from weft.frontends.program.sanitizer.touches import Touched, Touches, find
 from weft.values.findings import Finding
 
@@ -43,7 +43,7 @@ _UNWRITTEN = "write it first, or copy only what was written"
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ProgramAllocation:
     """An allocation of the program."""
 
     address: int
@@ -56,17 +56,17 @@ class ProgramSanitizer:
     """One program under the sanitizer; the library calls the methods listed in `Hooks`."""
 
     def __init__(
-        self, library: ctypes.CDLL, source: str, places: Places, say: Callable[[str], None],
+        self, library: ctypes.CDLL, source: str, places: HostLines, say: Callable[[str], None],
         note: Callable[[Sequence[Finding]], None],
     ) -> None:  # fmt: skip
         self.library, self.say, self._note = library, say, note
         self._order = Order()
         self._places = places
         self._touches = Touches(self._order, source, places)
-        self._works: dict[int, Work] = {}
+        self._works: dict[int, WorkItem] = {}
         self._thread_state = threading.local()
         self._starts: list[int] = []
-        self._memory: dict[int, Memory] = {}
+        self._memory: dict[int, ProgramAllocation] = {}
         self._reported: set[object] = set()
         self._lock = threading.RLock()
         self._submitted = 0
@@ -112,7 +112,7 @@ class ProgramSanitizer:
     # ---- what is touched --------------------------------------------------------------------
     @contextlib.contextmanager
     def launching(self, plan: Plan, name: str) -> Iterator[None]:
-        """Records the accesses of the launch inside, as part of this thread's work.
+        """Record the accesses of the launch inside, as part of this thread's work.
 
         With a single stream only host-accessible memory can race, so only that is recorded.
         """
@@ -152,7 +152,7 @@ class ProgramSanitizer:
     def allocated(self, call: bytes, address: int, nbytes: int, kind: int) -> None:
         name = call.decode()
         with self._lock:
-            self._memory[address] = Memory(address, nbytes, kind, name)
+            self._memory[address] = ProgramAllocation(address, nbytes, kind, name)
             # Sorted, so that an address is found by bisection.
             insort(self._starts, address)
         if kind == hooks.DEVICE and nbytes <= written.PATTERN_LIMIT:
@@ -174,20 +174,20 @@ class ProgramSanitizer:
                 self._starts.remove(address)
             self._guard()
 
-    def _freed_by_host(self, call: str, memory: Memory) -> None:
-        """Reports unfinished work that uses freed memory; cudaFree waits for the default stream."""
+    def _freed_by_host(self, call: str, memory: ProgramAllocation) -> None:
+        """Report unfinished work that uses freed memory; cudaFree waits for the default stream."""
         spot = _whole(memory.address, memory.nbytes)
         waits = memory.call not in _IN_ORDER
         others = [t for t in self._touches.under_way() if t.work.stream or not waits]
         for touched, index, writes in find(others, spot, writes=True):
             place = self._place(memory.address)
-            self._report(self._touches.freed_in_flight(
-                touched, index, writes, call, place, memory.address
-            ))  # fmt: skip
+            self._report(
+                self._touches.freed_in_flight(touched, index, writes, call, place, memory.address)
+            )
         if waits:
             self._order.host_waits_for_all()
 
-    def _at(self, address: int) -> Memory | None:
+    def _at(self, address: int) -> ProgramAllocation | None:
         i = bisect_right(self._starts, address) - 1
         memory = self._memory[self._starts[i]] if i >= 0 else None
         return memory if memory and address < memory.address + memory.nbytes else None
@@ -201,7 +201,7 @@ class ProgramSanitizer:
 
     # ---- the host ---------------------------------------------------------------------------
     def _guard(self) -> None:
-        """Guards host-accessible memory that unfinished work accesses."""
+        """Guard host-accessible memory that unfinished work accesses."""
         under_way = self._touches.under_way()
         shared = [m for m in self._memory.values() if m.kind != hooks.DEVICE]
         rows = [row for m in shared for row in guards.rows(m.address, m.nbytes, under_way)]
@@ -246,13 +246,13 @@ class ProgramSanitizer:
             ))  # fmt: skip
 
     def misused(self, kind: str, call: str, address: int, why: str) -> None:
-        """Reports an invalid pointer argument of a call or kernel."""
+        """Report an invalid pointer argument of a call or kernel."""
         access = self._touches.of_host(call, call, self._places.here(), kernel=call)
         what, next = f"{kind}: the memory {why}", _MISUSED.get(kind, _FREES)
         self._note([Finding(kind, what, "", (access,), 1, next, self._place(address), address)])
 
     def _report(self, finding: Finding) -> None:
-        """Reports each pair of accesses once."""
+        """Report each pair of accesses once."""
         key = (finding.kind, *((a.verb, a.line) for a in finding.accesses))
         if key not in self._reported:
             self._reported.add(key)
@@ -283,7 +283,7 @@ def _hits(touched: Touched, address: int, writes: bool) -> list[tuple[int, bool,
 
 
 def _fill(to: tuple[Any, Any], source: tuple[Any, Any] | None) -> None:
-    """Marks copied bytes as initialised if their source bytes are."""
+    """Mark copied bytes as initialised if their source bytes are."""
     for i, (address, nbytes) in enumerate(zip(*to, strict=True)):
         if source is None:
             initialised.filled(int(address), int(nbytes))

@@ -24,7 +24,7 @@ _RECURS = 3
 
 
 def note_fresh(memory: Sequence[Allocation]) -> None:
-    """Before a launch: which words of device memory were not written since their allocation."""
+    """Record, before a launch, the words of device memory not written since their allocation."""
     for a in memory:
         if a.nbytes <= PATTERN_LIMIT:
             initialised.unless_changed(a.address, a.nbytes, PATTERN)

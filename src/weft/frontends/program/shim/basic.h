@@ -1,6 +1,6 @@
-// Locks, reference counts and functions as values, for the core of the library. They are here because
-// they compile in a twentieth of the time of <mutex>, <memory> and <functional>, and the core is
-// compiled in the first run of the first program.
+// Locks, reference counts and functions as values, for the core of the library. They are here
+// because they compile in a twentieth of the time of <mutex>, <memory> and <functional>, and the
+// core is compiled in the first run of the first program.
 #pragma once
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ class ConditionVariable {
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 };
 
-// What `Shared` pointers own together.
+// The object that several `Shared` pointers own.
 struct Counted {
     virtual ~Counted() = default;
     std::atomic<int> owners{0};

@@ -1,5 +1,5 @@
-// Arrays and ordered tables for the core of the library, in place of <vector> and <map> for the same
-// reason as `basic.h`: a table of another type is little more code to compile.
+// Arrays and ordered tables for the core of the library, in place of <vector> and <map> for the
+// same reason as `basic.h`: a table of another type is little more code to compile.
 #pragma once
 
 #include <cstddef>

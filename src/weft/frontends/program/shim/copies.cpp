@@ -4,13 +4,13 @@
 using namespace weft;
 
 namespace {
-// Which side of each kind of copy is the device's; cudaMemcpyDefault goes by the pointers.
+// The sides of each kind of copy that are the device's; cudaMemcpyDefault goes by the pointers.
 struct Sides {
     bool to_device, from_device;
 };
 const Sides sides[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
-// Whether the host goes on before the copy is done, where that is possible.
+// The host waits for the copy, or goes on before it is done where that is possible.
 enum class Host { waits, goes_on };
 
 size_t span(const Box &box, const Size &size) {
@@ -44,7 +44,8 @@ bool is_pageable(const void *address) {
 
 // Ends a call; the host has waited for the stream where CUDA says so.
 cudaError_t done(cudaError_t error, cudaStream_t stream, bool waits) {
-    if (waits && !error && !capturing(stream)) tell(What::host_waits_stream, uintptr_t(stream));
+    if (waits && !error && !capturing(stream))
+        report(ProgramEvent::host_waits_stream, uintptr_t(stream));
     return failed(error);
 }
 

@@ -154,13 +154,13 @@ API cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersio
 API cudaError_t cudaDeviceSynchronize() {
     WORKING;
     wait_for_all();
-    tell(What::host_waits_all);
+    report(ProgramEvent::host_waits_all);
     return broken();
 }
 API cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 API cudaError_t cudaDeviceReset() {
     wait_for_all();
-    tell(What::host_waits_all);
+    report(ProgramEvent::host_waits_all);
     revive();
     release_all();
     if (forget_arrays) forget_arrays();
@@ -253,7 +253,9 @@ API cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *config) {
     *config = cudaSharedMemBankSizeFourByte;
     return cudaSuccess;
 }
-API cudaError_t cudaFuncSetSharedMemConfig(const void *, cudaSharedMemConfig) { return cudaSuccess; }
+API cudaError_t cudaFuncSetSharedMemConfig(const void *, cudaSharedMemConfig) {
+    return cudaSuccess;
+}
 #endif
 // Caches are not simulated: how they should be used changes nothing.
 API cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }

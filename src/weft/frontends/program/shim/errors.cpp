@@ -33,7 +33,8 @@ void die(cudaError_t error) {
     if (death.compare_exchange_strong(none, error)) seen = noticed = false;
 }
 
-// A return value alone may have been thrown away; an error that is asked for or spelled out has not.
+// A return value alone may have been thrown away; an error that is asked for or spelled out has
+// not.
 static cudaError_t notice(cudaError_t error) {
     if (error != cudaSuccess) noticed = true;
     return error;
@@ -152,7 +153,7 @@ API void weft_say(const char *text) { say("%s", text); }
 // The run must not end with 0; the text is the caller's to keep.
 API void weft_condemn(const char *why) { verdict = why; }
 
-// What stands for a function that weft does not serve calls this, and returns its library's "not
+// The stub of a function that weft does not serve calls this, and returns its library's "not
 // supported".
 API int weft_unserved(const char *name, int status) {
     static Mutex mutex;

@@ -1,4 +1,4 @@
-// What is linked to one module of device code: the inputs of cuLink and of nvJitLink.
+// The inputs of cuLink and of nvJitLink, which are linked to one module of device code.
 #pragma once
 
 #include "standard.h"

@@ -24,9 +24,9 @@ static std::atomic<uint64_t> generation{1};
 
 // ---- memory of the process ----------------------------------------------------------------------
 
-// Memory of the device has pages of its own, which can become a file that other processes map. Under
-// the sanitizer, what both sides use has them too, which can be guarded, and what is freed is not
-// given out again at once, so that a use of it is noticed.
+// Memory of the device has pages of its own, which can become a file that other processes map.
+// Under the sanitizer, what both sides use has them too, which can be guarded, and what is freed is
+// not given out again at once, so that a use of it is noticed.
 constexpr size_t PAGE = 4096;
 constexpr size_t QUARANTINE = 256 << 20;
 struct Quarantined {
@@ -213,7 +213,7 @@ cudaError_t release(const char *call, void *memory, bool host, bool waits) {
     return cudaSuccess;
 }
 
-// Why memory cannot be freed as this kind, or null.
+// The reason why memory cannot be freed as this kind, or null.
 static const char *not_freeable(uintptr_t address, bool host) {
     if (auto *row = allocations.at_or_before(address)) {
         auto &allocation = row->value;
@@ -260,8 +260,8 @@ cudaError_t check_range(const char *call, const void *address, size_t bytes, boo
     }
     if (known && uintptr_t(address) + bytes > start + found.size) {
         char why[128];
-        snprintf(why, sizeof why, "is too short: %zu bytes at byte %zu of an allocation of %zu", bytes,
-                 size_t(uintptr_t(address) - start), found.size);
+        snprintf(why, sizeof why, "is too short: %zu bytes at byte %zu of an allocation of %zu",
+                 bytes, size_t(uintptr_t(address) - start), found.size);
         refuse("out of bounds", call, address, why);
         return cudaErrorInvalidValue;
     }
@@ -335,10 +335,10 @@ API int weft_holds(uint64_t address) {
 
 // ---- for the simulator: the memory that a kernel may touch --------------------------------------
 
-// Whether another process, or another address, may have the same memory: a copy of this process does
-// not have a copy of it.
+// True if another process, or another address, may have the same memory: a copy of this process
+// does not have a copy of it.
 API int weft_shares() { return shares; }
-// Why a kernel may not access an address that was reserved; null for another address.
+// The reason why a kernel may not access an address that was reserved; null for another address.
 API const char *weft_explain(uint64_t address) {
     return explain_reserved ? explain_reserved(address) : nullptr;
 }
@@ -416,7 +416,8 @@ API cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
     Lock guard(memory_mutex);
     if (!memory || !bytes) return failed(cudaErrorInvalidValue);
     if (allocations.find(memory)) return failed(cudaErrorHostMemoryAlreadyRegistered);
-    allocations[memory] = {bytes, Kind::host, false, flags, "cudaHostRegister", 0, current_device()};
+    int device = current_device();
+    allocations[memory] = {bytes, Kind::host, false, flags, "cudaHostRegister", 0, device};
     generation++;
     return cudaSuccess;
 }

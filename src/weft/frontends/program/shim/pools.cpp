@@ -152,7 +152,7 @@ API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr
         return failed(cudaErrorInvalidValue);
     return cudaSuccess;
 }
-// Of GPUs alone: the memory of a pool is on one, whose own access cannot be taken away.
+// Sets the access of GPUs alone: the memory of a pool is on one, which always has access.
 API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc *wanted,
                                      size_t count) {
     auto *found = known_pool(pool);

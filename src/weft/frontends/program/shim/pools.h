@@ -5,8 +5,8 @@
 
 namespace weft __attribute__((visibility("default"))) {
 
-// A pool would hold on to freed memory until the next synchronisation; here it gives back at once what
-// is above the threshold.
+// A pool would hold on to freed memory until the next synchronisation; here it gives back at once
+// what is above the threshold.
 struct Pool {
     cudaMemPoolProps about{};
     uint64_t threshold = 0;

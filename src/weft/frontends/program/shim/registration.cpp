@@ -1,5 +1,5 @@
-// What the code that nvcc adds to a program calls before main: its device code, kernels and
-// variables.
+// Functions that the code that nvcc adds to a program calls before main: they register its device
+// code, kernels and variables.
 #include "weft.h"
 
 using namespace weft;

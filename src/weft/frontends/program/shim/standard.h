@@ -1,4 +1,4 @@
-// What the parts beside the core use of the C++ library; the core does without (basic.h).
+// The headers of the C++ library for the parts beside the core, which does without (basic.h).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Streams and events. Work is done in the background, each stream's in its order (`tasks.cpp`), or at
-// once where launches block. Times are those of the simulation.
+// Streams and events. Work is done in the background, each stream's in its order (`tasks.cpp`), or
+// at once where launches block. Times are those of the simulation.
 #include "watch.h"
 
 #include <time.h>
@@ -81,10 +81,11 @@ cudaError_t may_wait(cudaStream_t stream) {
 static cudaError_t create(cudaStream_t *out, unsigned flags, int priority) {
     WORKING;
     Lock guard(streams_mutex);
-    auto *stream = new Stream{flags, priority, nullptr, make_queue(!(flags & cudaStreamNonBlocking))};
+    bool blocking = !(flags & cudaStreamNonBlocking);
+    auto *stream = new Stream{flags, priority, nullptr, make_queue(blocking)};
     streams[stream] = stream;
     *out = reinterpret_cast<cudaStream_t>(stream);
-    tell(What::stream_created, uintptr_t(stream), flags);
+    report(ProgramEvent::stream_created, uintptr_t(stream), flags);
     return cudaSuccess;
 }
 
@@ -121,7 +122,7 @@ API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     Lock guard(streams_mutex);
     auto *found = reinterpret_cast<Stream *>(stream);
     if (!streams.erase(found)) return failed(cudaErrorInvalidResourceHandle);
-    tell(What::stream_destroyed, uintptr_t(stream));
+    report(ProgramEvent::stream_destroyed, uintptr_t(stream));
     close(found->queue);
     delete found;
     return cudaSuccess;
@@ -167,20 +168,21 @@ API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
         wait_for_blocking();
     else
         wait(queue_of(stream));
-    tell(What::host_waits_stream, uintptr_t(stream));
+    report(ProgramEvent::host_waits_stream, uintptr_t(stream));
     return broken();
 }
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
     WORKING;
     if (auto error = may_wait(stream)) return failed(error);
     if (!is_idle(queue_of(stream))) return cudaErrorNotReady;
-    tell(What::host_waits_stream, uintptr_t(stream));  // all is done: as good as having waited
+    // All work is complete: the same as having waited.
+    report(ProgramEvent::host_waits_stream, uintptr_t(stream));
     return broken();
 }
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
     WORKING;
     return failed(submit(stream, cudaGraphNodeTypeHost, [=] {
-        tell(What::host_function);
+        report(ProgramEvent::host_function);
         function(data);
         return cudaSuccess;
     }));
@@ -190,7 +192,7 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
     WORKING;
     if (auto error = may_wait(stream)) return failed(error);
     return failed(submit(stream, cudaGraphNodeTypeHost, [=] {
-        tell(What::host_function);
+        report(ProgramEvent::host_function);
         function(stream, cudaSuccess, data);
         return cudaSuccess;
     }));
@@ -227,7 +229,7 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     found->recorder = recorder_of(stream);
     if (found->recorder) return cudaSuccess;
     auto reached = found->reached = new Moment;
-    tell(What::event_recorded, uintptr_t(event), uintptr_t(stream));
+    report(ProgramEvent::event_recorded, uintptr_t(event), uintptr_t(stream));
     auto between = found->between;
     uint32_t number = between ? between->record() : 0;
     Work reach = [reached, between, number] {
@@ -248,7 +250,7 @@ API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     if (!found) return failed(cudaErrorInvalidResourceHandle);
     wait(TaskPtr(found->task));
     if (found->between) found->between->wait(found->between->last());
-    tell(What::host_waits_event, uintptr_t(event));
+    report(ProgramEvent::host_waits_event, uintptr_t(event));
     return broken();
 }
 API cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -258,7 +260,7 @@ API cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (!is_done(found->task)) return cudaErrorNotReady;
     auto between = found->between;
     if (between && !between->reached(between->last())) return cudaErrorNotReady;
-    tell(What::host_waits_event, uintptr_t(event));
+    report(ProgramEvent::host_waits_event, uintptr_t(event));
     return broken();
 }
 API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
@@ -279,7 +281,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     auto *waits = known(stream);
     if (found->recorder && found->recorder->open && waits && !waits->recorder)
         waits->recorder = found->recorder;  // joins the capture
-    if (!capturing(stream)) tell(What::stream_waits, uintptr_t(stream), uintptr_t(event));
+    if (!capturing(stream)) report(ProgramEvent::stream_waits, uintptr_t(stream), uintptr_t(event));
     if (auto between = found->between; between && !capturing(stream)) {
         uint32_t number = between->last();
         return failed(submit(stream, cudaGraphNodeTypeWaitEvent, [between, number] {

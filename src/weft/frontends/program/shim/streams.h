@@ -5,7 +5,7 @@
 
 namespace weft __attribute__((visibility("default"))) {
 
-// What is being recorded from a stream and those that have joined it.
+// The recording of a stream and of those that have joined it.
 struct Recorder : Counted {
     virtual void add(cudaGraphNodeType type, Work work) = 0;
     bool open = true;

@@ -1,5 +1,4 @@
-// What streams do in the background: pieces of work in their order, and the host that waits for
-// them.
+// The work of streams in the background, in order, and the host that waits for it.
 #pragma once
 
 #include "weft.h"
@@ -19,7 +18,8 @@ using TaskPtr = Shared<Task>;
 // The work of one stream: done by a thread of its own, which begins with the first piece.
 struct Queue;
 using QueuePtr = Shared<Queue>;
-QueuePtr make_queue(bool blocking);  // whether it waits for the legacy default stream, which waits for it
+// A blocking queue waits for the legacy default stream, which waits for it.
+QueuePtr make_queue(bool blocking);
 QueuePtr default_queue();
 void close(const QueuePtr &queue);  // no more work will come
 

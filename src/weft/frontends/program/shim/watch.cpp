@@ -1,5 +1,5 @@
-// The sanitizer's view of the host: memory that both sides use is guarded while work that touches it
-// is under way, so that a host access stops in a signal handler and is told.
+// The sanitizer's view of the host: memory that both sides use is guarded while work that touches
+// it is under way, so that a host access stops in a signal handler and is told.
 #include "watch.h"
 
 #include <signal.h>

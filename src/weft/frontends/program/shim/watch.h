@@ -1,5 +1,5 @@
-// For the sanitizer: what the program asks for, in the order of its calls. Nothing is told while
-// nothing observes it. The twin of `Hooks` is `hooks.py`.
+// Reports for the sanitizer: the calls of the program, in order. Nothing is reported without an
+// observer. The twin of `Hooks` is `hooks.py`.
 #pragma once
 
 #include "weft.h"
@@ -25,7 +25,7 @@ struct Copy {
     uint64_t to_host;
 };
 
-enum class What : int {
+enum class ProgramEvent : int {
     stream_created,       // stream, flags
     stream_destroyed,     // stream
     event_recorded,       // event, stream
@@ -49,11 +49,11 @@ struct Hooks {
 extern const Hooks *hooks;  // null: no observer
 
 template <class A = int, class B = int>
-void tell(What what, A a = 0, B b = 0) {
+void report(ProgramEvent what, A a = 0, B b = 0) {
     if (hooks) hooks->happened(int(what), uint64_t(a), uint64_t(b));
 }
 
-// The work of a stream, with what is told when it runs.
+// The work of a stream, with reports when it begins and ends.
 Work watched(cudaStream_t stream, Work work);
 
 // Work runs on this thread as long as it lives.

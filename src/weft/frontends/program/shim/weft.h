@@ -1,5 +1,4 @@
-// What the parts of the runtime library share: the interface to the simulator, errors, memory,
-// streams.
+// The interface between the parts of the runtime library: the simulator, errors, memory, streams.
 //
 // The library is compiled against the headers of the toolkit that compiles the program, so
 // structures are laid out as the program expects them. Bookkeeping is done here; what needs the
@@ -25,19 +24,6 @@ namespace weft __attribute__((visibility("default"))) {
 
 struct FunctionFacts {
     int64_t static_shared, constant, local, most_threads, registers, ptx, binary;
-};
-
-// A call of cuBLAS: matrices are column-major; a vector's increment stands in its leading
-// dimension.
-struct BlasCall {
-    const char *operation;
-    int type_a, type_b, type_c, type_scale;  // cudaDataType_t
-    int transpose_a, transpose_b;            // 0 as it is, 1 transposed, 2 conjugate
-    int by_pointers;                         // a, b, c are arrays of pointers
-    int64_t m, n, k;
-    const void *alpha, *beta, *a, *b;
-    void *c;
-    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
 };
 
 // Takes a text of `Ops::load` or `Ops::link` for `to`.
@@ -66,8 +52,7 @@ struct Ops {
     // `assembled`: registers and local memory too, which the assembler must be asked for.
     int (*facts)(const void *host, FunctionFacts *facts, int assembled);
     int (*blocks_per_sm)(const void *host, int threads, uint64_t shared);
-    int (*blas)(const BlasCall *call);
-    // A call of another library, by name: addresses and sizes; the library's own status.
+    // A call of a library, by name: addresses and sizes; the library's own status.
     int (*compute)(const char *name, const int64_t *numbers, int count);
     void (*heap)(uint64_t bytes);
     // A pointer that a call cannot take; `kind` is that of a finding, `why` says what it is.
@@ -116,9 +101,9 @@ struct Allocation {
 };
 // The allocation that holds an address; its start in `start`.
 bool find(const void *address, uintptr_t *start, Allocation *found);
-// Whether the bytes may be copied from or to: inside one allocation, or the host's own.
+// Checks that bytes may be copied from or to: inside one allocation, or the host's own.
 cudaError_t check_range(const char *call, const void *address, size_t bytes, bool on_device);
-// What a call allocates and frees; `waits` for work that may still use the memory.
+// Allocate and free memory for a call; `waits` for work that may still use the memory.
 cudaError_t allocate(const char *call, void **out, size_t bytes, Kind kind, unsigned flags = 0,
                      Pool *pool = nullptr);
 // The GPU of a pool, and what it has given out.
@@ -133,24 +118,25 @@ void texture_limits(cudaDeviceProp *out);
 // Arrays of textures, whose memory `release_all` has freed; set by what makes them.
 extern void (*forget_arrays)();
 size_t device_memory_used();
-// The file that holds the allocation at an address, for other processes; -1 for memory that has none.
+// The file that holds the allocation at an address, for other processes; -1 for memory that has
+// none.
 int shared_file(const void *address, uintptr_t *start, Allocation *out);
 // Such a file of another process in memory of this one; null where it cannot be mapped.
 void *open_file(const char *call, int file, size_t bytes, bool owned);
 cudaError_t close_file(void *memory);
 bool map_file(void *at, int file, size_t bytes, size_t offset = 0);
-// Memory that a part maps itself: kernels and copies may access it until it leaves. What it takes of
-// a GPU's memory is charged apart, since it may be mapped several times.
+// Memory that a part maps itself: kernels and copies may access it until it leaves. What it takes
+// of a GPU's memory is charged apart, since it may be mapped several times.
 constexpr unsigned READ_ONLY = 1 << 16;  // a flag of such memory
 void charge(int device, int64_t bytes);
 void enter(uintptr_t start, Allocation allocation);
 bool leave(const char *call, uintptr_t start, Allocation *gone);
-// Why nothing can be accessed at an address that was reserved; set by what reserves.
+// The reason why a reserved address cannot be accessed; set by the part that reserves.
 extern const char *(*explain_reserved)(uintptr_t address);
 size_t graph_memory_bytes();  // of all graphs
 char *symbol_at(const void *symbol, size_t offset, size_t bytes, cudaError_t *error);
 
-// ---- device code ---------------------------------------------------------------------------------
+// ---- device code --------------------------------------------------------------------------------
 
 // Loads PTX or a fat binary as a unit of this number; a CUresult. `to` gets what is wrong with it.
 int load_device_code(const void *image, uint64_t *unit, void *to, Receive receive);

@@ -36,7 +36,7 @@ def check_file(
     limit: float = LIMIT,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Iterator[Outcome]:
-    """Checks the solutions of a file, one after the other.
+    """Check the solutions of a file, one after the other.
 
     trusted   the file that defines references, cases and data; those of the solutions' file are
               ignored
@@ -46,7 +46,7 @@ def check_file(
     for file_path in (path, trusted or path):
         user_paths.must_exist(file_path)
     if not limit > 0:
-        raise ArgumentError("a time limit is above 0", got=f"{limit:g}", allowed="seconds")
+        raise ArgumentError("a time limit must be above 0", got=f"{limit:g}", allowed="seconds")
     # Sealed memory files exist on Linux only.
     if not hasattr(os, "memfd_create"):
         raise MissingDependency(
@@ -110,7 +110,7 @@ def _judged(
 
 @contextlib.contextmanager
 def _unreadable() -> Iterator[None]:
-    """Keeps other processes of the same user from tracing this one or reading its memory."""
+    """Keep other processes of the same user from tracing this one or reading its memory."""
     prctl = ctypes.CDLL(None).prctl
     before = prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
     prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def main() -> None:
-    """Serves the judge until it closes the connection."""
+    """Serve the judge until it closes the connection."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(_PR_SET_DUMPABLE, 0)  # workers must not trace this process
     judge = socket.socket(fileno=int(sys.argv[1]))
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _new(judge: socket.socket, connection: int, output: int) -> dict[str, Any]:
-    """Forks a worker with its connection to the judge and its output pipe."""
+    """Fork a worker with its connection to the judge and its output pipe."""
     pid = os.fork()
     if pid == 0:
         judge.close()
@@ -42,7 +42,7 @@ def _new(judge: socket.socket, connection: int, output: int) -> dict[str, Any]:
 
 
 def _work(connection: int, output: int) -> None:
-    """Runs in the child: serves in a new session and never returns."""
+    """Serve in the child, in a new session; never return."""
     code = 1
     try:
         os.setsid()

@@ -59,12 +59,12 @@ class ForkServer:
             )
 
     def new(self, connection: int, output: int) -> int:
-        """Forks a worker and returns its process id."""
-        return int(self._ask({}, [connection, output])["pid"])
+        """Fork a worker and return its process id."""
+        return int(self._request({}, [connection, output])["pid"])
 
     def ended(self, worker: int) -> int | None:
         """A worker's exit code, negative for a signal; None while it runs."""
-        code: int | None = self._ask({"ended": worker})["code"]
+        code: int | None = self._request({"ended": worker})["code"]
         return code
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class ForkServer:
         self._process.kill()
         self._process.wait()
 
-    def _ask(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
+    def _request(self, message: Mapping[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
         wire.send(self._connection, message, files)
         answer = wire.receive(self._connection, files=0)
         if answer is None:
@@ -103,10 +103,10 @@ class Worker:
         self._reader = threading.Thread(target=self._listen, args=[reads], daemon=True)
         self._reader.start()
 
-    def ask(
+    def request(
         self, do: str, arrays: Mapping[str, Array] | None = None, **more: Any
     ) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Sends a request; returns the answer and its arrays. Raises NoAnswer, or Raised."""
+        """Send a request; return the answer and its arrays. Raise NoAnswer, or Raised."""
         # A random token per request: a solution cannot prepare a forged answer.
         token = secrets.token_hex(16)
         file = wire.memory_file()
@@ -117,7 +117,7 @@ class Worker:
             wire.send(self._connection, {"id": token, "do": do, "arrays": rows, **more}, [file])
             answer = self._answer()
             if answer.get("id") != token:
-                raise NoAnswer("it answers another question than it was asked")
+                raise NoAnswer("it answered another request")
             # Sealed before reading: the worker cannot change the answer after validation.
             wire.seal(file)
             answer_arrays = wire.get(file, answer.get("arrays"), start)
@@ -133,11 +133,11 @@ class Worker:
         return answer, answer_arrays
 
     def rest(self) -> bool:
-        """Waits for threads that sleep; False if one sleeps for longer than the time limit."""
+        """Wait for threads that sleep; False if one sleeps for longer than the time limit."""
         return sleepers.wait(self._pid, self._limit)
 
     def close(self) -> list[str]:
-        """Kills all processes of the worker's session; returns what they printed."""
+        """Kill all processes of the worker's session; return what they printed."""
         if self._closed:
             return self._said
         self._closed = True
@@ -171,14 +171,14 @@ class Worker:
             return whole[0]
 
     def _nothing_more(self) -> None:
-        """Raises if the worker sent data without a request."""
+        """Raise if the worker sent data without a request."""
         if select.select([self._connection], [], [], 0)[0]:
             if self._connection.recv(1, socket.MSG_PEEK):
                 raise NoAnswer("it answers before it is asked")
             raise NoAnswer(self._end())
 
     def _end(self) -> str:
-        """Describes how a worker ended after it closed its connection."""
+        """Describe how a worker ended after it closed its connection."""
         code = self._exit_code()
         if code is None:
             return "it closed its connection, or became another program"
@@ -213,13 +213,13 @@ def _environment() -> dict[str, str]:
 
 
 def plain(line: str, columns: int = _COLUMNS) -> str:
-    """Removes control characters, which could overwrite output of the judge."""
+    """Remove control characters, which could overwrite output of the judge."""
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line)
     return shown if len(shown) <= columns else shown[:columns] + "…"
 
 
 def _indented(text: str) -> str:
-    """Indents the lines of a user's error, so that none can imitate a verdict."""
+    """Indent the lines of a user's error, so that none can imitate a verdict."""
     return "\n    ".join(map(plain, text.splitlines()))
 
 

@@ -38,7 +38,7 @@ class RemoteFile:
         self.asked: dict[str, Any] = {"path": str(path.absolute())}
         if trusted is not None:
             self.asked["trusted"] = str(trusted.absolute())
-        answer, _ = self.ask("load", path=str(self.path.absolute()))
+        answer, _ = self.request("load", path=str(self.path.absolute()))
         with self._readable():
             self.ops = [_operation(row) for row in answer["ops"]]
 
@@ -50,7 +50,7 @@ class RemoteFile:
         if self._trusted is None:
             return declared
         try:
-            answer, _ = worker.ask("load", **self.asked)
+            answer, _ = worker.request("load", **self.asked)
         except NoAnswer as error:
             where = str(self.asked["path"])
             raise ArgumentError("the file gives no answer", where=where, got=str(error)) from None
@@ -71,7 +71,7 @@ class RemoteFile:
         def answers(many: Sequence[Mapping[str, Array]]) -> Sequence[Sequence[Array]]:
             where = f"{self.ops[number][0].name}, {case}"
             inputs = {f"{i}/{n}": a for i, one in enumerate(many) for n, a in one.items()}
-            answer, arrays = self.ask(
+            answer, arrays = self.request(
                 "reference", inputs, where, op=number, sizes=case.sizes, sets=len(many)
             )
             try:
@@ -86,14 +86,16 @@ class RemoteFile:
     def fill(self, number: int, case: Case, index: int, seed: int) -> Array:
         op = self.ops[number][0]
         where = f"{op.name}, fill of '{op.inputs[index].name}'"
-        _, arrays = self.ask("fill", {}, where, op=number, sizes=case.sizes, index=index, seed=seed)
+        _, arrays = self.request(
+            "fill", {}, where, op=number, sizes=case.sizes, index=index, seed=seed
+        )
         return op.checked(op.inputs[index], case, arrays["data"])
 
-    def ask(
+    def request(
         self, do: str, arrays: Mapping[str, Array] | None = None, what: str = "", **more: Any
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         try:
-            return self._worker.ask(do, arrays, **more)
+            return self._worker.request(do, arrays, **more)
         except NoAnswer as error:
             raise self._useless(error, what) from None
         except Raised as error:
@@ -157,13 +159,13 @@ class RemoteSolution:
         self.prepared = 0
 
     def load(self) -> None:
-        self.ask("load", "import", **self.file.asked)
+        self.request("load", "import", **self.file.asked)
 
-    def ask(
+    def request(
         self, do: str, trial: str, arrays: Mapping[str, Array] | None = None, **more: Any
     ) -> tuple[dict[str, Any], dict[str, Array]]:
         try:
-            return self.worker.ask(do, arrays, **more)
+            return self.worker.request(do, arrays, **more)
         except NoAnswer as error:
             raise CheckFailed(
                 f"{self.title} gives no answer", where=trial, got=str(error)
@@ -178,7 +180,7 @@ class RemoteSolution:
             raise CheckFailed(what, where=trial, got=got, next=f"see {error.where}") from None
 
     def rest(self) -> None:
-        """Waits until no thread of the solution sleeps that may wake up after the check."""
+        """Wait until no thread of the solution sleeps that may wake up after the check."""
         if not self.worker.rest():
             raise CheckFailed(
                 f"{self.title} leaves a thread behind that sleeps",
@@ -218,7 +220,7 @@ class RemoteArrays:
         # The judge draws the guards and compares them itself: the worker's answer is not trusted.
         self.guards = {n: buffers.new_guards() for n in (*self._inputs, *self._outputs)}
         self.given: Mapping[str, Any] = {}
-        answer, _ = solution.ask(
+        answer, _ = solution.request(
             "prepare", repr(case), self.guards,
             op=solution.number, sizes=case.sizes, solution=solution.solution,
             device=solution.device,
@@ -228,7 +230,7 @@ class RemoteArrays:
         self.name = plain(str(answer.get("library")))
 
     def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
-        _, arrays = self._solution.ask("call", trial, contents, runner=self._number)
+        _, arrays = self._solution.request("call", trial, contents, runner=self._number)
         guards = {f"guard/{n}": (g.dtype, g.shape) for n, g in self.guards.items()}
         wanted = {
             **{
@@ -254,7 +256,7 @@ class RemoteArrays:
 
     def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
         try:
-            answer, _ = self._solution.ask("diagnose", "", contents, runner=self._number)
+            answer, _ = self._solution.request("diagnose", "", contents, runner=self._number)
         except CheckFailed:  # the solution is wrong already; that failure is the one to report
             return None
         match answer.get("cause"):
@@ -263,12 +265,12 @@ class RemoteArrays:
         return None
 
     def outputs(self) -> Mapping[str, Array]:
-        _, arrays = self._solution.ask("outputs", "", runner=self._number)
+        _, arrays = self._solution.request("outputs", "", runner=self._number)
         self._whole(arrays, {n: (p.dtype.numpy, p.shape) for n, p in self._outputs.items()}, "")
         return arrays
 
     def _whole(self, arrays: Mapping[str, Array], wanted: Mapping[str, Any], trial: str) -> None:
-        """Raises unless an answer has exactly the expected arrays."""
+        """Raise unless an answer has exactly the expected arrays."""
         if {n: (a.dtype, a.shape) for n, a in arrays.items()} != dict(wanted):
             raise CheckFailed(
                 f"{self._solution.title} gives no answer",

@@ -28,7 +28,7 @@ _NO_LIMIT = (0, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 
 
 def wait(session: int, limit: float) -> bool:
-    """Waits until every sleeper of a session has woken up; False if one sleeps beyond the limit."""
+    """Wait until every sleeper of a session has woken up; False if one sleeps beyond the limit."""
     asleep, end = _asleep(session), time.monotonic() + limit
     waited = bool(asleep)
     while asleep:

@@ -35,7 +35,7 @@ class Malformed(Exception):
 
 # ---- messages --------------------------------------------------------------------------------
 def send(connection: socket.socket, message: Mapping[str, Any], files: Sequence[int] = ()) -> None:
-    """Sends one message with file descriptors."""
+    """Send one message with file descriptors."""
     text = json.dumps(message).encode()
     data = _LENGTH.pack(len(text)) + text
     sent = socket.send_fds(connection, [data], list(files))
@@ -43,7 +43,7 @@ def send(connection: socket.socket, message: Mapping[str, Any], files: Sequence[
 
 
 def receive(connection: socket.socket, files: int) -> tuple[dict[str, Any], list[int]] | None:
-    """Receives a message with up to `files` descriptors; None if the peer closed the socket."""
+    """Receive a message with up to `files` descriptors; None if the peer closed the socket."""
     head, came, _, _ = socket.recv_fds(connection, _LENGTH.size, files)
     if not head:
         return None
@@ -84,12 +84,12 @@ def message_in(received: bytes) -> tuple[dict[str, Any], bytes] | None:
 
 # ---- arrays ----------------------------------------------------------------------------------
 def memory_file() -> int:
-    """Creates a memory file that can be sealed."""
+    """Create a memory file that can be sealed."""
     return os.memfd_create("weft-check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 
 
 def put(file: int, arrays: Mapping[str, Array]) -> list[list[Any]]:
-    """Appends arrays to a file; returns a row [name, dtype, shape, offset] for each."""
+    """Append arrays to a file; return a row [name, dtype, shape, offset] for each."""
     rows: list[list[Any]] = []
     at = os.fstat(file).st_size
     for name, array in arrays.items():
@@ -108,18 +108,18 @@ def _write(file: int, data: memoryview, at: int) -> None:
 
 
 def seal(file: int) -> None:
-    """Forbids all writes to a file; raises Malformed if the worker has mapped it for writing."""
+    """Forbid all writes to a file; raise Malformed if the worker has mapped it for writing."""
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     try:
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
         if error.errno not in (errno.EBUSY, errno.EPERM):
             raise
-        raise Malformed("the memory of the answer is held by the solution") from None
+        raise Malformed("the solution still has the memory of its answer mapped") from None
 
 
 def get(file: int, rows: object, start: int = 0) -> dict[str, Array]:
-    """Reads the arrays described by rows from another process, and validates every field."""
+    """Read the arrays described by rows from another process, and validate every field."""
     if not isinstance(rows, list):
         raise Malformed("no list of arrays")
     return dict(_array(file, row, start, os.fstat(file).st_size) for row in rows)

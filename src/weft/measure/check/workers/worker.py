@@ -33,7 +33,7 @@ class Served:
         self._runners: list[LocalRunner] = []
 
     def load(self, arrays: Mapping[str, Array], path: str, trusted: str = "") -> Answer:
-        """Loads the solutions of `path`, for the operations of `trusted` if it is set."""
+        """Load the solutions of `path`, for the operations of `trusted` if it is set."""
         self.path = Path(path)
         self._ops = (
             user_file.solved(Path(trusted), self.path)
@@ -43,12 +43,7 @@ class Served:
         return {"ops": [_described(op) for op in self._ops]}, {}
 
     def fill(
-        self,
-        arrays: Mapping[str, Array],
-        op: int,
-        sizes: Mapping[str, int],
-        index: int,
-        seed: int,
+        self, arrays: Mapping[str, Array], op: int, sizes: Mapping[str, int], index: int, seed: int
     ) -> Answer:
         operation = self._ops[op]
         rng = np.random.default_rng(seed)
@@ -91,7 +86,7 @@ class Served:
         call = subjects.calling(operation, operation.solutions[solution], at)
         chosen = select(device)
         library = subjects.library_for(chosen)
-        limits.hold(chosen)
+        limits.enforce(chosen)
         # The arrays of all cases stay: the judge compares them again at the end.
         self._runners.append(LocalRunner(call, inputs, outputs, library, arrays))
         return {"library": library.name}, {}
@@ -128,7 +123,7 @@ def _described(op: Op) -> dict[str, Any]:
 
 
 def _plain(result: Any) -> Array:
-    """Converts a result of the reference to NumPy; wider floats become float64."""
+    """Convert a result of the reference to NumPy; wider floats become float64."""
     array = np.asarray(result.detach().cpu() if hasattr(result, "detach") else result)
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(np.float64)

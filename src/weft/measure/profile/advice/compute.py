@@ -17,7 +17,7 @@ _SHARE = 0.1
 _FED = 4.0
 """Loads per element above which multiply-adds look like a matrix product, not a polynomial."""
 _FRAGMENTS = 0.25
-"""Fraction of loads that remains: one fragment load feeds 16 x 8 results."""
+"""Fraction of loads that remains with fragments: one load feeds 16 x 8 results."""
 _MATMUL = 16.0
 """Multiply-adds per accessed element above which tensor cores may help."""
 
@@ -140,7 +140,7 @@ def mathematics(f: RuleContext) -> Iterator[Advice]:
         )
 
 
-def _part(units: Mapping[str, floor.Unit], name: str, work: float) -> float:
+def _part(units: Mapping[str, floor.GpuUnit], name: str, work: float) -> float:
     return min(0.95, work / units[name].work) if name in units and units[name].work else 0.0
 
 

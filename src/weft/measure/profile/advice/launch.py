@@ -13,7 +13,7 @@ from weft.measure.profile.sections import waves
 from weft.measure.profile.work import reads_parameter
 from weft.values.analysis import Advice
 
-_FEW = 0.5
+_LOW_OCCUPANCY = 0.5
 """Occupancy below which latencies may not be hidden."""
 _TAIL = 0.8
 _OVERHEAD = 0.6
@@ -27,7 +27,7 @@ def occupancy(f: RuleContext) -> Iterator[Advice]:
     """Too few warps to hide memory latency, and the resource that limits them."""
     o = fit(f.p.launch, f.gpu)
     steps = cliffs(f.p.launch, f.gpu)
-    if o.fraction >= _FEW or not steps or f.p.launch.blocks <= o.blocks * f.gpu.sms:
+    if o.fraction >= _LOW_OCCUPANCY or not steps or f.p.launch.blocks <= o.blocks * f.gpu.sms:
         return
     loads = sum(a.requests for a in floor.accesses(f.p, "global") if a.kind in ("load", "atomic"))
     clocks = loads * L2_CLOCKS / f.gpu.sms / o.warps
@@ -103,8 +103,7 @@ def coarsening(f: RuleContext) -> Iterator[Advice]:
         f"{100 * (1 - useful / executed):.0f} % compute indices and control flow",
         "let each thread do several elements in a loop (grid-stride), so that its start is shared",
         f.gain(
-            instructions=_SHARED * (executed - useful),
-            integer=_SHARED * f.unit("integer").work,
+            instructions=_SHARED * (executed - useful), integer=_SHARED * f.unit("integer").work
         ),
     )
 

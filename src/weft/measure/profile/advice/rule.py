@@ -25,13 +25,13 @@ class RuleContext:
     gpu: GpuModel
 
     @cached_property
-    def of_launch(self) -> tuple[floor.Unit, ...]:
+    def of_launch(self) -> tuple[floor.GpuUnit, ...]:
         """The units of this launch, with its latency."""
         return floor.units(self.p, self.gpu)
 
     @cached_property
     def filled(self) -> bool:
-        """Whether gains are those of a grid that fills the GPU.
+        """True if gains are computed for a grid that fills the GPU.
 
         A launch that is bound by latency gains nothing by less work for idle units. It may be a
         test of a kernel that is meant for large grids.
@@ -39,7 +39,7 @@ class RuleContext:
         return floor.bound(self.of_launch).name == floor.LATENCY
 
     @cached_property
-    def units(self) -> tuple[floor.Unit, ...]:
+    def units(self) -> tuple[floor.GpuUnit, ...]:
         """The units that gains are computed for."""
         if not self.filled:
             return self.of_launch
@@ -60,8 +60,8 @@ class RuleContext:
     def bound(self) -> str:
         return floor.bound(self.units).name
 
-    def unit(self, name: str) -> floor.Unit:
-        nothing = floor.Unit(name, 0.0, 0.0, 1.0, "")
+    def unit(self, name: str) -> floor.GpuUnit:
+        nothing = floor.GpuUnit(name, 0.0, 0.0, 1.0, "")
         return next((u for u in self.units if u.name == name), nothing)
 
     def gain(self, **removed: float) -> float:

@@ -61,7 +61,7 @@ struct alignas(16) Memory {
     float image[2][WIDE * WIDE], sign[COLUMNS];
 };
 
-// What a launch asks for: by the precision, then by the number of columns, 32 or 64.
+// The instance of a launch: by the precision, then by the number of columns, 32 or 64.
 __device__ int shared_bytes[4] = {sizeof(Memory<false, 32>), sizeof(Memory<false, 64>), sizeof(Memory<true, 32>), sizeof(Memory<true, 64>)};
 
 // The pooled maps of an image; lanes are windows.
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                     most[j] = fmaxf(sign * y[0][j], sign * y[1][j]);
                     most[j] = sign * fmaxf(most[j], __shfl_xor_sync(~0u, most[j], 4));
                 }
-                // Of two neighbouring columns each has the window of one channel.
+                // Each of two neighbouring columns has the window of one channel.
                 int j = group % 2;
                 if (column < HALF)
                     selected[(long long)n * FLAT + (channel + c * 8 + j) * WINDOWS + pair * QUARTER + column / 2] = j ? most[1] : most[0];
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         load(following + 2 * slots);
         __syncthreads();
     }
-    // Of the 8 lanes with the same columns, then of the warps.
+    // Sums of the 8 lanes with the same columns, then of the warps.
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ACROSS_TILES * 2; ++i) {

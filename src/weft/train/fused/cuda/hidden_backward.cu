@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         if (group == 0) m.sums[warp / 2][column + i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[warp / 2][column + i / 2 * 8 + t * 2 + i % 2][1] = b;
     }
     __syncthreads();
-    // Of each channel that has some of the columns; lanes are columns.
+    // Sums of each channel that has some of the columns; lanes are columns.
     static_assert(WIDTH == 32, "a column for each lane");
     if (warp < 2) {
         double sum = 0;

@@ -43,7 +43,7 @@ __device__ inline float rounded(float x) {
     return __uint_as_float(r);
 }
 
-// What is multiplied: tf32 numbers are rounded when they are stored, those of single precision when they are used.
+// A factor as it is stored: tf32 numbers are rounded now, those of single precision when used.
 template <bool EXACT>
 __device__ inline float operand(float x) {
     if constexpr (EXACT) return x;

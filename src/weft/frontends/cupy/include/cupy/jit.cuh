@@ -1,4 +1,4 @@
-// What kernels of cupyx.jit are made of: arrays with strides, and Python's operators.
+// The parts of kernels of cupyx.jit: arrays with strides, and Python's operators.
 #pragma once
 
 namespace weft_jit {

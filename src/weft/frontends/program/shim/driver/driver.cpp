@@ -1,4 +1,5 @@
-// The driver API, on top of the runtime's functions: driver_contexts, modules of PTX, memory, launches.
+// The driver API, on top of the runtime's functions: driver_contexts, modules of PTX, memory,
+// launches.
 #include "../standard.h"
 #include "../weft.h"
 
@@ -79,10 +80,12 @@ std::vector<void *> unpacked(const void *function, void **extra) {
 }
 }  // namespace
 
-// ---- devices and driver_contexts -----------------------------------------------------------------------
+// ---- devices and contexts -----------------------------------------------------------------------
 
 API CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
-API CUresult cuDriverGetVersion(int *version) { return driver_result(cudaDriverGetVersion(version)); }
+API CUresult cuDriverGetVersion(int *version) {
+    return driver_result(cudaDriverGetVersion(version));
+}
 API CUresult cuDeviceGetCount(int *count) { return driver_result(cudaGetDeviceCount(count)); }
 API CUresult cuDeviceGet(CUdevice *device, int number) {
     int count = 0;
@@ -100,7 +103,8 @@ API CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
     return CUDA_SUCCESS;
 }
 API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
-    return driver_result(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
+    return driver_result(
+        cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
 }
 API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice) {
     *major = int(model.major), *minor = int(model.minor);
@@ -216,7 +220,8 @@ API CUresult cuModuleGetGlobal(CUdeviceptr *out, size_t *bytes, CUmodule module,
     return find_variable(out, bytes, module_of(module), name);
 }
 API CUresult cuLibraryLoadData(CUlibrary *out, const void *image, CUjit_option *options,
-                               void **values, unsigned count, CUlibraryOption *, void **, unsigned) {
+                               void **values, unsigned count, CUlibraryOption *, void **,
+                               unsigned) {
     JitLogs logs(count, options, values);
     return load_module(reinterpret_cast<DriverModule **>(out), image, logs);
 }
@@ -257,8 +262,8 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsig
 API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
                                        unsigned bx, unsigned by, unsigned bz, unsigned shared,
                                        CUstream stream, void **arguments) {
-    return driver_result(cudaLaunchCooperativeKernel(function, {gx, gy, gz}, {bx, by, bz}, arguments,
-                                              shared, stream));
+    return driver_result(cudaLaunchCooperativeKernel(function, {gx, gy, gz}, {bx, by, bz},
+                                                     arguments, shared, stream));
 }
 API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **arguments,
                               void **extra) {
@@ -271,7 +276,8 @@ API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, vo
     // The runtime's attributes have the driver's layout.
     config.attrs = reinterpret_cast<cudaLaunchAttribute *>(how->attrs);
     config.numAttrs = how->numAttrs;
-    return driver_result(cudaLaunchKernelExC(&config, function, arguments ? arguments : packed.data()));
+    return driver_result(
+        cudaLaunchKernelExC(&config, function, arguments ? arguments : packed.data()));
 }
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
     cudaFuncAttributes all;
@@ -292,9 +298,9 @@ API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfu
     return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-        return driver_result(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, value));
-    return CUDA_SUCCESS;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
+    return driver_result(
+        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, value));
 }
 API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,

@@ -1,5 +1,5 @@
-// The driver API's graphs, captures and batches of copies: what cuda.core calls. The driver's and the
-// runtime's handles are the same types, and structures that are cast have the same layout.
+// The driver API's graphs, captures and batches of copies: what cuda.core calls. The driver's and
+// the runtime's handles are the same types, and structures that are cast have the same layout.
 #include <cuda.h>
 
 #include <algorithm>
@@ -82,8 +82,9 @@ API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *stat
                                     const CUgraphEdgeData **edges, size_t *count) {
     if (edges) *edges = nullptr;
     unsigned long long number = 0;
-    auto error = cudaStreamGetCaptureInfo(stream, reinterpret_cast<cudaStreamCaptureStatus *>(status),
-                                          &number, graph, after, nullptr, count);
+    auto error =
+        cudaStreamGetCaptureInfo(stream, reinterpret_cast<cudaStreamCaptureStatus *>(status),
+                                 &number, graph, after, nullptr, count);
     if (id) *id = number;
     return graph_result(error);
 }
@@ -169,7 +170,9 @@ API CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
                                        size_t count) {
     return graph_result(cudaGraphRemoveDependencies(graph, from, to, nullptr, count));
 }
-API CUresult cuGraphDestroyNode(CUgraphNode node) { return graph_result(cudaGraphDestroyNode(node)); }
+API CUresult cuGraphDestroyNode(CUgraphNode node) {
+    return graph_result(cudaGraphDestroyNode(node));
+}
 
 // ---- questions about a graph --------------------------------------------------------------------
 
@@ -210,7 +213,8 @@ API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
     if (!error) hold_as(*out, graph);
     return graph_result(error);
 }
-API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
+                                         unsigned long long flags) {
     auto error = cudaGraphInstantiate(out, graph, flags);
     if (!error) hold_as(*out, graph);
     return graph_result(error);

@@ -1,5 +1,5 @@
-// The linker of device code: PTX, fat binaries, objects and archives. The result is PTX, which takes
-// the place of a cubin.
+// The linker of device code: PTX, fat binaries, objects and archives. The result is PTX, which
+// takes the place of a cubin.
 #include "link.h"
 
 using namespace weft;

@@ -31,7 +31,8 @@ API CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes) {
 API CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
     RETURN(cudaMallocManaged(reinterpret_cast<void **>(out), bytes, flags));
 }
-API CUresult cuMemAllocPitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned) {
+API CUresult cuMemAllocPitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                             unsigned) {
     RETURN(cudaMallocPitch(reinterpret_cast<void **>(out), pitch, width, height));
 }
 API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
@@ -80,7 +81,8 @@ API CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstrea
     RETURN(cudaMemcpyAsync(to, at_address(from), bytes, cudaMemcpyDeviceToHost, stream));
 }
 API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice, stream));
+    RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice,
+                           stream));
 }
 API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDefault, stream));

@@ -54,7 +54,8 @@ API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *wanted
 }
 API CUresult cuMemPoolGetAccess(CUmemAccess_flags *out, CUmemoryPool pool, CUmemLocation *at) {
     return pool_result(cudaMemPoolGetAccess(reinterpret_cast<cudaMemAccessFlags *>(out),
-                                            pool_of(pool), reinterpret_cast<cudaMemLocation *>(at)));
+                                            pool_of(pool),
+                                            reinterpret_cast<cudaMemLocation *>(at)));
 }
 API CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool,
                                               CUmemAllocationHandleType type,

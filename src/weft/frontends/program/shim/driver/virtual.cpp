@@ -1,6 +1,6 @@
-// Virtual memory management: ranges of addresses, physical memory, and mappings between them. Physical
-// memory is a file, so that it can be mapped several times, and by other processes. Only what
-// cuMemSetAccess has opened can be accessed.
+// Virtual memory management: ranges of addresses, physical memory, and mappings between them.
+// Physical memory is a file, so that it can be mapped several times, and by other processes. Only
+// what cuMemSetAccess has opened can be accessed.
 #include "../standard.h"
 #include "../weft.h"
 
@@ -71,8 +71,9 @@ const char *reserved_reason(uintptr_t address) {
     if (!range) return nullptr;
     for (auto &[start, mapping] : range->mappings)
         if (address >= start && address < start + mapping.bytes)
-            return mapping.access ? "may only be read: cuMemSetAccess gives access to write too"
-                                  : "is mapped, but may not be accessed: cuMemSetAccess gives access";
+            return mapping.access
+                       ? "may only be read: cuMemSetAccess gives access to write too"
+                       : "is mapped, but may not be accessed: cuMemSetAccess gives access";
     return "is reserved, but no memory is mapped there: cuMemMap maps some";
 }
 

@@ -197,7 +197,8 @@ API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *out, cudaGraph_t graph
                                          const cudaGraphNode_t *after, size_t count,
                                          cudaMemAllocNodeParams *p) {
     if (auto error = allocate(GRAPH_MEMORY, &p->dptr, p->bytesize, Kind::device)) return error;
-    return add_node(out, graph, after, count, cudaGraphNodeTypeMemAlloc, [] { return cudaSuccess; });
+    return add_node(out, graph, after, count, cudaGraphNodeTypeMemAlloc,
+                    [] { return cudaSuccess; });
 }
 API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *out, cudaGraph_t graph,
                                         const cudaGraphNode_t *after, size_t count, void *) {

@@ -74,7 +74,7 @@ cudaError_t add_node(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNod
 // Calls `change` with an executable graph and the place of a node in it.
 cudaError_t change_node(cudaGraphExec_t executable, cudaGraphNode_t node,
                         const std::function<void(Executable &, size_t)> &change);
-// What a node does: the call for a stream is caught on its way there.
+// The work of a node: the call for a stream is caught on its way there.
 cudaError_t caught(Work *out, const std::function<cudaError_t(cudaStream_t)> &call);
 cudaError_t memset_work(Work *out, const cudaMemsetParams *p);
 cudaError_t kernel_work(Work *out, const cudaKernelNodeParams *p);

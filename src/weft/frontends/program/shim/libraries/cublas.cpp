@@ -1,12 +1,32 @@
 // cuBLAS: the arguments of each function, gathered for NumPy (blas.py) to compute with.
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 #include <cublas_v2.h>
 
 using namespace weft;
 
+namespace weft {
+constexpr int64_t type_at(const __half *) { return CUDA_R_16F; }
+}  // namespace weft
+
 namespace {
+// A call: matrices are column-major; a vector's increment stands in its leading dimension.
+struct BlasCall {
+    const char *operation;
+    int64_t type_a, type_b, type_c, type_scale;  // cudaDataType_t
+    int64_t transpose_a, transpose_b;            // 0 as it is, 1 transposed, 2 conjugate
+    int64_t by_pointers;                         // a, b, c are arrays of pointers
+    int64_t m, n, k;
+    const void *alpha, *beta, *a, *b;
+    void *c;
+    int64_t lda, ldb, ldc, stride_a, stride_b, stride_c, batch;
+
+    Numbers numbers() const {  // in the order of blas.py
+        return numbers_of(type_a, type_b, type_c, type_scale, transpose_a, transpose_b,
+                          by_pointers, m, n, k, alpha, beta, a, b, c, lda, ldb, ldc, stride_a,
+                          stride_b, stride_c, batch);
+    }
+};
 struct Context {
     cudaStream_t stream = nullptr;
     cublasPointerMode_t pointers = CUBLAS_POINTER_MODE_HOST;
@@ -14,28 +34,14 @@ struct Context {
 };
 Context *of(cublasHandle_t handle) { return reinterpret_cast<Context *>(handle); }
 
-template <class T>
-struct TypeOf;
-template <>
-struct TypeOf<float> {
-    static constexpr int value = CUDA_R_32F;
-};
-template <>
-struct TypeOf<double> {
-    static constexpr int value = CUDA_R_64F;
-};
-template <>
-struct TypeOf<__half> {
-    static constexpr int value = CUDA_R_16F;
-};
-
-size_t size_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16F ? 2 : 4; }
+size_t size_of(int64_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_16F ? 2 : 4; }
 
 template <class T>
 BlasCall call_of(const char *operation) {
     BlasCall call{};
     call.operation = operation;
-    call.type_a = call.type_b = call.type_c = call.type_scale = TypeOf<T>::value;
+    call.type_a = call.type_b = call.type_c = call.type_scale =
+        type_at(static_cast<const T *>(nullptr));
     call.batch = 1;
     return call;
 }
@@ -45,22 +51,16 @@ cublasStatus_t compute(cublasHandle_t handle, BlasCall call) {
     if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (call.m < 0 || call.n < 0 || call.k < 0 || call.batch < 0)
         return CUBLAS_STATUS_INVALID_VALUE;
-    bool recorded =
-        capturing(of(handle)->stream) && of(handle)->pointers == CUBLAS_POINTER_MODE_HOST;
-    auto kept = std::make_shared<std::pair<double, double>>();  // scalars of the host are read when
-                                                                // the call is made
-    if (recorded && call.alpha)
-        call.alpha = memcpy(&kept->first, call.alpha, size_of(call.type_scale));
-    if (recorded && call.beta)
-        call.beta = memcpy(&kept->second, call.beta, size_of(call.type_scale));
-    int status = CUBLAS_STATUS_SUCCESS;
-    auto error =
-        submit(of(handle)->stream, cudaGraphNodeTypeKernel, [call, kept, &status, recorded] {
-            int outcome = ops.blas(&call);
-            if (!recorded) status = outcome;
-            return cudaSuccess;
-        }, true);
-    return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(status);
+    auto stream = of(handle)->stream;
+    auto scalars = std::make_shared<std::pair<double, double>>();
+    // A graph runs the call later: scalars of the host are read now.
+    if (capturing(stream) && of(handle)->pointers == CUBLAS_POINTER_MODE_HOST) {
+        size_t bytes = size_of(call.type_scale);
+        if (call.alpha) call.alpha = memcpy(&scalars->first, call.alpha, bytes);
+        if (call.beta) call.beta = memcpy(&scalars->second, call.beta, bytes);
+    }
+    return numpy_call(stream, call.operation, call.numbers(), CUBLAS_STATUS_EXECUTION_FAILED,
+                      scalars);
 }
 
 int scale_type(cublasComputeType_t type) {
@@ -79,11 +79,11 @@ int scale_type(cublasComputeType_t type) {
     }
 }
 
-// What all matrix products have in common.
+// The arguments that all matrix products have.
 BlasCall product(BlasCall call, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
                  const void *alpha, const void *a, int lda, const void *b, int ldb,
                  const void *beta, void *c, int ldc) {
-    call.operation = "gemm";
+    call.operation = "blas_gemm";
     call.transpose_a = ta, call.transpose_b = tb;
     call.m = m, call.n = n, call.k = k;
     call.alpha = alpha, call.a = a, call.lda = lda, call.b = b, call.ldb = ldb;
@@ -118,8 +118,7 @@ BlasCall vectors(const char *operation, int n, const void *alpha, const void *x,
 // ---- the handle ---------------------------------------------------------------------------------
 
 API cublasStatus_t cublasCreate(cublasHandle_t *out) {
-    *out = reinterpret_cast<cublasHandle_t>(new Context);
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*out, reinterpret_cast<cublasHandle_t>(new Context));
 }
 API cublasStatus_t cublasDestroy(cublasHandle_t handle) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -127,35 +126,28 @@ API cublasStatus_t cublasDestroy(cublasHandle_t handle) {
     return CUBLAS_STATUS_SUCCESS;
 }
 API cublasStatus_t cublasGetVersion(cublasHandle_t, int *version) {
-    *version = CUBLAS_VERSION;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*version, CUBLAS_VERSION);
 }
 API cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
-    of(handle)->stream = stream;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(of(handle)->stream, stream);
 }
 API cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream) {
-    *stream = of(handle)->stream;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*stream, of(handle)->stream);
 }
 API cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) {
     return CUBLAS_STATUS_SUCCESS;
 }
 API cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode) {
-    of(handle)->pointers = mode;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(of(handle)->pointers, mode);
 }
 API cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t *mode) {
-    *mode = of(handle)->pointers;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*mode, of(handle)->pointers);
 }
 API cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
-    of(handle)->math = mode;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(of(handle)->math, mode);
 }
 API cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t *mode) {
-    *mode = of(handle)->math;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*mode, of(handle)->math);
 }
 API cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
     return CUBLAS_STATUS_SUCCESS;
@@ -163,8 +155,8 @@ API cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
 
 API const char *cublasGetStatusName(cublasStatus_t status) {
     switch (status) {
-#define ROW(name) \
-    case name:    \
+#define ROW(name)                                                                                  \
+    case name:                                                                                     \
         return #name;
         ROW(CUBLAS_STATUS_SUCCESS)
         ROW(CUBLAS_STATUS_NOT_INITIALIZED) ROW(CUBLAS_STATUS_ALLOC_FAILED)
@@ -223,42 +215,42 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
 #define BLAS_OF(S, s, T)                                                                           \
     API cublasStatus_t cublas##S##axpy_v2(cublasHandle_t h, int n, const T *alpha, const T *x,     \
                                           int incx, T *y, int incy) {                              \
-        return compute(h, vectors<T>("axpy", n, alpha, x, incx, y, incy, y));                      \
+        return compute(h, vectors<T>("blas_axpy", n, alpha, x, incx, y, incy, y));                 \
     }                                                                                              \
     API cublasStatus_t cublas##S##dot_v2(cublasHandle_t h, int n, const T *x, int incx,            \
                                          const T *y, int incy, T *out) {                           \
-        return compute(h, vectors<T>("dot", n, nullptr, x, incx, y, incy, out));                   \
+        return compute(h, vectors<T>("blas_dot", n, nullptr, x, incx, y, incy, out));              \
     }                                                                                              \
     API cublasStatus_t cublas##S##nrm2_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) { \
-        return compute(h, vectors<T>("nrm2", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_nrm2", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublas##S##asum_v2(cublasHandle_t h, int n, const T *x, int incx, T *out) { \
-        return compute(h, vectors<T>("asum", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_asum", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublas##S##scal_v2(cublasHandle_t h, int n, const T *alpha, T *x,           \
                                           int incx) {                                              \
-        return compute(h, vectors<T>("scal", n, alpha, x, incx, x, incx, x));                      \
+        return compute(h, vectors<T>("blas_scal", n, alpha, x, incx, x, incx, x));                 \
     }                                                                                              \
     API cublasStatus_t cublas##S##copy_v2(cublasHandle_t h, int n, const T *x, int incx, T *y,     \
                                           int incy) {                                              \
-        return compute(h, vectors<T>("copy", n, nullptr, x, incx, y, incy, y));                    \
+        return compute(h, vectors<T>("blas_copy", n, nullptr, x, incx, y, incy, y));               \
     }                                                                                              \
     API cublasStatus_t cublas##S##swap_v2(cublasHandle_t h, int n, T *x, int incx, T *y,           \
                                           int incy) {                                              \
-        return compute(h, vectors<T>("swap", n, nullptr, x, incx, y, incy, y));                    \
+        return compute(h, vectors<T>("blas_swap", n, nullptr, x, incx, y, incy, y));               \
     }                                                                                              \
     API cublasStatus_t cublasI##s##amax_v2(cublasHandle_t h, int n, const T *x, int incx,          \
                                            int *out) {                                             \
-        return compute(h, vectors<T>("amax", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_amax", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublasI##s##amin_v2(cublasHandle_t h, int n, const T *x, int incx,          \
                                            int *out) {                                             \
-        return compute(h, vectors<T>("amin", n, nullptr, x, incx, x, incx, out));                  \
+        return compute(h, vectors<T>("blas_amin", n, nullptr, x, incx, x, incx, out));             \
     }                                                                                              \
     API cublasStatus_t cublas##S##gemv_v2(cublasHandle_t h, cublasOperation_t t, int m, int n,     \
                                           const T *alpha, const T *a, int lda, const T *x,         \
                                           int incx, const T *beta, T *y, int incy) {               \
-        auto call = call_of<T>("gemv");                                                            \
+        auto call = call_of<T>("blas_gemv");                                                       \
         call.transpose_a = t, call.m = m, call.n = n, call.alpha = alpha, call.beta = beta;        \
         call.a = a, call.lda = lda, call.b = x, call.ldb = incx, call.c = y, call.ldc = incy;      \
         return compute(h, call);                                                                   \
@@ -266,7 +258,7 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
     API cublasStatus_t cublas##S##ger_v2(cublasHandle_t h, int m, int n, const T *alpha,           \
                                          const T *x, int incx, const T *y, int incy, T *a,         \
                                          int lda) {                                                \
-        auto call = call_of<T>("ger");                                                             \
+        auto call = call_of<T>("blas_ger");                                                        \
         call.m = m, call.n = n, call.alpha = alpha;                                                \
         call.a = x, call.lda = incx, call.b = y, call.ldb = incy, call.c = a, call.ldc = lda;      \
         return compute(h, call);                                                                   \
@@ -275,8 +267,8 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
         cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,                \
         const T *alpha, const T *a, int lda, const T *beta, const T *b, int ldb, T *c, int ldc) {  \
         auto call =                                                                                \
-            product(call_of<T>("geam"), ta, tb, m, n, 0, alpha, a, lda, b, ldb, beta, c, ldc);     \
-        call.operation = "geam";                                                                   \
+            product(call_of<T>("blas_geam"), ta, tb, m, n, 0, alpha, a, lda, b, ldb, beta, c, ldc);\
+        call.operation = "blas_geam";                                                              \
         return compute(h, call);                                                                   \
     }
 
@@ -284,14 +276,15 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
     API cublasStatus_t cublas##S##gemm##V(                                                         \
         cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
         const T *alpha, const T *a, int lda, const T *b, int ldb, const T *beta, T *c, int ldc) {  \
+        auto call = call_of<T>("blas_gemm");                                                       \
         return compute(                                                                            \
-            h, product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)); \
+            h, product(call, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc));               \
     }                                                                                              \
     API cublasStatus_t cublas##S##gemmBatched(                                                     \
         cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,         \
         const T *alpha, const T *const a[], int lda, const T *const b[], int ldb, const T *beta,   \
         T *const c[], int ldc, int batch) {                                                        \
-        auto call = product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta,      \
+        auto call = product(call_of<T>("blas_gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, \
                             (void *)c, ldc);                                                       \
         return compute(h, batched(call, batch));                                                   \
     }                                                                                              \
@@ -300,7 +293,7 @@ API cublasStatus_t cublasGetVectorAsync(int n, int size, const void *x, int incx
         const T *alpha, const T *a, int lda, long long int sa, const T *b, int ldb,                \
         long long int sb, const T *beta, T *c, int ldc, long long int sc, int batch) {             \
         auto call =                                                                                \
-            product(call_of<T>("gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);     \
+            product(call_of<T>("blas_gemm"), ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);\
         return compute(h, strided(call, sa, sb, sc, batch));                                       \
     }
 
@@ -343,15 +336,11 @@ API cublasStatus_t cublasGemmStridedBatchedEx(
 // ---- batched factors ----------------------------------------------------------------------------
 
 namespace {
-cublasStatus_t factors(cublasHandle_t handle, const char *name, std::vector<int64_t> numbers) {
+template <class... Parts>
+cublasStatus_t factors(cublasHandle_t handle, const char *name, Parts... parts) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
-    auto status = std::make_shared<int>(0);
-    auto error = submit(of(handle)->stream, cudaGraphNodeTypeKernel, [name, numbers, status] {
-        *status = ops.compute(name, numbers.data(), int(numbers.size()));
-        return cudaSuccess;
-    }, true);
-    return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(*status);
+    return numpy_call(of(handle)->stream, name, numbers_of(parts...),
+                      CUBLAS_STATUS_EXECUTION_FAILED);
 }
 }  // namespace
 
@@ -360,25 +349,23 @@ cublasStatus_t factors(cublasHandle_t handle, const char *name, std::vector<int6
                                           cublasFillMode_t fill, cublasOperation_t trans,          \
                                           cublasDiagType_t diag, int m, int n, const T *alpha,     \
                                           const T *a, int lda, T *b, int ldb) {                    \
-        return factors(h, "trsm", {TypeOf<T>::value, side, fill, trans, diag, m, n,                \
-                                   int64_t(alpha), int64_t(a), lda, int64_t(b), ldb});             \
+        return factors(h, "trsm", type_at(a), side, fill, trans, diag, m, n, alpha, a, lda, b,     \
+                       ldb);                                                                       \
     }                                                                                              \
     API cublasStatus_t cublas##S##getrfBatched(cublasHandle_t h, int n, T *const a[], int lda,     \
                                                int *pivots, int *info, int batch) {                \
-        return factors(h, "getrf", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \
-                                    int64_t(info), batch});                                        \
+        return factors(h, "getrf", type_at(*a), n, a, lda, pivots, info, batch);                   \
     }                                                                                              \
     API cublasStatus_t cublas##S##getriBatched(cublasHandle_t h, int n, const T *const a[],        \
                                                int lda, const int *pivots, T *const c[], int ldc,  \
                                                int *info, int batch) {                             \
-        return factors(h, "getri", {TypeOf<T>::value, n, int64_t(a), lda, int64_t(pivots),         \
-                                    int64_t(c), ldc, int64_t(info), batch});                       \
+        return factors(h, "getri", type_at(*a), n, a, lda, pivots, c, ldc, info, batch);           \
     }                                                                                              \
     API cublasStatus_t cublas##S##getrsBatched(                                                    \
         cublasHandle_t h, cublasOperation_t trans, int n, int nrhs, const T *const a[], int lda,   \
         const int *pivots, T *const b[], int ldb, int *info, int batch) {                          \
-        return factors(h, "getrs", {TypeOf<T>::value, trans, n, nrhs, int64_t(a), lda,             \
-                                    int64_t(pivots), int64_t(b), ldb, int64_t(info), batch});      \
+        return factors(h, "getrs", type_at(*a), trans, n, nrhs, a, lda, pivots, b, ldb, info,      \
+                       batch);                                                                     \
     }
 FACTORS(S, float)
 FACTORS(D, double)

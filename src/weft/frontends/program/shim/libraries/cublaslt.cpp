@@ -1,6 +1,5 @@
 // cuBLASLt: descriptors keep what is set; a product is computed by NumPy (libraries/matmul.py).
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 #include <cublasLt.h>
 
@@ -44,7 +43,7 @@ cublasStatus_t destroy_values(H descriptor) {
 }
 
 // The numbers of a matrix in the order that matmul.py reads.
-void add_matrix(std::vector<int64_t> &numbers, const void *address, cublasLtMatrixLayout_t layout) {
+void add_matrix(Numbers &numbers, const void *address, cublasLtMatrixLayout_t layout) {
     auto &values = values_of(layout);
     numbers.push_back(reinterpret_cast<int64_t>(address));
     for (int attribute : {CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ROWS,
@@ -67,7 +66,9 @@ API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCom
                         {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, -1},
                         {CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT}});
 }
-API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return destroy_values(desc); }
+API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+    return destroy_values(desc);
+}
 API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                                   cublasLtMatmulDescAttributes_t attribute,
                                                   const void *value, size_t bytes) {
@@ -129,8 +130,7 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
                                   cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *,
                                   void *, size_t, cudaStream_t stream) {
     if (!handle || !desc) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (broken()) return CUBLAS_STATUS_EXECUTION_FAILED;
-    std::vector<int64_t> numbers;
+    Numbers numbers;
     add_matrix(numbers, a, a_layout), add_matrix(numbers, b, b_layout);
     add_matrix(numbers, c ? c : d, c ? c_layout : d_layout), add_matrix(numbers, d, d_layout);
     numbers.push_back(attribute_of(values_of(d_layout), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1));
@@ -144,16 +144,13 @@ API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t 
         numbers.push_back(attribute_of(values_of(desc), attribute));
     // Scalars of the host are read now: the caller may change them afterwards.
     auto scalars = std::make_shared<std::pair<double, double>>();
-    bool host = attribute_of(values_of(desc), CUBLASLT_MATMUL_DESC_POINTER_MODE) == CUBLASLT_POINTER_MODE_HOST;
-    size_t bytes = attribute_of(values_of(desc), CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_64F ? 8 : 4;
+    auto &values = values_of(desc);
+    int64_t mode = attribute_of(values, CUBLASLT_MATMUL_DESC_POINTER_MODE);
+    size_t bytes = attribute_of(values, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_64F ? 8 : 4;
+    bool host = mode == CUBLASLT_POINTER_MODE_HOST;
     if (host && alpha) alpha = memcpy(&scalars->first, alpha, bytes);
     if (host && beta) beta = memcpy(&scalars->second, beta, bytes);
     numbers.push_back(reinterpret_cast<int64_t>(alpha));
     numbers.push_back(reinterpret_cast<int64_t>(beta));
-    auto status = std::make_shared<int>(0);
-    auto error = submit(stream, cudaGraphNodeTypeKernel, [numbers, scalars, status] {
-        *status = ops.compute("matmul", numbers.data(), int(numbers.size()));
-        return cudaSuccess;
-    }, true);
-    return error ? CUBLAS_STATUS_EXECUTION_FAILED : static_cast<cublasStatus_t>(*status);
+    return numpy_call(stream, "matmul", numbers, CUBLAS_STATUS_EXECUTION_FAILED, scalars);
 }

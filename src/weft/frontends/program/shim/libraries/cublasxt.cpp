@@ -2,8 +2,7 @@
 // product of cuBLAS, and returns when it is done.
 #include <cublasXt.h>
 
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 using namespace weft;
 
@@ -49,18 +48,14 @@ API cublasStatus_t cublasXtDeviceSelect(cublasXtHandle_t handle, int count, int 
     handle->devices.assign(devices, devices + count);
     return CUBLAS_STATUS_SUCCESS;
 }
-API cublasStatus_t cublasXtMaxBoards(int *boards) {
-    *boards = MOST_DEVICES;
-    return CUBLAS_STATUS_SUCCESS;
-}
+API cublasStatus_t cublasXtMaxBoards(int *boards) { return set(*boards, MOST_DEVICES); }
 API cublasStatus_t cublasXtSetBlockDim(cublasXtHandle_t handle, int size) {
     if (size < 1) return CUBLAS_STATUS_INVALID_VALUE;
     handle->block = size;
     return CUBLAS_STATUS_SUCCESS;
 }
 API cublasStatus_t cublasXtGetBlockDim(cublasXtHandle_t handle, int *size) {
-    *size = handle->block;
-    return CUBLAS_STATUS_SUCCESS;
+    return set(*size, handle->block);
 }
 API cublasStatus_t cublasXtSetPinningMemMode(cublasXtHandle_t, cublasXtPinnedMemMode_t) {
     return CUBLAS_STATUS_SUCCESS;

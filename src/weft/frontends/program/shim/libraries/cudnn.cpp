@@ -1,14 +1,11 @@
 // cuDNN's legacy interface: descriptors keep what is set; NumPy computes (libraries/dnn.py).
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 #include <cudnn.h>
 
 using namespace weft;
 
 namespace {
-using Numbers = std::vector<int64_t>;
-
 // A descriptor is its numbers. A tensor or a filter has a type, four sizes and four strides; a
 // convolution has paddings, strides, dilations, mode and groups.
 template <class H>
@@ -58,15 +55,10 @@ class DnnCall {
     }
     cudnnStatus_t run(cudnnHandle_t handle, const char *name) {
         if (!handle) return CUDNN_STATUS_NOT_INITIALIZED;
-        if (broken()) return CUDNN_STATUS_EXECUTION_FAILED;
-        auto status = std::make_shared<int>(0);
         auto stream = *reinterpret_cast<cudaStream_t *>(handle);
-        auto error = submit(stream, cudaGraphNodeTypeKernel, [numbers = numbers, name, status] {
-            *status = ops.compute(name, numbers.data(), int(numbers.size()));
-            return cudaSuccess;
-        }, true);
-        if (error) return CUDNN_STATUS_EXECUTION_FAILED;
-        return *status ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS;
+        int status = numpy_call(stream, name, numbers, int(CUDNN_STATUS_EXECUTION_FAILED));
+        if (status == CUDNN_STATUS_EXECUTION_FAILED) return CUDNN_STATUS_EXECUTION_FAILED;
+        return status ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS;
     }
 
   private:
@@ -95,20 +87,17 @@ API const char *cudnnGetErrorString(cudnnStatus_t status) {
     }
 }
 API cudnnStatus_t cudnnCreate(cudnnHandle_t *out) {
-    *out = reinterpret_cast<cudnnHandle_t>(new cudaStream_t(nullptr));
-    return CUDNN_STATUS_SUCCESS;
+    return set(*out, reinterpret_cast<cudnnHandle_t>(new cudaStream_t(nullptr)));
 }
 API cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
     delete reinterpret_cast<cudaStream_t *>(handle);
     return CUDNN_STATUS_SUCCESS;
 }
 API cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-    *reinterpret_cast<cudaStream_t *>(handle) = stream;
-    return CUDNN_STATUS_SUCCESS;
+    return set(*reinterpret_cast<cudaStream_t *>(handle), stream);
 }
 API cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream) {
-    *stream = *reinterpret_cast<cudaStream_t *>(handle);
-    return CUDNN_STATUS_SUCCESS;
+    return set(*stream, *reinterpret_cast<cudaStream_t *>(handle));
 }
 
 // ---- descriptors --------------------------------------------------------------------------------
@@ -158,8 +147,7 @@ API cudnnStatus_t cudnnGetTensor4dDescriptor(cudnnTensorDescriptor_t desc, cudnn
 API cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t desc, cudnnDataType_t type,
                                              cudnnTensorFormat_t format, int k, int c, int h,
                                              int w) {
-    dnn_numbers(desc) = dense_tensor(type, format, k, c, h, w);
-    return CUDNN_STATUS_SUCCESS;
+    return set(dnn_numbers(desc), dense_tensor(type, format, k, c, h, w));
 }
 API cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t desc, int pad_h,
                                                   int pad_w, int stride_h, int stride_w,
@@ -169,8 +157,7 @@ API cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t d
     return CUDNN_STATUS_SUCCESS;
 }
 API cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t desc, int groups) {
-    dnn_numbers(desc)[7] = groups;
-    return CUDNN_STATUS_SUCCESS;
+    return set(dnn_numbers(desc)[7], groups);
 }
 API cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMathType_t) {
     return CUDNN_STATUS_SUCCESS;
@@ -283,9 +270,9 @@ API cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void 
     return DnnCall().tensor(dyd, dy).tensor(dbd, db).scales(alpha, beta).run(handle,
                                                                             "dnn.backward_bias");
 }
-API cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle, const void *alpha, cudnnTensorDescriptor_t ad,
-                                 const void *a, const void *beta, cudnnTensorDescriptor_t cd,
-                                 void *c) {
+API cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle, const void *alpha,
+                                 cudnnTensorDescriptor_t ad, const void *a, const void *beta,
+                                 cudnnTensorDescriptor_t cd, void *c) {
     return DnnCall().tensor(ad, a).tensor(cd, c).scales(alpha, beta).run(handle, "dnn.add");
 }
 

@@ -1,7 +1,6 @@
-// cuFFT: fft_plans keep their layout; NumPy computes the transforms (libraries/fft.py). The extended
+// cuFFT: plans keep their layout; NumPy computes the transforms (libraries/fft.py). The extended
 // interface (cufftXt) is that of one GPU.
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 #include <cufftXt.h>
 
@@ -9,7 +8,7 @@ using namespace weft;
 
 namespace {
 struct FftPlan {
-    std::vector<int64_t> n, in_embed, out_embed;  // no embedding: dense, or padded in place
+    Numbers n, in_embed, out_embed;  // no embedding: dense, or padded in place
     int64_t in_stride = 1, in_distance = 0, out_stride = 1, out_distance = 0, batch = 1;
     int type = 0;
     bool half = false;  // elements of 16 bits, with the type of floats
@@ -24,12 +23,7 @@ FftPlan *known_plan(cufftHandle handle) {
     auto found = fft_plans.find(handle);
     return found == fft_plans.end() ? nullptr : &found->second;
 }
-cufftResult create_plan(cufftHandle *out) {
-    std::lock_guard<std::mutex> guard(fft_mutex);
-    fft_plans[*out = ++fft_made] = {};
-    return CUFFT_SUCCESS;
-}
-cufftResult set_shape(cufftHandle handle, std::vector<int64_t> n, cufftType type, int64_t batch,
+cufftResult set_shape(cufftHandle handle, Numbers n, cufftType type, int64_t batch,
                   size_t *bytes) {
     auto *plan = known_plan(handle);
     if (!plan) return CUFFT_INVALID_PLAN;
@@ -40,28 +34,39 @@ cufftResult set_shape(cufftHandle handle, std::vector<int64_t> n, cufftType type
     if (bytes) *bytes = 0;
     return CUFFT_SUCCESS;
 }
+// The layout of elements inside of larger arrays; without both of these, strides are ignored.
+template <class Size>
+cufftResult set_layout(cufftHandle handle, int rank, const Size *in_embed, Size in_stride,
+                       Size in_distance, const Size *out_embed, Size out_stride,
+                       Size out_distance) {
+    auto *plan = known_plan(handle);
+    if (!in_embed || !out_embed) return CUFFT_SUCCESS;
+    plan->in_embed.assign(in_embed, in_embed + rank);
+    plan->out_embed.assign(out_embed, out_embed + rank);
+    plan->in_stride = in_stride, plan->in_distance = in_distance;
+    plan->out_stride = out_stride, plan->out_distance = out_distance;
+    return CUFFT_SUCCESS;
+}
 cufftResult execute_plan(cufftHandle handle, int type, const void *in, void *out, int direction) {
     auto *plan = known_plan(handle);
     if (!plan || plan->n.empty()) return CUFFT_INVALID_PLAN;
     if (plan->type != type) return CUFFT_INVALID_TYPE;
-    if (broken()) return CUFFT_EXEC_FAILED;
-    std::vector<int64_t> numbers = {int64_t(in), int64_t(out), type, direction, plan->batch,
+    Numbers numbers = {int64_t(in), int64_t(out), type, direction, plan->batch,
                                     plan->in_stride, plan->in_distance, plan->out_stride,
                                     plan->out_distance, plan->half};
     for (auto *sizes : {&plan->n, &plan->in_embed, &plan->out_embed}) {
         numbers.push_back(int64_t(sizes->size()));
         numbers.insert(numbers.end(), sizes->begin(), sizes->end());
     }
-    auto status = std::make_shared<int>(0);
-    auto error = submit(plan->stream, cudaGraphNodeTypeKernel, [numbers, status] {
-        *status = ops.compute("fft", numbers.data(), int(numbers.size()));
-        return cudaSuccess;
-    }, true);
-    return error ? CUFFT_EXEC_FAILED : static_cast<cufftResult>(*status);
+    return numpy_call(plan->stream, "fft", numbers, CUFFT_EXEC_FAILED);
 }
 }  // namespace
 
-API cufftResult cufftCreate(cufftHandle *out) { return create_plan(out); }
+API cufftResult cufftCreate(cufftHandle *out) {
+    std::lock_guard<std::mutex> guard(fft_mutex);
+    fft_plans[*out = ++fft_made] = {};
+    return CUFFT_SUCCESS;
+}
 API cufftResult cufftDestroy(cufftHandle handle) {
     std::lock_guard<std::mutex> guard(fft_mutex);
     return fft_plans.erase(handle) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN;
@@ -82,29 +87,24 @@ API cufftResult cufftMakePlanMany(cufftHandle handle, int rank, int *n, int *ine
                                   int batch, size_t *bytes) {
     if (rank < 1 || rank > 3) return CUFFT_INVALID_VALUE;
     if (auto error = set_shape(handle, {n, n + rank}, type, batch, bytes)) return error;
-    if (!inembed || !onembed) return CUFFT_SUCCESS;  // strides and distances are then ignored
-    auto *plan = known_plan(handle);
-    plan->in_embed.assign(inembed, inembed + rank), plan->out_embed.assign(onembed, onembed + rank);
-    plan->in_stride = istride, plan->in_distance = idist;
-    plan->out_stride = ostride, plan->out_distance = odist;
-    return CUFFT_SUCCESS;
+    return set_layout(handle, rank, inembed, istride, idist, onembed, ostride, odist);
 }
 API cufftResult cufftPlan1d(cufftHandle *plan, int nx, cufftType type, int batch) {
-    create_plan(plan);
+    cufftCreate(plan);
     return cufftMakePlan1d(*plan, nx, type, batch, nullptr);
 }
 API cufftResult cufftPlan2d(cufftHandle *plan, int nx, int ny, cufftType type) {
-    create_plan(plan);
+    cufftCreate(plan);
     return cufftMakePlan2d(*plan, nx, ny, type, nullptr);
 }
 API cufftResult cufftPlan3d(cufftHandle *plan, int nx, int ny, int nz, cufftType type) {
-    create_plan(plan);
+    cufftCreate(plan);
     return cufftMakePlan3d(*plan, nx, ny, nz, type, nullptr);
 }
 API cufftResult cufftPlanMany(cufftHandle *plan, int rank, int *n, int *inembed, int istride,
                               int idist, int *onembed, int ostride, int odist, cufftType type,
                               int batch) {
-    create_plan(plan);
+    cufftCreate(plan);
     return cufftMakePlanMany(*plan, rank, n, inembed, istride, idist, onembed, ostride, odist, type,
                              batch, nullptr);
 }
@@ -116,38 +116,9 @@ API cufftResult cufftSetStream(cufftHandle handle, cudaStream_t stream) {
 }
 API cufftResult cufftSetAutoAllocation(cufftHandle, int) { return CUFFT_SUCCESS; }
 API cufftResult cufftSetWorkArea(cufftHandle, void *) { return CUFFT_SUCCESS; }
-API cufftResult cufftGetSize(cufftHandle, size_t *bytes) {
-    *bytes = 0;
-    return CUFFT_SUCCESS;
-}
-API cufftResult cufftEstimate1d(int, cufftType, int, size_t *bytes) {
-    *bytes = 0;
-    return CUFFT_SUCCESS;
-}
-API cufftResult cufftGetVersion(int *version) {
-    *version = 12000;
-    return CUFFT_SUCCESS;
-}
-API cufftResult cufftExecC2C(cufftHandle plan, cufftComplex *in, cufftComplex *out, int direction) {
-    return execute_plan(plan, CUFFT_C2C, in, out, direction);
-}
-API cufftResult cufftExecR2C(cufftHandle plan, cufftReal *in, cufftComplex *out) {
-    return execute_plan(plan, CUFFT_R2C, in, out, CUFFT_FORWARD);
-}
-API cufftResult cufftExecC2R(cufftHandle plan, cufftComplex *in, cufftReal *out) {
-    return execute_plan(plan, CUFFT_C2R, in, out, CUFFT_INVERSE);
-}
-API cufftResult cufftExecZ2Z(cufftHandle plan, cufftDoubleComplex *in, cufftDoubleComplex *out,
-                             int direction) {
-    return execute_plan(plan, CUFFT_Z2Z, in, out, direction);
-}
-API cufftResult cufftExecD2Z(cufftHandle plan, cufftDoubleReal *in, cufftDoubleComplex *out) {
-    return execute_plan(plan, CUFFT_D2Z, in, out, CUFFT_FORWARD);
-}
-API cufftResult cufftExecZ2D(cufftHandle plan, cufftDoubleComplex *in, cufftDoubleReal *out) {
-    return execute_plan(plan, CUFFT_Z2D, in, out, CUFFT_INVERSE);
-}
-
+API cufftResult cufftGetSize(cufftHandle, size_t *bytes) { return set(*bytes, 0); }
+API cufftResult cufftEstimate1d(int, cufftType, int, size_t *bytes) { return set(*bytes, 0); }
+API cufftResult cufftGetVersion(int *version) { return set(*version, 12000); }
 // ---- the extended interface ---------------------------------------------------------------------
 
 namespace {
@@ -192,14 +163,8 @@ API cufftResult cufftXtMakePlanMany(cufftHandle handle, int rank, long long *n, 
     for (auto &kind : fft_kinds) {
         if (kind.in != in || kind.out != out) continue;
         if (auto error = set_shape(handle, {n, n + rank}, kind.type, batch, bytes)) return error;
-        auto *plan = known_plan(handle);
-        plan->half = in == CUDA_R_16F || in == CUDA_C_16F;
-        if (!inembed || !onembed) return CUFFT_SUCCESS;
-        plan->in_embed.assign(inembed, inembed + rank);
-        plan->out_embed.assign(onembed, onembed + rank);
-        plan->in_stride = istride, plan->in_distance = idist;
-        plan->out_stride = ostride, plan->out_distance = odist;
-        return CUFFT_SUCCESS;
+        known_plan(handle)->half = in == CUDA_R_16F || in == CUDA_C_16F;
+        return set_layout(handle, rank, inembed, istride, idist, onembed, ostride, odist);
     }
     say("cufftXtMakePlanMany: there is no transform of these types");
     return CUFFT_NOT_SUPPORTED;
@@ -207,8 +172,7 @@ API cufftResult cufftXtMakePlanMany(cufftHandle handle, int rank, long long *n, 
 API cufftResult cufftXtGetSizeMany(cufftHandle, int, long long *, long long *, long long, long long,
                                    cudaDataType, long long *, long long, long long, cudaDataType,
                                    long long, size_t *bytes, cudaDataType) {
-    *bytes = 0;
-    return CUFFT_SUCCESS;
+    return set(*bytes, 0);
 }
 API cufftResult cufftXtSetWorkArea(cufftHandle, void **) { return CUFFT_SUCCESS; }
 API cufftResult cufftXtSetWorkAreaPolicy(cufftHandle, cufftXtWorkAreaPolicy, size_t *) {
@@ -252,19 +216,28 @@ API cufftResult cufftXtExecDescriptor(cufftHandle plan, cudaLibXtDesc *in, cudaL
                                       int direction) {
     return cufftXtExec(plan, only_part(in), only_part(out), direction);
 }
-#define FFT_DESCRIPTOR(NAME)                                                                      \
-    API cufftResult cufftXtExecDescriptor##NAME(cufftHandle plan, cudaLibXtDesc *in,              \
-                                                cudaLibXtDesc *out, int direction) {              \
-        return execute_plan(plan, CUFFT_##NAME, only_part(in), only_part(out), direction);        \
+
+// ---- transforms of one type ---------------------------------------------------------------------
+
+#define FFT_BOTH_WAYS(NAME, IN, OUT)                                                               \
+    API cufftResult cufftExec##NAME(cufftHandle plan, IN *in, OUT *out, int direction) {           \
+        return execute_plan(plan, CUFFT_##NAME, in, out, direction);                               \
+    }                                                                                              \
+    API cufftResult cufftXtExecDescriptor##NAME(cufftHandle plan, cudaLibXtDesc *in,               \
+                                                cudaLibXtDesc *out, int direction) {               \
+        return execute_plan(plan, CUFFT_##NAME, only_part(in), only_part(out), direction);         \
     }
-#define FFT_ONE_WAY(NAME, DIRECTION)                                                              \
-    API cufftResult cufftXtExecDescriptor##NAME(cufftHandle plan, cudaLibXtDesc *in,              \
-                                                cudaLibXtDesc *out) {                             \
-        return execute_plan(plan, CUFFT_##NAME, only_part(in), only_part(out), DIRECTION);        \
+#define FFT_ONE_WAY(NAME, IN, OUT, DIRECTION)                                                      \
+    API cufftResult cufftExec##NAME(cufftHandle plan, IN *in, OUT *out) {                          \
+        return execute_plan(plan, CUFFT_##NAME, in, out, DIRECTION);                               \
+    }                                                                                              \
+    API cufftResult cufftXtExecDescriptor##NAME(cufftHandle plan, cudaLibXtDesc *in,               \
+                                                cudaLibXtDesc *out) {                              \
+        return execute_plan(plan, CUFFT_##NAME, only_part(in), only_part(out), DIRECTION);         \
     }
-FFT_DESCRIPTOR(C2C)
-FFT_DESCRIPTOR(Z2Z)
-FFT_ONE_WAY(R2C, CUFFT_FORWARD)
-FFT_ONE_WAY(D2Z, CUFFT_FORWARD)
-FFT_ONE_WAY(C2R, CUFFT_INVERSE)
-FFT_ONE_WAY(Z2D, CUFFT_INVERSE)
+FFT_BOTH_WAYS(C2C, cufftComplex, cufftComplex)
+FFT_BOTH_WAYS(Z2Z, cufftDoubleComplex, cufftDoubleComplex)
+FFT_ONE_WAY(R2C, cufftReal, cufftComplex, CUFFT_FORWARD)
+FFT_ONE_WAY(D2Z, cufftDoubleReal, cufftDoubleComplex, CUFFT_FORWARD)
+FFT_ONE_WAY(C2R, cufftComplex, cufftReal, CUFFT_INVERSE)
+FFT_ONE_WAY(Z2D, cufftDoubleComplex, cufftDoubleReal, CUFFT_INVERSE)

@@ -1,7 +1,7 @@
 // cuRAND's host interface. NVIDIA's library also has generators that run on the host and give the
 // same numbers; calls are forwarded to these.
-#include "../standard.h"
 #include "../watch.h"
+#include "library.h"
 
 #include <curand.h>
 #include <dlfcn.h>
@@ -54,7 +54,8 @@ curandStatus_t fill(curandGenerator_t generator, T *out, size_t count, Draw draw
     if (broken()) return CURAND_STATUS_PREEXISTING_FAILURE;
     wait_for_all();
     Running here(of(generator)->stream);
-    Copy copy{"curandGenerate", {reinterpret_cast<char *>(out), 0, 0}, {}, {count * sizeof(T), 1, 1}, 0};
+    auto *bytes = reinterpret_cast<char *>(out);
+    Copy copy{"curandGenerate", {bytes, 0, 0}, {}, {count * sizeof(T), 1, 1}, 0};
     if (hooks && count) hooks->copied(&copy);
     return draw(of(generator)->real);
 }
@@ -75,13 +76,9 @@ API curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
     return status;
 }
 API curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream) {
-    of(generator)->stream = stream;
-    return CURAND_STATUS_SUCCESS;
+    return set(of(generator)->stream, stream);
 }
-API curandStatus_t curandGetVersion(int *version) {
-    *version = CURAND_VERSION;
-    return CURAND_STATUS_SUCCESS;
-}
+API curandStatus_t curandGetVersion(int *version) { return set(*version, CURAND_VERSION); }
 
 #define SETTING(name, T)                                             \
     API curandStatus_t name(curandGenerator_t generator, T value) {  \

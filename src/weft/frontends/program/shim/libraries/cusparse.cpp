@@ -1,8 +1,7 @@
 // cuSPARSE's generic interface: descriptors; NumPy computes (libraries/sparse.py).
 #include <cusparse.h>
 
-#include "../standard.h"
-#include "../weft.h"
+#include "library.h"
 
 using namespace weft;
 
@@ -30,10 +29,7 @@ struct cusparseMatDescr {  // of the legacy interface, whose operations are not 
     int type = 0, base = 0, fill = 0, unit = 0;
 };
 
-namespace {
-using Numbers = std::vector<int64_t>;
-constexpr size_t SPARSE_BUFFER = 16;  // none is needed, but programs allocate what they are told
-
+namespace weft {
 void append(Numbers *to, cusparseConstSpMatDescr_t m) {
     for (int64_t each : {m->format, m->rows, m->cols, m->nnz, int64_t(m->first), int64_t(m->second),
                          int64_t(m->values), m->first_type, m->second_type, m->base, m->type,
@@ -47,21 +43,17 @@ void append(Numbers *to, cusparseConstDnMatDescr_t m) {
 void append(Numbers *to, cusparseConstDnVecDescr_t v) {
     for (int64_t each : {v->size, int64_t(v->values), v->type}) to->push_back(each);
 }
-void append(Numbers *to, int64_t number) { to->push_back(number); }
-void append(Numbers *to, const void *address) { to->push_back(int64_t(address)); }
+}  // namespace weft
+
+namespace {
+constexpr size_t SPARSE_BUFFER = 16;  // none is needed, but programs allocate what they are told
 
 template <class... Parts>
 cusparseStatus_t sparse_call(cusparseHandle_t handle, const char *name, Parts... parts) {
     if (!handle) return CUSPARSE_STATUS_NOT_INITIALIZED;
-    if (broken()) return CUSPARSE_STATUS_EXECUTION_FAILED;
     Numbers numbers;
     (append(&numbers, parts), ...);
-    auto status = std::make_shared<int>(0);
-    auto error = submit(handle->stream, cudaGraphNodeTypeKernel, [=] {
-        *status = ops.compute(name, numbers.data(), int(numbers.size()));
-        return cudaSuccess;
-    }, true);
-    return error ? CUSPARSE_STATUS_EXECUTION_FAILED : static_cast<cusparseStatus_t>(*status);
+    return numpy_call(handle->stream, name, numbers, CUSPARSE_STATUS_EXECUTION_FAILED);
 }
 
 cusparseStatus_t create_sparse(cusparseSpMatDescr_t *out, int64_t format, int64_t rows,
@@ -77,10 +69,6 @@ cusparseStatus_t point(cusparseSpMatDescr_t m, void *first, void *second, void *
     m->first = first, m->second = second, m->values = values;
     return CUSPARSE_STATUS_SUCCESS;
 }
-cusparseStatus_t says(size_t *bytes) {
-    *bytes = SPARSE_BUFFER;
-    return CUSPARSE_STATUS_SUCCESS;
-}
 const char *const SPARSE_NAMES[] = {
     "CUSPARSE_STATUS_SUCCESS", "CUSPARSE_STATUS_NOT_INITIALIZED", "CUSPARSE_STATUS_ALLOC_FAILED",
     "CUSPARSE_STATUS_INVALID_VALUE", "CUSPARSE_STATUS_ARCH_MISMATCH",
@@ -93,32 +81,23 @@ const char *const SPARSE_NAMES[] = {
 // ---- handles and descriptors --------------------------------------------------------------------
 
 API cusparseStatus_t cusparseCreate(cusparseHandle_t *out) {
-    *out = new cusparseContext;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*out, new cusparseContext);
 }
-API cusparseStatus_t cusparseDestroy(cusparseHandle_t handle) {
-    delete handle;
-    return CUSPARSE_STATUS_SUCCESS;
-}
+API cusparseStatus_t cusparseDestroy(cusparseHandle_t handle) { return destroy(handle); }
 API cusparseStatus_t cusparseGetVersion(cusparseHandle_t, int *version) {
-    *version = 12500;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*version, 12500);
 }
 API cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream) {
-    handle->stream = stream;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(handle->stream, stream);
 }
 API cusparseStatus_t cusparseGetStream(cusparseHandle_t handle, cudaStream_t *stream) {
-    *stream = handle->stream;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*stream, handle->stream);
 }
 API cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t mode) {
-    handle->mode = mode;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(handle->mode, mode);
 }
 API cusparseStatus_t cusparseGetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t *mode) {
-    *mode = handle->mode;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*mode, handle->mode);
 }
 API const char *cusparseGetErrorName(cusparseStatus_t status) {
     return unsigned(status) < 12 ? SPARSE_NAMES[status] : "unknown error";
@@ -127,21 +106,17 @@ API const char *cusparseGetErrorString(cusparseStatus_t status) {
     return cusparseGetErrorName(status);
 }
 API cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t *out) {
-    *out = new cusparseMatDescr;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*out, new cusparseMatDescr);
 }
 API cusparseStatus_t cusparseDestroyMatDescr(cusparseMatDescr_t descriptor) {
-    delete descriptor;
-    return CUSPARSE_STATUS_SUCCESS;
+    return destroy(descriptor);
 }
 API cusparseStatus_t cusparseSetMatType(cusparseMatDescr_t descriptor, cusparseMatrixType_t type) {
-    descriptor->type = type;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(descriptor->type, type);
 }
 API cusparseStatus_t cusparseSetMatIndexBase(cusparseMatDescr_t descriptor,
                                              cusparseIndexBase_t base) {
-    descriptor->base = base;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(descriptor->base, base);
 }
 API cusparseMatrixType_t cusparseGetMatType(const cusparseMatDescr_t descriptor) {
     return static_cast<cusparseMatrixType_t>(descriptor->type);
@@ -151,13 +126,11 @@ API cusparseIndexBase_t cusparseGetMatIndexBase(const cusparseMatDescr_t descrip
 }
 API cusparseStatus_t cusparseSetMatFillMode(cusparseMatDescr_t descriptor,
                                             cusparseFillMode_t mode) {
-    descriptor->fill = mode;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(descriptor->fill, mode);
 }
 API cusparseStatus_t cusparseSetMatDiagType(cusparseMatDescr_t descriptor,
                                             cusparseDiagType_t type) {
-    descriptor->unit = type;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(descriptor->unit, type);
 }
 API cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int64_t rows, int64_t cols,
                                        int64_t nnz, void *offsets, void *columns, void *values,
@@ -183,8 +156,7 @@ API cusparseStatus_t cusparseCreateCoo(cusparseSpMatDescr_t *out, int64_t rows, 
                          index_type, index_type, base, type);
 }
 API cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t matrix) {
-    delete matrix;
-    return CUSPARSE_STATUS_SUCCESS;
+    return destroy(matrix);
 }
 API cusparseStatus_t cusparseSpMatGetSize(cusparseConstSpMatDescr_t m, int64_t *rows, int64_t *cols,
                                           int64_t *nnz) {
@@ -192,16 +164,13 @@ API cusparseStatus_t cusparseSpMatGetSize(cusparseConstSpMatDescr_t m, int64_t *
     return CUSPARSE_STATUS_SUCCESS;
 }
 API cusparseStatus_t cusparseSpMatGetFormat(cusparseConstSpMatDescr_t m, cusparseFormat_t *format) {
-    *format = static_cast<cusparseFormat_t>(m->format);
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*format, m->format);
 }
 API cusparseStatus_t cusparseSpMatGetValues(cusparseSpMatDescr_t m, void **values) {
-    *values = m->values;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*values, m->values);
 }
 API cusparseStatus_t cusparseSpMatSetValues(cusparseSpMatDescr_t m, void *values) {
-    m->values = values;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(m->values, values);
 }
 API cusparseStatus_t cusparseSpMatSetAttribute(cusparseSpMatDescr_t m,
                                                cusparseSpMatAttribute_t attribute, void *data,
@@ -227,16 +196,13 @@ API cusparseStatus_t cusparseCreateDnVec(cusparseDnVecDescr_t *out, int64_t size
     return CUSPARSE_STATUS_SUCCESS;
 }
 API cusparseStatus_t cusparseDestroyDnVec(cusparseConstDnVecDescr_t vector) {
-    delete vector;
-    return CUSPARSE_STATUS_SUCCESS;
+    return destroy(vector);
 }
 API cusparseStatus_t cusparseDnVecGetValues(cusparseDnVecDescr_t vector, void **values) {
-    *values = vector->values;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*values, vector->values);
 }
 API cusparseStatus_t cusparseDnVecSetValues(cusparseDnVecDescr_t vector, void *values) {
-    vector->values = values;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(vector->values, values);
 }
 API cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *out, int64_t rows, int64_t cols,
                                          int64_t ld, void *values, cudaDataType type,
@@ -246,16 +212,13 @@ API cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *out, int64_t rows
     return CUSPARSE_STATUS_SUCCESS;
 }
 API cusparseStatus_t cusparseDestroyDnMat(cusparseConstDnMatDescr_t matrix) {
-    delete matrix;
-    return CUSPARSE_STATUS_SUCCESS;
+    return destroy(matrix);
 }
 API cusparseStatus_t cusparseDnMatGetValues(cusparseDnMatDescr_t matrix, void **values) {
-    *values = matrix->values;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*values, matrix->values);
 }
 API cusparseStatus_t cusparseDnMatSetValues(cusparseDnMatDescr_t matrix, void *values) {
-    matrix->values = values;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(matrix->values, values);
 }
 
 // ---- products -----------------------------------------------------------------------------------
@@ -265,7 +228,7 @@ API cusparseStatus_t cusparseDnMatSetValues(cusparseDnMatDescr_t matrix, void *v
     API cusparseStatus_t cusparse##NAME##_bufferSize(cusparseHandle_t, OPS, const void *, A, B,    \
                                                      const void *, C, cudaDataType, ALGORITHM,     \
                                                      size_t *bytes) {                              \
-        return says(bytes);                                                                        \
+        return set(*bytes, SPARSE_BUFFER);                                                         \
     }                                                                                              \
     API cusparseStatus_t cusparse##NAME##_preprocess(cusparseHandle_t, OPS, const void *, A, B,    \
                                                      const void *, C, cudaDataType, ALGORITHM,     \
@@ -308,18 +271,16 @@ API cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation_t 
 // ---- triangular systems and conversions ---------------------------------------------------------
 
 API cusparseStatus_t cusparseSpSV_createDescr(cusparseSpSVDescr_t *out) {
-    *out = new cusparseSpSVDescr;
-    return CUSPARSE_STATUS_SUCCESS;
+    return set(*out, new cusparseSpSVDescr);
 }
 API cusparseStatus_t cusparseSpSV_destroyDescr(cusparseSpSVDescr_t descriptor) {
-    delete descriptor;
-    return CUSPARSE_STATUS_SUCCESS;
+    return destroy(descriptor);
 }
 API cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void *,
                                              cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
                                              cusparseDnVecDescr_t, cudaDataType, cusparseSpSVAlg_t,
                                              cusparseSpSVDescr_t, size_t *bytes) {
-    return says(bytes);
+    return set(*bytes, SPARSE_BUFFER);
 }
 API cusparseStatus_t cusparseSpSV_analysis(cusparseHandle_t, cusparseOperation_t, const void *,
                                            cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
@@ -338,7 +299,7 @@ API cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseOperati
 API cusparseStatus_t cusparseSparseToDense_bufferSize(cusparseHandle_t, cusparseConstSpMatDescr_t,
                                                       cusparseDnMatDescr_t,
                                                       cusparseSparseToDenseAlg_t, size_t *bytes) {
-    return says(bytes);
+    return set(*bytes, SPARSE_BUFFER);
 }
 API cusparseStatus_t cusparseSparseToDense(cusparseHandle_t handle, cusparseConstSpMatDescr_t a,
                                            cusparseDnMatDescr_t b, cusparseSparseToDenseAlg_t,
@@ -348,7 +309,7 @@ API cusparseStatus_t cusparseSparseToDense(cusparseHandle_t handle, cusparseCons
 API cusparseStatus_t cusparseDenseToSparse_bufferSize(cusparseHandle_t, cusparseConstDnMatDescr_t,
                                                       cusparseSpMatDescr_t,
                                                       cusparseDenseToSparseAlg_t, size_t *bytes) {
-    return says(bytes);
+    return set(*bytes, SPARSE_BUFFER);
 }
 // Counts; the program then allocates the columns and values, and sets their pointers.
 API cusparseStatus_t cusparseDenseToSparse_analysis(cusparseHandle_t handle,

@@ -1,4 +1,4 @@
-// NCCL between the GPUs of one process. The ranks of an operation meet; the last one to come does it.
+// NCCL between the GPUs of one process. The last rank that calls an operation performs it.
 #include <nccl.h>
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ using namespace weft;
 namespace {
 enum class Collective { all_reduce, reduce, broadcast, all_gather, reduce_scatter, send };
 
-// What one rank brings to an operation.
+// The arguments of one rank in an operation.
 struct Part {
     int rank;
     const void *from;

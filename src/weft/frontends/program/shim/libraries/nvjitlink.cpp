@@ -1,5 +1,5 @@
-// nvJitLink: links PTX, fat binaries, objects and archives. The result is PTX, which takes the place
-// of a cubin; LTO-IR is refused.
+// nvJitLink: links PTX, fat binaries, objects and archives. The result is PTX in place of a cubin;
+// LTO-IR is refused.
 #define NVJITLINK_NO_INLINE
 #include <nvJitLink.h>
 

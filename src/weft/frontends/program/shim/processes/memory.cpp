@@ -1,6 +1,6 @@
-// Memory and events that processes share. The memory is a file of the process that allocated it, and
-// others open the file by its process and its descriptor: a handle is these two and a size. It is
-// valid as long as its process and the memory live.
+// Memory and events that processes share. The memory is a file of the process that allocated it,
+// and others open the file by its process and its descriptor: a handle is these two and a size. It
+// is valid as long as its process and the memory live.
 #include "../weft.h"
 
 #include <fcntl.h>
@@ -17,9 +17,10 @@
 using namespace weft;
 
 namespace {
-constexpr uint64_t MEMORY = 0x776566744d656d31, EVENT = 0x7765667445766e31, POOL = 0x77656674506f6f31;
+constexpr uint64_t MEMORY = 0x776566744d656d31, EVENT = 0x7765667445766e31,
+                   POOL = 0x77656674506f6f31;
 
-// What a handle holds; the rest of its bytes are zero.
+// The contents of a handle; the rest of its bytes are zero.
 struct Handle {
     uint64_t kind = 0;
     int process = 0, file = -1;
@@ -44,7 +45,8 @@ int opened(const Handle &handle) {
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
-// A page that processes map: how often the event was recorded, and the last record that was reached.
+// A page that processes map: how often the event was recorded, and the last record that was
+// reached.
 struct Page {
     std::atomic<uint32_t> recorded, done;
 };

@@ -4,7 +4,7 @@
 using namespace weft;
 
 namespace {
-// Whether a copy stays inside an array; `x` and `width` count bytes.
+// True if a copy stays inside an array; `x` and `width` count bytes.
 bool fits(const cudaArray *array, size_t x, size_t y, size_t z, const Size &size) {
     auto &level = array->level;
     return x <= level.pitch && size.width <= level.pitch - x && y <= size_t(level.height) &&

@@ -63,7 +63,8 @@ bool format_of(const cudaChannelFormatDesc &desc, Format *out) {
     if (!wide || channels == 3) return false;
     for (int i = 1; i < channels; i++)
         if (bits[i] != bits[0]) return false;
-    if (desc.f > cudaChannelFormatKindFloat || (desc.f == cudaChannelFormatKindFloat && bits[0] == 8))
+    if (desc.f > cudaChannelFormatKindFloat ||
+        (desc.f == cudaChannelFormatKindFloat && bits[0] == 8))
         return false;
     *out = {desc.f, bits[0], channels};
     return true;
@@ -147,7 +148,8 @@ API cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *out,
     bool layered = flags & (cudaArrayLayered | cudaArrayCubemap);
     size_t longest = std::max({extent.width, extent.height, layered ? 0 : extent.depth});
     auto mipmap = std::make_unique<cudaMipmappedArray>();
-    for (unsigned i = 0; i < levels && longest >> i; i++) {  // more than 1 x 1 x 1 needs are left out
+    // Levels beyond that of 1 x 1 x 1 are left out.
+    for (unsigned i = 0; i < levels && longest >> i; i++) {
         auto half = [i](size_t n) { return n ? std::max<size_t>(n >> i, 1) : 0; };
         cudaExtent size = {half(extent.width), half(extent.height),
                            layered ? extent.depth : half(extent.depth)};

@@ -40,7 +40,7 @@ struct cudaMipmappedArray {
 };
 
 namespace weft __attribute__((visibility("default"))) {
-// Whether the program holds this array; a handle that was freed is not one.
+// True if the program has this array; the handle of a freed one is invalid.
 bool is_array(const cudaArray *array);
 bool is_mipmap(const cudaMipmappedArray *mipmap);
 // Texels from a place on, for a copy; `x` counts bytes.

@@ -143,7 +143,8 @@ CUresult driver_side(CUmemorytype type, const void *host, CUdeviceptr device, CU
     if (type != CU_MEMORYTYPE_ARRAY) {
         auto *start = type == CU_MEMORYTYPE_HOST ? static_cast<const char *>(host)
                                                  : reinterpret_cast<const char *>(device);
-        size_t row = pitch ? pitch : x + size.width, plane = row * (height ? height : y + size.height);
+        size_t row = pitch ? pitch : x + size.width;
+        size_t plane = row * (height ? height : y + size.height);
         *out = {const_cast<char *>(start) + z * plane + y * row + x, row, plane};
         return CUDA_SUCCESS;
     }
@@ -210,7 +211,8 @@ API CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
                                const CUDA_TEXTURE_DESC *desc, const CUDA_RESOURCE_VIEW_DESC *view) {
     auto described = resource_of(*resource);
     auto sampler = sampler_of(*desc, *resource);
-    static_assert(sizeof(cudaResourceViewDesc) <= sizeof(CUDA_RESOURCE_VIEW_DESC), "the same fields");
+    static_assert(sizeof(cudaResourceViewDesc) <= sizeof(CUDA_RESOURCE_VIEW_DESC),
+                  "the same fields");
     return result_of(cudaCreateTextureObject(out, &described, &sampler,
                                              reinterpret_cast<const cudaResourceViewDesc *>(view)));
 }

@@ -1,4 +1,4 @@
-// How many texels a texture of linear memory may have.
+// The most texels that a texture of linear memory may have.
 #include "arrays.h"
 
 #include <algorithm>

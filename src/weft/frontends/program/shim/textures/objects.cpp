@@ -124,7 +124,8 @@ cudaError_t restrict_to(const cudaResourceViewDesc &view, Object *out) {
 cudaError_t check_texture(const Object &o) {
     if (o.desc.readMode == cudaReadModeNormalizedFloat && o.format.bits == 32)
         return cudaErrorInvalidNormSetting;
-    if (o.desc.filterMode == cudaFilterModeLinear && !o.real()) return cudaErrorInvalidFilterSetting;
+    if (o.desc.filterMode == cudaFilterModeLinear && !o.real())
+        return cudaErrorInvalidFilterSetting;
     if (o.levels.size() > 1 && !o.desc.normalizedCoords) return cudaErrorInvalidValue;
     return cudaSuccess;
 }
@@ -173,7 +174,8 @@ int64_t answer(const Object &o, Query query) {
     }
 }
 
-// Whether the memory of an object is still allocated; asked again when memory was allocated or freed.
+// True if the memory of an object is still allocated; looked up after memory was allocated or
+// freed.
 bool alive(const Object &o) {
     uint64_t now = weft_generation();
     if (o.checked == now) return true;
@@ -222,7 +224,7 @@ void note(const char *form, ...) {
     error_text = text;
 }
 
-// Whether a fetch is outside of linear memory, where a GPU reads zero.
+// True if a fetch is outside of linear memory, where a GPU reads zero.
 bool beyond_linear(const Object &o, const Request &request, const Coordinates &at) {
     return o.resource.resType == cudaResourceTypeLinear && !request.more &&
            unsigned(at.integer[0]) >= unsigned(o.levels[0].width);
@@ -319,7 +321,8 @@ API cudaError_t cudaCreateTextureObject(cudaTextureObject_t *out, const cudaReso
 API cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object) {
     return destroy(object, false);
 }
-API cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *out, const cudaResourceDesc *resource) {
+API cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *out,
+                                        const cudaResourceDesc *resource) {
     WORKING;
     if (!out || !resource || resource->resType != cudaResourceTypeArray)
         return failed(cudaErrorInvalidValue);
@@ -343,7 +346,8 @@ cudaError_t ask(uint64_t handle, bool surface, T *out, T Object::*field) {
     return cudaSuccess;
 }
 }  // namespace
-API cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc *out, cudaTextureObject_t object) {
+API cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc *out,
+                                                 cudaTextureObject_t object) {
     return ask(object, false, out, &Object::resource);
 }
 API cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc *out, cudaTextureObject_t object) {
@@ -353,6 +357,7 @@ API cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc *out,
                                                      cudaTextureObject_t object) {
     return ask(object, false, out, &Object::view);
 }
-API cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc *out, cudaSurfaceObject_t object) {
+API cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc *out,
+                                                 cudaSurfaceObject_t object) {
     return ask(object, true, out, &Object::resource);
 }

@@ -1,4 +1,4 @@
-// What a warp asks of the texture unit. The numbers are places in the tables of
+// The request of a warp to the texture unit. The numbers are places in the tables of
 // `device/sim/memory/textures.py`.
 #pragma once
 
@@ -44,7 +44,7 @@ struct Object {
     Format format{};
     std::vector<Level> levels;
     mutable std::atomic<uint64_t> checked{0};  // the generation of memory in which it was alive
-    // Whether texels are read as floats: they are, or integers are normalized.
+    // True if texels are read as floats: they are, or integers are normalized.
     bool real() const {
         return format.kind == cudaChannelFormatKindFloat ||
                desc.readMode == cudaReadModeNormalizedFloat;

@@ -235,7 +235,8 @@ Texel sum_of(const Object &o, const Mix &mix, bool filter) {
 }
 
 Texel gather(const Object &o, const Level &level, const Spot &spot, int which) {
-    Axis x = axis(o, spot.x[0], level.width, 0, true), y = axis(o, spot.x[1], level.height, 1, true);
+    Axis x = axis(o, spot.x[0], level.width, 0, true);
+    Axis y = axis(o, spot.x[1], level.height, 1, true);
     static const int corners[4][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 0}};
     Texel out;
     for (int i = 0; i < 4; i++) {
@@ -294,7 +295,9 @@ Texel fetch(const Object &o, const Request &request, const Coordinates &at) {
         return gather(o, first, spot, int(function) - int(Function::gather_r));
     bool filter = o.desc.filterMode == cudaFilterModeLinear && o.real();
     // In 1/256; a number that is none is level 0.
-    auto fixed_of = [](float x) { return std::isnan(x) ? 0 : int(std::clamp(x, -64.0f, 64.0f) * 256); };
+    auto fixed_of = [](float x) {
+        return std::isnan(x) ? 0 : int(std::clamp(x, -64.0f, 64.0f) * 256);
+    };
     int lod = fixed_of(detail(o, request, at, dims)) + fixed_of(o.desc.mipmapLevelBias);
     int last = int(o.levels.size()) - 1;
     lod = std::min(std::max(lod, fixed_of(o.desc.minMipmapLevelClamp)),

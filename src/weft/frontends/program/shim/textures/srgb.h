@@ -1,5 +1,5 @@
-// Bytes of sRGB as linear numbers, in 1/65536: what an H200 reads for each of the 256 bytes. Its numbers
-// have about eight significant bits.
+// Bytes of sRGB as linear numbers, in 1/65536: what an H200 reads for each of the 256 bytes. Its
+// numbers have about eight significant bits.
 #pragma once
 
 namespace weft {

@@ -1,7 +1,7 @@
 """Objects of the device that NumPy or SciPy keeps: their methods take and return such objects.
 
-A class for a host class is a subclass of `Held`. `to_host` and `to_device` convert values, and
-`forwarded` makes a function of the device from one of the host.
+A class for a host class is a subclass of `HostObject`. `to_host` and `to_device` convert values,
+and `forwarded` makes a function of the device from one of the host.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-_KINDS: dict[type, type[Held]] = {}
+_KINDS: dict[type, type[HostObject]] = {}
 _UNARY = "neg pos abs invert"
 _BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor"
 _COMPARE = "lt le eq ne gt ge"
@@ -28,7 +28,7 @@ _OPERATORS = tuple(
 )  # fmt: skip
 
 
-class Held:
+class HostObject:
     """An object on the host that stands for one on the device."""
 
     __slots__ = ("__weakref__", "_host")
@@ -81,12 +81,12 @@ def forward(cls: type, host: type, names: Iterable[str]) -> None:
             setattr(cls, name, forwarded(found))
 
 
-def held_class(host: type) -> type[Held]:
+def device_class(host: type) -> type[HostObject]:
     """Return the class of the device for a class of the host."""
     if host not in _KINDS:
         # A class that the host derives from another one is derived here as well.
-        bases = tuple(held_class(b) for b in host.__bases__ if b is not object)
-        made = types.new_class(host.__name__, bases or (Held,), {"holds": host})
+        bases = tuple(device_class(b) for b in host.__bases__ if b is not object)
+        made = types.new_class(host.__name__, bases or (HostObject,), {"holds": host})
         made.__module__ = f"cupyx.{host.__module__}" if _is_scipy(host) else "cupy"
     return _KINDS[host]
 
@@ -97,7 +97,7 @@ def _is_scipy(host: type) -> bool:
 
 def to_host(value: Any) -> Any:
     """Replace objects of the device by those of the host, also in tuples, lists and dicts."""
-    if isinstance(value, Held):
+    if isinstance(value, HostObject):
         return value._host
     if isinstance(value, list):
         return [to_host(each) for each in value]
@@ -121,7 +121,7 @@ def to_device(value: Any) -> Any:
         return _like(value, map(to_device, value))
     if isinstance(value, types.MethodType | types.BuiltinFunctionType | types.FunctionType):
         return forwarded(value)
-    return held_class(type(value)).of(value) if _is_scipy(type(value)) else value
+    return device_class(type(value)).of(value) if _is_scipy(type(value)) else value
 
 
 def _like(value: tuple[Any, ...], items: Iterable[Any]) -> tuple[Any, ...]:
@@ -150,7 +150,7 @@ def _given_back(result: Any, given: Iterable[Any]) -> Any:
     if isinstance(result, np.ndarray):
         for value in given:
             for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, Held) and each._host is result:
+                if isinstance(each, HostObject) and each._host is result:
                     return each
     elif isinstance(result, tuple):
         return _like(result, (_given_back(each, given) for each in result))
