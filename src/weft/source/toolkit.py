@@ -74,7 +74,12 @@ def header_options() -> list[str]:
 
     The macro makes nvJitLink's headers call functions whose names do not have its version.
     """
-    options = [*DEVICE_LIBRARY_OPTIONS, "-Xcompiler", f"-idirafter,{LIBRARIES}", "-DNVJITLINK_NO_INLINE"]
+    options = [
+        *DEVICE_LIBRARY_OPTIONS,
+        "-Xcompiler",
+        f"-idirafter,{LIBRARIES}",
+        "-DNVJITLINK_NO_INLINE",
+    ]
     return [*options, *(word for folder in headers.cutlass() for word in ("-isystem", folder))]
 
 
