@@ -5,6 +5,7 @@ PYTHON ?= python3
 JOBS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
+CUDA := $(shell find src/weft/include tests/kernels/device_library -name '*.cu' -o -name '*.cuh')
 GPU_TESTS := tests/gpu/test_devices.py tests/gpu/test_gpu.py tests/gpu/test_gpu_random.py tests/gpu/test_gpu_train.py tests/gpu/test_gpu_learn.py tests/simulator/test_errors.py tests/check/test_check_launch.py \
              tests/ops/test_torch_op.py tests/ops/test_torch_messages.py tests/ops/test_torch_ladders.py tests/bench/test_bench_verb.py tests/frontends/test_python_textures.py \
              $(wildcard tests/device_library/test_*.py) $(wildcard tests/whole_kernels/test_kernels_*.py) $(wildcard tests/conformance)
@@ -33,6 +34,7 @@ test-gpu:  ## what a machine with a GPU should run, with its own python3 and not
 
 check: $(READY)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CUDA)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -40,6 +42,7 @@ check: $(READY)  ## format, lint, types, layers
 format: $(READY)  ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/clang-format -i $(CUDA)
 
 tables: $(READY)  ## fill the tables and the outputs of examples in the documents
 	$(BIN)/python scripts/tables.py

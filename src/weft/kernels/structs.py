@@ -34,8 +34,8 @@ struct Affine {
 from __future__ import annotations
 
 import dataclasses
-import functools
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -172,8 +172,17 @@ class Struct:
             ) from None
 
 
-@functools.cache
+_known: dict[type[Struct], _Layout] = {}
+
+
 def _layout(cls: type[Struct]) -> _Layout:
+    if cls not in _known:
+        _known[cls] = _laid_out(cls)
+    return _known[cls]
+
+
+def _laid_out(cls: type[Struct]) -> _Layout:
+    """Place the members as C does: each at a multiple of its alignment."""
     members = tuple(_members(cls))
     text, at, most = "<", 0, 1
     for member in members:
@@ -186,12 +195,14 @@ def _layout(cls: type[Struct]) -> _Layout:
 
 
 def _members(cls: type[Struct]) -> Iterator[_Member]:
-    hints = get_type_hints(cls, include_extras=True)
-    if not dataclasses.is_dataclass(cls):
+    if "__dataclass_fields__" not in vars(cls):
         raise ArgumentError(
             f"{cls.__name__} is not a dataclass", next="add @dataclass(frozen=True)"
         )
-    for field in dataclasses.fields(cls):
+    # Code that is no module, as in a notebook or a document, may have names that none knows.
+    names = globals() | vars(sys.modules.get(cls.__module__, struct))
+    hints = get_type_hints(cls, names, include_extras=True)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         hint = hints[field.name]
         extras = hint.__metadata__ if get_origin(hint) is Annotated else ()
         comment = " ".join(extra for extra in extras if isinstance(extra, str))
