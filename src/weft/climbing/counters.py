@@ -86,7 +86,7 @@ def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
 
 
 def holds(where: str, text: str, facts: Mapping[str, float]) -> bool:
-    """Whether the counters meet one expectation, e.g. "load sectors per request <= 4"."""
+    """Return True if the counters meet one expectation, e.g. "load sectors per request <= 4"."""
     match = _EXPECT.match(text)
     if match is None or match[1] not in facts:
         raise ArgumentError(

@@ -52,7 +52,7 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
 
 
 def own(file: str) -> bool:
-    """Is it the file of the editor?
+    """Return True for the file of the editor.
 
     Triton's cache knows a kernel by its text: the file may be another one with the same source.
     """
@@ -156,7 +156,7 @@ def _access(by_index: Mapping[int, Instruction], samples: Sequence[Sample]) -> d
 
 
 def _cost(s: Sample) -> dict[str, int]:
-    """What one execution costs: wavefronts of shared memory, or sectors and lines."""
+    """The cost of one execution: wavefronts of shared memory, or sectors and lines."""
     offsets = [x for x in s.offsets if x is not None]
     if s.place != "shared":
         units = {

@@ -69,7 +69,7 @@ class Trained:
 
     @property
     def stopped(self) -> bool:
-        """Whether the user stopped it."""
+        """True if the user stopped it."""
         return self.histories[0].stopped
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _KINDS = {
 
 
 class Action(StrEnum):
-    """What to do with the cache."""
+    """The actions of `weft cache`."""
 
     status = "status"
     clear = "clear"

@@ -24,7 +24,7 @@ from weft.learn.verify import verify
 
 
 class Action(StrEnum):
-    """What to do with the course."""
+    """The actions of `weft learn`."""
 
     map = "map"
     start = "start"

@@ -13,7 +13,7 @@ from weft.climbing import scaffold
 
 
 class Kind(StrEnum):
-    """What `weft new` creates."""
+    """The kinds of folders that `weft new` creates."""
 
     op = "op"
 
