@@ -168,12 +168,3 @@ def ends_at_once() -> Iterator[None]:
     except KeyboardInterrupt:
         sys.stdout.flush()
         os._exit(130)
-
-
-def size(n: float) -> str:
-    """A number of bytes with its unit: 48 KiB, 139.8 GiB."""
-    units = ("B", "KiB", "MiB", "GiB", "TiB")
-    step = 0
-    while n >= 1024 and step < len(units) - 1:
-        n, step = n / 1024, step + 1
-    return f"{n:.1f}".removesuffix(".0") + f" {units[step]}"
