@@ -27,7 +27,7 @@ def page(profiles: Sequence[AnalysedProfile]) -> str:
     """The whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
-    return render("page", title=title, views=views, heats=list(LINE_COUNTERS))
+    return render("page", title=title, verb="profile", views=views, heats=list(LINE_COUNTERS))
 
 
 def render(template: str, **values: Any) -> str:

@@ -8,17 +8,15 @@ from typing import Any
 
 import jinja2
 
-from weft.train.settings import Settings
 from weft.values.training import History
 
-PAGE = Path(__file__).with_name("page.html")
+PAGE = Path(__file__).with_name("training.html")
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 56, 32, 12
 
 
-def write(path: Path, histories: Sequence[History], settings: Settings) -> None:
-    """Writes the page."""
-    title = f"MNIST, batch {settings.batch}, {settings.precision}, seed {settings.seed}"
+def page(title: str, histories: Sequence[History]) -> str:
+    """The whole page."""
     rows = [
         {
             "name": h.name, "colour": colour, "steps": len(h.losses),
@@ -28,12 +26,11 @@ def write(path: Path, histories: Sequence[History], settings: Settings) -> None:
         for h, colour in zip(histories, COLOURS, strict=False)
     ]  # fmt: skip
     template = jinja2.Template(PAGE.read_text(encoding="utf-8"), autoescape=True)
-    text = template.render(
+    text: str = template.render(
         title=title, rows=rows, loss=_chart([_smooth(h.losses) for h in histories], 0.0),
         accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0), times=_times(histories),
     )  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    return text
 
 
 def _times(histories: Sequence[History]) -> dict[str, Any] | None:
