@@ -150,9 +150,12 @@ class Api:
         default = select("sim").model.key
         limits = {"seconds": self.worker.limit, "memory": self.worker.memory}
         return {
-            "job": self._start, "models": known, "model": default,
-            "python": self._python, "limits": limits,
-        }  # fmt: skip
+            "job": self._start,
+            "models": known,
+            "model": default,
+            "python": self._python,
+            "limits": limits,
+        }
 
     async def menu(self, request: Request) -> dict[str, Any]:
         """Examples, ladders and chapters that the page can open."""

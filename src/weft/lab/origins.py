@@ -167,8 +167,9 @@ def _job(r: Rung, op: Op, source: str, kind: str) -> dict[str, Any]:
     """A job with the launches of a rung and the first sizes of an operation."""
     outputs = {s.name: "zeros" if s.name in r.clear else "uninitialised" for s in op.outputs}
     data = {**dict.fromkeys(op.fill, "given"), **outputs}
-    rows = [_row(s, data.get(s.name, "random"), s.name in outputs)
-            for s in (*op.inputs, *op.outputs)]  # fmt: skip
+    rows = [
+        _row(s, data.get(s.name, "random"), s.name in outputs) for s in (*op.inputs, *op.outputs)
+    ]
     rows += [_row(s, "zeros", False) for s in r.scratch]
     return {
         "kind": kind,

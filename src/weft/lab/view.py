@@ -73,8 +73,9 @@ def _sectors(line: Line) -> dict[str, str]:
 
     The rules of exercises are about loads or stores, so these are not mixed.
     """
-    kinds = {a.kind: a.sectors / a.requests for a in line.accesses
-             if a.space == "global" and a.requests}  # fmt: skip
+    kinds = {
+        a.kind: a.sectors / a.requests for a in line.accesses if a.space == "global" and a.requests
+    }
     if len(set(kinds.values())) < 2:
         return {"sectors": words.sectors(line), "worst": words.sectors(line)}
     each = ", ".join(f"{kind} {ratio:.3g}" for kind, ratio in kinds.items())

@@ -19,17 +19,22 @@ def page(title: str, histories: Sequence[History]) -> str:
     """The whole page."""
     rows = [
         {
-            "name": h.name, "colour": colour, "steps": len(h.losses),
+            "name": h.name,
+            "colour": colour,
+            "steps": len(h.losses),
             "loss": f"{h.losses[-1]:.4f}" if h.losses else "",
             "accuracy": f"{100 * h.accuracy[-1]:.2f} %" if h.accuracy else "",
         }
         for h, colour in zip(histories, COLOURS, strict=False)
-    ]  # fmt: skip
+    ]
     template = jinja2.Template(PAGE.read_text(encoding="utf-8"), autoescape=True)
     text: str = template.render(
-        title=title, rows=rows, loss=_chart([_smooth(h.losses) for h in histories], 0.0),
-        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0), times=_times(histories),
-    )  # fmt: skip
+        title=title,
+        rows=rows,
+        loss=_chart([_smooth(h.losses) for h in histories], 0.0),
+        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0),
+        times=_times(histories),
+    )
     return text
 
 
@@ -40,10 +45,13 @@ def _times(histories: Sequence[History]) -> dict[str, Any] | None:
         return None
     parts = list(dict.fromkeys(part for _, times in timed for part in times.parts))
     rows = [
-        [name, *(f"{1e3 * times.parts[p]:.3f}" if p in times.parts else "" for p in parts),
-         f"{1e3 * times.total:.3f}"]
+        [
+            name,
+            *(f"{1e3 * times.parts[p]:.3f}" if p in times.parts else "" for p in parts),
+            f"{1e3 * times.total:.3f}",
+        ]
         for name, times in timed
-    ]  # fmt: skip
+    ]
     return {"how": timed[0][1].how, "columns": ["", *parts, "sum"], "rows": rows}
 
 

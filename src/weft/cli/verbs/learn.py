@@ -91,12 +91,15 @@ def _map(asked: Options, json: bool) -> None:
         show.data(
             [
                 {
-                    "chapter": c.number, "title": c.title, "started": folder.started(c.folder.name),
-                    "exercises": [e.name for e in c.exercises], "passed": done,
+                    "chapter": c.number,
+                    "title": c.title,
+                    "started": folder.started(c.folder.name),
+                    "exercises": [e.name for e in c.exercises],
+                    "passed": done,
                 }
                 for c, done in rows
             ]
-        )  # fmt: skip
+        )
         return
     cells = [
         (f"{c.number:02}", c.title, f"{done} of {len(c.exercises)}", _bar(done, len(c.exercises)))
