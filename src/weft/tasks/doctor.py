@@ -114,9 +114,9 @@ def _nvcc() -> Iterator[Checkup]:
 
 def _cache() -> Iterator[Checkup]:
     state = cache.status()
-    held = f"{state.path}: {state.entries} entries, {rounded_size(state.bytes)}"
+    usage = f"{state.path}: {state.entries} entries, {rounded_size(state.bytes)}"
     fix = "set WEFT_CACHE_DIR to a folder that you, and only you, can write"
-    yield Checkup("cache", not state.trouble, state.trouble or held, fix, needed=False)
+    yield Checkup("cache", not state.trouble, state.trouble or usage, fix, needed=False)
 
 
 def _friends() -> Iterator[Checkup]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.train.step import Step
 
 NETWORKS = ("mnist",)
-FEW = 1500
+MOST_DRAFTED = 1500
 """Images of a training for which slow code that is compiled in half the time is the better deal."""
 
 Tell = Callable[[int, str], None]
@@ -124,7 +124,7 @@ def _compiled_for(settings: Settings, place: Any, found: Mnist) -> AbstractConte
     images = settings.epochs * len(found.training)
     if settings.steps:
         images = min(images, settings.steps * settings.batch)
-    return drafts() if place.type == "cpu" and images <= FEW else nullcontext()
+    return drafts() if place.type == "cpu" and images <= MOST_DRAFTED else nullcontext()
 
 
 def _check_writable(path: Path | None) -> None:
@@ -165,16 +165,16 @@ def _on_weft(
     options: Options, settings: Settings, place: Any, found: Mnist, group: Group, watch: Watch
 ) -> Training:
     """The training on weft's kernels, done and saved."""
-    loop, contenders, kept = (
+    loop, contenders, checkpoints = (
         with_torch(f"weft.train.{name}") for name in ("loop", "contenders", "checkpoint")
     )
     step, other = _steps(contenders, settings, place, group)
     training: Training = loop.Training(step, found, settings, place, group)
     if options.resume:
-        kept.load(training, options.checkpoint)
+        checkpoints.load(training, options.checkpoint)
     _run(training, watch, not group.leads, other)
     if options.checkpoint is not None and group.leads:
-        kept.save(training, options.checkpoint)
+        checkpoints.save(training, options.checkpoint)
     return training
 
 

@@ -173,11 +173,11 @@ def _hint(asked: Options, json: bool) -> None:
 
 
 def _reset(asked: Options, json: bool) -> None:
-    kept = [asked.folder.reset(e) for e in asked.needed("reset")]
+    backups = [asked.folder.reset(e) for e in asked.needed("reset")]
     if json:
-        show.data({"kept": [str(path) for path in kept if path.exists()]})
+        show.data({"kept": [str(path) for path in backups if path.exists()]})
         return
-    for path in kept:
+    for path in backups:
         show.line(f"restored {path.with_suffix('')}" + (f"; yours is {path}" * path.exists()))
 
 
