@@ -116,7 +116,7 @@ def _end_at_the_test(item: pytest.Item, error: BaseException) -> None:
 
 @pytest.fixture
 def weft_device(request: pytest.FixtureRequest) -> str:
-    """Where the test runs, as a device word: "sim", "sim:t4", "gpu"."""
+    """The device that the test runs on, as a word: "sim", "sim:t4", "gpu"."""
     name: str = getattr(request, "param", "sim")
     return name
 

@@ -17,13 +17,12 @@ from typer.testing import CliRunner, Result
 
 import weft
 from limits import PROCESS_SECONDS
-from weft import cache, tour
+from weft import cache
 from weft.cli import app
-from weft.cli.verbs import doctor
 from weft.device import driver, models
 from weft.ptx.isa import rows
 from weft.source import nvrtc, toolkit
-from weft.tasks import coverage
+from weft.tasks import coverage, doctor, tour
 
 SQUARE = """\
 template <class T> __global__ void square(const T* x, T* y) { y[0] = x[0] * x[0]; }

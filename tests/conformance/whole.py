@@ -13,7 +13,7 @@ import pytest
 import weft
 from conformance import library
 from conformance.twice import watching
-from weft import tour
+from weft.tasks import tour
 
 Finding = dict[str, Any]
 TESTS = Path(__file__).resolve().parents[1]

@@ -17,14 +17,15 @@ from typer.testing import CliRunner
 import weft
 from limits import PROCESS_SECONDS
 from weft.cli import app
+from weft.report import training_page
 from weft.train import data
+from weft.values.training import History
 
 torch = pytest.importorskip("torch")
 from weft.train import (  # noqa: E402  they need torch
     checkpoint,
     contenders,
     loop,
-    page,
     parallel,
 )
 from weft.train.settings import Settings, of_torch  # noqa: E402
@@ -252,6 +253,5 @@ def test_messages(tmp_path: Path) -> None:
     assert "is missing" in _invoke("mnist", "--data", str(tmp_path)).stderr
 
 
-def test_page_of_an_empty_training(tmp_path: Path) -> None:
-    page.write(tmp_path / "p.html", [loop.History("<weft>")], Settings())
-    assert "&lt;weft&gt;" in (tmp_path / "p.html").read_text()
+def test_page_of_an_empty_training() -> None:
+    assert "&lt;weft&gt;" in training_page.page("MNIST", [History("<weft>")])

@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import weft
+from weft.device.selection import select
+from weft.lab import view
 from weft.report.page import page
-from weft.report.text import text
+from weft.report.text import launched, text
+from weft.tasks import profile as tasks
 
 SOURCE = """__global__ void k(float* y, const float* x, int n) {
     __shared__ float s[64];
@@ -45,6 +48,22 @@ def load(record: object, folder: Path) -> list[weft.Profile]:
 def test_a_record_is_what_was_saved(good: Data, tmp_path: Path) -> None:
     (found,) = load(good, tmp_path)
     assert json.loads(json.dumps(found.to_dict())) == good["profiles"][0]
+
+
+def test_a_task_gives_one_value_to_terminal_page_and_lab(good: Data, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(good))
+    result = tasks.profile(tasks.Options(path, select("sim")))
+    assert json.loads(json.dumps(result.to_dict())) == good
+    (found,) = result.profiles
+    in_lab = view.view(found)
+    terminal = "\n".join(line for line, _ in launched(result.launches))
+    assert terminal == text(found)
+    bound = f"Bound by {in_lab['bound']}: at least {in_lab['time']} (modelled)."
+    assert bound in terminal
+    html = page([found])
+    assert all(f">{in_lab[name]}</dd>" in html for name in ("bound", "time", "floor"))
+    assert [name for name, *_ in in_lab["arrays"]] == [a.name for a in found.arrays]
 
 
 # where in the record, what is there instead, what is said of it

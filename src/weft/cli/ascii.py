@@ -24,7 +24,7 @@ def settle(*names: str) -> None:
 
 
 def is_complete(encoding: str) -> bool:
-    """Whether an encoding has every character."""
+    """Return True if an encoding has every character."""
     return codecs.lookup(encoding).name.startswith("utf")
 
 

@@ -19,7 +19,7 @@ Gpu = Annotated[
 
 
 def device(word: str | Selection, gpu: str | None = None) -> Selection:
-    """What `--device` selects; the deprecated `--gpu` still names a model and prints a warning."""
+    """Read `--device`; the deprecated `--gpu` still names a model and prints a warning."""
     if gpu is None:
         return select(word)
     # By default Python hides a DeprecationWarning that is not raised in `__main__`: it is caught

@@ -47,13 +47,18 @@ def with_build(*omitted: str) -> Callable[[Callable[..., None]], Callable[..., N
         own = inspect.signature(run, eval_str=True)
         parameters: list[inspect.Parameter] = []
         for one in own.parameters.values():
-            added = (one.replace(name=f.name, default=f.default, annotation=_OPTIONS[f.name])
-                     for f in chosen)  # fmt: skip
-            parameters += added if one.name == "build" else (one,)
+            if one.name != "build":
+                parameters.append(one)
+                continue
+            for f in chosen:
+                parameters.append(
+                    one.replace(name=f.name, default=f.default, annotation=_OPTIONS[f.name])
+                )
 
         @functools.wraps(run)
         def verb(**given: Any) -> None:
-            run(**given, build=Build(**{field.name: given.pop(field.name) for field in chosen}))
+            build = Build(**{field.name: given.pop(field.name) for field in chosen})
+            run(**given, build=build)
 
         verb.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
         verb.__annotations__ = {p.name: p.annotation for p in parameters}

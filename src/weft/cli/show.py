@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,9 +128,9 @@ def spinner(*, quiet: bool, clock: bool = False, to_stderr: bool = False) -> Ite
 
 
 @contextmanager
-def steps(total: int, name: str = "", *, quiet: bool) -> Iterator[Tell]:
-    """A progress bar over the steps that a task tells; Ctrl-C ends the process at once."""
-    with ends_at_once(), bar(quiet=quiet) as progress:
+def steps(total: int, name: str = "", *, quiet: bool, at_once: bool = True) -> Iterator[Tell]:
+    """A progress bar over the steps that a task tells; Ctrl-C may end the process at once."""
+    with ends_at_once() if at_once else nullcontext(), bar(quiet=quiet) as progress:
         task = progress.add_task(name, total=total)
         prefix = f"{name}: " if name else ""
         yield lambda what: progress.update(task, advance=1, description=f"{prefix}{what}")
@@ -168,12 +168,3 @@ def ends_at_once() -> Iterator[None]:
     except KeyboardInterrupt:
         sys.stdout.flush()
         os._exit(130)
-
-
-def size(n: float) -> str:
-    """A number of bytes with its unit: 48 KiB, 139.8 GiB."""
-    units = ("B", "KiB", "MiB", "GiB", "TiB")
-    step = 0
-    while n >= 1024 and step < len(units) - 1:
-        n, step = n / 1024, step + 1
-    return f"{n:.1f}".removesuffix(".0") + f" {units[step]}"

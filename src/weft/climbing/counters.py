@@ -64,10 +64,13 @@ FACTS: Mapping[str, Fact] = {
 """Counters for `expect` lines; `facts` adds those that do not depend on accesses."""
 
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
     # Headers state rounded numbers.
     "=": lambda a, b: abs(a - b) <= 0.005 * max(1.0, abs(b)),
-}  # fmt: skip
+}
 _EXPECT = re.compile(r"(.+?)\s*(<=|>=|<|>|=)\s*([\d.]+)$")
 
 
@@ -86,7 +89,7 @@ def facts(profiles: Iterable[Profile], results: int) -> dict[str, float]:
 
 
 def holds(where: str, text: str, facts: Mapping[str, float]) -> bool:
-    """Whether the counters meet one expectation, e.g. "load sectors per request <= 4"."""
+    """Return True if the counters meet one expectation, e.g. "load sectors per request <= 4"."""
     match = _EXPECT.match(text)
     if match is None or match[1] not in facts:
         raise ArgumentError(

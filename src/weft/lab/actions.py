@@ -1,4 +1,4 @@
-"""What a worker does with a job: inspect, run, check, sanitize, profile.
+"""The actions of a worker on a job: inspect, run, check, sanitize, profile.
 
 Each action returns values for JSON, or raises; the worker turns an error into its text and marks.
 """
@@ -82,7 +82,7 @@ def sanitize(job: Job, limit: float) -> Answer:
 
 
 def _blank(job: Job, findings: Sequence[Finding]) -> str:
-    """What to change in the form, if the kernel reads arrays that the form leaves uninitialised."""
+    """Advice for the form if the kernel reads arrays that the form leaves uninitialised."""
     read_first = " ".join(f.place for f in findings if f.kind == "uninitialised")
     names = [a.name for a in job.arrays if a.fill == "uninitialised" and f"{a.name}[" in read_first]
     if not names:

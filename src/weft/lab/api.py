@@ -111,7 +111,7 @@ class Api:
 
     # ---- what was measured -----------------------------------------------------------------------
     async def trace(self, request: Request) -> dict[str, Any]:
-        """What the warps of a block did at one line."""
+        """The traces of a block's warps at one line."""
         query = request.query_params
         traces = self._run(query["run"])["traces"][int(query["launch"])]
         return {"warps": traces.get(query["line"], {})}
@@ -145,14 +145,17 @@ class Api:
 
     # ---- what needs no worker --------------------------------------------------------------------
     async def start(self, request: Request) -> dict[str, Any]:
-        """What the page begins with: a job, the GPU models, the limits."""
+        """The start of the page: a job, the GPU models, the limits."""
         known = {key: models.get(key).name for key in models.names()}
         default = select("sim").model.key
         limits = {"seconds": self.worker.limit, "memory": self.worker.memory}
         return {
-            "job": self._start, "models": known, "model": default,
-            "python": self._python, "limits": limits,
-        }  # fmt: skip
+            "job": self._start,
+            "models": known,
+            "model": default,
+            "python": self._python,
+            "limits": limits,
+        }
 
     async def menu(self, request: Request) -> dict[str, Any]:
         """Examples, ladders and chapters that the page can open."""

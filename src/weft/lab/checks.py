@@ -68,8 +68,9 @@ def checked(job: Job) -> Report:
 
 def _starts(job: Job) -> dict[str, float]:
     """Results that a kernel adds to: what they hold before each run."""
-    return {a.name: float(a.fill == "ones") for a in job.arrays
-            if a.out and a.fill in ("zeros", "ones")}  # fmt: skip
+    return {
+        a.name: float(a.fill == "ones") for a in job.arrays if a.out and a.fill in ("zeros", "ones")
+    }
 
 
 def _signed(function: Callable[..., Any], names: list[str]) -> None:

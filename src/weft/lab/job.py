@@ -1,4 +1,4 @@
-"""What the page sends: a source, sizes, arrays, launches; read from JSON and validated."""
+"""The job that the page sends: source, sizes, arrays, launches; read from JSON and validated."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def is_python(self) -> bool:
-        """Does running it execute Python that the page sent?"""
+        """True if running it executes Python that the page sent."""
         return self.kind != "cuda"
 
     @property

@@ -1,4 +1,4 @@
-"""Where a source was opened from: an example, a rung of a ladder, an exercise or a puzzle.
+"""The origins of sources: examples, rungs of ladders, exercises and puzzles.
 
 An origin is a word: `ladder:transpose/rung_00_naive`, `learn:04/strip`, `puzzle:map/numba`.
 `opened` gives the page a job that is ready to run; `rung` and `exercise` give actions what a check
@@ -28,7 +28,7 @@ _LANGUAGES = {"CUDA C++": "cuda", "Triton": "triton", "Numba": "numba"}
 
 
 def catalogue() -> dict[str, Any]:
-    """What the page's menu opens."""
+    """The page's menu: examples, ladders, chapters and puzzles."""
     ladders = [{"name": name, "rungs": list(_rungs(name))} for name in ladder.names()]
     return {
         "examples": [
@@ -167,8 +167,9 @@ def _job(r: Rung, op: Op, source: str, kind: str) -> dict[str, Any]:
     """A job with the launches of a rung and the first sizes of an operation."""
     outputs = {s.name: "zeros" if s.name in r.clear else "uninitialised" for s in op.outputs}
     data = {**dict.fromkeys(op.fill, "given"), **outputs}
-    rows = [_row(s, data.get(s.name, "random"), s.name in outputs)
-            for s in (*op.inputs, *op.outputs)]  # fmt: skip
+    rows = [
+        _row(s, data.get(s.name, "random"), s.name in outputs) for s in (*op.inputs, *op.outputs)
+    ]
     rows += [_row(s, "zeros", False) for s in r.scratch]
     return {
         "kind": kind,

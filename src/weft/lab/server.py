@@ -142,9 +142,12 @@ def serve(api: Api, listening: socket.socket, token: str) -> None:
 
     port = listening.getsockname()[1]
     config = uvicorn.Config(
-        app(api, token=token, port=port), log_level="warning", lifespan="off", access_log=False,
+        app(api, token=token, port=port),
+        log_level="warning",
+        lifespan="off",
+        access_log=False,
         timeout_graceful_shutdown=2,
-    )  # fmt: skip
+    )
     server: Any = uvicorn.Server(config)
     ends = server.handle_exit
 

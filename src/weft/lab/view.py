@@ -9,31 +9,24 @@ from typing import Any
 
 from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.rules import depth, shared_cost
-from weft.report import charts, words
+from weft.report import charts, facts, words
 from weft.values.analysis import AnalysedProfile
-from weft.values.profile import LINE_COUNTERS, Instruction, Line, Sample
+from weft.values.profile import Instruction, Line, Sample
 
 _SECTOR, _LINE = 32, 128
 
 
 def view(p: AnalysedProfile) -> dict[str, Any]:
     """Everything that the page shows of one launch, without its traces."""
-    s, roof = p.launch, p.roofline
+    s = p.launch
     return {
-        "kernel": s.kernel,
-        "grid": words.dims(s.grid),
-        "block": words.dims(s.block),
+        **facts.head(p),
         "blocks": s.blocks,
         "recorded": p.samples[0].block if p.samples else 0,
         "warps": -(-s.threads // 32),
         "threads": s.threads,
         "registers": s.registers,
         "shared": s.static_shared + s.dynamic_shared,
-        "gpu": p.model.name,
-        "bound": roof.bound,
-        "time": words.duration(roof.bound_seconds),
-        "floor": words.duration(roof.floor),
-        "launches": p.launches,
         "lines": [_line(p, line) for line in p.lines if own(line.file)],
         "ptx": _ptx(p),
         "advice": [
@@ -45,14 +38,13 @@ def view(p: AnalysedProfile) -> dict[str, Any]:
             {"name": sec.name, "rows": [[m.label, words.value(m)] for m in sec.metrics]}
             for sec in p.sections
         ],
-        "arrays": [[a.name, *map(words.size, (a.nbytes, a.read, a.written))] for a in p.arrays],
-        "roofline": charts.roofline(roof, p.measured),
+        "roofline": charts.roofline(p.roofline, p.measured),
         "curves": [charts.occupancy(c, p.model.max_warps_per_sm) for c in p.curves],
     }  # fmt: skip
 
 
 def own(file: str) -> bool:
-    """Is it the file of the editor?
+    """Return True for the file of the editor.
 
     Triton's cache knows a kernel by its text: the file may be another one with the same source.
     """
@@ -62,13 +54,6 @@ def own(file: str) -> bool:
 
 
 def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
-    heat = {}
-    for name, of in LINE_COUNTERS.items():
-        total = sum(of(x) for x in p.lines)
-        heat[name] = round(of(line) / total, 4) if total else 0.0
-    # The thresholds of the advice on coalescing and on bank conflicts.
-    wide = any(a.sectors > 1.25 * a.sectors_ideal for a in line.accesses if a.space == "global")
-    deep = any(a.wavefronts > 1.5 * a.wavefronts_ideal for a in line.accesses)
     return {
         "line": line.number,
         "executions": line.executions,
@@ -78,9 +63,8 @@ def _line(p: AnalysedProfile, line: Line) -> dict[str, Any]:
         "conflicts": sum(a.conflicts for a in line.accesses),
         "branches": line.branches,
         "diverged": line.diverged,
-        "wide": wide,
-        "deep": deep,
-        "heat": heat,
+        **facts.marks(line),
+        "heat": facts.heat(p, line, 4),
     }
 
 
@@ -89,8 +73,9 @@ def _sectors(line: Line) -> dict[str, str]:
 
     The rules of exercises are about loads or stores, so these are not mixed.
     """
-    kinds = {a.kind: a.sectors / a.requests for a in line.accesses
-             if a.space == "global" and a.requests}  # fmt: skip
+    kinds = {
+        a.kind: a.sectors / a.requests for a in line.accesses if a.space == "global" and a.requests
+    }
     if len(set(kinds.values())) < 2:
         return {"sectors": words.sectors(line), "worst": words.sectors(line)}
     each = ", ".join(f"{kind} {ratio:.3g}" for kind, ratio in kinds.items())
@@ -156,7 +141,7 @@ def _access(by_index: Mapping[int, Instruction], samples: Sequence[Sample]) -> d
 
 
 def _cost(s: Sample) -> dict[str, int]:
-    """What one execution costs: wavefronts of shared memory, or sectors and lines."""
+    """The cost of one execution: wavefronts of shared memory, or sectors and lines."""
     offsets = [x for x in s.offsets if x is not None]
     if s.place != "shared":
         units = {

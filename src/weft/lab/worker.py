@@ -82,7 +82,7 @@ def _clear() -> None:
 
 
 def _said() -> str:
-    """What was printed since `_clear`."""
+    """The text that was printed since `_clear`."""
     _flush()
     size = os.fstat(1).st_size
     text = os.pread(1, MOST_OUTPUT, 0).decode("utf-8", "replace")

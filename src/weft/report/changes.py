@@ -19,7 +19,8 @@ _KINDS = {(True, False): ("gone", "-"), (False, True): ("new", "+")}
 def page(changes: Sequence[Differences]) -> str:
     """The whole page, with one section per pair of kernels."""
     pairs = [_pair(c) for c in changes]
-    return render("changes", title=", ".join(p["title"] for p in pairs), pairs=pairs)
+    title = ", ".join(p["title"] for p in pairs)
+    return render("changes", title=title, verb="profile", pairs=pairs)
 
 
 def framed(changes: Differences) -> str:

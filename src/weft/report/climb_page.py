@@ -29,6 +29,7 @@ def page(source: LadderText | None, result: ClimbResult, verb: str = "climb") ->
     """The whole page; `source` is the ladder, if it is available."""
     return render(
         "ladder",
+        title=result.ladder,
         verb=verb,
         floors=list(result.floors.items()),
         recorded=result.recorded,

@@ -13,7 +13,7 @@ from weft.values.model import Call, Group, ModelProfile, grouped
 ROWS = 25
 """The number of rows shown, those with the most time."""
 LAUNCH_SECONDS = 5e-6
-"""What PyTorch takes to launch an operation, about."""
+"""Seconds that PyTorch takes to launch an operation, about."""
 
 _HEADER = ("share", "time", "floor", "FLOPs", "bytes", "allocates", "calls", "operation", "module",
            "line", "autograd node")  # fmt: skip
@@ -106,7 +106,7 @@ def _short(name: str) -> str:
 
 
 def _of_peak(group: Group) -> str:
-    """How near the measured time is to the least time."""
+    """The least time as a part of the measured time."""
     return f" at {group.seconds / group.measured:.0%} of its peak rate" if group.measured else ""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from weft.report import cells, charts, words
+from weft.report import cells, charts, facts, words
 from weft.report.colour import colour
 from weft.values.analysis import AnalysedProfile
 from weft.values.profile import LINE_COUNTERS, Instruction, Line
@@ -27,7 +27,7 @@ def page(profiles: Sequence[AnalysedProfile]) -> str:
     """The whole page."""
     views = [_view(p, i) for i, p in enumerate(profiles)]
     title = ", ".join(dict.fromkeys(p.launch.kernel for p in profiles)) or "nothing was launched"
-    return render("page", title=title, views=views, heats=list(LINE_COUNTERS))
+    return render("page", title=title, verb="profile", views=views, heats=list(LINE_COUNTERS))
 
 
 def render(template: str, **values: Any) -> str:
@@ -59,19 +59,11 @@ def _part(name: str) -> Markup:
 
 def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
     """The template values of one profile."""
-    s, roof = p.launch, p.roofline
     most = p.model.max_warps_per_sm
     data = {"samples": _samples(p), "lines": _hot(p)}
     return {
         "number": number,
-        "kernel": s.kernel,
-        "grid": words.dims(s.grid),
-        "block": words.dims(s.block),
-        "gpu": p.model.name,
-        "launches": p.launches,
-        "bound": roof.bound,
-        "time": words.duration(roof.bound_seconds),
-        "floor": words.duration(roof.floor),
+        **facts.head(p),
         "measured": words.duration(p.measured) if p.measured is not None else "",
         "note": p.note,
         "occupancy": next(sec for sec in p.sections if sec.name == "Occupancy"),
@@ -82,11 +74,10 @@ def _view(p: AnalysedProfile, number: int) -> dict[str, Any]:
             for m in p.sections[0].metrics
             if m.label.startswith("busy: ")
         ],
-        "roofline": Markup(charts.roofline(roof, p.measured)),
+        "roofline": Markup(charts.roofline(p.roofline, p.measured)),
         "curves": [Markup(charts.occupancy(c, most)) for c in p.curves],
         "files": _files(p),
         "ptx": _ptx(p),
-        "arrays": [(a.name, *map(words.size, (a.nbytes, a.read, a.written))) for a in p.arrays],
         # Inside of a script element: `</script>` in a source line must not end it.
         "data": Markup(json.dumps(data).replace("<", "\\u003c")),
     }
@@ -137,20 +128,12 @@ def _row(
     }
     if line is None:
         return out
-    heat = {}
-    for name, of in LINE_COUNTERS.items():
-        whole = sum(of(x) for x in p.lines)
-        heat[name] = round(100 * of(line) / whole, 1) if whole else 0.0
-    # The thresholds of the coalescing and bank-conflict advice.
-    wide = [a for a in line.accesses if a.sectors > 1.25 * a.sectors_ideal and a.space == "global"]
-    deep = [a for a in line.accesses if a.wavefronts > 1.5 * a.wavefronts_ideal]
     return out | {
-        "heat": json.dumps(heat),
+        "heat": json.dumps(facts.heat(p, line, 1, scale=100)),
         "sectors": words.sectors(line),
         "wavefronts": words.wavefronts(line),
         "lanes": words.lanes(line),
-        "wide": bool(wide),
-        "deep": bool(deep),
+        **facts.marks(line),
         "advice": [a for a in p.advice if (a.file, a.line) == (file, number)],
     }
 

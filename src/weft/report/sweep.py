@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from weft.report.words import Block, Cell, Table, precise
 
-
-class Result(Protocol):
-    """One call: seconds of every contender, and what went wrong."""
-
-    call: str
-    plan: str
-    error: float
-    seconds: dict[str, float]
-    failed: dict[str, str]
-
-    @property
-    def ratio(self) -> float: ...
-
-    @property
-    def wrong(self) -> bool: ...
-
-
 SUMMARY = (
-    "op",
-    "calls",
-    "compiled",
-    "mean",
-    "worst",
-    "below 0.8 x",
-    "wrong",
-    "memory",
-    "host µs",
+    "op", "calls", "compiled", "mean", "worst", "below 0.8 x", "wrong", "memory", "host µs",
     "torch's µs",
-)
+)  # fmt: skip
 WORST = ("ratio", "call", "kernel", "weft µs", "torch µs", "compile µs")
 HOST = ("op", "shape", "weft µs", "torch's µs", "ratio")
 
@@ -76,7 +51,7 @@ def host_times(times: Sequence[Any]) -> Iterator[Block]:
     )
 
 
-def _problems(result: Result) -> Iterator[tuple[str, str]]:
+def _problems(result: Any) -> Iterator[tuple[str, str]]:
     """Errors of a call, with the colour to print them in."""
     if result.wrong and "weft" not in result.failed:
         yield f"WRONG by {result.error:.3g} x the allowed error", "red"
@@ -86,8 +61,7 @@ def _problems(result: Result) -> Iterator[tuple[str, str]]:
 
 def _row(one: Any, times: Sequence[Any]) -> list[str]:
     host = [t for t in times if t.op == one.op]
-    results: Sequence[Result] = one.results
-    worst = one.worst(1)
+    results, worst = one.results, one.worst(1)
     return [
         one.op,
         str(len(results)),

@@ -57,12 +57,23 @@ def amount(n: float) -> str:
 
 
 def size(n: float) -> str:
-    """Bytes: 48 KiB, 1.5 MiB."""
+    """Bytes with four digits: 48 KiB, 1.25 MiB."""
+    number, unit = _scaled(n)
+    return f"{number:.4g} {unit}"
+
+
+def rounded_size(n: float) -> str:
+    """Bytes with one decimal: 48 KiB, 139.8 GiB."""
+    number, unit = _scaled(n)
+    return f"{number:.1f}".removesuffix(".0") + f" {unit}"
+
+
+def _scaled(n: float) -> tuple[float, str]:
     units = ("B", "KiB", "MiB", "GiB", "TiB")
     step = 0
     while n >= 1024 and step < len(units) - 1:
         n, step = n / 1024, step + 1
-    return f"{n:.4g} {units[step]}"
+    return n, units[step]
 
 
 def dims(shape: tuple[int, int, int]) -> str:

@@ -64,7 +64,7 @@ class OpTimes:
 
     @property
     def right(self) -> bool:
-        """Whether no result was wrong."""
+        """True if no result was wrong."""
         return not any(one.wrong for one in self.swept)
 
     def to_dict(self) -> dict[str, Any]:

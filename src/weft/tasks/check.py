@@ -68,7 +68,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Sanitized:
-    """What the sanitizer found in a program; `checked` is False if nothing was launched."""
+    """The findings in a program; `checked` is False if it launched nothing."""
 
     exit_code: int
     report: Report

@@ -58,7 +58,10 @@ def climbs(
             to = min(to, source.rungs[-1].number)
         total = sum(to is None or rung.number <= to for rung in source.rungs)
         with steps(total, source.op.name) as tell:
-            yield climb(source, device=options.device, to=to, record=options.record, progress=tell)
+            result = climb(
+                source, device=options.device, to=to, record=options.record, progress=tell
+            )
+        yield result
 
 
 def texts(name: str) -> LadderText | None:

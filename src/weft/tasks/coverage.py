@@ -92,7 +92,7 @@ def near(opcode: str) -> Error:
 
 
 def covered(opcode: str) -> bool:
-    """Whether a row accepts this full opcode."""
+    """Return True if a row accepts this full opcode."""
     return lookup(opcode.split(".")) is not None
 
 

@@ -142,14 +142,14 @@ def _to_standard_error() -> Iterator[None]:
     # What is still in the buffer belongs to standard output.
     sys.stdout.flush()
     # The descriptor itself: child processes and native code do not write through `sys.stdout`.
-    kept = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 def _nothing(file: Path, recorded: Recording) -> Error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.train.step import Step
 
 NETWORKS = ("mnist",)
-FEW = 1500
+MOST_DRAFTED = 1500
 """Images of a training for which slow code that is compiled in half the time is the better deal."""
 
 Progress = Callable[[int, str], None]
@@ -44,7 +44,7 @@ class Options:
     compare     also train with PyTorch, from the same weights
     checkpoint  the file to write at the end and on Ctrl-C
     resume      go on from the checkpoint
-    html        write the curves as a page
+    page        the file that the curves will be written to
     """
 
     network: str
@@ -54,7 +54,7 @@ class Options:
     compare: bool = False
     checkpoint: Path | None = None
     resume: bool = False
-    html: Path | None = None
+    page: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,25 @@ class Trained:
     """A training, and those by PyTorch; `leads` in the process of torchrun that prints."""
 
     histories: tuple[History, ...]
-    batch: int
-    precision: str
+    settings: Settings
     device: str
     leads: bool
 
     @property
+    def title(self) -> str:
+        """The network, and the settings that its curves depend on."""
+        s = self.settings
+        return f"MNIST, batch {s.batch}, {s.precision}, seed {s.seed}"
+
+    @property
     def stopped(self) -> bool:
-        """Whether the user stopped it."""
+        """True if the user stopped it."""
         return self.histories[0].stopped
 
     def to_dict(self) -> dict[str, Any]:
         """The trainings as a dict, for JSON."""
-        head = {"batch": self.batch, "precision": self.precision, "device": self.device}
+        s = self.settings
+        head = {"batch": s.batch, "precision": s.precision, "device": self.device}
         return {**head, "trainings": [h.to_dict() for h in self.histories]}
 
 
@@ -91,7 +97,7 @@ def train(options: Options, say: Callable[[str], None], watch: Watch) -> Trained
     if options.resume and options.checkpoint is None:
         raise ArgumentError("--resume needs --checkpoint FILE")
     settings = with_torch("weft.train.settings").Settings(**options.settings)
-    for path in (options.checkpoint, options.html):
+    for path in (options.checkpoint, options.page):
         _check_writable(path)
     place = _place(options.device)
     with _group(place) as group:
@@ -110,11 +116,7 @@ def train(options: Options, say: Callable[[str], None], watch: Watch) -> Trained
         if options.compare and not training.history.stopped:
             training.time_parts()
             histories += _peers(settings, place, found, watch)
-        if group.leads and options.html is not None:
-            with_torch("weft.train.page").write(options.html, histories, settings)
-    return Trained(
-        tuple(histories), settings.batch, settings.precision, str(place), leads=group.leads
-    )
+    return Trained(tuple(histories), settings, str(place), leads=group.leads)
 
 
 def _compiled_for(settings: Settings, place: Any, found: Mnist) -> AbstractContextManager[None]:
@@ -122,7 +124,7 @@ def _compiled_for(settings: Settings, place: Any, found: Mnist) -> AbstractConte
     images = settings.epochs * len(found.training)
     if settings.steps:
         images = min(images, settings.steps * settings.batch)
-    return drafts() if place.type == "cpu" and images <= FEW else nullcontext()
+    return drafts() if place.type == "cpu" and images <= MOST_DRAFTED else nullcontext()
 
 
 def _check_writable(path: Path | None) -> None:
@@ -163,16 +165,16 @@ def _on_weft(
     options: Options, settings: Settings, place: Any, found: Mnist, group: Group, watch: Watch
 ) -> Training:
     """The training on weft's kernels, done and saved."""
-    loop, contenders, kept = (
+    loop, contenders, checkpoints = (
         with_torch(f"weft.train.{name}") for name in ("loop", "contenders", "checkpoint")
     )
     step, other = _steps(contenders, settings, place, group)
     training: Training = loop.Training(step, found, settings, place, group)
     if options.resume:
-        kept.load(training, options.checkpoint)
+        checkpoints.load(training, options.checkpoint)
     _run(training, watch, not group.leads, other)
     if options.checkpoint is not None and group.leads:
-        kept.save(training, options.checkpoint)
+        checkpoints.save(training, options.checkpoint)
     return training
 
 

@@ -46,7 +46,7 @@ class CheckReport:
 
     @property
     def deterministic(self) -> bool:
-        """Whether both runs of every trial gave the same bits."""
+        """True if both runs of every trial gave the same bits."""
         return all(t.deterministic for t in self.trials)
 
     def to_dict(self) -> dict[str, Any]:

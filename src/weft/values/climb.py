@@ -95,7 +95,7 @@ class ClimbResult:
 
     @property
     def right(self) -> bool:
-        """Whether every rung is right."""
+        """True if every rung is right."""
         return all(r.right for r in self.rungs)
 
     def to_dict(self) -> dict[str, Any]:

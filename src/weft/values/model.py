@@ -17,7 +17,7 @@ class GpuKernel(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where an operation comes from; empty where there is nothing to say."""
+    """The origin of an operation; parts that are not known are empty."""
 
     module: str = ""
     line: str = ""

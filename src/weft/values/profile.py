@@ -69,7 +69,7 @@ class Access:
 
 
 _counters = attrgetter(*(f.name for f in fields(Access)[2:]))
-"""The counters of an access: all fields after the space and the kind."""
+"""The counters: all fields after the space and the kind."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class Versions:
 
     @property
     def right(self) -> bool:
-        """Whether every version gives the results of the one before."""
+        """True if every version gives the results of the one before."""
         return all(one.right for one in self.reached)
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 from weft import cache
 from weft.cli import show
 from weft.errors import CacheError
+from weft.report.words import rounded_size
 
 _KINDS = {
     "ptx": "PTX of CUDA C++ sources",
@@ -20,7 +21,7 @@ _KINDS = {
 
 
 class Action(StrEnum):
-    """What to do with the cache."""
+    """The actions of `weft cache`."""
 
     status = "status"
     clear = "clear"
@@ -44,15 +45,13 @@ def _status(json: bool) -> None:
         )
     else:
         rows = [
-            (_KINDS.get(kind, kind), f"{usage.entries:,}", show.size(usage.bytes))
+            (_KINDS.get(kind, kind), f"{usage.entries:,}", rounded_size(usage.bytes))
             for kind, usage in sorted(state.kinds.items())
         ]
         show.line(state.path, "bold")
         show.table(("kind", "entries", "size"), rows, right=("entries", "size"))
-        limit = show.size(cache.LIMIT)
-        show.line(
-            f"\n{show.size(state.bytes)} of {limit}. Least recently used entries are removed first."
-        )
+        used, limit = rounded_size(state.bytes), rounded_size(cache.LIMIT)
+        show.line(f"\n{used} of {limit}. Least recently used entries are removed first.")
     if state.trouble:
         raise CacheError(
             "the cache cannot be used, so every process compiles again",

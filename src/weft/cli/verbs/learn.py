@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -12,19 +11,18 @@ from typing import Annotated
 import typer
 
 from weft.cli import show
-from weft.cli.course import PUZZLES, Asked, graded, tell
 from weft.device.selection import select
-from weft.errors import ArgumentError, Error
-from weft.learn.exercise import KernelExercise
-from weft.learn.export import notebooks, site
 from weft.learn.folder import Folder
+from weft.learn.grade import Grade
 from weft.learn.picture import picture
 from weft.learn.puzzle import LANGUAGES, puzzles
-from weft.learn.verify import verify
+from weft.tasks import learn
+from weft.tasks.climb import Steps
+from weft.tasks.learn import Options
 
 
 class Action(StrEnum):
-    """What to do with the course."""
+    """The actions of `weft learn`."""
 
     map = "map"
     start = "start"
@@ -80,25 +78,28 @@ def run(
     `export --notebook DIR` as notebooks. `verify` proves that every exercise can be solved.
     """
     word = "" if language is None else language.value
-    ACTIONS[action](Asked(Folder(where), what, only, word, device, html, notebook, json))
+    ACTIONS[action](Options(Folder(where), what, only, word, device, html, notebook), json)
 
 
-def _map(asked: Asked) -> None:
+def _map(asked: Options, json: bool) -> None:
     progress, folder = asked.folder.progress(), asked.folder
     rows = [
         (chapter, sum(e.title in progress.passed for e in chapter.exercises))
         for chapter in asked.chapters()
     ]
-    if asked.json:
+    if json:
         show.data(
             [
                 {
-                    "chapter": c.number, "title": c.title, "started": folder.started(c.folder.name),
-                    "exercises": [e.name for e in c.exercises], "passed": done,
+                    "chapter": c.number,
+                    "title": c.title,
+                    "started": folder.started(c.folder.name),
+                    "exercises": [e.name for e in c.exercises],
+                    "passed": done,
                 }
                 for c, done in rows
             ]
-        )  # fmt: skip
+        )
         return
     cells = [
         (f"{c.number:02}", c.title, f"{done} of {len(c.exercises)}", _bar(done, len(c.exercises)))
@@ -118,11 +119,11 @@ def _bar(done: int, total: int) -> str:
     return "█" * done + "░" * (total - done)
 
 
-def _start(asked: Asked) -> None:
+def _start(asked: Options, json: bool) -> None:
     exercises, folder = asked.needed("start"), asked.folder
     new = [folder.file(e) for e in exercises if folder.start(e)]
     texts = [folder.start_text(c) for c in asked.chapters()]
-    if asked.json:
+    if json:
         show.data({"folder": str(folder.path), "new": [str(path) for path in new]})
         return
     for chapter, text in zip(asked.chapters(), texts, strict=True):
@@ -136,100 +137,68 @@ def _start(asked: Asked) -> None:
     show.line(f"\nNext: weft learn check {asked.what}, or weft learn watch")
 
 
-def _check(asked: Asked) -> None:
-    wanted = asked.started()
-    if not wanted:
-        raise ArgumentError(
-            "there is nothing to check yet",
-            where=str(asked.folder.path),
-            next=f"weft learn start {_padded(asked.what) or 'NN'}",
-        )
+def _steps(json: bool) -> Steps:
+    return functools.partial(show.steps, quiet=json, at_once=False)
+
+
+def _tell(grade: Grade) -> None:
+    mark, colour = ("✓", "green") if grade.passed else ("✗", "red")
+    show.line(f"{mark} {grade.exercise}: {grade.words}", colour)
+
+
+def _check(asked: Options, json: bool) -> None:
     grades = []
-    with show.bar(quiet=asked.json) as bar:
-        task = bar.add_task("", total=len(wanted))
-        for exercise in wanted:
-            bar.update(task, description=exercise.title)
-            grades.append(graded(asked.folder, exercise))
-            bar.advance(task)
-            if not asked.json:
-                tell(grades[-1])
-    if asked.puzzle is not None and not asked.json:
-        _show_own(asked)
-    if asked.json:
+    for grade in learn.check(asked, _steps(json)):
+        grades.append(grade)
+        if not json:
+            _tell(grade)
+    if json:
         show.data([{**vars(g), "passed": g.passed} for g in grades])
+    elif asked.puzzle is not None and (seen := learn.touched(asked)) is not None:
+        show.line(f"\nWhat your kernel touches, for {asked.puzzle.answers[asked.key].op.cases[0]}:")
+        show.line(str(seen), "dim")
     if not all(g.passed for g in grades):
         raise typer.Exit(1)
 
 
-def _show_own(asked: Asked) -> None:
-    """Shows what the learner's kernel touches, unless it cannot run."""
-    (exercise,) = asked.exercises()
-    assert isinstance(exercise, KernelExercise)
-    try:
-        seen = picture(exercise, asked.folder.file(exercise), LANGUAGES[asked.key].unit)
-    except Error:  # the grade has said why
+def _hint(asked: Options, json: bool) -> None:
+    found = learn.hint(asked)
+    if found is None:
+        show.line(f"All exercises of {asked.padded} are passed.")
+    elif json:
+        show.data({"exercise": found.exercise, "hint": found.hint, "number": found.number})
+    else:
+        show.line(f"{found.exercise}, hint {found.number} of {found.count}", "bold")
+        show.line(found.hint)
+
+
+def _reset(asked: Options, json: bool) -> None:
+    backups = [asked.folder.reset(e) for e in asked.needed("reset")]
+    if json:
+        show.data({"kept": [str(path) for path in backups if path.exists()]})
         return
-    show.line(f"\nWhat your kernel touches, for {exercise.op.cases[0]}:")
-    show.line(str(seen), "dim")
-
-
-def _padded(what: str) -> str:
-    return f"{int(what):02}" if what.isdecimal() else what
-
-
-def _hint(asked: Asked) -> None:
-    exercises, progress = asked.needed("hint"), asked.folder.progress()
-    waiting = [e for e in exercises if e.title not in progress.passed]
-    if not waiting:
-        show.line(f"All exercises of {_padded(asked.what)} are passed.")
-        return
-    exercise = waiting[0]
-    seen = min(progress.hints.get(exercise.title, 0), len(exercise.hints) - 1)
-    progress.hints[exercise.title] = seen + 1
-    asked.folder.save(progress)
-    if asked.json:
-        show.data({"exercise": exercise.title, "hint": exercise.hints[seen], "number": seen + 1})
-        return
-    show.line(f"{exercise.title}, hint {seen + 1} of {len(exercise.hints)}", "bold")
-    show.line(exercise.hints[seen])
-
-
-def _reset(asked: Asked) -> None:
-    kept = [asked.folder.reset(e) for e in asked.needed("reset")]
-    if asked.json:
-        show.data({"kept": [str(path) for path in kept if path.exists()]})
-        return
-    for path in kept:
+    for path in backups:
         show.line(f"restored {path.with_suffix('')}" + (f"; yours is {path}" * path.exists()))
 
 
-def _watch(asked: Asked) -> None:
-    """Grades files whenever they are saved, until Ctrl-C."""
-    seen: dict[Path, float] = {}
+def _watch(asked: Options, json: bool) -> None:
     show.line("Waiting for you to save an exercise; Ctrl-C ends it.", "dim")
-    while True:
-        for exercise in asked.started():
-            file = asked.folder.file(exercise)
-            changed = file.stat().st_mtime if file.is_file() else 0.0
-            if changed and seen.setdefault(file, changed) != changed:
-                seen[file] = changed
-                tell(graded(asked.folder, exercise))
-        time.sleep(0.3)
+    for grade in learn.watch(asked):
+        _tell(grade)
 
 
-def _puzzle(asked: Asked) -> None:
-    """Lists the puzzles, or starts one and shows its picture."""
+def _puzzle(asked: Options, json: bool) -> None:
+    """List the puzzles, or start one and show its picture."""
     if asked.puzzle is None:
-        _puzzles(asked)
+        _puzzles(asked, json)
         return
     exercise = asked.puzzle.answers[asked.key]
     unit = LANGUAGES[asked.key].unit
     asked.folder.start(exercise)
     seen = picture(exercise, exercise.solution, unit)
-    if asked.json:
-        show.data(
-            {"puzzle": asked.puzzle.name, "goal": exercise.goal, "picture": seen.to_dict()}
-        )  # fmt: skip
+    if json:
+        facts = {"puzzle": asked.puzzle.name, "goal": exercise.goal, "picture": seen.to_dict()}
+        show.data(facts)
         return
     show.line(f"{asked.puzzle.number:02} {exercise.title}", "bold")
     show.line(f"{exercise.goal} {asked.puzzle.idea}\n")
@@ -240,13 +209,13 @@ def _puzzle(asked: Asked) -> None:
     show.line(f"\nNext: weft learn check {asked.puzzle.name}{language}")
 
 
-def _puzzles(asked: Asked) -> None:
+def _puzzles(asked: Options, json: bool) -> None:
     passed = asked.folder.progress().passed
     marks = {
         p.name: {key: answer.title in passed for key, answer in p.answers.items()}
         for p in puzzles()
     }
-    if asked.json:
+    if json:
         show.data([{"puzzle": p.name, "goal": p.goal, "passed": marks[p.name]} for p in puzzles()])
         return
     rows = [
@@ -262,57 +231,32 @@ def _puzzles(asked: Asked) -> None:
     show.line("\nNext: weft learn puzzle NAME --language cuda, triton or numba")
 
 
-def _export(asked: Asked) -> None:
-    """Writes the course, or a chapter of it, for readers."""
-    if asked.html is None and asked.notebook is None:
-        raise ArgumentError(
-            "weft learn export needs a folder",
-            allowed="--html DIR, --notebook DIR",
-            next="weft learn export --html course",
-        )
-    some = () if asked.what and asked.what != PUZZLES else puzzles()
-    written = []
-    with show.bar(quiet=asked.json) as bar:
-        task = bar.add_task("", total=None)
-        if asked.html is not None:
-            told = functools.partial(bar.update, task)
-            written += site.write(
-                asked.html, asked.chapters(), some, lambda what: told(description=what)
-            )
-        if asked.notebook is not None:
-            written += notebooks.write(asked.notebook, asked.chapters(), some)
-    if asked.json:
+def _export(asked: Options, json: bool) -> None:
+    with show.spinner(quiet=json) as tell:
+        written = learn.export(asked, tell)
+    if json:
         show.data([str(path) for path in written])
-        return
-    show.line(f"{len(written)} files; read {written[0]}")
+    else:
+        show.line(f"{len(written)} files; read {written[0]}")
 
 
-def _verify(asked: Asked) -> None:
-    exercises = asked.exercises()
-    if not asked.what:
-        exercises += Asked(**{**vars(asked), "what": PUZZLES}).exercises()
+def _verify(asked: Options, json: bool) -> None:
     proofs = []
-    with show.bar(quiet=asked.json) as bar:
-        task = bar.add_task("", total=len(exercises))
-        for proof in verify(exercises, asked.device):
-            bar.update(task, advance=1, description=proof.exercise)
-            proofs.append(proof)
-            if proof.error and not asked.json:
-                show.line(f"✗ {proof.exercise}: {proof.error}", "red")
+    for proof in learn.verify(asked, _steps(json)):
+        proofs.append(proof)
+        if proof.error and not json:
+            show.line(f"✗ {proof.exercise}: {proof.error}", "red")
     wrong = [p for p in proofs if p.error]
-    if asked.json:
+    if json:
         show.data([vars(p) for p in proofs])
     elif not wrong:
-        real = select(asked.device).real
-        said = (
-            "solutions are right" if real else "exercises fail as given, and their solutions pass"
-        )
-        show.line(f"✓ {len(proofs)} {said}", "green")
+        of_gpu, of_sim = "solutions are right", "exercises fail as given, and their solutions pass"
+        show.line(f"✓ {len(proofs)} {of_gpu if select(asked.device).real else of_sim}", "green")
     if wrong:
         raise typer.Exit(1)
 
 
-ACTIONS: dict[Action, Callable[[Asked], None]] = {
+ACTIONS: dict[Action, Callable[[Options, bool], None]] = {
     Action.map: _map,
     Action.start: _start,
     Action.check: _check,

@@ -16,7 +16,7 @@ from weft.ops.core import scaffold as families
 
 
 class Kind(StrEnum):
-    """The kinds of folders."""
+    """The kinds of folders that `weft new` creates."""
 
     ladder = "ladder"
     op = "op"

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from weft import tour
 from weft.cli import show
 from weft.device import models
 from weft.device.sim.run import host
-from weft.tour import Visit
+from weft.tasks import tour
+from weft.tasks.tour import Visit
 
 _LEGEND = """\
 CPU time   duration of the simulation on this CPU, not the time on a GPU

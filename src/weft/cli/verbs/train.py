@@ -12,6 +12,8 @@ import typer
 from weft.cli import options, show
 from weft.interrupted import INTERRUPTED
 from weft.report import training
+from weft.report.files import write
+from weft.report.training_page import page
 from weft.tasks.train import Options, Progress, train
 
 
@@ -84,6 +86,8 @@ def run(
 
     trained = train(asked, (lambda text: None) if json else show.line, watch)
     if trained.leads:
+        if html is not None:
+            write(html, page(trained.title, trained.histories))
         saved = "" if checkpoint is None else str(checkpoint)
         show.result(json, trained.to_dict, training.trainings(trained.histories, saved))
     if trained.stopped:

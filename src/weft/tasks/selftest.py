@@ -21,7 +21,7 @@ __global__ void saxpy(float a, const float* x, float* y, int n) {
 
 
 def main() -> None:
-    """Runs `saxpy` and compares every element."""
+    """Run `saxpy` and compare every element."""
     start = time.perf_counter()
     n = 1000
     x, y = np.arange(n, dtype=np.float32), np.ones(n, np.float32)

@@ -8,32 +8,34 @@ from typing import Any
 
 import jinja2
 
-from weft.train.settings import Settings
 from weft.values.training import History
 
-PAGE = Path(__file__).with_name("page.html")
+PAGE = Path(__file__).with_name("training.html")
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 56, 32, 12
 
 
-def write(path: Path, histories: Sequence[History], settings: Settings) -> None:
-    """Write the page."""
-    title = f"MNIST, batch {settings.batch}, {settings.precision}, seed {settings.seed}"
+def page(title: str, histories: Sequence[History]) -> str:
+    """The whole page."""
     rows = [
         {
-            "name": h.name, "colour": colour, "steps": len(h.losses),
+            "name": h.name,
+            "colour": colour,
+            "steps": len(h.losses),
             "loss": f"{h.losses[-1]:.4f}" if h.losses else "",
             "accuracy": f"{100 * h.accuracy[-1]:.2f} %" if h.accuracy else "",
         }
         for h, colour in zip(histories, COLOURS, strict=False)
-    ]  # fmt: skip
+    ]
     template = jinja2.Template(PAGE.read_text(encoding="utf-8"), autoescape=True)
-    text = template.render(
-        title=title, rows=rows, loss=_chart([_smooth(h.losses) for h in histories], 0.0),
-        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0), times=_times(histories),
-    )  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    text: str = template.render(
+        title=title,
+        rows=rows,
+        loss=_chart([_smooth(h.losses) for h in histories], 0.0),
+        accuracy=_chart([[0.0, *h.accuracy] for h in histories], 0.0, 1.0),
+        times=_times(histories),
+    )
+    return text
 
 
 def _times(histories: Sequence[History]) -> dict[str, Any] | None:
@@ -43,10 +45,13 @@ def _times(histories: Sequence[History]) -> dict[str, Any] | None:
         return None
     parts = list(dict.fromkeys(part for _, times in timed for part in times.parts))
     rows = [
-        [name, *(f"{1e3 * times.parts[p]:.3f}" if p in times.parts else "" for p in parts),
-         f"{1e3 * times.total:.3f}"]
+        [
+            name,
+            *(f"{1e3 * times.parts[p]:.3f}" if p in times.parts else "" for p in parts),
+            f"{1e3 * times.total:.3f}",
+        ]
         for name, times in timed
-    ]  # fmt: skip
+    ]
     return {"how": timed[0][1].how, "columns": ["", *parts, "sum"], "rows": rows}
 
 

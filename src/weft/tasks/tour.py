@@ -1,4 +1,4 @@
-"""Implements `weft tour`: runs example kernels on the simulated GPU and catches planted bugs.
+"""Runs example kernels on the simulated GPU and catches planted bugs.
 
 The kernels are in `examples/`; this module has their inputs and expected results.
 """
@@ -17,7 +17,7 @@ from weft.device.sim.tools.sanitizer.session import Report, sanitize
 from weft.errors import DeviceError, IllegalAddress
 from weft.kernels import Dim, Kernel, cdiv, cuda
 
-EXAMPLES = Path(__file__).with_name("examples")
+EXAMPLES = Path(__file__).parents[1] / "examples"
 BUG, RACE = "out_of_bounds", "race"
 
 Random = np.random.Generator
@@ -68,13 +68,13 @@ class Visit:
 
 
 def visits(stops: Sequence[Stop] | None = None) -> Iterator[Visit]:
-    """Compiles, launches and verifies the examples."""
+    """Compile, launch and verify the examples."""
     for stop in STOPS if stops is None else stops:
         yield visit(stop)
 
 
 def visit(stop: Stop) -> Visit:
-    """Runs an example twice: once to compile it, once to time and verify it."""
+    """Run an example twice: once to compile it, once to time and verify it."""
     # Different data per run: stale output of the first run cannot pass.
     first, case = (stop.prepare(np.random.default_rng(seed)) for seed in (0, 1))
     start = time.perf_counter()
@@ -97,7 +97,7 @@ def visit(stop: Stop) -> Visit:
 
 
 def caught() -> DeviceError | None:
-    """Launches the example with the out-of-bounds bug; returns the error, or None."""
+    """Launch the example with the out-of-bounds bug; return the error, or None."""
     # Not a multiple of the block size, so that the last block overshoots.
     n = 1000
     x, d = np.zeros(n, np.float32), np.zeros(n, np.float32)
@@ -119,7 +119,7 @@ def raced() -> Iterator[Report]:
 
 
 def load(example: str, kernel: str = "") -> Kernel:
-    """Loads the kernel of an example."""
+    """Load the kernel of an example."""
     path = EXAMPLES / f"{example}.cu"
     return cuda(path.read_text(encoding="utf-8"), name=path.name).kernel(kernel or example)
 

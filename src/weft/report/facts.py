@@ -1,0 +1,42 @@
+"""Facts of a profile that its page and the lab both show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.report import words
+from weft.values.analysis import AnalysedProfile
+from weft.values.profile import LINE_COUNTERS, Line
+
+
+def head(p: AnalysedProfile) -> dict[str, Any]:
+    """The launch, its GPU, and its bound and floor."""
+    return {
+        "kernel": p.launch.kernel,
+        "grid": words.dims(p.launch.grid),
+        "block": words.dims(p.launch.block),
+        "gpu": p.model.name,
+        "launches": p.launches,
+        "bound": p.roofline.bound,
+        "time": words.duration(p.roofline.bound_seconds),
+        "floor": words.duration(p.roofline.floor),
+        "arrays": [[a.name, *map(words.size, (a.nbytes, a.read, a.written))] for a in p.arrays],
+    }
+
+
+def heat(p: AnalysedProfile, line: Line, digits: int, scale: float = 1) -> dict[str, float]:
+    """The line's part of each counter."""
+    totals = {name: sum(of(x) for x in p.lines) for name, of in LINE_COUNTERS.items()}
+    return {
+        name: round(scale * of(line) / totals[name], digits) if totals[name] else 0.0
+        for name, of in LINE_COUNTERS.items()
+    }
+
+
+def marks(line: Line) -> dict[str, bool]:
+    """Too many sectors or wavefronts, by the thresholds of the advice on coalescing and banks."""
+    in_global = [a for a in line.accesses if a.space == "global"]
+    return {
+        "wide": any(a.sectors > 1.25 * a.sectors_ideal for a in in_global),
+        "deep": any(a.wavefronts > 1.5 * a.wavefronts_ideal for a in line.accesses),
+    }
