@@ -45,8 +45,8 @@ API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     return result(cudaMemPoolTrimTo(pool_of(pool), keep));
 }
 API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *wanted, size_t count) {
-    return result(cudaMemPoolSetAccess( pool_of(pool), reinterpret_cast<const cudaMemAccessDesc
-                                       *>(wanted), count));
+    return result(cudaMemPoolSetAccess(
+        pool_of(pool), reinterpret_cast<const cudaMemAccessDesc *>(wanted), count));
 }
 API CUresult cuMemPoolGetAccess(CUmemAccess_flags *out, CUmemoryPool pool, CUmemLocation *at) {
     return result(cudaMemPoolGetAccess(reinterpret_cast<cudaMemAccessFlags *>(out), pool_of(pool),
