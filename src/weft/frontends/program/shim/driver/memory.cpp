@@ -10,8 +10,8 @@ template <class T>
 CUresult fill_with(CUdeviceptr to, T value, size_t count, CUstream stream) {
     if (auto error = check_range("cuMemset", at_address(to), count * sizeof(T), true))
         return result(error);
-    return result(submit(stream, cudaGraphNodeTypeMemset, [=] { std::fill_n(static_cast<T
-                         *>(at_address(to)), count, value);
+    return result(submit(stream, cudaGraphNodeTypeMemset, [=] {
+        std::fill_n(static_cast<T *>(at_address(to)), count, value);
         return cudaSuccess;
     }, true));
 }

@@ -55,16 +55,15 @@ API CUresult cuMemPoolGetAccess(CUmemAccess_flags *out, CUmemoryPool pool, CUmem
 API CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool,
                                               CUmemAllocationHandleType type,
                                               unsigned long long flags) {
-    return result(cudaMemPoolExportToShareableHandle( out, pool_of(pool),
-                                                     cudaMemAllocationHandleType(type),
-                                                     unsigned(flags)));
+    return result(cudaMemPoolExportToShareableHandle(
+        out, pool_of(pool), cudaMemAllocationHandleType(type), unsigned(flags)));
 }
 API CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
                                                 CUmemAllocationHandleType type,
                                                 unsigned long long flags) {
-    return result(cudaMemPoolImportFromShareableHandle( reinterpret_cast<cudaMemPool_t *>(out),
-                                                       handle, cudaMemAllocationHandleType(type),
-                                                       unsigned(flags)));
+    return result(cudaMemPoolImportFromShareableHandle(
+        reinterpret_cast<cudaMemPool_t *>(out), handle, cudaMemAllocationHandleType(type),
+        unsigned(flags)));
 }
 API CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr memory) {
     return result(cudaMemPoolExportPointer(reinterpret_cast<cudaMemPoolPtrExportData *>(out),
