@@ -7,7 +7,7 @@
     enum     its value
     None, a default that was not overridden    nothing
 
-An `ArgumentPart` packs one argument; `part` has a rule for each kind of Numba type.
+A `Field` packs one argument; `part` has a rule for each kind of Numba type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PackedValues(NamedTuple):
     keep: list[object]
 
 
-class ArgumentPart(NamedTuple):
+class Field(NamedTuple):
     """Packs one argument: the formats of its parameters, and the function that adds values."""
 
     format: str
@@ -100,8 +100,8 @@ class Packer:
 
 
 @functools.singledispatch
-def part(ty: Any, name: str) -> ArgumentPart:
-    """The `ArgumentPart` for an argument of a Numba type."""
+def part(ty: Any, name: str) -> Field:
+    """The `Field` for an argument of a Numba type."""
     raise ArgumentError(
         f"argument '{name}' has a type that kernels cannot take",
         got=str(ty),
@@ -110,7 +110,7 @@ def part(ty: Any, name: str) -> ArgumentPart:
 
 
 @part.register(types.Array)
-def _array(ty: Any, name: str) -> ArgumentPart:
+def _array(ty: Any, name: str) -> Field:
     def put(value: Value, packed: PackedValues) -> None:
         value = _unwrapped(value, packed)
         # The exact type test is much faster and usually true.
@@ -119,7 +119,7 @@ def _array(ty: Any, name: str) -> ArgumentPart:
         else:
             _put_device(value, name, packed)
 
-    return ArgumentPart("QQqqQ" + "q" * (2 * ty.ndim), put)
+    return Field("QQqqQ" + "q" * (2 * ty.ndim), put)
 
 
 def _put_host(a: np.ndarray[Any, Any], name: str, packed: PackedValues) -> None:
@@ -198,7 +198,7 @@ def _unwrapped(value: Value, packed: PackedValues) -> Value:
 
 
 @part.register(types.Record)
-def _record(ty: Any, name: str) -> ArgumentPart:
+def _record(ty: Any, name: str) -> Field:
     def put(value: Value, packed: PackedValues) -> None:
         value = _unwrapped(value, packed)
         cuda = hasattr(value, "__cuda_array_interface__")
@@ -207,25 +207,25 @@ def _record(ty: Any, name: str) -> ArgumentPart:
         packed.values.append(address)
         packed.memory.append(Allocation(address, ty.size, True, name))
 
-    return ArgumentPart("Q", put)
+    return Field("Q", put)
 
 
 @part.register(types.BaseTuple)
-def _tuple(ty: Any, name: str) -> ArgumentPart:
+def _tuple(ty: Any, name: str) -> Field:
     members = [part(t, f"{name}[{i}]") for i, t in enumerate(ty)]
 
     def put(value: Value, packed: PackedValues) -> None:
         for member, (_, put_member) in zip(value, members, strict=True):
             put_member(member, packed)
 
-    return ArgumentPart("".join(m.format for m in members), put)
+    return Field("".join(m.format for m in members), put)
 
 
 _INTEGERS = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
 @part.register(types.Integer)
-def _integer(ty: Any, name: str) -> ArgumentPart:
+def _integer(ty: Any, name: str) -> Field:
     code, bits = _INTEGERS[ty.bitwidth], ty.bitwidth
     low = -(1 << bits - 1) if ty.signed else 0
 
@@ -233,51 +233,49 @@ def _integer(ty: Any, name: str) -> ArgumentPart:
         number = int(value)
         packed.values.append((number - low) % (1 << bits) + low)  # as C converts
 
-    return ArgumentPart(code if ty.signed else code.upper(), put)
+    return Field(code if ty.signed else code.upper(), put)
 
 
 @part.register(types.Boolean)
-def _boolean(ty: Any, name: str) -> ArgumentPart:
-    return ArgumentPart("B", lambda value, packed: packed.values.append(int(bool(value))))
+def _boolean(ty: Any, name: str) -> Field:
+    return Field("B", lambda value, packed: packed.values.append(int(bool(value))))
 
 
 @part.register(types.Float)
-def _float(ty: Any, name: str) -> ArgumentPart:
+def _float(ty: Any, name: str) -> Field:
     if ty.bitwidth == 16:
-        return ArgumentPart(
+        return Field(
             "H", lambda v, packed: packed.values.append(int(np.float16(v).view(np.uint16)))
         )
     if ty.bitwidth == 32:  # NumPy rounds what is too large to infinity; struct would refuse it
-        return ArgumentPart(
-            "f", lambda value, packed: packed.values.append(float(np.float32(value)))
-        )
-    return ArgumentPart("d", lambda value, packed: packed.values.append(float(value)))
+        return Field("f", lambda value, packed: packed.values.append(float(np.float32(value))))
+    return Field("d", lambda value, packed: packed.values.append(float(value)))
 
 
 @part.register(types.Complex)
-def _complex(ty: Any, name: str) -> ArgumentPart:
+def _complex(ty: Any, name: str) -> Field:
     code = "ff" if ty.bitwidth == 64 else "dd"
-    return ArgumentPart(code, lambda value, packed: packed.values.extend((value.real, value.imag)))
+    return Field(code, lambda value, packed: packed.values.extend((value.real, value.imag)))
 
 
 @part.register(types.NPDatetime)
 @part.register(types.NPTimedelta)
-def _date(ty: Any, name: str) -> ArgumentPart:
-    return ArgumentPart("q", lambda value, packed: packed.values.append(int(value.view(np.int64))))
+def _date(ty: Any, name: str) -> Field:
+    return Field("q", lambda value, packed: packed.values.append(int(value.view(np.int64))))
 
 
 @part.register(types.EnumMember)
-def _enum(ty: Any, name: str) -> ArgumentPart:
+def _enum(ty: Any, name: str) -> Field:
     inner = part(ty.dtype, name)
-    return ArgumentPart(inner.format, lambda value, packed: inner.put(value.value, packed))
+    return Field(inner.format, lambda value, packed: inner.put(value.value, packed))
 
 
 @part.register(types.CPointer)
-def _pointer(ty: Any, name: str) -> ArgumentPart:
-    return ArgumentPart("Q", lambda value, packed: packed.values.append(int(value)))
+def _pointer(ty: Any, name: str) -> Field:
+    return Field("Q", lambda value, packed: packed.values.append(int(value)))
 
 
 @part.register(types.NoneType)
 @part.register(types.Omitted)
-def _nothing(ty: Any, name: str) -> ArgumentPart:
-    return ArgumentPart("", lambda value, packed: None)
+def _nothing(ty: Any, name: str) -> Field:
+    return Field("", lambda value, packed: None)

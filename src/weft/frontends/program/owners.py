@@ -28,8 +28,8 @@ def _memory(value: Any) -> tuple[Any, int, int]:
     """(object that owns memory, address, bytes); nothing for other objects."""
     # Its `__class__` could run code of the script: the type cannot.
     kind, torch = type(value), sys.modules.get("torch")
-    cupy = sys.modules.get("weft.frontends.cupy.held")
-    if cupy is not None and issubclass(kind, cupy.Held):
+    cupy = sys.modules.get("weft.frontends.cupy.host_objects")
+    if cupy is not None and issubclass(kind, cupy.HostObject):
         # The collector knows the array of the device, and not the array of NumPy in it.
         value = getattr(value, "_host", None)
         kind = type(value)

@@ -360,9 +360,8 @@ class Runtime:
     # ---- what the sanitizer says of the host --------------------------------------------------
     def watch(self, program: str, files: Mapping[str, str]) -> None:
         """Let the sanitizer see the order of the program's calls and its memory from now on."""
-        from weft.frontends.program.sanitizer.places import (
-            HostLines,
-        )  # plain runs do without its code
+        # Plain runs do without the sanitizer's code.
+        from weft.frontends.program.sanitizer.places import HostLines
         from weft.frontends.program.sanitizer.watcher import ProgramSanitizer
 
         places = HostLines(self.library, program, files)

@@ -1,23 +1,13 @@
-// The driver API, on top of the runtime's functions: driver_contexts, modules of PTX, memory,
-// launches.
-#include "../standard.h"
-#include "../weft.h"
-
-#include <cuda.h>
+// The driver API, on top of the runtime's functions: contexts, modules of PTX, memory, launches.
 #include <dlfcn.h>
 
+#include "../driver_result.h"
+#include "../standard.h"
 #include "link.h"
 
 using namespace weft;
 
 namespace {
-// Numbers of errors are the runtime's, but for two.
-CUresult driver_result(cudaError_t error) {
-    if (error == cudaErrorInvalidConfiguration) return CUDA_ERROR_INVALID_VALUE;
-    if (error == cudaErrorInvalidDeviceFunction) return CUDA_ERROR_INVALID_HANDLE;
-    return static_cast<CUresult>(error);
-}
-
 struct DriverModule {
     uint64_t handle;
     std::map<std::string, std::unique_ptr<char>> names;  // keys of its kernels and variables
@@ -83,10 +73,8 @@ std::vector<void *> unpacked(const void *function, void **extra) {
 // ---- devices and contexts -----------------------------------------------------------------------
 
 API CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
-API CUresult cuDriverGetVersion(int *version) {
-    return driver_result(cudaDriverGetVersion(version));
-}
-API CUresult cuDeviceGetCount(int *count) { return driver_result(cudaGetDeviceCount(count)); }
+API CUresult cuDriverGetVersion(int *version) { return result(cudaDriverGetVersion(version)); }
+API CUresult cuDeviceGetCount(int *count) { return result(cudaGetDeviceCount(count)); }
 API CUresult cuDeviceGet(CUdevice *device, int number) {
     int count = 0;
     cudaGetDeviceCount(&count);
@@ -103,8 +91,7 @@ API CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
     return CUDA_SUCCESS;
 }
 API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
-    return driver_result(
-        cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
+    return result(cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device));
 }
 API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice) {
     *major = int(model.major), *minor = int(model.minor);
@@ -125,7 +112,7 @@ API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned *flags, int *active) 
     *flags = 0, *active = 1;
     return CUDA_SUCCESS;
 }
-API CUresult cuDevicePrimaryCtxReset(CUdevice) { return driver_result(cudaDeviceReset()); }
+API CUresult cuDevicePrimaryCtxReset(CUdevice) { return result(cudaDeviceReset()); }
 API CUresult cuCtxPushCurrent(CUcontext given) {
     driver_contexts.push_back(given);
     choose_device();
@@ -160,21 +147,21 @@ API CUresult cuCtxGetCurrent(CUcontext *out) {
     return CUDA_SUCCESS;
 }
 API CUresult cuDeviceCanAccessPeer(int *out, CUdevice device, CUdevice peer) {
-    return driver_result(cudaDeviceCanAccessPeer(out, device, peer));
+    return result(cudaDeviceCanAccessPeer(out, device, peer));
 }
 API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
-    return driver_result(cudaDeviceEnablePeerAccess(device_of(peer), flags));
+    return result(cudaDeviceEnablePeerAccess(device_of(peer), flags));
 }
 API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
-    return driver_result(cudaDeviceDisablePeerAccess(device_of(peer)));
+    return result(cudaDeviceDisablePeerAccess(device_of(peer)));
 }
-API CUresult cuCtxGetDevice(CUdevice *device) { return driver_result(cudaGetDevice(device)); }
-API CUresult cuCtxSynchronize() { return driver_result(cudaDeviceSynchronize()); }
+API CUresult cuCtxGetDevice(CUdevice *device) { return result(cudaGetDevice(device)); }
+API CUresult cuCtxSynchronize() { return result(cudaDeviceSynchronize()); }
 API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
-    return driver_result(cudaDeviceSetLimit(static_cast<cudaLimit>(limit), value));
+    return result(cudaDeviceSetLimit(static_cast<cudaLimit>(limit), value));
 }
 API CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
-    return driver_result(cudaDeviceGetLimit(value, static_cast<cudaLimit>(limit)));
+    return result(cudaDeviceGetLimit(value, static_cast<cudaLimit>(limit)));
 }
 API CUresult cuGetErrorName(CUresult error, const char **out) {
     static std::map<int, std::string> names;
@@ -256,14 +243,14 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsig
                             unsigned by, unsigned bz, unsigned shared, CUstream stream,
                             void **arguments, void **extra) {
     auto packed = arguments ? std::vector<void *>() : unpacked(function, extra);
-    return driver_result(cudaLaunchKernel(function, {gx, gy, gz}, {bx, by, bz},
+    return result(cudaLaunchKernel(function, {gx, gy, gz}, {bx, by, bz},
                                    arguments ? arguments : packed.data(), shared, stream));
 }
 API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
                                        unsigned bx, unsigned by, unsigned bz, unsigned shared,
                                        CUstream stream, void **arguments) {
-    return driver_result(cudaLaunchCooperativeKernel(function, {gx, gy, gz}, {bx, by, bz},
-                                                     arguments, shared, stream));
+    return result(cudaLaunchCooperativeKernel(function, {gx, gy, gz}, {bx, by, bz}, arguments,
+                                              shared, stream));
 }
 API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **arguments,
                               void **extra) {
@@ -276,12 +263,11 @@ API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, vo
     // The runtime's attributes have the driver's layout.
     config.attrs = reinterpret_cast<cudaLaunchAttribute *>(how->attrs);
     config.numAttrs = how->numAttrs;
-    return driver_result(
-        cudaLaunchKernelExC(&config, function, arguments ? arguments : packed.data()));
+    return result(cudaLaunchKernelExC(&config, function, arguments ? arguments : packed.data()));
 }
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
     cudaFuncAttributes all;
-    if (auto error = cudaFuncGetAttributes(&all, function)) return driver_result(error);
+    if (auto error = cudaFuncGetAttributes(&all, function)) return result(error);
     switch (attribute) {
         case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = all.maxThreadsPerBlock; break;
         case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = int(all.sharedSizeBytes); break;
@@ -299,14 +285,13 @@ API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfu
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
-    return driver_result(
+    return result(
         cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, value));
 }
 API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
                                                          int threads, size_t shared) {
-    return driver_result(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared));
+    return result(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared));
 }
 API CUresult cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads, CUfunction function,
                                               CUoccupancyB2DSize shared_of, size_t shared,
@@ -314,9 +299,9 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads, CUfunct
     cudaFuncAttributes all;
     cudaDeviceProp gpu;
     int device = 0;
-    if (auto error = cudaGetDevice(&device)) return driver_result(error);
-    if (auto error = cudaGetDeviceProperties(&gpu, device)) return driver_result(error);
-    if (auto error = cudaFuncGetAttributes(&all, function)) return driver_result(error);
+    if (auto error = cudaGetDevice(&device)) return result(error);
+    if (auto error = cudaGetDeviceProperties(&gpu, device)) return result(error);
+    if (auto error = cudaFuncGetAttributes(&all, function)) return result(error);
     int most = std::min(all.maxThreadsPerBlock, gpu.maxThreadsPerBlock), resident = 0;
     if (limit > 0) most = std::min(most, limit);
     *blocks = *threads = 0;
@@ -326,7 +311,7 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads, CUfunct
         int count = 0;
         if (auto error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
                 &count, function, each, shared_of ? shared_of(each) : shared))
-            return driver_result(error);
+            return result(error);
         if (count * each > resident) {
             resident = count * each;
             *threads = each;

@@ -1,20 +1,16 @@
 // The driver API's graphs, captures and batches of copies: what cuda.core calls. The driver's and
 // the runtime's handles are the same types, and structures that are cast have the same layout.
-#include <cuda.h>
-
 #include <algorithm>
 #include <atomic>
 
+#include "../driver_result.h"
 #include "../standard.h"
-#include "../weft.h"
 
 using namespace weft;
 
 #if CUDA_VERSION >= 13000
 
 namespace {
-CUresult graph_result(cudaError_t error) { return static_cast<CUresult>(error); }
-
 cudaKernelNodeParams runtime_kernel(const CUDA_KERNEL_NODE_PARAMS &p) {
     cudaKernelNodeParams out = {};
     out.func = p.func ? reinterpret_cast<void *>(p.func) : reinterpret_cast<void *>(p.kern);
@@ -66,16 +62,16 @@ void let_go(const void *graph) {
 // ---- capture ------------------------------------------------------------------------------------
 
 API CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
-    return graph_result(cudaStreamBeginCapture(stream, cudaStreamCaptureMode(mode)));
+    return result(cudaStreamBeginCapture(stream, cudaStreamCaptureMode(mode)));
 }
 API CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after,
                                          const CUgraphEdgeData *, size_t count,
                                          CUstreamCaptureMode mode) {
-    return graph_result(cudaStreamBeginCaptureToGraph(stream, graph, after, nullptr, count,
-                                                      cudaStreamCaptureMode(mode)));
+    return result(cudaStreamBeginCaptureToGraph(stream, graph, after, nullptr, count,
+                                                cudaStreamCaptureMode(mode)));
 }
 API CUresult cuStreamEndCapture(CUstream stream, CUgraph *out) {
-    return graph_result(cudaStreamEndCapture(stream, out));
+    return result(cudaStreamEndCapture(stream, out));
 }
 API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                                     CUgraph *graph, const CUgraphNode **after,
@@ -86,47 +82,47 @@ API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *stat
         cudaStreamGetCaptureInfo(stream, reinterpret_cast<cudaStreamCaptureStatus *>(status),
                                  &number, graph, after, nullptr, count);
     if (id) *id = number;
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *after,
                                                const CUgraphEdgeData *, size_t count,
                                                unsigned flags) {
-    return graph_result(cudaStreamUpdateCaptureDependencies(stream, after, nullptr, count, flags));
+    return result(cudaStreamUpdateCaptureDependencies(stream, after, nullptr, count, flags));
 }
 
 // ---- building -----------------------------------------------------------------------------------
 
 API CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
-    return graph_result(cudaGraphCreate(out, flags));
+    return result(cudaGraphCreate(out, flags));
 }
 API CUresult cuGraphDestroy(CUgraph graph) {
     auto error = cudaGraphDestroy(graph);
     if (!error) let_go(graph);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphClone(CUgraph *out, CUgraph graph) {
     auto error = cudaGraphClone(out, graph);
     if (!error) hold_as(*out, graph);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                  size_t count) {
-    return graph_result(cudaGraphAddEmptyNode(out, graph, after, count));
+    return result(cudaGraphAddEmptyNode(out, graph, after, count));
 }
 API CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                   size_t count, const CUDA_KERNEL_NODE_PARAMS *p) {
     auto kernel = runtime_kernel(*p);
-    return graph_result(cudaGraphAddKernelNode(out, graph, after, count, &kernel));
+    return result(cudaGraphAddKernelNode(out, graph, after, count, &kernel));
 }
 API CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                   size_t count, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext) {
-    return graph_result(cudaGraphAddMemsetNode(out, graph, after, count,
-                                               reinterpret_cast<const cudaMemsetParams *>(p)));
+    return result(cudaGraphAddMemsetNode(out, graph, after, count,
+                                         reinterpret_cast<const cudaMemsetParams *>(p)));
 }
 API CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                 size_t count, const CUDA_HOST_NODE_PARAMS *p) {
-    return graph_result(cudaGraphAddHostNode(out, graph, after, count,
-                                             reinterpret_cast<const cudaHostNodeParams *>(p)));
+    return result(cudaGraphAddHostNode(out, graph, after, count,
+                                       reinterpret_cast<const cudaHostNodeParams *>(p)));
 }
 API CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                     size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *p) {
@@ -134,74 +130,71 @@ API CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgra
     memory.bytesize = p->bytesize;
     auto error = cudaGraphAddMemAllocNode(out, graph, after, count, &memory);
     p->dptr = reinterpret_cast<CUdeviceptr>(memory.dptr);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                    size_t count, CUdeviceptr memory) {
-    return graph_result(
-        cudaGraphAddMemFreeNode(out, graph, after, count, reinterpret_cast<void *>(memory)));
+    return result(cudaGraphAddMemFreeNode(out, graph, after, count, at_address(memory)));
 }
 API CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                                       size_t count, CUgraph child) {
     auto error = cudaGraphAddChildGraphNode(out, graph, after, count, child);
     if (!error) hold_as(graph, child);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *after,
                             const CUgraphEdgeData *, size_t count, CUgraphNodeParams *p) {
     if (p->type == CU_GRAPH_NODE_TYPE_KERNEL && !p->kernel.func)
         p->kernel.func = reinterpret_cast<CUfunction>(p->kernel.kern);
-    return graph_result(cudaGraphAddNode(out, graph, after, nullptr, count,
-                                         reinterpret_cast<cudaGraphNodeParams *>(p)));
+    return result(cudaGraphAddNode(out, graph, after, nullptr, count,
+                                   reinterpret_cast<cudaGraphNodeParams *>(p)));
 }
 API CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph graph, CUcontext,
                                             unsigned first, unsigned flags) {
     cudaGraphConditionalHandle handle = 0;
     auto error = cudaGraphConditionalHandleCreate(&handle, graph, first, flags);
     *out = handle;
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                     const CUgraphEdgeData *, size_t count) {
-    return graph_result(cudaGraphAddDependencies(graph, from, to, nullptr, count));
+    return result(cudaGraphAddDependencies(graph, from, to, nullptr, count));
 }
 API CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
                                        const CUgraphNode *to, const CUgraphEdgeData *,
                                        size_t count) {
-    return graph_result(cudaGraphRemoveDependencies(graph, from, to, nullptr, count));
+    return result(cudaGraphRemoveDependencies(graph, from, to, nullptr, count));
 }
-API CUresult cuGraphDestroyNode(CUgraphNode node) {
-    return graph_result(cudaGraphDestroyNode(node));
-}
+API CUresult cuGraphDestroyNode(CUgraphNode node) { return result(cudaGraphDestroyNode(node)); }
 
 // ---- questions about a graph --------------------------------------------------------------------
 
 API CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
-    return graph_result(cudaGraphGetNodes(graph, nodes, count));
+    return result(cudaGraphGetNodes(graph, nodes, count));
 }
 API CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
-    return graph_result(cudaGraphGetRootNodes(graph, nodes, count));
+    return result(cudaGraphGetRootNodes(graph, nodes, count));
 }
 API CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *,
                              size_t *count) {
-    return graph_result(cudaGraphGetEdges(graph, from, to, nullptr, count));
+    return result(cudaGraphGetEdges(graph, from, to, nullptr, count));
 }
 API CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *,
                                         size_t *count) {
-    return graph_result(cudaGraphNodeGetDependencies(node, out, nullptr, count));
+    return result(cudaGraphNodeGetDependencies(node, out, nullptr, count));
 }
 API CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *,
                                           size_t *count) {
-    return graph_result(cudaGraphNodeGetDependentNodes(node, out, nullptr, count));
+    return result(cudaGraphNodeGetDependentNodes(node, out, nullptr, count));
 }
 API CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
-    return graph_result(cudaGraphNodeGetType(node, reinterpret_cast<cudaGraphNodeType *>(type)));
+    return result(cudaGraphNodeGetType(node, reinterpret_cast<cudaGraphNodeType *>(type)));
 }
 API CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph clone) {
-    return graph_result(cudaGraphNodeFindInClone(out, original, clone));
+    return result(cudaGraphNodeFindInClone(out, original, clone));
 }
 API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *out) {
-    return graph_result(cudaGraphChildGraphNodeGetGraph(node, out));
+    return result(cudaGraphChildGraphNodeGetGraph(node, out));
 }
 
 // ---- executable graphs --------------------------------------------------------------------------
@@ -211,37 +204,37 @@ API CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
     auto error = cudaGraphInstantiateWithParams(out, graph,
                                                 reinterpret_cast<cudaGraphInstantiateParams *>(p));
     if (!error) hold_as(*out, graph);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
                                          unsigned long long flags) {
     auto error = cudaGraphInstantiate(out, graph, flags);
     if (!error) hold_as(*out, graph);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphExecUpdate(CUgraphExec executable, CUgraph graph,
                                CUgraphExecUpdateResultInfo *info) {
     auto error = cudaGraphExecUpdate(executable, graph,
                                      reinterpret_cast<cudaGraphExecUpdateResultInfo *>(info));
     if (!error) hold_as(executable, graph);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphUpload(CUgraphExec executable, CUstream stream) {
-    return graph_result(cudaGraphUpload(executable, stream));
+    return result(cudaGraphUpload(executable, stream));
 }
 API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
-    return graph_result(cudaGraphLaunch(executable, stream));
+    return result(cudaGraphLaunch(executable, stream));
 }
 API CUresult cuGraphExecDestroy(CUgraphExec executable) {
     auto error = cudaGraphExecDestroy(executable);
     if (!error) let_go(executable);
-    return graph_result(error);
+    return result(error);
 }
 API CUresult cuGraphNodeSetEnabled(CUgraphExec executable, CUgraphNode node, unsigned enabled) {
-    return graph_result(cudaGraphNodeSetEnabled(executable, node, enabled));
+    return result(cudaGraphNodeSetEnabled(executable, node, enabled));
 }
 API CUresult cuGraphNodeGetEnabled(CUgraphExec executable, CUgraphNode node, unsigned *enabled) {
-    return graph_result(cudaGraphNodeGetEnabled(executable, node, enabled));
+    return result(cudaGraphNodeGetEnabled(executable, node, enabled));
 }
 
 // ---- objects of the user ------------------------------------------------------------------------
@@ -286,9 +279,8 @@ API CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsign
 
 API CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                          CUmemcpyAttributes *, CUstream stream) {
-    return graph_result(cudaMemcpyAsync(reinterpret_cast<void *>(to),
-                                        reinterpret_cast<void *>(from), bytes, cudaMemcpyDefault,
-                                        stream));
+    return result(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDefault,
+                                  stream));
 }
 API CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
                                 CUmemcpyAttributes *, size_t *, size_t, CUstream stream) {

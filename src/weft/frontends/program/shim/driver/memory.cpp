@@ -1,57 +1,50 @@
 // The driver API: memory, streams and events, each by the runtime's function.
+#include "../driver_result.h"
 #include "../standard.h"
-#include "../weft.h"
-
-#include <cuda.h>
 
 using namespace weft;
 
 namespace {
-CUresult as_result(cudaError_t error) { return static_cast<CUresult>(error); }
-void *at_address(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
-
 // Fills with elements of two or four bytes.
 template <class T>
 CUresult fill_with(CUdeviceptr to, T value, size_t count, CUstream stream) {
     if (auto error = check_range("cuMemset", at_address(to), count * sizeof(T), true))
-        return as_result(error);
-    return as_result(submit(stream, cudaGraphNodeTypeMemset, [=] {
+        return result(error);
+    return result(submit(stream, cudaGraphNodeTypeMemset, [=] {
         std::fill_n(static_cast<T *>(at_address(to)), count, value);
         return cudaSuccess;
     }, true));
 }
 }  // namespace
 
-#define RETURN(call) return as_result(call)
-
 API CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes) {
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    RETURN(cudaMalloc(reinterpret_cast<void **>(out), bytes));
+    return result(cudaMalloc(reinterpret_cast<void **>(out), bytes));
 }
 API CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
-    RETURN(cudaMallocManaged(reinterpret_cast<void **>(out), bytes, flags));
+    return result(cudaMallocManaged(reinterpret_cast<void **>(out), bytes, flags));
 }
 API CUresult cuMemAllocPitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
                              unsigned) {
-    RETURN(cudaMallocPitch(reinterpret_cast<void **>(out), pitch, width, height));
+    return result(cudaMallocPitch(reinterpret_cast<void **>(out), pitch, width, height));
 }
 API CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-    RETURN(cudaMallocAsync(reinterpret_cast<void **>(out), bytes, stream));
+    return result(cudaMallocAsync(reinterpret_cast<void **>(out), bytes, stream));
 }
 API CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
-    RETURN(cudaFreeAsync(at_address(memory), stream));
+    return result(cudaFreeAsync(at_address(memory), stream));
 }
-API CUresult cuMemFree(CUdeviceptr memory) { RETURN(cudaFree(at_address(memory))); }
-API CUresult cuMemAllocHost(void **out, size_t bytes) { RETURN(cudaMallocHost(out, bytes)); }
+API CUresult cuMemFree(CUdeviceptr memory) { return result(cudaFree(at_address(memory))); }
+API CUresult cuMemAllocHost(void **out, size_t bytes) { return result(cudaMallocHost(out, bytes)); }
 API CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
-    RETURN(cudaHostAlloc(out, bytes, flags));
+    return result(cudaHostAlloc(out, bytes, flags));
 }
-API CUresult cuMemFreeHost(void *memory) { RETURN(cudaFreeHost(memory)); }
+API CUresult cuMemFreeHost(void *memory) { return result(cudaFreeHost(memory)); }
 API CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *memory, unsigned flags) {
-    RETURN(cudaHostGetDevicePointer(reinterpret_cast<void **>(out), memory, flags));
+    return result(cudaHostGetDevicePointer(reinterpret_cast<void **>(out), memory, flags));
 }
 API CUresult cuMemGetInfo(size_t *available, size_t *total) {
-    RETURN(cudaMemGetInfo(available, total));
+    return result(cudaMemGetInfo(available, total));
 }
 API CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr address) {
     uintptr_t base;
@@ -63,35 +56,36 @@ API CUresult cuMemGetAddressRange(CUdeviceptr *start, size_t *bytes, CUdeviceptr
 }
 
 API CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
-    RETURN(cudaMemcpy(at_address(to), from, bytes, cudaMemcpyHostToDevice));
+    return result(cudaMemcpy(at_address(to), from, bytes, cudaMemcpyHostToDevice));
 }
 API CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
-    RETURN(cudaMemcpy(to, at_address(from), bytes, cudaMemcpyDeviceToHost));
+    return result(cudaMemcpy(to, at_address(from), bytes, cudaMemcpyDeviceToHost));
 }
 API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-    RETURN(cudaMemcpy(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice));
+    return result(cudaMemcpy(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice));
 }
 API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-    RETURN(cudaMemcpy(at_address(to), at_address(from), bytes, cudaMemcpyDefault));
+    return result(cudaMemcpy(at_address(to), at_address(from), bytes, cudaMemcpyDefault));
 }
 API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    RETURN(cudaMemcpyAsync(at_address(to), from, bytes, cudaMemcpyHostToDevice, stream));
+    return result(cudaMemcpyAsync(at_address(to), from, bytes, cudaMemcpyHostToDevice, stream));
 }
 API CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    RETURN(cudaMemcpyAsync(to, at_address(from), bytes, cudaMemcpyDeviceToHost, stream));
+    return result(cudaMemcpyAsync(to, at_address(from), bytes, cudaMemcpyDeviceToHost, stream));
 }
 API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice,
-                           stream));
+    return result(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDeviceToDevice,
+                                  stream));
 }
 API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    RETURN(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDefault, stream));
+    return result(cudaMemcpyAsync(at_address(to), at_address(from), bytes, cudaMemcpyDefault,
+                                  stream));
 }
 API CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
-    RETURN(cudaMemset(at_address(to), value, count));
+    return result(cudaMemset(at_address(to), value, count));
 }
 API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-    RETURN(cudaMemsetAsync(at_address(to), value, count, stream));
+    return result(cudaMemsetAsync(at_address(to), value, count, stream));
 }
 API CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) {
     return fill_with(to, value, count, nullptr);
@@ -117,54 +111,55 @@ To same_bytes(const From &from) {
 }  // namespace
 
 API CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr memory) {
-    RETURN(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t *>(out), at_address(memory)));
+    return result(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t *>(out),
+                                      at_address(memory)));
 }
 API CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags) {
-    RETURN(cudaIpcOpenMemHandle(reinterpret_cast<void **>(out),
-                                same_bytes<cudaIpcMemHandle_t>(handle), flags));
+    return result(cudaIpcOpenMemHandle(reinterpret_cast<void **>(out),
+                                       same_bytes<cudaIpcMemHandle_t>(handle), flags));
 }
 API CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
-    RETURN(cudaIpcCloseMemHandle(at_address(memory)));
+    return result(cudaIpcCloseMemHandle(at_address(memory)));
 }
 API CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event) {
-    RETURN(cudaIpcGetEventHandle(reinterpret_cast<cudaIpcEventHandle_t *>(out), event));
+    return result(cudaIpcGetEventHandle(reinterpret_cast<cudaIpcEventHandle_t *>(out), event));
 }
 API CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle) {
-    RETURN(cudaIpcOpenEventHandle(out, same_bytes<cudaIpcEventHandle_t>(handle)));
+    return result(cudaIpcOpenEventHandle(out, same_bytes<cudaIpcEventHandle_t>(handle)));
 }
 
 // ---- streams and events -------------------------------------------------------------------------
 
 API CUresult cuStreamCreate(CUstream *out, unsigned flags) {
-    RETURN(cudaStreamCreateWithFlags(out, flags));
+    return result(cudaStreamCreateWithFlags(out, flags));
 }
 API CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
-    RETURN(cudaStreamCreateWithPriority(out, flags, priority));
+    return result(cudaStreamCreateWithPriority(out, flags, priority));
 }
-API CUresult cuStreamDestroy(CUstream stream) { RETURN(cudaStreamDestroy(stream)); }
-API CUresult cuStreamSynchronize(CUstream stream) { RETURN(cudaStreamSynchronize(stream)); }
-API CUresult cuStreamQuery(CUstream stream) { RETURN(cudaStreamQuery(stream)); }
+API CUresult cuStreamDestroy(CUstream stream) { return result(cudaStreamDestroy(stream)); }
+API CUresult cuStreamSynchronize(CUstream stream) { return result(cudaStreamSynchronize(stream)); }
+API CUresult cuStreamQuery(CUstream stream) { return result(cudaStreamQuery(stream)); }
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-    RETURN(cudaStreamWaitEvent(stream, event, flags));
+    return result(cudaStreamWaitEvent(stream, event, flags));
 }
 API CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
-    RETURN(cudaStreamGetFlags(stream, flags));
+    return result(cudaStreamGetFlags(stream, flags));
 }
 API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
-    RETURN(cudaStreamGetPriority(stream, priority));
+    return result(cudaStreamGetPriority(stream, priority));
 }
 API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
-    RETURN(cudaLaunchHostFunc(stream, function, data));
+    return result(cudaLaunchHostFunc(stream, function, data));
 }
 API CUresult cuEventCreate(CUevent *out, unsigned flags) {
-    RETURN(cudaEventCreateWithFlags(out, flags));
+    return result(cudaEventCreateWithFlags(out, flags));
 }
-API CUresult cuEventDestroy(CUevent event) { RETURN(cudaEventDestroy(event)); }
+API CUresult cuEventDestroy(CUevent event) { return result(cudaEventDestroy(event)); }
 API CUresult cuEventRecord(CUevent event, CUstream stream) {
-    RETURN(cudaEventRecord(event, stream));
+    return result(cudaEventRecord(event, stream));
 }
-API CUresult cuEventSynchronize(CUevent event) { RETURN(cudaEventSynchronize(event)); }
-API CUresult cuEventQuery(CUevent event) { RETURN(cudaEventQuery(event)); }
+API CUresult cuEventSynchronize(CUevent event) { return result(cudaEventSynchronize(event)); }
+API CUresult cuEventQuery(CUevent event) { return result(cudaEventQuery(event)); }
 API CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end) {
-    RETURN(cudaEventElapsedTime(ms, begin, end));
+    return result(cudaEventElapsedTime(ms, begin, end));
 }

@@ -1,14 +1,11 @@
 // The driver API's memory pools, pointers, and questions about streams and kernels: what cuda.core
 // calls.
-#include <cuda.h>
-
+#include "../driver_result.h"
 #include "../standard.h"
-#include "../weft.h"
 
 using namespace weft;
 
 namespace {
-CUresult pool_result(cudaError_t error) { return static_cast<CUresult>(error); }
 template <class H>
 cudaMemPool_t pool_of(H pool) {
     return reinterpret_cast<cudaMemPool_t>(pool);
@@ -28,70 +25,68 @@ CUresult parameter_info(const void *function, size_t index, size_t *offset, size
 // ---- pools --------------------------------------------------------------------------------------
 
 API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
-    return pool_result(
-        cudaDeviceGetDefaultMemPool(reinterpret_cast<cudaMemPool_t *>(out), device));
+    return result(cudaDeviceGetDefaultMemPool(reinterpret_cast<cudaMemPool_t *>(out), device));
 }
 API CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
-    return pool_result(cudaDeviceGetMemPool(reinterpret_cast<cudaMemPool_t *>(out), device));
+    return result(cudaDeviceGetMemPool(reinterpret_cast<cudaMemPool_t *>(out), device));
 }
 API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-    return pool_result(cudaDeviceSetMemPool(device, pool_of(pool)));
+    return result(cudaDeviceSetMemPool(device, pool_of(pool)));
 }
 // Structures of the driver have the runtime's layout.
 API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *about) {
-    return pool_result(cudaMemPoolCreate(reinterpret_cast<cudaMemPool_t *>(out),
-                                         reinterpret_cast<const cudaMemPoolProps *>(about)));
+    return result(cudaMemPoolCreate(reinterpret_cast<cudaMemPool_t *>(out),
+                                    reinterpret_cast<const cudaMemPoolProps *>(about)));
 }
 API CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-    return pool_result(cudaMemPoolDestroy(pool_of(pool)));
+    return result(cudaMemPoolDestroy(pool_of(pool)));
 }
 API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
-    return pool_result(cudaMemPoolTrimTo(pool_of(pool), keep));
+    return result(cudaMemPoolTrimTo(pool_of(pool), keep));
 }
 API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *wanted, size_t count) {
-    return pool_result(cudaMemPoolSetAccess(
+    return result(cudaMemPoolSetAccess(
         pool_of(pool), reinterpret_cast<const cudaMemAccessDesc *>(wanted), count));
 }
 API CUresult cuMemPoolGetAccess(CUmemAccess_flags *out, CUmemoryPool pool, CUmemLocation *at) {
-    return pool_result(cudaMemPoolGetAccess(reinterpret_cast<cudaMemAccessFlags *>(out),
-                                            pool_of(pool),
-                                            reinterpret_cast<cudaMemLocation *>(at)));
+    return result(cudaMemPoolGetAccess(reinterpret_cast<cudaMemAccessFlags *>(out), pool_of(pool),
+                                       reinterpret_cast<cudaMemLocation *>(at)));
 }
 API CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool,
                                               CUmemAllocationHandleType type,
                                               unsigned long long flags) {
-    return pool_result(cudaMemPoolExportToShareableHandle(
+    return result(cudaMemPoolExportToShareableHandle(
         out, pool_of(pool), cudaMemAllocationHandleType(type), unsigned(flags)));
 }
 API CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
                                                 CUmemAllocationHandleType type,
                                                 unsigned long long flags) {
-    return pool_result(cudaMemPoolImportFromShareableHandle(
+    return result(cudaMemPoolImportFromShareableHandle(
         reinterpret_cast<cudaMemPool_t *>(out), handle, cudaMemAllocationHandleType(type),
         unsigned(flags)));
 }
 API CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr memory) {
-    return pool_result(cudaMemPoolExportPointer(reinterpret_cast<cudaMemPoolPtrExportData *>(out),
-                                                reinterpret_cast<void *>(memory)));
+    return result(cudaMemPoolExportPointer(reinterpret_cast<cudaMemPoolPtrExportData *>(out),
+                                           reinterpret_cast<void *>(memory)));
 }
 API CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool,
                                     CUmemPoolPtrExportData *given) {
-    return pool_result(
+    return result(
         cudaMemPoolImportPointer(reinterpret_cast<void **>(out), pool_of(pool),
                                  reinterpret_cast<cudaMemPoolPtrExportData *>(given)));
 }
 API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
-    return pool_result(
+    return result(
         cudaMemPoolSetAttribute(pool_of(pool), static_cast<cudaMemPoolAttr>(attribute), value));
 }
 API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
-    return pool_result(
+    return result(
         cudaMemPoolGetAttribute(pool_of(pool), static_cast<cudaMemPoolAttr>(attribute), value));
 }
 API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
                                      CUstream stream) {
-    return pool_result(cudaMallocFromPoolAsync(reinterpret_cast<void **>(out), bytes, pool_of(pool),
-                                               stream));
+    return result(cudaMallocFromPoolAsync(reinterpret_cast<void **>(out), bytes, pool_of(pool),
+                                          stream));
 }
 
 // ---- pointers -----------------------------------------------------------------------------------
@@ -99,7 +94,7 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPoo
 API CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr address) {
     cudaPointerAttributes about;
     if (auto error = cudaPointerGetAttributes(&about, reinterpret_cast<void *>(address)))
-        return pool_result(error);
+        return result(error);
     bool managed = about.type == cudaMemoryTypeManaged;
     bool known = about.type != cudaMemoryTypeUnregistered;
     switch (attribute) {
@@ -134,12 +129,12 @@ API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attribu
 // ---- streams and kernels ------------------------------------------------------------------------
 
 API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-    return pool_result(cudaDeviceGetStreamPriorityRange(least, greatest));
+    return result(cudaDeviceGetStreamPriorityRange(least, greatest));
 }
 API CUresult cuStreamGetCtx(CUstream, CUcontext *out) { return cuCtxGetCurrent(out); }
 API CUresult cuStreamGetDevice(CUstream, CUdevice *out) { return cuCtxGetDevice(out); }
 API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
-    return pool_result(
+    return result(
         cudaStreamIsCapturing(stream, reinterpret_cast<cudaStreamCaptureStatus *>(status)));
 }
 API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size) {

@@ -1,12 +1,10 @@
 // The driver API of arrays, textures and surfaces, each by the runtime's function.
-#include <cuda.h>
-
+#include "../driver_result.h"
 #include "arrays.h"
 
 using namespace weft;
 
 namespace {
-CUresult result_of(cudaError_t error) { return static_cast<CUresult>(error); }
 cudaArray_t array_of(CUarray array) { return reinterpret_cast<cudaArray_t>(array); }
 cudaMipmappedArray_t mipmap_of(CUmipmappedArray mipmap) {
     return reinterpret_cast<cudaMipmappedArray_t>(mipmap);
@@ -95,14 +93,14 @@ cudaTextureDesc sampler_of(const CUDA_TEXTURE_DESC &d, const CUDA_RESOURCE_DESC 
 
 API CUresult cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
     auto desc = channels_of(d->Format, d->NumChannels);
-    return result_of(cudaMalloc3DArray(reinterpret_cast<cudaArray_t *>(out), &desc,
-                                       {d->Width, d->Height, d->Depth}, d->Flags));
+    return result(cudaMalloc3DArray(reinterpret_cast<cudaArray_t *>(out), &desc, {d->Width,
+                                    d->Height, d->Depth}, d->Flags));
 }
 // A two-dimensional array of the driver may always be a surface.
 API CUresult cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
     auto desc = channels_of(d->Format, d->NumChannels);
-    return result_of(cudaMallocArray(reinterpret_cast<cudaArray_t *>(out), &desc, d->Width,
-                                     d->Height, cudaArraySurfaceLoadStore));
+    return result(cudaMallocArray(reinterpret_cast<cudaArray_t *>(out), &desc, d->Width, d->Height,
+                                  cudaArraySurfaceLoadStore));
 }
 API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR *out, CUarray handle) {
     auto *array = array_of(handle);
@@ -118,19 +116,19 @@ API CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR *out, CUarray handle) {
     *out = {d.Width, d.Height, d.Format, d.NumChannels};
     return CUDA_SUCCESS;
 }
-API CUresult cuArrayDestroy(CUarray array) { return result_of(cudaFreeArray(array_of(array))); }
+API CUresult cuArrayDestroy(CUarray array) { return result(cudaFreeArray(array_of(array))); }
 API CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d,
                                     unsigned levels) {
     auto desc = channels_of(d->Format, d->NumChannels);
-    return result_of(cudaMallocMipmappedArray(reinterpret_cast<cudaMipmappedArray_t *>(out), &desc,
-                                              {d->Width, d->Height, d->Depth}, levels, d->Flags));
+    return result(cudaMallocMipmappedArray(reinterpret_cast<cudaMipmappedArray_t *>(out), &desc,
+                                           {d->Width, d->Height, d->Depth}, levels, d->Flags));
 }
 API CUresult cuMipmappedArrayGetLevel(CUarray *out, CUmipmappedArray mipmap, unsigned level) {
-    return result_of(cudaGetMipmappedArrayLevel(reinterpret_cast<cudaArray_t *>(out),
-                                                mipmap_of(mipmap), level));
+    return result(cudaGetMipmappedArrayLevel(reinterpret_cast<cudaArray_t *>(out),
+                                             mipmap_of(mipmap), level));
 }
 API CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmap) {
-    return result_of(cudaFreeMipmappedArray(mipmap_of(mipmap)));
+    return result(cudaFreeMipmappedArray(mipmap_of(mipmap)));
 }
 
 // ---- copies -------------------------------------------------------------------------------------
@@ -167,7 +165,7 @@ CUresult driver_copy(const char *call, const CUDA_MEMCPY3D &c, CUstream stream, 
     if (auto error = driver_side(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch,
                                  c.srcHeight, c.srcXInBytes, c.srcY, c.srcZ, size, &from))
         return error;
-    return result_of(copy_box(call, to, from, size, cudaMemcpyDefault, stream, waits));
+    return result(copy_box(call, to, from, size, cudaMemcpyDefault, stream, waits));
 }
 
 CUDA_MEMCPY3D flat(const CUDA_MEMCPY2D &c) {
@@ -199,10 +197,10 @@ API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *c, CUstream stream) {
     return driver_copy("cuMemcpy3DAsync", *c, stream, false);
 }
 API CUresult cuMemcpyHtoA(CUarray to, size_t at, const void *from, size_t bytes) {
-    return result_of(cudaMemcpyToArray(array_of(to), at, 0, from, bytes, cudaMemcpyHostToDevice));
+    return result(cudaMemcpyToArray(array_of(to), at, 0, from, bytes, cudaMemcpyHostToDevice));
 }
 API CUresult cuMemcpyAtoH(void *to, CUarray from, size_t at, size_t bytes) {
-    return result_of(cudaMemcpyFromArray(to, array_of(from), at, 0, bytes, cudaMemcpyDeviceToHost));
+    return result(cudaMemcpyFromArray(to, array_of(from), at, 0, bytes, cudaMemcpyDeviceToHost));
 }
 
 // ---- objects ------------------------------------------------------------------------------------
@@ -213,16 +211,16 @@ API CUresult cuTexObjectCreate(CUtexObject *out, const CUDA_RESOURCE_DESC *resou
     auto sampler = sampler_of(*desc, *resource);
     static_assert(sizeof(cudaResourceViewDesc) <= sizeof(CUDA_RESOURCE_VIEW_DESC),
                   "the same fields");
-    return result_of(cudaCreateTextureObject(out, &described, &sampler,
-                                             reinterpret_cast<const cudaResourceViewDesc *>(view)));
+    return result(cudaCreateTextureObject(out, &described, &sampler,
+                                          reinterpret_cast<const cudaResourceViewDesc *>(view)));
 }
 API CUresult cuTexObjectDestroy(CUtexObject object) {
-    return result_of(cudaDestroyTextureObject(object));
+    return result(cudaDestroyTextureObject(object));
 }
 API CUresult cuSurfObjectCreate(CUsurfObject *out, const CUDA_RESOURCE_DESC *resource) {
     auto described = resource_of(*resource);
-    return result_of(cudaCreateSurfaceObject(out, &described));
+    return result(cudaCreateSurfaceObject(out, &described));
 }
 API CUresult cuSurfObjectDestroy(CUsurfObject object) {
-    return result_of(cudaDestroySurfaceObject(object));
+    return result(cudaDestroySurfaceObject(object));
 }
