@@ -15,18 +15,8 @@ torch = pytest.importorskip("torch")
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.conv import (  # noqa: E402
-    depthwise,
-    direct,
-    few,
-    gathered,
-    implicit,
-    pointwise,
-    taps,
-    tensor,
-    winograd,
-)
-from weft.ops.families.matmul import tiled  # noqa: E402
+from weft.ops.families.conv import model, winograd  # noqa: E402
+from weft.ops.families.matmul import model as matmul_model  # noqa: E402
 
 FUNCTIONS = {3: torch.nn.functional.conv1d, 4: torch.nn.functional.conv2d}
 LIMITS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1e-2}
@@ -110,19 +100,20 @@ def test_forward_and_backward(name: str) -> None:
 
 # ---- every kind of kernel ----------------------------------------------------------------------
 class Kind(NamedTuple):
-    """Kernels that the cost model may not choose for tensors of this size: their module, the tile.
+    """Kernels that the cost model may not choose for tensors of this size.
 
-    windows and gradients are names of tables of tiles, of which the smallest one is used.
-    ordered: there are kernels for channels_last tensors as well.
+    name     the first word of their candidates
+    tables   names of tables of tiles in the cost model, of which the smallest tile is used
+    ordered  True if there are kernels for channels_last tensors as well
+    weight   True if there are kernels for the gradient of the weight
     """
 
-    module: Any
     name: str
     call: Call
-    windows: str = "TILES"
-    gradients: str = "TILES"
+    tables: tuple[str, ...] = ()
     limit: float = 2e-6
     ordered: bool = True
+    weight: bool = True
 
 
 GROUPS = Call((2, 6, 9, 8), (10, 3, 3, 3), {"padding": [1, 1], "groups": 2})
@@ -134,47 +125,39 @@ NINE = Call((2, 6, 9, 8), (10, 6, 3, 3), {"padding": [1, 2]})
 SIX = NINE._replace(weight=(10, 6, 2, 3))
 FEW = Call((2, 3, 9, 8), (4, 3, 3, 5), {"stride": [2, 1], "padding": [1, 2]})
 EACH = Call((2, 3, 9, 8), (3, 1, 3, 5), {"padding": [1, 2], "groups": 3})
+HALF = torch.bfloat16
+IMPLICIT = ("IMPLICIT_TILES",)
+TENSOR = ("TENSOR_TILES", "TENSOR_WEIGHT_TILES")
+SHARED_TAPS = ("TAPS_TILES", "TAPS_WEIGHT_TILES")
+POINTWISE = ("POINTWISE_TILES", "POINTWISE_WEIGHT_TILES")
+STRIDED = {"stride": [2, 3], "dilation": [1, 2], "padding": [1, 1], "groups": 2}
 KINDS = {
-    "products": Kind(implicit, "32 x", GROUPS),
+    "products": Kind("32 x", GROUPS, IMPLICIT),
     # More than 32 taps: their places are compared instead of being bits of a mask.
-    "products of many taps": Kind(implicit, "32 x", TAPS),
-    "bfloat16": Kind(
-        tensor, "tensor", DEEP._replace(dtype=torch.bfloat16), gradients="WEIGHT_TILES", limit=4e-3
-    ),
-    "tf32": Kind(tensor, "tensor", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
-    "taps": Kind(
-        taps, "taps", SIX._replace(dtype=torch.bfloat16), gradients="WEIGHT_TILES", limit=4e-3
-    ),
-    "taps, tf32": Kind(taps, "taps", GROUPS, gradients="WEIGHT_TILES", limit=1e-3),
-    "one tap": Kind(
-        pointwise,
-        "one tap",
-        ONE._replace(dtype=torch.bfloat16),
-        gradients="WEIGHT_TILES",
-        limit=4e-3,
-        ordered=False,
-    ),
-    "one tap, tf32": Kind(
-        pointwise, "one tap", ONE, gradients="WEIGHT_TILES", limit=1e-3, ordered=False
-    ),
-    "winograd": Kind(tiled, "winograd", NINE),
-    "direct": Kind(direct, "direct", GROUPS._replace(dtype=torch.float16), "", "", 1e-3),
-    "gathered": Kind(gathered, "gathered", DEEP._replace(dtype=torch.float16), "", "", 1e-3),
-    "gathered groups": Kind(
-        gathered,
-        "gathered",
-        GROUPS._replace(
-            options={"stride": [2, 3], "dilation": [1, 2], "padding": [1, 1], "groups": 2}
-        ),
-        "",
-        "",
-    ),
-    "few channels": Kind(few, "few", FEW, "", ""),
-    "depthwise": Kind(depthwise, "depthwise", EACH, "", "", ordered=False),
+    "products of many taps": Kind("32 x", TAPS, IMPLICIT),
+    "bfloat16": Kind("tensor", DEEP._replace(dtype=HALF), TENSOR, 4e-3),
+    "tf32": Kind("tensor", GROUPS, TENSOR, 1e-3),
+    "taps": Kind("taps", SIX._replace(dtype=HALF), SHARED_TAPS, 4e-3),
+    "taps, tf32": Kind("taps", GROUPS, SHARED_TAPS, 1e-3),
+    "one tap": Kind("one tap", ONE._replace(dtype=HALF), POINTWISE, 4e-3, ordered=False),
+    "one tap, tf32": Kind("one tap", ONE, POINTWISE, 1e-3, ordered=False),
+    "winograd": Kind("winograd", NINE, ("GEMM_TILES",)),
+    "direct": Kind("direct", GROUPS._replace(dtype=torch.float16), limit=1e-3),
+    "gathered": Kind("gathered", DEEP._replace(dtype=torch.float16), limit=1e-3, weight=False),
+    "gathered groups": Kind("gathered", GROUPS._replace(options=STRIDED), weight=False),
+    "few channels": Kind("few", FEW, weight=False),
+    "depthwise": Kind("depthwise", EACH, ordered=False),
 }
 
 SLOW = {"products of many taps", "tf32", "taps, tf32", "one tap, tf32"}
 """Kinds whose kernels differ from the others in a line or a type."""
+
+
+def smallest_tiles(monkeypatch: Any, *tables: str) -> None:
+    """Leave the smallest tile in these tables of the cost models."""
+    for table in tables:
+        of = matmul_model if table == "GEMM_TILES" else model
+        monkeypatch.setattr(of, table, getattr(of, table)[-1:])
 
 
 def candidates(name: str, args: tuple[Any, ...]) -> dict[str, Any]:
@@ -195,8 +178,7 @@ def candidates(name: str, args: tuple[Any, ...]) -> dict[str, Any]:
 def test_kinds_of_kernels(name: str, last: bool, monkeypatch: Any) -> None:
     """Every pass by this kind, in one part and in several parts of the depth."""
     kind = KINDS[name]
-    for table in filter(None, {kind.windows, kind.gradients}):
-        monkeypatch.setattr(kind.module, table, getattr(kind.module, table)[-1:])
+    smallest_tiles(monkeypatch, *kind.tables)
     order = torch.channels_last if last else torch.contiguous_format
     x = drawn(kind.call.x, 1, kind.call.dtype).contiguous(memory_format=order)
     weight = drawn(kind.call.weight, 2, kind.call.dtype)
@@ -215,11 +197,7 @@ def test_kinds_of_kernels(name: str, last: bool, monkeypatch: Any) -> None:
         made = {
             n: run for n, run in candidates(op, (*args, *rest)).items() if n.startswith(kind.name)
         }
-        assert (
-            made
-            or (last and not kind.ordered)
-            or ("weight" in op and kind.module in (few, gathered))
-        )
+        assert made or (last and not kind.ordered) or ("weight" in op and not kind.weight)
         for candidate, run in made.items():
             assert relative(run(), wanted) < kind.limit, (op, candidate)
 
@@ -368,11 +346,7 @@ def test_autocast_converts_as_for_torch() -> None:
 @pytest.mark.slow
 def test_sanitized(monkeypatch: Any) -> None:
     """No kernel reads what nothing wrote, or races."""
-    both = ["TILES", "WEIGHT_TILES"]
-    tables = {implicit: ["TILES"], tensor: both, taps: both, tiled: ["TILES"]}
-    for module, names in tables.items():
-        for table in names:
-            monkeypatch.setattr(module, table, getattr(module, table)[-1:])
+    smallest_tiles(monkeypatch, *IMPLICIT, *TENSOR, *SHARED_TAPS, "GEMM_TILES")
     x, weight, y = drawn((1, 12, 6, 5), 1), drawn((9, 12, 3, 3), 2), drawn((1, 9, 6, 5), 3)
     rest = ([1, 1], [1, 1], [1, 1], 1, "tf32")
     calls = [
@@ -395,23 +369,23 @@ PLAIN = ((1, 3, 6, 7), (4, 3, 3, 3))
 REFUSED = {
     "rank": ((3, 6), (4, 3, 3, 3), {}, "wrong number of dimensions"),
     "rank of the weight": ((1, 3, 6, 7), (4, 3, 3), {}, "wrong number of dimensions"),
-    "channels": ((1, 3, 6, 7), (4, 2, 3, 3), {}, "the channels do not fit"),
-    "groups": ((1, 3, 6, 7), (4, 1, 3, 3), {"groups": 3}, "the channels do not fit"),
-    "no group": (*PLAIN, {"groups": 0}, "there must be a group"),
+    "channels": ((1, 3, 6, 7), (4, 2, 3, 3), {}, "incompatible channels"),
+    "groups": ((1, 3, 6, 7), (4, 1, 3, 3), {"groups": 3}, "incompatible channels"),
+    "no group": (*PLAIN, {"groups": 0}, "groups must be at least 1, got 0"),
     "filter": ((1, 3, 2, 7), (4, 3, 3, 3), {}, "the filter is larger than the padded input"),
     "dilated filter": (*PLAIN, {"dilation": 3}, "the filter is larger than the padded input"),
-    "padding": (*PLAIN, {"padding": -1}, "'padding' is not valid"),
-    "padding of three sides": (*PLAIN, {"padding": (1, 1, 1)}, "'padding' is not valid"),
-    "a word": (*PLAIN, {"padding": "full"}, "there is no such padding"),
+    "padding": (*PLAIN, {"padding": -1}, "padding is invalid"),
+    "padding of three sides": (*PLAIN, {"padding": (1, 1, 1)}, "padding is invalid"),
+    "a word": (*PLAIN, {"padding": "full"}, "unknown padding 'full'"),
     "same with a stride": (*PLAIN, {"padding": "same", "stride": 2}, "needs stride 1"),
-    "stride": (*PLAIN, {"stride": 0}, "'stride' is not valid"),
-    "dilation": (*PLAIN, {"dilation": (1, 0)}, "'dilation' is not valid"),
-    "precision": (*PLAIN, {"precision": "fp8"}, "there is no such precision"),
-    "bias": (*PLAIN, {"bias": torch.ones(3)}, "the bias does not fit"),
+    "stride": (*PLAIN, {"stride": 0}, "stride is invalid"),
+    "dilation": (*PLAIN, {"dilation": (1, 0)}, "dilation is invalid"),
+    "precision": (*PLAIN, {"precision": "fp8"}, "unknown precision 'fp8'"),
+    "bias": (*PLAIN, {"bias": torch.ones(3)}, r"bias has shape \(3,\), expected \(4,\)"),
     "dtype of the bias": (
         *PLAIN,
         {"bias": torch.ones(4).half()},
-        "has a dtype that no kernel takes",
+        "has an unsupported dtype",
     ),
 }
 
@@ -426,7 +400,7 @@ def test_refusals(subject: str) -> None:
 def test_dtypes_are_refused() -> None:
     x, weight = torch.ones(1, 3, 6, 7), torch.ones(4, 3, 3, 3)
     for a, b in ((x.double(), weight.double()), (x.half(), weight), (x.int(), weight.int())):
-        with pytest.raises(weft.ArgumentError, match="has a dtype that no kernel takes"):
+        with pytest.raises(weft.ArgumentError, match="has an unsupported dtype"):
             weft.ops.conv2d(a, b)
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.conv import job, transforms  # noqa: E402
+from weft.ops.families.conv import fourier, job  # noqa: E402
 
 LIMIT = 1e-6
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, int]] = {
@@ -32,11 +32,11 @@ def candidates(name: str, *args: Any) -> Any:
     """(candidates by Fourier transforms, number of tensors) of a call."""
     request = library.function(name).request(*args)
     if name == "conv_backward_input":
-        made = transforms.windows(job.backward_input(request), back=True)
+        made = fourier.windows(job.backward_input(request), back=True)
     elif name == "conv_backward_weight":
-        made = transforms.gradients(job.backward_weight(request))
+        made = fourier.gradients(job.backward_weight(request))
     else:
-        made = transforms.windows(job.forward(request, int(name[4])), back=False)
+        made = fourier.windows(job.forward(request, int(name[4])), back=False)
     return made, len(request.inputs)
 
 

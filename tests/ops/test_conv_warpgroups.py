@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.conv import warpgroup  # noqa: E402
+from weft.ops.families.conv import model  # noqa: E402
 from weft.ops.families.matmul.model import WarpgroupTile  # noqa: E402
 
 DTYPE = torch.bfloat16
@@ -75,9 +75,9 @@ def by_warpgroups(op: str, args: tuple[Any, ...]) -> Any:
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("name", CALLS)
 def test_forward_and_backward(name: str, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warpgroup, "WARPGROUP_TILES", (TILES[tile],))
+    monkeypatch.setattr(model, "WARPGROUP_TILES", (TILES[tile],))
     # Slabs of pixels have 64 columns.
-    monkeypatch.setattr(warpgroup, "WEIGHT_TILES", (TILES[tile]._replace(bn=64),))
+    monkeypatch.setattr(model, "WARPGROUP_WEIGHT_TILES", (TILES[tile]._replace(bn=64),))
     call = CALLS[name]
     x, weight = drawn(call.x, 1, call.last), drawn(call.weight, 2)
     bias = drawn(call.weight[:1], 3)

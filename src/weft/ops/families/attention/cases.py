@@ -66,7 +66,9 @@ CASE = Case(
 CASES = (
     CASE,
     CASE.with_backward(
-        roundings=12, shared=True, depth=lambda call: max(call.shape(0)[-2], call.shape(1)[-2]),
+        roundings=12,
+        shared=True,
+        depth=lambda call: max(call.shape(0)[-2], call.shape(1)[-2]),
         scale=lambda *_: 1.0,  # with one key, the gradients of queries and keys are 0
     ),
-)  # fmt: skip
+)

@@ -22,14 +22,15 @@ def check(
     if min(query.dim(), key.dim(), value.dim()) < 2 or len({x.dim() for x in (key, value)}) > 1:
         raise ArgumentError(
             f"weft.ops.{name}: query, key and value must be matrices or batches of them",
-            got=shapes, allowed="[…, heads, rows, elements]",
-        )  # fmt: skip
+            got=shapes,
+            allowed="[…, heads, rows, elements]",
+        )
     _sizes(name, query, key, value, shapes)
     _heads(name, query, key, value, enable_gqa, shapes)
     if not 0.0 <= dropout_p <= 1.0:
         raise ArgumentError(
             f"weft.ops.{name}: dropout_p is {dropout_p}, expected 0 to 1", next="dropout_p=0.0"
-        )  # fmt: skip
+        )
     if attn_mask is not None:
         _mask(name, query, key, value, attn_mask)
 
@@ -44,8 +45,9 @@ def check_ragged(
     if not query.dim() == key.dim() == value.dim() == 3:
         raise ArgumentError(
             f"weft.ops.{name}: query, key and value must have three dimensions",
-            got=shapes, allowed="[rows of all sequences, heads, elements]",
-        )  # fmt: skip
+            got=shapes,
+            allowed="[rows of all sequences, heads, elements]",
+        )
     by_head = [x.transpose(0, 1) for x in (query, key, value)]
     _sizes(name, by_head[0], by_head[1], by_head[2], shapes)
     _heads(name, by_head[0], by_head[1], by_head[2], enable_gqa, shapes)
@@ -79,14 +81,16 @@ def _sizes(name: str, query: Any, key: Any, value: Any, shapes: str) -> None:
     """Check rows, keys and elements."""
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ArgumentError(
-            f"weft.ops.{name}: query, key and value have incompatible shapes", got=shapes,
+            f"weft.ops.{name}: query, key and value have incompatible shapes",
+            got=shapes,
             allowed="query […, L, E], key […, S, E], value […, S, V]",
-        )  # fmt: skip
+        )
     if not 0 < query.shape[-1] <= HEADS[-1] or value.shape[-1] > HEADS[-1]:
         raise ArgumentError(
-            f"weft.ops.{name}: heads must have 1 to {HEADS[-1]} elements", got=shapes,
+            f"weft.ops.{name}: heads must have 1 to {HEADS[-1]} elements",
+            got=shapes,
             allowed=f"1 to {HEADS[-1]}",
-        )  # fmt: skip
+        )
 
 
 def _heads(name: str, query: Any, key: Any, value: Any, enable_gqa: bool, shapes: str) -> None:
@@ -103,18 +107,20 @@ def _heads(name: str, query: Any, key: Any, value: Any, enable_gqa: bool, shapes
         fits = fits and (heads[0] == heads[1] or 1 in heads[:2])
     if not fits:
         raise ArgumentError(
-            f"weft.ops.{name}: query, key and value have incompatible batches or heads", got=shapes,
+            f"weft.ops.{name}: query, key and value have incompatible batches or heads",
+            got=shapes,
             allowed="batches that broadcast; as many heads of queries as of keys and values,"
             " or a multiple of them with enable_gqa=True",
-        )  # fmt: skip
+        )
 
 
 def _mask(name: str, query: Any, key: Any, value: Any, mask: Any) -> None:
     if mask.dtype not in (torch.bool, torch.float32, query.dtype):
         raise ArgumentError(
             f"weft.ops.{name}: attn_mask has dtype {mask.dtype}, which is not supported",
-            got=str(mask.dtype), allowed=f"bool, float32 or {query.dtype}".replace("torch.", ""),
-        )  # fmt: skip
+            got=str(mask.dtype),
+            allowed=f"bool, float32 or {query.dtype}".replace("torch.", ""),
+        )
     lead = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     heads = max([*query.shape[-3:-2], *key.shape[-3:-2], 1])
     want = (*lead, heads, query.shape[-2], key.shape[-2])
@@ -124,4 +130,4 @@ def _mask(name: str, query: Any, key: Any, value: Any, mask: Any) -> None:
             f"weft.ops.{name}: attn_mask has shape {tuple(mask.shape)}, "
             f"expected one that broadcasts to {want}",
             next="give it the shape of the scores, or sizes of 1",
-        )  # fmt: skip
+        )

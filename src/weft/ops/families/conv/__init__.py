@@ -1,1 +1,1 @@
-"""Plans convolutions: geometry.py describes one; the other modules are kinds of kernels."""
+"""Plan convolutions: geometry.py describes one; the other modules are kinds of kernels."""

@@ -1,4 +1,4 @@
-"""Validates the arguments of convolutions, and turns words for padding into numbers."""
+"""Validate the arguments of convolutions, and turn words for padding into numbers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ def numbers(
         return padding  # type: ignore[no-any-return]
     if padding not in WORDS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such padding",
-            got=repr(padding), allowed='numbers, "valid", "same"',
-        )  # fmt: skip
+            f"weft.ops.{name}: unknown padding {padding!r}",
+            allowed='numbers, "valid", "same"',
+        )
     if padding == "valid":
         return 0
     if any(step != 1 for step in spread(stride, len(taps))):
         raise ArgumentError(
             f'weft.ops.{name}: padding="same" needs stride 1',
-            got=f"stride {stride}", next="give padding as numbers",
-        )  # fmt: skip
+            got=f"stride {stride}",
+            next="give padding as numbers",
+        )
     both: list[int] = []
     for tap, d in zip(taps, spread(dilation, len(taps)), strict=True):
         total = d * (tap - 1)
@@ -44,22 +45,22 @@ def check(
     name: str, dims: int, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     groups: int, precision: str,
 ) -> None:  # fmt: skip
-    """Raises ArgumentError for tensors and options that are no convolution."""
+    """Raise ArgumentError for invalid tensors and options."""
     _check_tensors(name, dims, x, weight, bias)
     check_options(name, dims, stride, padding, dilation, groups, precision)
     channels = x.shape[-dims - 1]
     if channels != weight.shape[1] * groups or weight.shape[0] % groups:
         raise ArgumentError(
-            f"weft.ops.{name}: the channels do not fit",
+            f"weft.ops.{name}: input and weight have incompatible channels",
             got=f"input {list(x.shape)}, weight {list(weight.shape)}, groups {groups}",
             allowed="input with groups * weight.shape[1] channels, "
             "weight.shape[0] a multiple of groups",
         )
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
         raise ArgumentError(
-            f"weft.ops.{name}: the bias does not fit",
-            got=f"bias {list(bias.shape)}", allowed=f"[{weight.shape[0]}], one for each filter",
-        )  # fmt: skip
+            f"weft.ops.{name}: bias has shape {tuple(bias.shape)}, expected {(weight.shape[0],)}",
+            allowed="one number for each filter",
+        )
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     out = extents(x.shape[-dims:], weight.shape[2:], options)
     if any(size < 1 for size in out) or 0 in tuple(weight.shape[1:]) or 0 in tuple(x.shape[-dims:]):
@@ -75,14 +76,14 @@ def _check_tensors(name: str, dims: int, x: Any, weight: Any, bias: Any) -> None
     shape = "N, C, L" if dims == 1 else "N, C, H, W"
     if x.dim() not in (dims + 1, dims + 2) or weight.dim() != dims + 2:
         raise ArgumentError(
-            f"weft.ops.{name}: wrong number of dimensions",
+            f"weft.ops.{name}: input or weight has a wrong number of dimensions",
             got=f"input {list(x.shape)}, weight {list(weight.shape)}",
             allowed=f"input [{shape}] or without N, weight [K, C / groups, taps]",
         )
     for which, tensor in (("input", x), ("weight", weight), ("bias", bias)):
         if tensor is not None and (tensor.dtype not in DTYPES or tensor.dtype is not x.dtype):
             raise ArgumentError(
-                f"weft.ops.{name}: '{which}' has a dtype that no kernel takes",
+                f"weft.ops.{name}: {which} has an unsupported dtype",
                 got=f"{tensor.dtype}, with input {x.dtype}",
                 allowed="float32, float16 or bfloat16, the same for all",
                 next=f"convert it: {which}.to(input.dtype)",
@@ -92,25 +93,24 @@ def _check_tensors(name: str, dims: int, x: Any, weight: Any, bias: Any) -> None
 def check_options(
     name: str, dims: int, stride: Any, padding: Any, dilation: Any, groups: int, precision: str
 ) -> None:
-    """Raises ArgumentError for options that no convolution has."""
+    """Raise ArgumentError for invalid options."""
     rows = (
-        ("stride", stride, 1, (1, dims)), ("dilation", dilation, 1, (1, dims)),
+        ("stride", stride, 1, (1, dims)),
+        ("dilation", dilation, 1, (1, dims)),
         ("padding", padding, 0, (1, dims, 2 * dims)),
-    )  # fmt: skip
+    )
     for option, value, least, lengths in rows:
         values = (value,) if isinstance(value, int) else tuple(value)
         if len(values) not in lengths or any(v < least for v in values):
             raise ArgumentError(
-                f"weft.ops.{name}: '{option}' is not valid",
+                f"weft.ops.{name}: {option} is invalid",
                 got=quoted(value),
                 allowed=f"{' or '.join(map(str, sorted(set(lengths))))} numbers, at least {least}",
             )
     if groups < 1:
-        raise ArgumentError(
-            f"weft.ops.{name}: there must be a group", got=f"groups {groups}", allowed="1 or more"
-        )
+        raise ArgumentError(f"weft.ops.{name}: groups must be at least 1, got {groups}")
     if precision not in PRECISIONS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such precision",
-            got=repr(precision), allowed=", ".join(map(repr, PRECISIONS)),
-        )  # fmt: skip
+            f"weft.ops.{name}: unknown precision {precision!r}",
+            allowed=", ".join(map(repr, PRECISIONS)),
+        )

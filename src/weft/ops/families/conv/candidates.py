@@ -12,15 +12,15 @@ from weft.ops.core.plan import Plan
 from weft.ops.families.conv import (
     depthwise,
     direct,
-    few,
+    fourier,
     gathered,
     implicit,
     job,
     pointwise,
+    skinny,
     strips,
     taps,
     tensor,
-    transforms,
     warpgroup,
     winograd,
 )
@@ -29,24 +29,24 @@ LARGE = 64
 """Taps of a filter from which on convolutions by Fourier transforms are considered."""
 
 
-def _empty(made: job.Job) -> list[Candidate]:
+def _empty(made: job.ConvJob) -> list[Candidate]:
     """Nothing is summed: no results, or zeros."""
     out = made.out._replace(zeroed=True)
     return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
 
 
-def _kinds(made: job.Job) -> tuple[bool, bool]:
-    """Whether the products of single precision, and those of tensor cores, are candidates."""
+def _kinds(made: job.ConvJob) -> tuple[bool, bool]:
+    """(True if products of single precision, True if those of tensor cores are candidates)."""
     fits, single = implicit.fits(made), made.out.dtype is torch.float32
     return fits and single, fits and (not single or made.precision == "tf32")
 
 
-def _has_large_filters(made: job.Job) -> bool:
+def _has_large_filters(made: job.ConvJob) -> bool:
     """True where Fourier transforms are candidates. They spread an infinity over its image."""
     return made.geometry.taps >= LARGE
 
 
-def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list[Candidate]:
+def _windows(make: Callable[..., job.ConvJob], back: bool, request: Request) -> list[Candidate]:
     made = make(request)
     if made.result.layout.numel == 0 or made.first.layout.numel == 0:
         return _empty(made)
@@ -57,7 +57,7 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
         *direct.windows(made, back),
         *gathered.windows(raw if dense else made, back),
         *depthwise.windows(made, back),
-        *few.windows(made, back),
+        *skinny.windows(made, back),
         *strips.windows(made, back),
         *(implicit.windows(made, back) if single else ()),
         *(winograd.windows(made, back) if single else ()),
@@ -65,13 +65,13 @@ def _windows(make: Callable[..., job.Job], back: bool, request: Request) -> list
         *(taps.windows(raw, back) if tensors else ()),
         *(warpgroup.windows(raw, back) if tensors else ()),
         *(pointwise.windows(raw, back) if tensors else ()),
-        *(transforms.windows(raw, back) if _has_large_filters(raw) else ()),
+        *(fourier.windows(raw, back) if _has_large_filters(raw) else ()),
     ]
 
 
-def forward(dims: int, request: Request, keep: bool = True) -> list[Candidate]:
-    """The forward pass. With `keep` the result of channels_last tensors has the channels last."""
-    make = functools.partial(job.forward, dims=dims, keep=keep)
+def forward(dims: int, request: Request, preserve_format: bool = True) -> list[Candidate]:
+    """The forward pass; `preserve_format`: channels_last tensors have a channels_last result."""
+    make = functools.partial(job.forward, dims=dims, preserve_format=preserve_format)
     return _windows(make, False, request)
 
 
@@ -96,5 +96,5 @@ def backward_weight(request: Request) -> list[Candidate]:
         *(taps.gradients(raw) if tensors else ()),
         *(warpgroup.gradients(raw) if tensors else ()),
         *(pointwise.gradients(raw) if tensors else ()),
-        *(transforms.gradients(raw) if _has_large_filters(raw) else ()),
+        *(fourier.gradients(raw) if _has_large_filters(raw) else ()),
     ]

@@ -31,9 +31,11 @@ def _drawn(dims: int) -> Any:
         weight = draw.tensor(rng, (k, c // groups, *taps), dtype, plain=0.9)
         bias = draw.tensor(rng, (k,), dtype) if rng.random() < 0.5 else None
         options = {
-            "stride": rng.choice((1, 1, 2, 3)), "padding": rng.choice((0, 1, max(taps) // 2)),
-            "dilation": dilation, "groups": groups,
-        }  # fmt: skip
+            "stride": rng.choice((1, 1, 2, 3)),
+            "padding": rng.choice((0, 1, max(taps) // 2)),
+            "dilation": dilation,
+            "groups": groups,
+        }
         return Call(f"conv{dims}d", (x, weight, bias), options)
 
     return drawn

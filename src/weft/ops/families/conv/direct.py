@@ -1,4 +1,4 @@
-"""Plans convolutions by their definition: few channels per group, and tensors of any size."""
+"""Plan convolutions by their definition: few channels per group, and tensors of any size."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan, Step
 from weft.ops.families.conv.implicit import parted
-from weft.ops.families.conv.job import Job
+from weft.ops.families.conv.job import ConvJob
+from weft.ops.families.conv.model import DIRECT
 
-REACH = 0.015
-"""The share of the arithmetic peak: every product loads both factors."""
 TAPS = 9
 """Taps that a thread of the gradient of weights sums at a time."""
 
 
-TERM = 1.2e-7
-"""Seconds for each product of a thread: it waits for its loads."""
-
-
-def _time(job: Job, terms: int, scale: float = 1.0) -> float:
+def _time(job: ConvJob, terms: int, scale: float = 1.0) -> float:
     tensors = (job.first, job.second, job.result)
     moved = sum(t.layout.numel * t.layout.itemsize for t in tensors)
-    work = job.geometry.flops * scale / (job.gpu.fp32 * REACH)
-    return job.gpu.launch + max(moved / job.gpu.bandwidth, work, TERM * terms) + job.cost
+    work = job.geometry.flops * scale / (job.gpu.fp32 * DIRECT.reach)
+    return job.gpu.launch + max(moved / job.gpu.bandwidth, work, DIRECT.term * terms) + job.cost
 
 
-def windows(job: Job, back: bool) -> list[Candidate]:
+def windows(job: ConvJob, back: bool) -> list[Candidate]:
     """The candidate of the forward pass, or of the backward pass to the data."""
     g = job.geometry
     terms = (g.k if back else g.c) // g.groups * g.taps
@@ -36,11 +31,11 @@ def windows(job: Job, back: bool) -> list[Candidate]:
     return [Candidate("direct", _time(job, terms), "one thread per result", build)]
 
 
-def _windows(job: Job, back: bool) -> Plan:
+def _windows(job: ConvJob, back: bool) -> Plan:
     g = job.geometry
     n, c = (g.x if back else g.y)[:2]
     phases, h, w = g.phases(back)
-    name = f"direct<{source.ctype(job.out.dtype)}, {str(back).lower()}>"
+    name = source.template("direct", source.ctype(job.out.dtype), back)
     problem = g.problem(job.first.images, job.result.images, back=back)
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, problem)
     step = Step(
@@ -49,7 +44,7 @@ def _windows(job: Job, back: bool) -> Plan:
     return job.plan(step)
 
 
-def gradients(job: Job) -> list[Candidate]:
+def gradients(job: ConvJob) -> list[Candidate]:
     """The candidate of the backward pass to the weight."""
     g = job.geometry
     pairs, depth = g.k * g.c // g.groups, g.n * g.p * g.q
@@ -61,7 +56,7 @@ def gradients(job: Job) -> list[Candidate]:
     return [Candidate("direct", _time(job, cdiv(each, 256) * TAPS // 2, 2.0), why, build)]
 
 
-def _gradients(job: Job, pairs: int, splits: int, each: int) -> Plan:
+def _gradients(job: ConvJob, pairs: int, splits: int, each: int) -> Plan:
     g = job.geometry
     out, steps, scratch = parted(job, splits)
     ctype = source.ctype(job.out.dtype)
@@ -69,7 +64,9 @@ def _gradients(job: Job, pairs: int, splits: int, each: int) -> Plan:
     problem = g.problem(job.second.images, job.first.images)
     args = (job.second.pointer, job.first.pointer, out, problem, each)
     step = Step(
-        source.kernel("conv/direct_weight.cu", name), (pairs, cdiv(g.taps, TAPS), splits), (256,),
+        source.kernel("conv/direct_weight.cu", name),
+        (pairs, cdiv(g.taps, TAPS), splits),
+        (256,),
         args,
-    )  # fmt: skip
+    )
     return job.plan(step, *steps, scratch=scratch)

@@ -1,4 +1,4 @@
-"""Plans convolutions of small tensors, by one launch that reads them as they are."""
+"""Plan convolutions of small tensors, by one launch that reads them as they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan, Step
 from weft.ops.families.conv.implicit import MASKED, fits
-from weft.ops.families.conv.job import Job
+from weft.ops.families.conv.job import ConvJob
+from weft.ops.families.conv.model import GATHERED
 
 ROWS = (1, 2, 4, 8)
 """Channels of a group that a thread computes."""
@@ -19,13 +20,9 @@ DEPTH = 256
 """Products whose places are in shared memory at a time."""
 STEP = 8
 """Products of a thread whose loads are under way together."""
-WAIT = 0.45e-6
-"""Seconds in which the loads of a step arrive if an SM has few warps; from times on an H200."""
-START = 0.3e-6
-"""Seconds before and after the loop."""
 
 
-def windows(job: Job, back: bool) -> list[Candidate]:
+def windows(job: ConvJob, back: bool) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data."""
     g = job.geometry
     channels, sums = (g.c, g.k) if back else (g.k, g.c)
@@ -43,7 +40,7 @@ def windows(job: Job, back: bool) -> list[Candidate]:
 
 
 def _candidate(
-    job: Job, back: bool, rows: int, parts: int, size: tuple[int, int, int], depth: int
+    job: ConvJob, back: bool, rows: int, parts: int, size: tuple[int, int, int], depth: int
 ) -> Candidate:
     """`size` has pixels of a phase, phases and parts of channels; `depth` the products of a sum."""
     gpu = job.gpu
@@ -60,16 +57,16 @@ def _candidate(
     waves = cdiv(most, gpu.threads_per_sm // 128)
     tables = cdiv(depth, 128) * (1 + rows / 4) * most * 4 * 32 / clock
     moved = sum(t.layout.numel * t.layout.itemsize for t in (job.first, job.second, job.result))
-    work = max(waves * steps * WAIT, busy + tables, moved / gpu.bandwidth)
+    work = max(waves * steps * GATHERED.wait, busy + tables, moved / gpu.bandwidth)
     build = functools.partial(_plan, job, back, rows, parts, grid)
     name = "gathered" + (f", depth in {parts}" if parts > 1 else "")
     why = f"{blocks} blocks for {gpu.sms} SMs"
-    return Candidate(name, job.cost + gpu.launch + START + work, why, build)
+    return Candidate(name, job.cost + gpu.launch + GATHERED.start + work, why, build)
 
 
-def _plan(job: Job, back: bool, rows: int, parts: int, grid: tuple[int, int, int]) -> Plan:
-    shape = f"{source.ctype(job.out.dtype)}, {rows}, {parts}, {DEPTH}, {str(back).lower()}"
+def _plan(job: ConvJob, back: bool, rows: int, parts: int, grid: tuple[int, int, int]) -> Plan:
+    name = source.template("gathered", source.ctype(job.out.dtype), rows, parts, DEPTH, back)
     problem = job.geometry.problem(job.first.images, job.result.images, back=back)
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, problem)
-    kernel = source.kernel("conv/gathered.cu", f"gathered<{shape}>")
+    kernel = source.kernel("conv/gathered.cu", name)
     return job.plan(Step(kernel, grid, (128,), args))

@@ -1,4 +1,4 @@
-"""Describes a convolution of one or two dimensions: sizes, strides, and what its kernels take."""
+"""Describe a convolution of one or two dimensions: sizes, strides, and the kernels' struct."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Geometry:
     def phases(self, back: bool) -> tuple[int, int, int]:
         """(phases, their rows, their columns) of results that the same taps compute.
 
-        Those that no tap computes are left out: see Job.cleared.
+        Those that no tap computes are left out: see ConvJob.cleared.
         """
         if not back:
             return 1, self.p, self.q
@@ -86,7 +86,7 @@ class Geometry:
         each: int = 0, tiles: tuple[int, int] = (1, 1), wide: bool = False, padded: int = 0,
         target_group: int = 0,
     ) -> bytes:  # fmt: skip
-        """The struct Conv of cuda/conv/window.cuh. `back` exchanges the roles of x and y.
+        """The struct Conv of window.cuh. `back` exchanges the roles of x and y.
 
         padded  channels of a group in a packed source, whose weights are packed as well
         """

@@ -20,7 +20,7 @@ from weft.ops.families.elementwise.copies import contiguous
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a pass: where it is and how it lies in memory."""
+    """A tensor of a pass: its address and its layout in memory."""
 
     pointer: Pointer
     layout: Layout
@@ -28,7 +28,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Job:
+class ConvJob:
     """A pass: reads `first` and `second`, writes `out`.
 
     forward          x, weight -> y
@@ -48,11 +48,11 @@ class Job:
     scratch: tuple[Buffer, ...] = ()
     cost: float = 0.0
 
-    def place(self, more: int = 0) -> Pointer:
+    def scratch_at(self, more: int = 0) -> Pointer:
         """The next scratch buffer, or one after it."""
         return Pointer(self.result.pointer.number + 1 + len(self.scratch) + more)
 
-    def cleared(self, back: bool) -> Job:
+    def cleared(self, back: bool) -> ConvJob:
         """The job with zeros in its result where no tap of a backward pass writes pixels."""
         if not (back and self.geometry.sparse):
             return self
@@ -65,7 +65,7 @@ class Job:
 
 
 class Builder:
-    """Collects the tensors of a request, and copies those that no kernel reads as they are."""
+    """Collect the tensors of a request, and copy those that no kernel reads as they are."""
 
     def __init__(self, request: Request, dims: int) -> None:
         self.request, self.dims = request, dims
@@ -97,10 +97,10 @@ class Builder:
 
     def job(
         self, shape: Geometry, first: Tensor, second: Tensor, bias: Pointer | None, out: Buffer
-    ) -> Job:
+    ) -> ConvJob:
         made = Layout(out.dtype, out.shape, out.steps, 16)
         result = Tensor(Pointer(len(self.request.inputs)), made, images(made, self.dims))
-        return Job(
+        return ConvJob(
             shape, self.request.target, self.request.options["precision"], first, second, bias,
             out, result, tuple(self.steps), tuple(self.scratch), self.cost,
         )  # fmt: skip
@@ -111,11 +111,13 @@ def _reads_rows(x: Layout) -> bool:
     return x.shape[-1] == 1 or x.strides[-1] == 1 or x.numel == 0
 
 
-def forward(request: Request, dims: int, rows: bool = True, keep: bool = True) -> Job:
+def forward(
+    request: Request, dims: int, rows: bool = True, preserve_format: bool = True
+) -> ConvJob:
     """The forward pass of the first three inputs to the tensor after all inputs.
 
-    rows  tensors whose rows are not contiguous are copied
-    keep  the channels of the result are last where those of an input are; else it is contiguous
+    rows             tensors whose rows are not contiguous are copied
+    preserve_format  the result is channels_last where an input is; else it is contiguous
     """
     x, weight = request.inputs[:2]
     assert x is not None and weight is not None
@@ -123,7 +125,7 @@ def forward(request: Request, dims: int, rows: bool = True, keep: bool = True) -
     spatial = (shape.q,) if dims == 1 else (shape.p, shape.q)
     lead = (shape.n,) if len(x.shape) == dims + 2 else ()
     size = (*lead, shape.k, *spatial)
-    last = keep and (is_last(x) or is_last(weight))
+    last = preserve_format and (is_last(x) or is_last(weight))
     builder = Builder(request, dims)
     source = builder.tensor(0, rows and not _reads_rows(x))
     weights = builder.tensor(1, dense=rows or not is_last(weight))
@@ -131,7 +133,7 @@ def forward(request: Request, dims: int, rows: bool = True, keep: bool = True) -
     return builder.job(shape, source, weights, builder.vector(2), out)
 
 
-def backward_input(request: Request, rows: bool = True) -> Job:
+def backward_input(request: Request, rows: bool = True) -> ConvJob:
     """The backward pass to the data."""
     dy, weight = request.inputs
     assert dy is not None and weight is not None
@@ -146,7 +148,7 @@ def backward_input(request: Request, rows: bool = True) -> Job:
     return builder.job(shape, source, weights, None, out)
 
 
-def backward_weight(request: Request, rows: bool = True) -> Job:
+def backward_weight(request: Request, rows: bool = True) -> ConvJob:
     """The backward pass to the weight."""
     dy, x = request.inputs
     assert dy is not None and x is not None

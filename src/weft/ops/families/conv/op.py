@@ -75,7 +75,7 @@ def _backward_of_weight(ctx: Any, grad_dw: Any) -> Any:
 
 # ---- calls -------------------------------------------------------------------------------------
 def _redirect(name: str, op: Callable[..., Any]) -> Callable[..., Any]:
-    """Turns words for padding into numbers, and converts to the dtype of autocast as torch does."""
+    """Turn words for padding into numbers, and converts to the dtype of autocast as torch does."""
 
     def redirected(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
                    groups: int, precision: str) -> Any:  # fmt: skip
@@ -136,7 +136,7 @@ def _forward_definition(dims: int) -> Definition:
     name = f"conv{dims}d"
     return Definition(
         name=name,
-        schema=f'(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS.format(dims=dims)}, '
+        schema=f"(Tensor input, Tensor weight, Tensor? bias=None, {OPTIONS.format(dims=dims)}, "
         'str precision="fp32") -> Tensor',
         doc=f"""Convolution of {dims} dimension{"s" * (dims > 1)}, as torch.nn.functional.{name}.
 
@@ -151,7 +151,7 @@ def _forward_definition(dims: int) -> Definition:
         backward=_backward,
         autocast=None,
         redirect=functools.partial(_redirect, name),
-    )  # fmt: skip
+    )
 
 
 _BACKWARD = (

@@ -1,4 +1,4 @@
-"""Plans the packing of tensors for tensor cores: channels innermost, in whole 16-byte vectors."""
+"""Plan the packing of tensors for tensor cores: channels innermost, in whole 16-byte vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.plan import Argument, Buffer, Pointer, Step
 from weft.ops.families.conv.geometry import Images
-from weft.ops.families.conv.job import Job, Tensor
+from weft.ops.families.conv.job import ConvJob, Tensor
 
 BLOCKS = 2**31 - 1
 """The most blocks of a launch."""
@@ -39,7 +39,7 @@ class Packed(NamedTuple):
 class Packing:
     """The tensors of a pass, and the launch that packs them."""
 
-    job: Job
+    job: ConvJob
     images: tuple[Packed, ...]
     weights: Packed | None = None
     back: bool = False
@@ -80,12 +80,12 @@ def _pair(t: Packed | None) -> tuple[Argument, Argument, bytes]:
     return t.source, t.pointer, t.struct
 
 
-def vector(job: Job) -> int:
+def vector(job: ConvJob) -> int:
     """Elements of 16 bytes."""
     return 16 // int(job.out.dtype.itemsize)
 
 
-def images(job: Job, x: Tensor, shape: tuple[int, int, int, int], place: Pointer) -> Packed:
+def images(job: ConvJob, x: Tensor, shape: tuple[int, int, int, int], place: Pointer) -> Packed:
     """x, of this shape [n, c, h, w], at `place`; or where it is if its channels are vectors."""
     n, c, h, w = shape
     groups, each = job.geometry.groups, vector(job)
@@ -112,7 +112,7 @@ def images(job: Job, x: Tensor, shape: tuple[int, int, int, int], place: Pointer
     return Packed(place, Images(strides_made, 16), padded, x.pointer, size, blocks, made)
 
 
-def weights(job: Job, padded: int, back: bool, place: Pointer) -> Packed:
+def weights(job: ConvJob, padded: int, back: bool, place: Pointer) -> Packed:
     """The weights as [group][row][tap][padded], for rows of target channels."""
     g, w = job.geometry, job.second
     k, c = g.k // g.groups, g.c // g.groups

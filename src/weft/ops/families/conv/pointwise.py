@@ -1,4 +1,4 @@
-"""Plans convolutions of one tap on tensor cores, from images as they are."""
+"""Plan convolutions of one tap on tensor cores, from images as they are."""
 
 from __future__ import annotations
 
@@ -11,35 +11,25 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Plan, Step
-from weft.ops.families.conv.cut import Cut, candidate, cheapest, joining, memory, separate, shared
+from weft.ops.families.conv import model
 from weft.ops.families.conv.implicit import added
-from weft.ops.families.conv.job import Job, Tensor
-from weft.ops.families.conv.packed import Tile, work
+from weft.ops.families.conv.job import ConvJob, Tensor
+from weft.ops.families.conv.model import TensorTile
+from weft.ops.families.conv.split import (
+    Split,
+    candidate,
+    cheapest,
+    joining_time,
+    parallel_split_k,
+    partial_memory,
+    stream_k,
+)
 
-TILES = (
-    Tile(128, 256, 128, 64, 64, 3, 1, 0.38, 0.37),
-    Tile(128, 128, 64, 64, 64, 4, 2, 0.38, 0.33),
-    Tile(64, 128, 128, 32, 64, 3, 3, 0.21, 0.23),
-    Tile(64, 64, 128, 32, 32, 3, 4, 0.22, 0.22),
-)
-"""Channels and pixels of the forward pass and of the backward pass to the data."""
-WEIGHT_TILES = (
-    Tile(128, 64, 128, 64, 32, 3, 3, 0.36),
-    Tile(64, 128, 128, 32, 64, 3, 3, 0.35),
-    Tile(64, 64, 128, 32, 32, 3, 4, 0.32),
-)
-"""Filters and channels of the backward pass to the weight."""
-TURNED = 0.65
-"""The relative rate of smaller tiles whose weights are transposed as they are loaded."""
-L2 = 0.93
-"""The rate at which the SMs read and write the L2, relative to the memory's."""
-STORE = 1e-6
-"""Seconds in which a block stores a tile, while it copies the next."""
 COPIES = (16, 8)
 """Bytes of a copy of pixels."""
 
 
-def _vector(job: Job, x: Tensor, shape: tuple[int, int, int, int]) -> int:
+def _vector(job: ConvJob, x: Tensor, shape: tuple[int, int, int, int]) -> int:
     """Bytes of the vectors that pixels of contiguous images are read by: 16, 8, or 0 for none."""
     n, _, h, w = shape
     sn, sc, sh, sw = x.images.strides
@@ -50,7 +40,7 @@ def _vector(job: Job, x: Tensor, shape: tuple[int, int, int, int]) -> int:
     return next((v for v in COPIES if all(length % v == 0 for length in lengths)), 0)
 
 
-def vector(job: Job, *images: tuple[Tensor, tuple[int, int, int, int]]) -> int:
+def vector(job: ConvJob, *images: tuple[Tensor, tuple[int, int, int, int]]) -> int:
     """The same for all images of a pass; 0 if it has taps, stride, padding or groups."""
     g = job.geometry
     each = 16 // int(job.out.dtype.itemsize)
@@ -60,7 +50,7 @@ def vector(job: Job, *images: tuple[Tensor, tuple[int, int, int, int]]) -> int:
     return min(_vector(job, x, shape) for x, shape in images)
 
 
-def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
+def windows(job: ConvJob, back: bool, most: int = 6) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data."""
     g, gpu = job.geometry, job.gpu
     shapes = (g.y, g.x) if back else (g.x, g.y)
@@ -73,56 +63,56 @@ def windows(job: Job, back: bool, most: int = 6) -> list[Candidate]:
     pixels, size = g.n * g.p * g.q, int(job.out.dtype.itemsize)
     moved = size * (job.first.layout.numel + job.result.layout.numel)
 
-    def cuts() -> Iterator[Candidate]:
-        for tile in (t for t in TILES if t.bm < 2 * rows or t.bm == 64):
-            tiles, deep = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn)), tile.deep // size
+    def splits_of() -> Iterator[Candidate]:
+        for tile in (t for t in model.POINTWISE_TILES if t.bm < 2 * rows or t.bm == 64):
+            tiles, step = (cdiv(rows, tile.bm), cdiv(pixels, tile.bn)), tile.stage // size
             slow = back and tile.bm * tile.bn < 128 * 128
-            turned = TURNED if slow else 1.0
-            rated = tile._replace(reach=tile.reach * turned, share=tile.share * turned)
-            steps = cdiv(depth, deep)
-            resident = tile.residents(gpu, _shared(tile, size, back, True))
+            rate = model.POINTWISE.transposed_rate if slow else 1.0
+            rated = tile._replace(reach=tile.reach * rate, stream_reach=tile.stream_reach * rate)
+            steps = cdiv(depth, step)
+            resident = tile.stream_blocks(gpu, _shared(tile, size, back, True))
             passed = tiles[0] * pixels * depth + tiles[0] * tiles[1] * tile.bm * depth
             passed = size * (passed + rows * pixels)
-            for cut in (Cut(tiles, 1, 1, 0), *shared(tiles, 1, steps, resident, gpu.sms)):
-                sums = (cut.each or steps) * deep
+            for split in (Split(tiles, 1, 1, 0), *stream_k(tiles, 1, steps, resident, gpu.sms)):
+                sums = (split.each or steps) * step
                 # Four warps of 64 x 64 keep an SM busy.
                 full = 128 if tile.wm * tile.wn == 64 * 64 else 256
-                busy = work(job, rated.rated(cut), cut.blocks, sums, full)
-                if cut.shares:
-                    busy += STORE * cut.each / steps
-                busy = max(busy, moved / gpu.bandwidth, passed / (L2 * gpu.bandwidth))
-                time = job.cost + gpu.launch + busy + joining(tile, cut)
-                build = functools.partial(_windows, job, back, copy, tile, cut)
-                yield candidate("one tap ", job, tile, cut, time, build)
+                busy = rated.streamed(split.stream_k > 0).time(job, split.blocks, sums, full)
+                if split.stream_k:
+                    busy += model.POINTWISE.store * split.each / steps
+                l2 = model.POINTWISE.l2_rate * gpu.bandwidth
+                busy = max(busy, moved / gpu.bandwidth, passed / l2)
+                time = job.cost + gpu.launch + busy + joining_time(tile, split)
+                build = functools.partial(_windows, job, back, copy, tile, split)
+                yield candidate("one tap ", job, tile, split, time, build)
 
-    return cheapest(cuts(), most)
+    return cheapest(splits_of(), most)
 
 
-def _shared(tile: Tile, size: int, back: bool, shares: bool) -> int:
+def _shared(tile: TensorTile, size: int, back: bool, shares: bool) -> int:
     """Bytes of shared memory; blocks with several tiles write one while they copy the next."""
-    deep = tile.deep // size
+    deep = tile.stage // size
     weights = deep * (tile.bm + 8) if back else tile.bm * deep
     ring = tile.stages * size * (weights + deep * (tile.bn + 8))
     return ring + tile.threads // 32 * (4 * tile.wn + 32 * (tile.wn + 8)) * shares
 
 
-def _windows(job: Job, back: bool, copy: int, tile: Tile, cut: Cut) -> Plan:
+def _windows(job: ConvJob, back: bool, copy: int, tile: TensorTile, split: Split) -> Plan:
     g = job.geometry
-    flags = (str(f).lower() for f in (back, cut.shares > 0))
     ctype, size = source.ctype(job.out.dtype), int(job.out.dtype.itemsize)
-    shape = ", ".join((ctype, *map(str, (*tile[:7], copy)), *flags))
-    kernel = source.kernel("conv/pointwise.cu", f"pointwise<{shape}>")
-    parts, scratch = memory(job, tile, cut)
+    name = source.template("pointwise", ctype, *tile.words, copy, back, split.stream_k > 0)
+    kernel = source.kernel("conv/pointwise.cu", name)
+    parts, scratch = partial_memory(job, tile, split)
     problem = g.problem(
-        job.first.images, job.result.images, back=back, each=cut.each, tiles=cut.tiles
+        job.first.images, job.result.images, back=back, each=split.each, tiles=split.tiles
     )
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, *parts, problem)
-    room = _shared(tile, size, back, cut.shares > 0)
-    step = Step(kernel, (cut.grid,), (tile.threads,), args, room)
+    room = _shared(tile, size, back, split.stream_k > 0)
+    step = Step(kernel, (split.grid,), (tile.threads,), args, room)
     return job.plan(step, scratch=scratch)
 
 
-def gradients(job: Job, most: int = 6) -> list[Candidate]:
+def gradients(job: ConvJob, most: int = 6) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     g, gpu, size = job.geometry, job.gpu, int(job.out.dtype.itemsize)
     copy = vector(job, (job.first, g.y), (job.second, g.x))
@@ -130,29 +120,29 @@ def gradients(job: Job, most: int = 6) -> list[Candidate]:
         return []
     moved = size * (job.first.layout.numel + job.second.layout.numel)
 
-    def cuts() -> Iterator[Candidate]:
-        for tile in WEIGHT_TILES:
-            tiles, deep = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn)), tile.deep // size
-            for cut in separate(tiles, 1, g.n * cdiv(g.p * g.q, deep), 4, 8 * gpu.sms):
-                busy = work(job, tile, cut.blocks, cut.each * deep)
+    def splits_of() -> Iterator[Candidate]:
+        for tile in model.POINTWISE_WEIGHT_TILES:
+            tiles, step = (cdiv(g.k, tile.bm), cdiv(g.c, tile.bn)), tile.stage // size
+            for split in parallel_split_k(tiles, 1, g.n * cdiv(g.p * g.q, step), 4, 8 * gpu.sms):
+                busy = tile.time(job, split.blocks, split.each * step)
                 time = job.cost + 2 * gpu.launch + max(busy, moved / gpu.bandwidth)
-                time += 8 * cut.splits * g.k * g.c / gpu.bandwidth
-                build = functools.partial(_gradients, job, copy, tile, cut)
-                yield candidate("one tap ", job, tile, cut, time, build)
+                time += 8 * split.splits * g.k * g.c / gpu.bandwidth
+                build = functools.partial(_gradients, job, copy, tile, split)
+                yield candidate("one tap ", job, tile, split, time, build)
 
-    return cheapest(cuts(), most)
+    return cheapest(splits_of(), most)
 
 
-def _gradients(job: Job, copy: int, tile: Tile, cut: Cut) -> Plan:
+def _gradients(job: ConvJob, copy: int, tile: TensorTile, split: Split) -> Plan:
     g, ctype = job.geometry, source.ctype(job.out.dtype)
-    shape = ", ".join((ctype, *map(str, (*tile[:7], copy))))
-    kernel = source.kernel("conv/pointwise.cu", f"pointwise_weight<{shape}>")
+    name = source.template("pointwise_weight", ctype, *tile.words, copy)
+    kernel = source.kernel("conv/pointwise.cu", name)
     problem = g.problem(
-        job.second.images, job.first.images, splits=cut.splits, each=cut.each, tiles=cut.tiles
+        job.second.images, job.first.images, splits=split.splits, each=split.each, tiles=split.tiles
     )
-    args = (job.second.pointer, job.first.pointer, job.place(), problem)
-    shared = tile.stages * (tile.bm + tile.bn) * tile.deep
-    step = Step(kernel, (cut.grid,), (tile.threads,), args, shared)
+    args = (job.second.pointer, job.first.pointer, job.scratch_at(), problem)
+    shared = tile.stages * (tile.bm + tile.bn) * tile.stage
+    step = Step(kernel, (split.grid,), (tile.threads,), args, shared)
     size = g.k * g.c
-    last = added(job, job.place(), size, cut.splits)
-    return job.plan(step, last, scratch=(Buffer((cut.splits * size,), torch.float32),))
+    last = added(job, job.scratch_at(), size, split.splits)
+    return job.plan(step, last, scratch=(Buffer((split.splits * size,), torch.float32),))

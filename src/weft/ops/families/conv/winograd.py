@@ -1,4 +1,4 @@
-"""Plans single-precision convolutions of 3 x 3 taps by Winograd's algorithm."""
+"""Plan single-precision convolutions of 3 x 3 taps by Winograd's algorithm."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
-from weft.ops.families.conv.implicit import wide
-from weft.ops.families.conv.job import Job, Tensor
+from weft.ops.families.conv.implicit import pixel_vectors
+from weft.ops.families.conv.job import ConvJob, Tensor
+from weft.ops.families.conv.model import WINOGRAD_REACH
 from weft.ops.families.matmul import tiled
 from weft.ops.families.matmul.product import Operand, Product
 
@@ -22,13 +23,11 @@ PLACES = 36
 """Products of a tile of 4 x 4 results: each is a matrix product of its own."""
 WORKSPACE = 2**30
 """The most bytes of scratch: transformed tiles are 2.25 times as large as their images."""
-REACH = 0.8
-"""The share of the memory's rate that transforms reach: their lanes read and write tiles."""
 ROWS = 65535
 """The most blocks along y."""
 
 
-def applies(job: Job) -> bool:
+def applies(job: ConvJob) -> bool:
     """True for filters of 3 x 3 with stride 1, without dilation and groups."""
     g = job.geometry
     return g.r == g.s == 3 and g.stride == g.dilation == (1, 1) and g.groups == 1
@@ -92,14 +91,14 @@ def _over_tiles(
     return Step(made, (cdiv(count, 128), min(channels, ROWS)), (128,), args)
 
 
-def _over_filters(kernel: str, job: Job, *pointers: Pointer) -> Step:
+def _over_filters(kernel: str, job: ConvJob, *pointers: Pointer) -> Step:
     g = job.geometry
     made = source.kernel("conv/winograd.cu", kernel)
     return Step(made, (cdiv(g.k * g.c, 128),), (128,), (*pointers, g.k, g.c))
 
 
 def _candidates(
-    job: Job, product: Product, sizes: tuple[int, ...], moved: int, most: int,
+    job: ConvJob, product: Product, sizes: tuple[int, ...], moved: int, most: int,
     build: Callable[[Callable[[], Plan]], Plan], passes: int = 1,
 ) -> list[Candidate]:  # fmt: skip
     """Candidates for a product between transforms that move `moved` floats in all passes.
@@ -108,18 +107,26 @@ def _candidates(
     """
     if 4 * sum(sizes) > WORKSPACE:
         return []
-    more = job.cost + (1 + 2 * passes) * job.gpu.launch + 4 * moved / (job.gpu.bandwidth * REACH)
+    more = (
+        job.cost
+        + (1 + 2 * passes) * job.gpu.launch
+        + 4 * moved / (job.gpu.bandwidth * WINOGRAD_REACH)
+    )
     after = f", {passes} times" if passes > 1 else ""
     return [
         Candidate(
-            f"winograd {c.name}{after}", passes * c.cost + more, c.why,
+            f"winograd {c.name}{after}",
+            passes * c.cost + more,
+            c.why,
             functools.partial(build, c.build),
         )
         for c in tiled.candidates(product, job.gpu, most)
-    ]  # fmt: skip
+    ]
 
 
-def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -> list[Candidate]:
+def windows(
+    job: ConvJob, back: bool, most: int = 4, ending: Ending | None = None
+) -> list[Candidate]:
     """Candidates of the forward pass, or of the backward pass to the data.
 
     ending  what follows the products, if not their transform alone; the job's result is its own
@@ -137,14 +144,14 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
     grid = whole._replace(images=cdiv(g.n, passes))
     passes = cdiv(g.n, grid.images)
     sizes = (size * depth * grid.padded, size * depth * rows, size * rows * grid.padded)
-    places = tuple(job.place(i) for i in range(3))
+    places = tuple(job.scratch_at(i) for i in range(3))
     product = Product(
         size, rows, grid.padded, depth,
         Operand(places[1], 1, rows, rows * depth, 16),
         Operand(places[0], 1, grid.padded, depth * grid.padded, 16),
         None, grid.padded, 1, 0, Buffer((sizes[2],), torch.float32), inputs=places[2].number,
     )  # fmt: skip
-    vectors = ending is None and wide(job, back) and written[3] % 4 == 0
+    vectors = ending is None and pixel_vectors(job, back) and written[3] % 4 == 0
     last = ending or Ending("conv/winograd.cu", "to_tiles", (job.bias,), written)
 
     def part(multiply: tuple[Step, ...], first: int) -> tuple[Step, ...]:
@@ -171,7 +178,7 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
 
     def build(multiply: Callable[[], Plan]) -> Plan:
         made = multiply()
-        name = f"from_filters<{str(back).lower()}>"
+        name = source.template("from_filters", back)
         return job.plan(
             _over_filters(name, job, job.second.pointer, places[1]),
             *(s for first in range(0, g.n, grid.images) for s in part(made.steps, first)),
@@ -183,7 +190,7 @@ def windows(job: Job, back: bool, most: int = 4, ending: Ending | None = None) -
     return _candidates(job, product, sizes, moved, most, build, passes)
 
 
-def gradients(job: Job, most: int = 4) -> list[Candidate]:
+def gradients(job: ConvJob, most: int = 4) -> list[Candidate]:
     """Candidates of the backward pass to the weight."""
     if not applies(job):
         return []
@@ -191,7 +198,7 @@ def gradients(job: Job, most: int = 4) -> list[Candidate]:
     dy, x = job.first, job.second
     grid = _grid((g.p, g.q), g.n)
     sizes = (size * g.k * grid.padded, size * g.c * grid.padded, size * g.k * g.c)
-    places = tuple(job.place(i) for i in range(3))
+    places = tuple(job.scratch_at(i) for i in range(3))
     product = Product(
         size, g.k, g.c, grid.all,
         Operand(places[0], grid.padded, 1, g.k * grid.padded, 16),

@@ -82,7 +82,7 @@ def _convolutions(
     if not _reads(request):
         return []
     conv = _convolution(request, outputs)
-    made = sorted(candidates.forward(2, conv, keep=False), key=lambda c: c.cost)[:KEPT]
+    made = sorted(candidates.forward(2, conv, preserve_format=False), key=lambda c: c.cost)[:KEPT]
     return [
         Candidate(f"convolution {c.name}", c.cost + more, c.why,
                   functools.partial(lambda c: build(c.build()), c))
@@ -111,7 +111,7 @@ def _pooled_winograd(request: Request, p: Shape, out: Buffer) -> list[Candidate]
     """Candidates whose last transform pools: the convolution's results are not written."""
     if out.dtype is not torch.float32 or not _reads(request):
         return []
-    conv = job.forward(_convolution(request, 0), 2, keep=False)
+    conv = job.forward(_convolution(request, 0), 2, preserve_format=False)
     layout = Layout(out.dtype, out.shape, out.steps, 16)
     result = job.Tensor(conv.result.pointer, layout, images(layout, 2))
     norm = source.ctype(norm_dtype(request.inputs[3:]))

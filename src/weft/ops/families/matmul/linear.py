@@ -16,9 +16,11 @@ from weft.ops.families.matmul.matmul import DTYPES, candidates_of
 from weft.ops.families.matmul.product import ACTIVATIONS, Roles, product_of
 
 _OPS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "relu": ("relu", ()), "gelu": ("gelu", ("none",)), "gelu_tanh": ("gelu", ("tanh",)),
+    "relu": ("relu", ()),
+    "gelu": ("gelu", ("none",)),
+    "gelu_tanh": ("gelu", ("tanh",)),
     "silu": ("silu", ()),
-}  # fmt: skip
+}
 """The ops of activations, and their options."""
 _OF_INPUT = ("gelu", "gelu_tanh", "silu")
 """Activations whose gradient is computed from their input, not from their result."""
@@ -55,7 +57,7 @@ def _check(input: Any, weight: Any, bias: Any, activation: str) -> None:
         raise ArgumentError(
             f"weft.ops.linear: unknown activation {activation!r}",
             allowed=", ".join(map(repr, ACTIVATIONS)),
-        )  # fmt: skip
+        )
 
 
 # ---- gradients ---------------------------------------------------------------------------------

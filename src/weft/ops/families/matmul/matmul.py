@@ -74,14 +74,15 @@ def _check(name: str, a: Any, b: Any, precision: str) -> None:
         raise ArgumentError(
             f"weft.ops.{name}: unknown precision {precision!r}",
             allowed=", ".join(map(repr, PRECISIONS)),
-        )  # fmt: skip
+        )
     for which, x in (("a", a), ("b", b)):
         if x.dtype not in DTYPES:
             raise ArgumentError(
                 f"weft.ops.{name}: {which} has an unsupported dtype",
-                got=str(x.dtype), allowed="float32, float16, bfloat16",
+                got=str(x.dtype),
+                allowed="float32, float16, bfloat16",
                 next=f"convert it: {which}.float()",
-            )  # fmt: skip
+            )
     if a.dtype is not b.dtype or (precision != "fp32" and a.dtype is not torch.float32):
         raise ArgumentError(
             f"weft.ops.{name}: a and b have incompatible dtypes",
@@ -118,7 +119,7 @@ def _check_addmm(bias: Any, a: Any, b: Any, activation: str, precision: str) -> 
         raise ArgumentError(
             f"weft.ops.addmm: unknown activation {activation!r}",
             allowed=", ".join(map(repr, ACTIVATIONS)),
-        )  # fmt: skip
+        )
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -151,9 +152,10 @@ def _setup_addmm(ctx: Any, inputs: Any, output: Any) -> None:
 def _derived(name: str, before: Any, grad: Any) -> Any:
     """The gradient of an activation's input, by torch's formulas."""
     function = {
-        "silu": torch.nn.functional.silu, "gelu": torch.nn.functional.gelu,
+        "silu": torch.nn.functional.silu,
+        "gelu": torch.nn.functional.gelu,
         "gelu_tanh": lambda v: torch.nn.functional.gelu(v, approximate="tanh"),
-    }[name]  # fmt: skip
+    }[name]
     return derive(function, [before], [grad])[0]
 
 

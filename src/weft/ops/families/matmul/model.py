@@ -38,16 +38,10 @@ def traffic(p: Product) -> int:
 
 
 # ---- float32 -----------------------------------------------------------------------------------
-class GemmTile(NamedTuple):
+class TileShape(NamedTuple):
     """A tile of C in float32: the parts computed by a block, a warp and a thread.
 
-    The last four describe its time, fitted to the 296 products with a plain B in
-    matmul_tiles.jsonl with an error of 5 to 8 %:
-
     resident  blocks that an SM holds
-    reach     share of the FP32 peak
-    over      seconds, see above
-    join      seconds per byte of a tile, by which each part of K makes the last block wait
     """
 
     bm: int
@@ -59,36 +53,51 @@ class GemmTile(NamedTuple):
     tn: int
     stages: int
     resident: int
-    reach: float
-    over: float
-    join: float
 
     @property
     def threads(self) -> int:
         return self.bm // self.wm * (self.bn // self.wn) * 32
 
+
+class GemmTile(NamedTuple):
+    """A tile, and its time, fitted to the 296 products with a plain B in matmul_tiles.jsonl with an
+    error of 5 to 8 %.
+
+    reach  share of the FP32 peak
+    over   seconds, see above
+    join   seconds per byte of a tile, by which each part of K makes the last block wait
+    """
+
+    shape: TileShape
+    reach: float
+    over: float
+    join: float
+
     def fits(self, a_mode: int, b_mode: int) -> bool:
         """True if its threads copy whole rows of both operands; see Side of tiled.cuh."""
-        sides = (_copies(self.bm, self.bk, a_mode), _copies(self.bn, self.bk, b_mode))
-        return all(self.threads % side == 0 for side in sides)
+        t = self.shape
+        sides = (_copies(t.bm, t.bk, a_mode), _copies(t.bn, t.bk, b_mode))
+        return all(t.threads % side == 0 for side in sides)
 
     def shared(self, a_mode: int, b_mode: int) -> int:
         """Bytes of shared memory."""
-        rows = self.bm + 4 * (a_mode == ALONG_K) + self.bn + 4 * (b_mode == ALONG_K)
-        return 4 * self.stages * self.bk * rows
+        t = self.shape
+        rows = t.bm + 4 * (a_mode == ALONG_K) + t.bn + 4 * (b_mode == ALONG_K)
+        return 4 * t.stages * t.bk * rows
 
     def time(self, p: Product, tiles: int, splits: int, each: int, gpu: Target) -> float:
         """Modelled seconds: those of the SM with the most blocks, at least the memory traffic."""
+        t = self.shape
         most = cdiv(tiles * splits * p.batch, gpu.sms)
         # An SM needs at least four warps to issue on all its schedulers.
-        warps = min(most, self.resident) * self.threads / 128  # of a scheduler
+        warps = min(most, t.resident) * t.threads / 128  # of a scheduler
         busy = min(1.0, warps) * (1 if warps >= 2 else ONE_WARP_RATE)
         rate = gpu.fp32 / gpu.sms * self.reach * busy
         rate *= 1 if p.b.mode(p.n, p.k) == VECTOR else SCALAR_COPY_RATE
-        work = most * 2 * self.bm * self.bn * each / rate + cdiv(most, self.resident) * self.over
+        work = most * 2 * t.bm * t.bn * each / rate + cdiv(most, t.resident) * self.over
         time = gpu.launch + max(work, traffic(p) / gpu.bandwidth)
         if splits > 1:
-            time += SPLIT_OVERHEAD + splits * self.join * 4 * self.bm * self.bn
+            time += SPLIT_OVERHEAD + splits * self.join * 4 * t.bm * t.bn
         return time
 
 
@@ -106,12 +115,14 @@ ONE_WARP_RATE = 0.85
 
 def _large(bm: int, bn: int, wm: int, wn: int, tn: int, stages: int, resident: int, reach: float,
            join: float) -> GemmTile:  # fmt: skip
-    return GemmTile(bm, bn, 8, wm, wn, 8, tn, stages, resident, reach, over=4e-6, join=join)
+    shape = TileShape(bm, bn, 8, wm, wn, 8, tn, stages, resident)
+    return GemmTile(shape, reach, over=4e-6, join=join)
 
 
 def _small(bm: int, bn: int, wm: int, tm: int, stages: int, resident: int, reach: float,
            over: float, join: float = 2.5e-11) -> GemmTile:  # fmt: skip
-    return GemmTile(bm, bn, 16, wm, 32, tm, 4, stages, resident, reach, over, join)
+    shape = TileShape(bm, bn, 16, wm, 32, tm, 4, stages, resident)
+    return GemmTile(shape, reach, over, join)
 
 
 GEMM_TILES = (
@@ -173,8 +184,9 @@ class HalfTile(NamedTuple):
         return time
 
 
-def _half(bm: int, bn: int, wm: int, wn: int, stages: int, resident: int, reach: float,
-          over: float) -> HalfTile:  # fmt: skip
+def _half(
+    bm: int, bn: int, wm: int, wn: int, stages: int, resident: int, reach: float, over: float
+) -> HalfTile:
     return HalfTile(bm, bn, 64, wm, wn, stages, resident, reach, over)
 
 

@@ -20,21 +20,22 @@ def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     modes = p.a.mode(p.m, p.k), p.b.mode(p.n, p.k)
     assert modes[0] is not None and modes[1] is not None
     for tile in (t for t in model.GEMM_TILES if t.fits(modes[0], modes[1])):
-        tiles = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn)
-        for splits, each in model.split_k(p, tiles, tile.bk, 4 * tile.bk, gpu):
+        bm, bn, bk = tile.shape[:3]
+        tiles = cdiv(p.m, bm) * cdiv(p.n, bn)
+        for splits, each in model.split_k(p, tiles, bk, 4 * bk, gpu):
             cost = tile.time(p, tiles, splits, each, gpu)
-            name = f"{tile.bm} x {tile.bn}" + (f", K in {splits}" if splits > 1 else "")
+            name = f"{bm} x {bn}" + (f", K in {splits}" if splits > 1 else "")
             why = f"{tiles * p.batch * splits} blocks for {gpu.sms} SMs"
-            split = Split(splits, each, tile.bm * tile.bn)
+            split = Split(splits, each, bm * bn)
             build = functools.partial(_plan, p, tile, split, modes[0], modes[1])
             made.append(Candidate(name, cost, why, build))
     return sorted(made, key=lambda c: c.cost)[:most]
 
 
 def _plan(p: Product, tile: GemmTile, split: Split, a_mode: int, b_mode: int) -> Plan:
-    shape = (tile.bm, tile.bn, tile.bk, tile.wm, tile.wn, tile.tm, tile.tn)
-    words = (*shape, tile.stages, tile.resident, a_mode, b_mode, p.activation, split.splits > 1)
+    words = (*tile.shape, a_mode, b_mode, p.activation, split.splits > 1)
     kernel = source.kernel("matmul/tiled.cu", source.template("tiled", *words))
-    tiles = (cdiv(p.m, tile.bm), cdiv(p.n, tile.bn))
+    tiles = (cdiv(p.m, tile.shape.bm), cdiv(p.n, tile.shape.bn))
     pitches = (p.a.pitch(a_mode), p.b.pitch(b_mode))
-    return p.split_plan(kernel, tiles, tile.threads, pitches, tile.shared(a_mode, b_mode), split)
+    shared = tile.shared(a_mode, b_mode)
+    return p.split_plan(kernel, tiles, tile.shape.threads, pitches, shared, split)

@@ -1,4 +1,4 @@
-"""The backward ops of softmax and log_softmax."""
+"""Plan the gradients of softmax and log_softmax."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from typing import Any
 import torch
 
 from weft.kernels import cdiv
-from weft.ops.core import library, source
+from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.function import Definition
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, group, parts_of, view_of
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.softmax.forward import batch_dim, columns_of
+from weft.ops.families.softmax import model
 
-HELD = 4
-"""The most vectors of each tensor that a thread keeps in registers."""
 _OUT, _SCRATCH = 2, 3
 """Tensor indices; 0 and 1 are the gradient and the forward result."""
 
 
 @dataclass(frozen=True)
-class Job:
+class SoftmaxBackwardJob:
     """A call: the view of the tensors, their addresses, and preceding copies."""
 
     log: bool
@@ -35,8 +32,8 @@ class Job:
     scratch: tuple[Buffer, ...]
 
     def kernel(self, name: str, *parameters: object) -> Any:
-        words = (source.ctype(self.out.dtype), *parameters, str(self.log).lower())
-        return source.kernel("softmax/softmax_backward.cu", f"{name}<{', '.join(map(str, words))}>")
+        words = (source.ctype(self.out.dtype), *parameters, self.log)
+        return source.kernel("softmax/backward.cu", source.template(name, *words))
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
         return Plan((*self.before, *steps), (self.out,), (*self.scratch, *scratch))
@@ -53,7 +50,8 @@ class Job:
         return self.plan(*steps, scratch=(Buffer((sums,), torch.float32),))
 
 
-def _candidates(log: bool, request: Request) -> list[Candidate]:
+def candidates(log: bool, request: Request) -> list[Candidate]:
+    """Candidates of a call; `log`: of log_softmax."""
     y = request.inputs[1]
     assert y is not None
     out = Buffer(y.shape, y.dtype)
@@ -78,37 +76,37 @@ def _candidates(log: bool, request: Request) -> list[Candidate]:
         inputs.append(pointer)
     seen = view_of(Layout(y.dtype, y.shape, out.steps, aligned), request.options["dim"])
     assert seen is not None
-    job = Job(log, seen, out, (inputs[0], inputs[1]), tuple(before), tuple(scratch))
+    job = SoftmaxBackwardJob(log, seen, out, (inputs[0], inputs[1]), tuple(before), tuple(scratch))
     of_view = _of_columns if seen.inner > 1 else _of_rows
     return [Candidate(c.name, c.cost + cost, c.why, c.build) for c in of_view(job, request)]
 
 
-def _of_rows(job: Job, request: Request) -> list[Candidate]:
+def _of_rows(job: SoftmaxBackwardJob, request: Request) -> list[Candidate]:
     """Candidates for the last dimension: rows in registers, or in two passes."""
     v, gpu = job.view, request.target
     moved = 3 * v.outer * v.n * job.out.dtype.itemsize
     chunks = cdiv(v.n, v.vector) + (v.n % v.vector > 0)
     parts = parts_of(v, chunks, gpu.sms)
-    time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 5 / 3) * moved / gpu.bandwidth
+    time = 2 * gpu.launch + model.BACKWARD_ROWS.time(moved, moved, gpu)
     why = f"{parts} blocks per row, two passes"
-    candidates = [Candidate("long rows", time, why, functools.partial(_long, job, parts, chunks))]
-    threads, held, rest = group(chunks, HELD)
+    made = [Candidate("long rows", time, why, functools.partial(_long, job, parts, chunks))]
+    threads, vectors, rest = group(chunks, model.BACKWARD_VECTORS)
     if not rest:
-        why = f"{threads} threads per row, {held} vectors of {v.vector} in registers each"
-        build = functools.partial(_rows, job, threads, held)
-        candidates.insert(0, Candidate("rows", gpu.launch + moved / gpu.bandwidth, why, build))
-    return candidates
+        why = f"{threads} threads per row, {vectors} vectors of {v.vector} in registers each"
+        build = functools.partial(_rows, job, threads, vectors)
+        made.insert(0, Candidate("rows", gpu.launch + moved / gpu.bandwidth, why, build))
+    return made
 
 
-def _rows(job: Job, threads: int, held: int) -> Plan:
+def _rows(job: SoftmaxBackwardJob, threads: int, vectors: int) -> Plan:
     v = job.view
     block = 128 if threads <= 32 else threads
-    kernel = job.kernel("rows", v.vector, threads, held)
+    kernel = job.kernel("rows", v.vector, threads, vectors)
     args = (*job.inputs, Pointer(_OUT), v.outer, v.n)
     return job.plan(Step(kernel, (cdiv(v.outer, block // threads),), (block,), args))
 
 
-def _long(job: Job, parts: int, chunks: int) -> Plan:
+def _long(job: SoftmaxBackwardJob, parts: int, chunks: int) -> Plan:
     v = job.view
     first = job.kernel("parts_of_rows", v.vector)
     second = job.kernel("finish_rows", v.vector)
@@ -116,79 +114,33 @@ def _long(job: Job, parts: int, chunks: int) -> Plan:
     return job.two_passes(first, second, blocks, blocks, (v.n, parts, cdiv(chunks, parts)))
 
 
-def _of_columns(job: Job, request: Request) -> list[Candidate]:
+def _of_columns(job: SoftmaxBackwardJob, request: Request) -> list[Candidate]:
     """Candidates for a dimension that is not the last: one block per column, or several."""
     v, gpu = job.view, request.target
     moved = 3 * v.outer * v.n * v.inner * job.out.dtype.itemsize
-    width, tiles, parts, busy = columns_of(v, job.out.dtype.itemsize, gpu)
-    near = (1.2 if moved < gpu.l2 else 5 / 3) * moved / gpu.bandwidth
+    width, tiles, parts, busy = model.columns_of(v, job.out.dtype.itemsize, gpu)
+    reading = model.BACKWARD_COLUMNS.time(moved, moved, gpu)
     why = f"{tiles} blocks, {width} columns each; n is read twice"
     build = functools.partial(_columns, job, width)
-    candidates = [Candidate("columns", gpu.launch + max(near, 1.5 * busy), why, build)]
+    time = gpu.launch + max(reading, model.BACKWARD_BUSY * busy)
+    made = [Candidate("columns", time, why, build)]
     if parts > 1:
         why = f"{parts} blocks per column, two passes"
         build = functools.partial(_long_columns, job, width, parts)
-        candidates.append(Candidate("long columns", 2 * gpu.launch + near, why, build))
-    return candidates
+        made.append(Candidate("long columns", 2 * gpu.launch + reading, why, build))
+    return made
 
 
-def _columns(job: Job, width: int) -> Plan:
+def _columns(job: SoftmaxBackwardJob, width: int) -> Plan:
     v = job.view
     tiles = cdiv(v.inner, width)
     args = (*job.inputs, Pointer(_OUT), v.n, v.inner, width, tiles)
     return job.plan(Step(job.kernel("columns"), (v.outer * tiles,), (BLOCK,), args))
 
 
-def _long_columns(job: Job, width: int, parts: int) -> Plan:
+def _long_columns(job: SoftmaxBackwardJob, width: int, parts: int) -> Plan:
     v = job.view
     tiles = cdiv(v.inner, width)
     first, second = job.kernel("parts_of_columns"), job.kernel("finish_columns")
     rest = (v.n, v.inner, width, tiles, parts, cdiv(v.n, parts))
     return job.two_passes(first, second, v.outer * tiles * parts, v.outer * parts * v.inner, rest)
-
-
-# ---- definitions -------------------------------------------------------------------------------
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, y, ctx.dim = inputs
-    ctx.save_for_backward(grad, y)
-
-
-def _backward(log: bool, ctx: Any, v: Any) -> Any:
-    """The second derivative, for both tensors."""
-    grad, y = ctx.saved_tensors
-    dim = ctx.dim
-    if log:
-        weight = y.exp()
-        total = (v * weight).sum(dim, keepdim=True)
-        return v - total, -v * weight * grad.sum(dim, keepdim=True), None
-    total = (v * y).sum(dim, keepdim=True)
-    weighted = (grad * y).sum(dim, keepdim=True)
-    return y * (v - total), v * (grad - weighted) - grad * total, None
-
-
-def _batched(name: str, info: Any, in_dims: Any, grad: Any, y: Any, dim: int) -> Any:
-    """A batch is one more dimension in front; a tensor without one is repeated."""
-    pairs = zip((grad, y), in_dims, strict=False)
-    tensors = [t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0)
-               for t, d in pairs]  # fmt: skip
-    op = library.call(name)
-    if tensors[1].dim() == 1:  # numbers: softmax of one element each
-        return op(*(t.unsqueeze(1) for t in tensors), 1).squeeze(1), 0
-    return op(*tensors, batch_dim(tensors[1], dim)), 0
-
-
-def _definition(name: str, log: bool) -> Definition:
-    return Definition(
-        name=f"{name}_backward",
-        schema="(Tensor dy, Tensor y, int dim) -> Tensor",
-        doc=f"The gradient of {name}'s input, from the gradient of its result y.",
-        fake=lambda dy, y, dim: y.new_empty(y.shape),
-        candidates=functools.partial(_candidates, log),
-        setup=_setup,
-        backward=functools.partial(_backward, log),
-        vmap=functools.partial(_batched, f"{name}_backward"),
-        public=False,
-    )
-
-
-DEFINITIONS = (_definition("softmax", False), _definition("log_softmax", True))

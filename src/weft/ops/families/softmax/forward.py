@@ -1,334 +1,255 @@
-"""softmax and log_softmax along any dimension, forward and backward."""
+"""Plan softmax and log_softmax along any dimension."""
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
-from weft.errors import ArgumentError
-from weft.kernels import cdiv
-from weft.ops.core import library, source
+from weft.kernels import Kernel, cdiv
+from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.function import Definition
+from weft.ops.core.model import BLOCK_RESERVED, SM_COPY_BANDWIDTH
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import after_copy, contiguous
+from weft.ops.families.softmax import model
+from weft.ops.families.softmax.model import STAGED
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-SM_BANDWIDTH = 50e9
-"""Bytes that one SM reads and writes per second when others do little."""
-TURNS, ROUND = 4, 0.5e-6
-"""Loads of a column that a thread has in flight, and their latency in seconds."""
-SHORT = 8
-"""The most elements of a column that a thread keeps in registers."""
-TWICE = 512
-"""Vectors of a row above which it may be read twice."""
-STAGED, STAGE, MEMORY = 32768, 8192, 96 * 1024
-"""The most elements of a row in shared memory; bytes of a block's rows, wanted and at the most."""
-WIDE = 1024
-"""Threads of a block that has one such row."""
-COLUMN = 0.3e-6
-"""Seconds in which a group of threads finds the maximum and the sum of a row in shared memory."""
-RAGGED, LONG = 1.3, 1.4
-"""The time of rows that are no whole vectors, and of more than 1 KiB in shared memory."""
-HELD = 8
-"""The most 16-byte vectors that a thread keeps in registers."""
+_OUT = Pointer(1)
 
 
-# ---- candidates --------------------------------------------------------------------------------
-def _forward(log: bool, request: Request) -> list[Candidate]:
-    x, dim = request.first, request.options["dim"]
+@dataclass(frozen=True)
+class SoftmaxJob:
+    """A call: the view of its tensor, its address and alignment, and preceding copies."""
+
+    log: bool
+    view: View
+    out: Buffer
+    x: Pointer
+    aligned: int
+    gpu: Target
+    before: tuple[Step, ...] = ()
+
+    @property
+    def itemsize(self) -> int:
+        return self.out.dtype.itemsize
+
+    @property
+    def moved(self) -> int:
+        """Bytes to read once and to write."""
+        v = self.view
+        return 2 * v.outer * v.n * v.inner * self.itemsize
+
+    @property
+    def whole(self) -> bool:
+        """True if rows are whole vectors."""
+        return self.view.vector > 1 and self.view.n % self.view.vector == 0
+
+    def kernel(self, name: str, *parameters: object) -> Kernel:
+        words = (source.ctype(self.out.dtype), *parameters)
+        return source.kernel("softmax/forward.cu", source.template(name, *words))
+
+    def row_kernel(self, name: str, *parameters: object) -> Kernel:
+        """A kernel for rows: it is told if they are whole vectors."""
+        return self.kernel(name, self.view.vector, self.whole, *parameters)
+
+    def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:
+        return Plan((*self.before, *steps), (self.out,), scratch)
+
+    def two_passes(
+        self, first: Kernel, second: Kernel, blocks: int, sums: int, rest: tuple[int, ...]
+    ) -> Plan:
+        """Partial sums, then results; `rest` has the last arguments of both kernels."""
+        partials = Pointer(3 if self.x.number == 2 else 2)
+        steps = (
+            Step(first, (blocks,), (BLOCK,), (self.x, partials, *rest)),
+            Step(second, (blocks,), (BLOCK,), (self.x, _OUT, partials, *rest)),
+        )
+        return self.plan(*steps, scratch=(Buffer((sums, 2), torch.float32),))
+
+
+def candidates(log: bool, request: Request) -> list[Candidate]:
+    """Candidates of a call; `log`: of log_softmax."""
+    x, dim, gpu = request.first, request.options["dim"], request.target
     out = Buffer(x.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     view = view_of(x, dim)
     if view is not None:
-        return _of_view(log, request, view, out, Pointer(0), ())
-    dense = Layout(x.dtype, x.shape, out.steps, 16)
-    scratch = Buffer(x.shape, x.dtype)
-    copied = view_of(dense, dim)
+        return _of_view(SoftmaxJob(log, view, out, Pointer(0), x.aligned, gpu))
+    copied = view_of(Layout(x.dtype, x.shape, out.steps, 16), dim)
     assert copied is not None
-    copy = contiguous(x, Pointer(0), Pointer(2), request.target)
-    candidates = _of_view(log, request, copied, out, Pointer(2), copy.steps)
-    return after_copy(copy, candidates, scratch)
+    copy = contiguous(x, Pointer(0), Pointer(2), gpu)
+    made = _of_view(SoftmaxJob(log, copied, out, Pointer(2), 16, gpu, copy.steps))
+    return after_copy(copy, made, Buffer(x.shape, x.dtype))
 
 
-def _of_view(
-    log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
-) -> list[Candidate]:
-    gpu, size = request.target, out.dtype.itemsize
-    moved = 2 * view.outer * view.n * view.inner * size
-    if view.n == 1:
-        build = functools.partial(_single, log, view, out, x, before)
-        return [Candidate("single", gpu.launch + moved / gpu.bandwidth, "n is 1", build)]
-    if view.inner > 1:
-        return _of_columns(log, request, view, out, x, before)
-    whole = view.vector > 1 and view.n % view.vector == 0
-    candidates = [] if whole else _staged(log, request, view, out, x, before)
+def _of_view(job: SoftmaxJob) -> list[Candidate]:
+    if job.view.n == 1:
+        time = job.gpu.launch + job.moved / job.gpu.bandwidth
+        return [Candidate("single", time, "n is 1", functools.partial(_single, job))]
+    return _of_columns(job) if job.view.inner > 1 else _of_rows(job)
+
+
+def _single(job: SoftmaxJob) -> Plan:
+    n = job.view.outer * job.view.inner
+    args = (job.x, _OUT, n)
+    return job.plan(Step(job.kernel("single", job.log), (cdiv(n, BLOCK),), (BLOCK,), args))
+
+
+# ---- rows --------------------------------------------------------------------------------------
+def _of_rows(job: SoftmaxJob) -> list[Candidate]:
+    """Candidates for the last dimension: rows in registers, in shared memory, or read twice."""
+    view, gpu, size = job.view, job.gpu, job.itemsize
+    made = [] if job.whole else _staged(job)
     chunks = cdiv(view.n, view.vector) + (view.n % view.vector > 0)
     # One SM's rate falls with the size of its loads.
-    rate = SM_BANDWIDTH * view.vector * size / 16
-    for most in (HELD, HELD // 2):
-        threads, held, shared = group(chunks, most)
-        if shared > HELD + 4 or (most < HELD and (shared or chunks <= 32 * HELD)):
+    rate = SM_COPY_BANDWIDTH * view.vector * size / 16
+    slow = 1.0 if job.whole else model.RAGGED_ROWS
+    all_vectors = model.FORWARD_VECTORS
+    for most in (all_vectors, all_vectors // 2):
+        threads, vectors, shared = group(chunks, most)
+        if shared > all_vectors + 4 or (
+            most < all_vectors and (shared or chunks <= 32 * all_vectors)
+        ):
             continue
         row = 2 * view.n * size / rate * cdiv(view.outer, gpu.sms * max(1, 1024 // threads))
-        time = gpu.launch + max((1.0 if whole else RAGGED) * moved / gpu.bandwidth, row)
-        why = f"{threads} threads per row, {held} vectors of {view.vector} in registers each"
-        build = functools.partial(_rows, log, view, out, x, before, threads, held, shared)
-        name = "rows" if most == HELD else f"rows, {most} vectors per thread"
-        candidates.append(Candidate(name, time, why, build))
-    if chunks > TWICE:
+        time = gpu.launch + max(slow * job.moved / gpu.bandwidth, row)
+        why = f"{threads} threads per row, {vectors} vectors of {view.vector} in registers each"
+        build = functools.partial(_rows, job, threads, vectors, shared)
+        name = "rows" if most == all_vectors else f"rows, {most} vectors per thread"
+        made.append(Candidate(name, time, why, build))
+    if chunks > model.REREAD_VECTORS:
         resident = min(view.outer, 2 * gpu.sms) * view.n * size
-        near = 1.1 if resident < 0.8 * gpu.l2 else 1.5
+        reading = model.FORWARD_ROWS.time(job.moved, resident / 0.8, gpu)
         row = 3 * view.n * size / rate * cdiv(view.outer, 2 * gpu.sms)
-        time = gpu.launch + max(near * moved / gpu.bandwidth, row)
-        build = functools.partial(_rows_twice, log, view, out, x, before)
-        candidates.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
+        time = gpu.launch + max(reading, row)
+        build = functools.partial(_rows_twice, job)
+        made.append(Candidate("rows, twice", time, "one block per row reads it twice", build))
     parts = parts_of(view, chunks, gpu.sms)
-    time = 2 * gpu.launch + (1.1 if moved < gpu.l2 else 1.5) * moved / gpu.bandwidth
+    time = 2 * gpu.launch + model.FORWARD_ROWS.time(job.moved, job.moved, gpu)
     why = f"{parts} blocks per row, two passes"
-    build = functools.partial(_long, log, view, out, x, before, parts, chunks)
-    return [*candidates, Candidate("long rows", time, why, build)]
+    return [*made, Candidate("long rows", time, why, functools.partial(_long, job, parts, chunks))]
 
 
-def _staged(
-    log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
-) -> list[Candidate]:
+def _staged(job: SoftmaxJob) -> list[Candidate]:
     """A candidate for planes that are no whole vectors: a block has several in shared memory."""
-    gpu, size = request.target, out.dtype.itemsize
+    view, gpu, size = job.view, job.gpu, job.itemsize
     plane = view.n * view.inner * size
     # Planes that are whole vectors together: other blocks begin behind them.
     step = 16 // math.gcd(plane, 16) if view.outer > 1 else 1
     dense = view.inner > 1 or view.stride == view.n
-    room = min(MEMORY, gpu.shared_per_block - 1024)
-    if not dense or view.n > STAGED or step * plane > room:
+    room = min(STAGED.most_bytes, gpu.shared_per_block - BLOCK_RESERVED)
+    if not dense or view.n > STAGED.elements or step * plane > room:
         return []
-    vector, aligned = 16 // size, 16 if before else request.first.aligned
-    while aligned % (vector * size):
+    vector = 16 // size
+    while job.aligned % (vector * size):
         vector //= 2
     threads = 1
     while threads < 32 and threads * 8 < view.n:
         threads *= 2
     if view.n > 32 * threads:
-        threads = BLOCK if view.n <= 32 * BLOCK else WIDE
-    held = next(h for h in (2, 4, 8, 12, 16, 24, 32) if h * threads >= view.n)
+        threads = BLOCK if view.n <= 32 * BLOCK else STAGED.threads
+    elements = next(h for h in (2, 4, 8, 12, 16, 24, 32) if h * threads >= view.n)
     block = max(BLOCK, threads)
     least = cdiv(block, threads * view.inner)
-    planes = min(max(STAGE // plane, least), cdiv(view.outer, 4 * gpu.sms), room // plane)
+    planes = min(max(STAGED.bytes // plane, least), cdiv(view.outer, 4 * gpu.sms), room // plane)
     planes = min(cdiv(max(1, planes), step) * step, room // plane // step * step)
-    moved = 2 * view.outer * plane
     # Columns of a block one after the other, and elements of a column that meet in banks.
     waves = cdiv(view.outer, planes * gpu.sms * (gpu.threads_per_sm // block))
-    turns = cdiv(planes * view.inner, block // threads) * waves
+    rounds = cdiv(planes * view.inner, block // threads) * waves
     meet = math.gcd(view.inner * size // 4, 32) if view.inner * size % 4 == 0 else 1
-    loads = cdiv(planes * plane, block * vector * size * TURNS) * ROUND
-    busy = turns * (COLUMN + held * min(meet, threads) * 4e-9) + loads * waves
+    in_flight, latency = model.LOADS
+    loads = cdiv(planes * plane, block * vector * size * in_flight) * latency
+    busy = rounds * (STAGED.column + elements * min(meet, threads) * STAGED.conflict)
+    busy += loads * waves
     # Longer rows are faster in registers, unless they are read element by element.
-    slow = LONG if view.inner == 1 and plane > 1024 and view.vector > 1 else 1.0
-    time = gpu.launch + max(slow * moved / gpu.bandwidth, busy)
+    slow = view.inner == 1 and plane > STAGED.long_bytes and view.vector > 1
+    reading = (STAGED.long_rows if slow else 1.0) * job.moved / gpu.bandwidth
     why = f"{planes} planes per block through shared memory, {threads} threads for a column"
-    flags = f"{source.ctype(out.dtype)}, {vector}, {threads}, {held}, {str(log).lower()}"
 
     def build() -> Plan:
-        kernel = source.kernel("softmax/softmax.cu", f"staged<{flags}>")
-        args = (x, Pointer(1), view.outer, view.n, view.inner, planes)
-        grid, memory = (cdiv(view.outer, planes),), planes * plane
-        return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
+        kernel = job.kernel("staged", vector, threads, elements, job.log)
+        args = (job.x, _OUT, view.outer, view.n, view.inner, planes)
+        return job.plan(Step(kernel, (cdiv(view.outer, planes),), (block,), args, planes * plane))
 
-    return [Candidate("staged rows" if view.inner == 1 else "staged columns", time, why, build)]
-
-
-# ---- plans -------------------------------------------------------------------------------------
-def _vectors(view: View, out: Buffer) -> str:
-    """Template arguments of the kernels for rows: the last one is true for whole vectors."""
-    even = view.vector > 1 and view.n % view.vector == 0
-    return f"{source.ctype(out.dtype)}, {view.vector}, {str(even).lower()}"
+    name = "staged rows" if view.inner == 1 else "staged columns"
+    return [Candidate(name, gpu.launch + max(reading, busy), why, build)]
 
 
-def _rows(
-    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
-    threads: int, held: int, shared: int,
-) -> Plan:  # fmt: skip
-    flags = f"{threads}, {held}, {shared}, {str(log).lower()}"
-    kernel = source.kernel("softmax/softmax.cu", f"rows<{_vectors(view, out)}, {flags}>")
+def _rows(job: SoftmaxJob, threads: int, vectors: int, shared: int) -> Plan:
+    view = job.view
+    kernel = job.row_kernel("rows", threads, vectors, shared, job.log)
     block = 128 if threads <= 32 else threads
     grid = (cdiv(view.outer, block // threads),)
-    memory = shared * threads * packed_bytes(view.vector, out.dtype.itemsize)
-    args = (x, Pointer(1), view.outer, view.n, view.stride)
-    return Plan((*before, Step(kernel, grid, (block,), args, memory)), (out,))
+    memory = shared * threads * packed_bytes(view.vector, job.itemsize)
+    args = (job.x, _OUT, view.outer, view.n, view.stride)
+    return job.plan(Step(kernel, grid, (block,), args, memory))
 
 
-def _rows_twice(log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]) -> Plan:
-    name = f"rows_twice<{_vectors(view, out)}, {str(log).lower()}>"
-    args = (x, Pointer(1), view.n, view.stride)
-    step = Step(source.kernel("softmax/softmax.cu", name), (view.outer,), (512,), args)
-    return Plan((*before, step), (out,))
+def _rows_twice(job: SoftmaxJob) -> Plan:
+    view = job.view
+    args = (job.x, _OUT, view.n, view.stride)
+    return job.plan(Step(job.row_kernel("rows_twice", job.log), (view.outer,), (512,), args))
 
 
-def _long(
-    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
-    parts: int, chunks: int,
-) -> Plan:  # fmt: skip
-    each = cdiv(chunks, parts)
-    scratch = Buffer((view.outer * parts, 2), torch.float32)
-    number = 3 if x.number == 2 else 2
-    one = source.kernel("softmax/softmax.cu", f"parts_of_rows<{_vectors(view, out)}>")
-    two = source.kernel(
-        "softmax/softmax.cu", f"finish_rows<{_vectors(view, out)}, {str(log).lower()}>"
-    )
-    grid, rest = (view.outer * parts,), (view.n, view.stride, parts, each)
-    steps = (
-        Step(one, grid, (BLOCK,), (x, Pointer(number), *rest)),
-        Step(two, grid, (BLOCK,), (x, Pointer(1), Pointer(number), *rest)),
-    )
-    return Plan((*before, *steps), (out,), (scratch,))
+def _long(job: SoftmaxJob, parts: int, chunks: int) -> Plan:
+    view = job.view
+    first, second = job.row_kernel("parts_of_rows"), job.row_kernel("finish_rows", job.log)
+    blocks = view.outer * parts
+    rest = (view.n, view.stride, parts, cdiv(chunks, parts))
+    return job.two_passes(first, second, blocks, blocks, rest)
 
 
-def _of_columns(
-    log: bool, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]
-) -> list[Candidate]:
+# ---- columns -----------------------------------------------------------------------------------
+def _of_columns(job: SoftmaxJob) -> list[Candidate]:
     """Candidates for a dimension that is not the last: one block per column, or several."""
-    gpu, size = request.target, out.dtype.itemsize
-    moved = 2 * view.outer * view.n * view.inner * size
-    if view.n <= SHORT:
+    view, gpu = job.view, job.gpu
+    if view.n <= model.SHORT_COLUMN:
         vector = view.vector  # 1 where the tensor is not aligned
         while view.inner % vector:
             vector //= 2
-        build = functools.partial(_short_columns, log, view, out, x, before, vector)
+        build = functools.partial(_short_columns, job, vector)
         why = f"a thread holds {vector} columns of {view.n}"
-        return [Candidate("short columns", gpu.launch + moved / gpu.bandwidth, why, build)]
-    width, tiles, parts, busy = columns_of(view, size, gpu)
-    near = 1.2 if moved < gpu.l2 else 1.5
-    candidates = [
-        Candidate("columns", gpu.launch + max(near * moved / gpu.bandwidth, busy),
-                  f"{tiles} blocks, {width} columns each; n is read twice",
-                  functools.partial(_columns, log, view, out, x, before, width))
-    ]  # fmt: skip
+        time = gpu.launch + job.moved / gpu.bandwidth
+        return [Candidate("short columns", time, why, build)]
+    width, tiles, parts, busy = model.columns_of(view, job.itemsize, gpu)
+    reading = model.FORWARD_COLUMNS.time(job.moved, job.moved, gpu)
+    why = f"{tiles} blocks, {width} columns each; n is read twice"
+    build = functools.partial(_columns, job, width)
+    made = [Candidate("columns", gpu.launch + max(reading, busy), why, build)]
     if view.inner < 32:
-        candidates += _staged(log, request, view, out, x, before)
+        made += _staged(job)
     if parts > 1:
         why = f"{parts} blocks per column, two passes"
-        build = functools.partial(_long_columns, log, view, out, x, before, width, parts)
-        time = 2 * gpu.launch + near * moved / gpu.bandwidth
-        candidates.append(Candidate("long columns", time, why, build))
-    return candidates
+        build = functools.partial(_long_columns, job, width, parts)
+        made.append(Candidate("long columns", 2 * gpu.launch + reading, why, build))
+    return made
 
 
-def _short_columns(
-    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], vector: int
-) -> Plan:
-    held = 1 << (view.n - 1).bit_length()
-    name = f"short_columns<{source.ctype(out.dtype)}, {vector}, {held}, {str(log).lower()}>"
-    groups = view.outer * view.inner // vector
-    args = (x, Pointer(1), view.n, view.inner, groups)
-    step = Step(source.kernel("softmax/softmax.cu", name), (cdiv(groups, BLOCK),), (BLOCK,), args)
-    return Plan((*before, step), (out,))
+def _short_columns(job: SoftmaxJob, vector: int) -> Plan:
+    view = job.view
+    kernel = job.kernel("short_columns", vector, 1 << (view.n - 1).bit_length(), job.log)
+    threads = view.outer * view.inner // vector
+    args = (job.x, _OUT, view.n, view.inner, threads)
+    return job.plan(Step(kernel, (cdiv(threads, BLOCK),), (BLOCK,), args))
 
 
-def columns_of(view: View, size: int, gpu: Target) -> tuple[int, int, int, float]:
-    """(columns per block, blocks, blocks per column, seconds of the busiest SM)."""
-    width = min(view.inner, BLOCK)
-    while width > 32 and view.outer * cdiv(view.inner, width) < 4 * gpu.sms:
-        width //= 2
-    tiles = view.outer * cdiv(view.inner, width)
-    deep = BLOCK // width
-    moving = 2 * view.n * width * size / SM_BANDWIDTH
-    waiting = 2 * cdiv(view.n, TURNS * deep) * ROUND
-    busy = max(moving, waiting) * cdiv(tiles, 8 * gpu.sms)
-    return width, tiles, min(cdiv(8 * gpu.sms, tiles), cdiv(view.n, 4 * (BLOCK // width))), busy
-
-
-def _columns(
-    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], width: int
-) -> Plan:
+def _columns(job: SoftmaxJob, width: int) -> Plan:
+    view = job.view
     tiles = cdiv(view.inner, width)
-    name = f"columns<{source.ctype(out.dtype)}, {str(log).lower()}>"
-    args = (x, Pointer(1), view.n, view.inner, width, tiles)
-    step = Step(source.kernel("softmax/softmax.cu", name), (view.outer * tiles,), (BLOCK,), args)
-    return Plan((*before, step), (out,))
+    args = (job.x, _OUT, view.n, view.inner, width, tiles)
+    return job.plan(Step(job.kernel("columns", job.log), (view.outer * tiles,), (BLOCK,), args))
 
 
-def _long_columns(
-    log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...], width: int, parts: int
-) -> Plan:
-    tiles, each = cdiv(view.inner, width), cdiv(view.n, parts)
-    scratch = Buffer((view.outer * parts * view.inner, 2), torch.float32)
-    partials = Pointer(3 if x.number == 2 else 2)
-    ctype = source.ctype(out.dtype)
-    one = source.kernel("softmax/softmax.cu", f"parts_of_columns<{ctype}>")
-    two = source.kernel("softmax/softmax.cu", f"finish_columns<{ctype}, {str(log).lower()}>")
-    grid, rest = (view.outer * tiles * parts,), (view.n, view.inner, width, tiles, parts, each)
-    steps = (
-        Step(one, grid, (BLOCK,), (x, partials, *rest)),
-        Step(two, grid, (BLOCK,), (x, Pointer(1), partials, *rest)),
-    )
-    return Plan((*before, *steps), (out,), (scratch,))
-
-
-def _single(log: bool, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...]) -> Plan:
-    name = f"single<{source.ctype(out.dtype)}, {str(log).lower()}>"
-    n = view.outer * view.inner
-    step = Step(
-        source.kernel("softmax/softmax.cu", name), (cdiv(n, BLOCK),), (BLOCK,), (x, Pointer(1), n)
-    )
-    return Plan((*before, step), (out,))
-
-
-# ---- definitions -------------------------------------------------------------------------------
-def _check(name: str, x: Any, dim: int) -> None:
-    if x.dtype not in DTYPES:
-        raise ArgumentError(
-            f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
-        )  # fmt: skip
-    if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
-        raise ArgumentError(
-            f"weft.ops.{name}: there is no such dimension",
-            got=f"dim {dim} of {x.dim()} dimensions",
-            allowed=f"{-max(x.dim(), 1)} to {max(x.dim(), 1) - 1}",
-        )
-
-
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(output)
-    ctx.dim = inputs[1]
-
-
-def _backward(name: str, ctx: Any, grad: Any) -> Any:
-    (y,) = ctx.saved_tensors
-    return library.call(f"{name}_backward")(grad, y, ctx.dim), None
-
-
-def batch_dim(x: Any, dim: int) -> int:
-    """The index of `dim` in a tensor with one more leading dimension."""
-    return int(dim % (x.dim() - 1) + 1)
-
-
-def _batched(name: str, info: Any, in_dims: Any, x: Any, dim: int = -1) -> Any:
-    """A batch is one more dimension in front of the others."""
-    x = x.movedim(in_dims[0], 0)
-    if x.dim() == 1:  # numbers: softmax of one element each
-        return library.call(name)(x.unsqueeze(1), 1).squeeze(1), 0
-    return library.call(name)(x, batch_dim(x, dim)), 0
-
-
-def _definition(name: str, log: bool) -> Definition:
-    return Definition(
-        name=name,
-        schema="(Tensor x, int dim=-1) -> Tensor",
-        doc=f"{'The logarithm of softmax' if log else 'Softmax'} of x along a dimension.",
-        fake=lambda x, dim=-1: x.new_empty(x.shape),
-        candidates=functools.partial(_forward, log),
-        check=functools.partial(_check, name),
-        setup=_setup,
-        backward=functools.partial(_backward, name),
-        vmap=functools.partial(_batched, name),
-    )
-
-
-DEFINITIONS = (_definition("softmax", False), _definition("log_softmax", True))
+def _long_columns(job: SoftmaxJob, width: int, parts: int) -> Plan:
+    view = job.view
+    tiles = cdiv(view.inner, width)
+    first, second = job.kernel("parts_of_columns"), job.kernel("finish_columns", job.log)
+    rest = (view.n, view.inner, width, tiles, parts, cdiv(view.n, parts))
+    blocks, sums = view.outer * tiles * parts, view.outer * parts * view.inner
+    return job.two_passes(first, second, blocks, sums, rest)

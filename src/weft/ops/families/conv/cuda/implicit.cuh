@@ -19,7 +19,7 @@ __device__ void write_tile(const T& tile, float* memory, const long long* offset
         });
         return;
     }
-    // A warp turns its results in shared memory, so that lanes store neighbours.
+    // A warp transposes its results in shared memory, so that lanes store neighbours.
     float* mine = memory + threadIdx.x / 32 * 128;
     int lane = threadIdx.x % 32, corner_row = tile.row - tile.down() * 4, corner_column = tile.column - tile.across() * 4;
     tile.each([&](int row, int column, const float* v) {

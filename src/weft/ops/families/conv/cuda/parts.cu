@@ -31,10 +31,10 @@ __global__ void __launch_bounds__(256) add_parts(const float* parts, T* out, lon
     if (at < size) store(out + at, v);
 }
 
-// Parts as [filter][tap][padded channel]; the result is [filter][channel][tap]. A block turns WIDE channels of a filter in shared
+// Parts as [filter][tap][padded channel]; the result is [filter][channel][tap]. A block transposes WIDE channels of a filter in shared
 // memory, so that it reads and writes vectors of neighbours. Many groups of threads for many parts of few elements.
 template <class T, int GROUPS, int WIDE>
-__global__ void __launch_bounds__(256) turn_parts(const float* parts, T* out, long long size, int count, int channels, int taps,
+__global__ void __launch_bounds__(256) transpose_parts(const float* parts, T* out, long long size, int count, int channels, int taps,
                                                   int padded) {
     constexpr int LANES = 256 / GROUPS, FOURS = WIDE / 4, EACH = 16 / sizeof(T);
     extern __shared__ __align__(16) float memory[];  // [group][channel][tap]

@@ -3,9 +3,9 @@
 #include "tensor.cuh"
 
 // BM target channels x BN pixels for a tile, BYTES of source channels for a stage; a warp owns WM x WN. BACK: the weights
-// are [source channel][target channel]. Blocks are numbered by tile; with SHARE a block has p.each steps of all tiles (tensor.cuh).
+// are [source channel][target channel]. Blocks are numbered by tile; with STREAM_K a block has p.each steps of all tiles (tensor.cuh).
 template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, int COPY, bool BACK,
-          bool SHARE>
+          bool STREAM_K>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     pointwise(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), DEEP = BYTES / sizeof(T), SLICE = 32 / sizeof(T);
@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     extern __shared__ __align__(128) float memory[];
     T* ring_memory = reinterpret_cast<T*>(memory);
     int image = p.target_h * p.target_w, pixels = p.batch * image, steps = (p.source_c + DEEP - 1) / DEEP;
-    int begin = SHARE ? blockIdx.x * p.each : 0, left = SHARE ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
-    int tile = SHARE ? begin / steps : blockIdx.x, from = SHARE ? begin - tile * steps : 0;
+    int begin = STREAM_K ? blockIdx.x * p.each : 0, left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
+    int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
     auto corner_of = [&](int number) {
         int2 at = in_bands(number, p.tiles_m, p.tiles_n);
         return make_int2(at.x * BM, at.y * BN);
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         }
         if (part < PARTS - 1) return;
         --to_copy, k += DEEP;
-        if (SHARE && k >= p.source_c && to_copy > 0) {
+        if (STREAM_K && k >= p.source_c && to_copy > 0) {
             k = 0;
             enter(++copied);
         }
@@ -84,15 +84,15 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
 #pragma unroll 1
     do {
         float of[DOWN][ACROSS][4] = {};
-        int count = SHARE ? min(left, steps - from) : steps;
+        int count = STREAM_K ? min(left, steps - from) : steps;
         ring.run(of, count, fetch, load);
-        if (!SHARE) ring.finish();
+        if (!STREAM_K) ring.finish();
         Ranges ranges = {steps, p.each};
-        if (!SHARE || count == steps ||
+        if (!STREAM_K || count == steps ||
             ranges.join<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, tile)) {
-            // A warp turns 32 / sizeof(T) channels at a time in shared memory, so that lanes store vectors of pixels.
+            // A warp transposes 32 / sizeof(T) channels at a time in shared memory, so that lanes store vectors of pixels.
             constexpr int PITCH = WN + 8, ROWS = 32 / sizeof(T), HALVES = 16 / ROWS;
-            float* own = memory + (SHARE ? STAGES * STAGE * sizeof(T) / 4 : 0) + warp * (2 * WN / NEAR + 8 * PITCH);
+            float* own = memory + (STREAM_K ? STAGES * STAGE * sizeof(T) / 4 : 0) + warp * (2 * WN / NEAR + 8 * PITCH);
             long long* offsets = reinterpret_cast<long long*>(own);  // of the vectors of pixels in the target, or -1
             T* mine = reinterpret_cast<T*>(own + 2 * WN / NEAR);
             int2 at = corner_of(tile);
@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             }
         }
         left -= count, from = 0, ++tile;
-    } while (SHARE && left > 0);
-    if (SHARE) asm volatile("cp.async.wait_all;");
+    } while (STREAM_K && left > 0);
+    if (STREAM_K) asm volatile("cp.async.wait_all;");
 }
 
 // The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is all pixels, which are

@@ -1,23 +1,23 @@
-// Convolution with one to four target channels in a group, as few.cu, for rows in whole vectors: the backward pass to the data of stride 1
+// Convolution with one to four target channels in a group, as skinny.cu, for rows in whole vectors: the backward pass to the data of stride 1
 // or 2, and the forward pass of stride 1, which is the same with the taps reversed (FLIP). A thread computes a strip of PIXELS
 // neighbours of a row, for all phases and channels: what it loads of a row of the source serves all of them.
 #include "window.cuh"
 #include "../../../core/cuda/vector.cuh"
 
 // The positions of the strips are those of a phase: position i has the target rows STRIDE * i + a, for the phases a. Phase a has the taps
-// r = first + STRIDE * t of row i + (a + PAD) / STRIDE - t of the source. ROOM weights are in shared memory at a time. SHARE: for few
+// r = first + STRIDE * t of row i + (a + PAD) / STRIDE - t of the source. ROOM weights are in shared memory at a time. SPLIT_CHANNELS: for few
 // strips, the four warps of a block have the same ones, and a quarter of the source channels each.
-template <class T, int ROWS, int R, int S, int STRIDE, int PAD_H, int PAD_W, int PIXELS, int ROOM, bool FLIP, bool SHARE>
+template <class T, int ROWS, int R, int S, int STRIDE, int PAD_H, int PAD_W, int PIXELS, int ROOM, bool FLIP, bool SPLIT_CHANNELS>
 __global__ void __launch_bounds__(128) strips(const T* x, const T* weight, const T* bias, T* y, const Conv p) {
     constexpr int ABOVE = (R - 1 - PAD_H) / STRIDE, BELOW = (STRIDE - 1 + PAD_H) / STRIDE;
     constexpr int LEFT = (S - 1 - PAD_W) / STRIDE, RIGHT = (STRIDE - 1 + PAD_W) / STRIDE, CHUNK = ROOM / (R * S * 4);
     static_assert(LEFT <= PIXELS && RIGHT <= PIXELS && PAD_H < R && PAD_W < S, "a row needs the neighbouring strips alone");
     __shared__ __align__(16) float weights[CHUNK * R * S * 4];
     int across = ((p.target_w + STRIDE - 1) / STRIDE + PIXELS - 1) / PIXELS, down = (p.target_h + STRIDE - 1) / STRIDE;
-    constexpr int WARPS = SHARE ? 4 : 1, SUMS = STRIDE * STRIDE * ROWS * PIXELS;
-    static_assert(!SHARE || (WARPS - 1) * 32 * SUMS <= CHUNK * R * S * 4, "the sums of three warps replace the weights");
-    int lane = threadIdx.x % 32, warp = SHARE ? threadIdx.x / 32 : 0, group = blockIdx.y;
-    int index = SHARE ? blockIdx.x * 32 + lane : blockIdx.x * 128 + threadIdx.x;
+    constexpr int WARPS = SPLIT_CHANNELS ? 4 : 1, SUMS = STRIDE * STRIDE * ROWS * PIXELS;
+    static_assert(!SPLIT_CHANNELS || (WARPS - 1) * 32 * SUMS <= CHUNK * R * S * 4, "the sums of three warps replace the weights");
+    int lane = threadIdx.x % 32, warp = SPLIT_CHANNELS ? threadIdx.x / 32 : 0, group = blockIdx.y;
+    int index = SPLIT_CHANNELS ? blockIdx.x * 32 + lane : blockIdx.x * 128 + threadIdx.x;
     int line = index / across, j = (index - line * across) * PIXELS, n = line / down, i = line - n * down;
     bool there = n < p.batch;
     x += (there ? n : 0) * p.source[0] + group * p.source_c * p.source[1], weight += group * p.weight_group;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(128) strips(const T* x, const T* weight, const
             }
         }
     }
-    if constexpr (SHARE) {
+    if constexpr (SPLIT_CHANNELS) {
         float(*all)[32] = reinterpret_cast<float(*)[32]>(weights);
         float* mine = &sums[0][0][0][0];
         __syncthreads();

@@ -41,8 +41,8 @@ struct Places {
 };
 
 // BM channels of dy x S taps of a row and BC channels of x for a tile, PIXELS of the depth for a stage; a warp owns WM x WN. Blocks, parts
-// and SHARE are those of tensor_weight.cu. ROUND: the tensors are float that has not been rounded to tf32.
-template <class T, int S, int BM, int BC, int PIXELS, int WM, int WN, int STAGES, int RESIDENT, bool SHARE, bool ROUND>
+// and STREAM_K are those of tensor_weight.cu. ROUND: the tensors are float that has not been rounded to tf32.
+template <class T, int S, int BM, int BC, int PIXELS, int WM, int WN, int STAGES, int RESIDENT, bool STREAM_K, bool ROUND>
 __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
     taps_weight(const T* x, const T* dy, float* parts, float* shared_parts, int* counters, const Conv p) {
     constexpr int ACROSS_WARPS = S * BC / WN, THREADS = BM / WM * ACROSS_WARPS * 32, EACH = 16 / sizeof(T), PAD = 8;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
     T* ring_memory = reinterpret_cast<T*>(memory);
     int group = blockIdx.z, blocks = (p.source_c + BC - 1) / BC, width = p.target_w + S - 1, depth = p.batch * p.target_h * width;
     int columns = p.R * S * p.source_c;
-    Portion portion(p.tiles_m * p.tiles_n, (depth + PIXELS - 1) / PIXELS, p.each, SHARE);
+    Portion portion(p.tiles_m * p.tiles_n, (depth + PIXELS - 1) / PIXELS, p.each, STREAM_K);
     parts += ((long long)portion.split * p.groups + group) * p.target_c * columns;
     dy += group * p.target_group, x += group * p.source_c;
 #pragma unroll 1
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
         ring.start(fetch, load);
         ring.run(of, portion.count(), fetch, load);
         ring.finish();
-        if (SHARE && !portion.whole() &&
+        if (STREAM_K && !portion.whole() &&
             !portion.ranges().join<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), shared_parts, counters, portion.tile))
             continue;
 #pragma unroll

@@ -7,9 +7,9 @@
 #include "../../../core/cuda/problem.cuh"
 
 // BM pixels x BN channels for a tile, BYTES along the depth for a stage; a warp owns WM x WN. ROUND: the source is float that
-// has not been rounded to tf32. Blocks are numbered by tile (x), by phase (y) and by group (z). SHARE: a block has p.each steps of all
+// has not been rounded to tf32. Blocks are numbered by tile (x), by phase (y) and by group (z). STREAM_K: a block has p.each steps of all
 // tiles in a row instead; copies for the next tile are under way while the results of one are written.
-template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, bool BACK, bool SHARE, bool ROUND>
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, bool BACK, bool STREAM_K, bool ROUND>
 __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv& p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, VECTORS = BYTES / 16, EACH = 16 / sizeof(T);
     constexpr int ROWS = THREADS / VECTORS, A_COPIES = BM / ROWS, B_COPIES = BN / ROWS;
@@ -19,13 +19,13 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     int group = blockIdx.z, vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, per_tap = p.source_c / EACH;
     Window window = Window::of<BACK>(p, blockIdx.y);
     int pixels = window.pixels(p), taps = window.h.taps * window.w.taps, steps = (taps * per_tap + VECTORS - 1) / VECTORS;
-    int begin = SHARE ? blockIdx.x * p.each : 0, left = SHARE ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
-    int tile = SHARE ? begin / steps : blockIdx.x, from = SHARE ? begin - tile * steps : 0;
+    int begin = STREAM_K ? blockIdx.x * p.each : 0, left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
+    int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
     auto corner_of = [&](int number) {  // rows of this order are channels
         int2 at = in_bands(number, p.tiles_m, p.tiles_n);
         return make_int2(at.y * BM, at.x * BN);
     };
-    if (!SHARE && corner_of(tile).x >= pixels) return;  // phases differ in size
+    if (!STREAM_K && corner_of(tile).x >= pixels) return;  // phases differ in size
     x += group * p.source_c, weight += group * p.weight_group;
 
     // What this thread copies: one vector of some rows of both sides, from step `from` of a tile on.
@@ -78,7 +78,7 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
             at -= per_tap;
             if (++s == columns) s = 0, ++r;
         }
-        if (SHARE && --of_tile == 0 && to_copy > 0) {
+        if (STREAM_K && --of_tile == 0 && to_copy > 0) {
             of_tile = steps, tap = vector / per_tap, at = vector - tap * per_tap, r = tap / columns, s = tap - r * columns;
             enter(++copied);
         }
@@ -97,18 +97,18 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     };
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
-    Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false, SHARE || WM != 64 || WN != 32> ring;
+    Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false, STREAM_K || WM != 64 || WN != 32> ring;
     ring.start(fetch, load);
 #pragma unroll 1
     do {
         float of[DOWN][ACROSS][4] = {};
-        int count = SHARE ? min(left, steps - from) : steps;
+        int count = STREAM_K ? min(left, steps - from) : steps;
         ring.run(of, count, fetch, load);
-        if (!SHARE) ring.finish();
+        if (!STREAM_K) ring.finish();
         Ranges ranges = {steps, p.each};
-        if (!SHARE || count == steps ||
+        if (!STREAM_K || count == steps ||
             ranges.join<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, tile)) {
-            float* mine = memory + (SHARE ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
+            float* mine = memory + (STREAM_K ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
             long long* offsets = reinterpret_cast<long long*>(mine);
             int2 at_tile = corner_of(tile);
             __syncwarp();
@@ -122,6 +122,6 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
             else write_pixels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
         }
         left -= count, from = 0, ++tile;
-    } while (SHARE && left > 0);
-    if (SHARE) asm volatile("cp.async.wait_all;");
+    } while (STREAM_K && left > 0);
+    if (STREAM_K) asm volatile("cp.async.wait_all;");
 }

@@ -6,9 +6,9 @@
 #include "../../../core/cuda/problem.cuh"
 
 // Blocks are numbered by tile, then by part of the depth, of p.each steps (x), and by group (z). Each part is a matrix of its own in `parts`:
-// [group][channel of dy][tap][channel of x]. SHARE: a block has p.each steps of all tiles in a row instead, and the sums of each tile
+// [group][channel of dy][tap][channel of x]. STREAM_K: a block has p.each steps of all tiles in a row instead, and the sums of each tile
 // are joined in `shared_parts`. ROUND: the tensors are float that has not been rounded to tf32.
-template <class T, int BM, int BN, int PIXELS, int WM, int WN, int STAGES, int RESIDENT, bool SHARE, bool ROUND>
+template <class T, int BM, int BN, int PIXELS, int WM, int WN, int STAGES, int RESIDENT, bool STREAM_K, bool ROUND>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     tensor_weight(const T* x, const T* dy, float* parts, float* shared_parts, int* counters, const Conv p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, EACH = 16 / sizeof(T), PAD = 8;
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     __shared__ Steps<PIXELS, STAGES, false> steps;
     T* ring_memory = reinterpret_cast<T*>(memory);
     int group = blockIdx.z, depth = p.batch * p.target_h * p.target_w, columns = p.R * p.S * p.source_c;
-    Portion portion(p.tiles_m * p.tiles_n, (depth + PIXELS - 1) / PIXELS, p.each, SHARE);
+    Portion portion(p.tiles_m * p.tiles_n, (depth + PIXELS - 1) / PIXELS, p.each, STREAM_K);
     parts += ((long long)portion.split * p.groups + group) * p.target_c * columns;
     dy += group * p.target_group, x += group * p.source_c;
 #pragma unroll 1
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         ring.start(fetch, load);
         ring.run(of, portion.count(), fetch, load);
         ring.finish();
-        if (SHARE && !portion.whole() &&
+        if (STREAM_K && !portion.whole() &&
             !portion.ranges().join<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), shared_parts, counters, portion.tile))
             continue;
 #pragma unroll

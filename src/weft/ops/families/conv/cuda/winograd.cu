@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(128) to_tiles(const float* from, const float* 
     }
 }
 
-// Weights [K][C][3][3] become [place][C][K]; with BACK, turned by half a circle, [place][K][C]. One thread per filter and channel.
+// Weights [K][C][3][3] become [place][C][K]; with BACK, rotated by 180 degrees, [place][K][C]. One thread per filter and channel.
 template <bool BACK>
 __global__ void __launch_bounds__(128) from_filters(const float* weight, float* to, int K, int C) {
     long long index = blockIdx.x * 128ll + threadIdx.x, size = (long long)K * C;

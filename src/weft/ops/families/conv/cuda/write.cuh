@@ -1,4 +1,4 @@
-// How the kernels on tensor cores write their results: fragments of a warp, turned in shared memory so that lanes write neighbours.
+// Results of the kernels on tensor cores: fragments of a warp, transposed in shared memory so that lanes write neighbours.
 #pragma once
 #include "window.cuh"
 #include "../../../core/cuda/vector.cuh"
@@ -98,7 +98,7 @@ __device__ void write_channels(const float (&of)[WM / 16][WN / 8][4], float* mem
     }
 }
 
-// Floats of shared memory that a warp needs to write its results: places of its pixels in the target, and rows to turn them.
+// Floats of shared memory that a warp needs to write its results: places of its pixels in the target, and rows to transpose them.
 template <class T, int WM, int WN>
 __device__ constexpr int writing() {
     constexpr int PIXELS = 8 * (WM + 8) * sizeof(T), CHANNELS = 16 * (WN + 8) * 2;

@@ -1,4 +1,4 @@
-"""Plans convolutions with large filters by Fourier transforms.
+"""Plan convolutions with large filters by Fourier transforms.
 
 `windows(job, back)` offers candidates for the forward pass of a convolution and for its backward
 pass to the data, `gradients(job)` for the backward pass to the weight. They take float32 tensors of
@@ -23,8 +23,9 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan, Step
-from weft.ops.families.conv.job import Job
+from weft.ops.families.conv.job import ConvJob
 from weft.ops.families.conv.job import Tensor as Image
+from weft.ops.families.conv.model import FOURIER
 from weft.ops.families.fft import tables
 from weft.ops.families.fft.banks import room
 from weft.ops.families.fft.lengths import Stages, convenient, of_one_block
@@ -39,7 +40,7 @@ THREADS = 512
 
 @dataclass(frozen=True)
 class Spectra:
-    """What is multiplied: images (i, g, j) of the result sum over s < terms.
+    """Spectra to multiply: images (i, g, j) of the result sum over s < terms.
 
     a, b      images of a and b between two values of i, g, j and s
     counts    of i, g and j; images of the result are in this order
@@ -58,16 +59,16 @@ class Spectra:
 
 @dataclass(frozen=True)
 class Axis:
-    """Lengths along one dimension: of a, b, what is kept, and the circular transform."""
+    """Lengths along one dimension: of a, b, the result, and the circular transform."""
 
     a: int
     b: int
-    kept: int
+    result: int
     shift: int
     n: int
 
 
-def windows(job: Job, back: bool) -> list[Candidate]:
+def windows(job: ConvJob, back: bool) -> list[Candidate]:
     """The candidate of the forward pass, or of the backward pass to the data."""
     g = job.geometry
     c, k = g.c // g.groups, g.k // g.groups
@@ -92,7 +93,7 @@ def windows(job: Job, back: bool) -> list[Candidate]:
     return _candidates(job, job.first, job.second, made, axes)
 
 
-def gradients(job: Job) -> list[Candidate]:
+def gradients(job: ConvJob) -> list[Candidate]:
     """The candidate of the backward pass to the weight."""
     g = job.geometry
     c, k = g.c // g.groups, g.k // g.groups
@@ -108,18 +109,20 @@ def gradients(job: Job) -> list[Candidate]:
     return _candidates(job, job.second, job.first, made, axes)
 
 
-def _correlated(a: int, b: int, kept: int, reach: int, pad: int) -> Axis:
-    """kept[i] = sum of a[i + j - pad] b[j]; a is read from -pad to reach - pad - 1."""
-    return Axis(a, b, kept, pad, max(a + pad, reach - pad, a, b, kept))
+def _correlated(a: int, b: int, result: int, reach: int, pad: int) -> Axis:
+    """result[i] = sum of a[i + j - pad] b[j]; a is read from -pad to reach - pad - 1."""
+    return Axis(a, b, result, pad, max(a + pad, reach - pad, a, b, result))
 
 
-def _convolved(a: int, b: int, kept: int, pad: int) -> Axis:
-    """kept[i] = sum of a[j] b[i + pad - j]."""
-    return Axis(a, b, kept, -pad, max(a + b - 1 - pad, kept + pad, a, b))
+def _convolved(a: int, b: int, result: int, pad: int) -> Axis:
+    """result[i] = sum of a[j] b[i + pad - j]."""
+    return Axis(a, b, result, -pad, max(a + b - 1 - pad, result + pad, a, b))
 
 
 # ---- candidates --------------------------------------------------------------------------------
-def _candidates(job: Job, a: Image, b: Image, made: Spectra, axes: list[Axis]) -> list[Candidate]:
+def _candidates(
+    job: ConvJob, a: Image, b: Image, made: Spectra, axes: list[Axis]
+) -> list[Candidate]:
     g = job.geometry
     plain = g.stride == g.dilation == (1, 1)
     if not plain or job.out.dtype is not torch.float32 or g.taps == 1:
@@ -137,7 +140,7 @@ def _candidates(job: Job, a: Image, b: Image, made: Spectra, axes: list[Axis]) -
 class Convolution:
     """A convolution by transforms of `rows` x `columns` elements."""
 
-    job: Job
+    job: ConvJob
     a: Image
     b: Image
     spectra: Spectra
@@ -166,16 +169,16 @@ class Convolution:
         products = 2 * self.images * self.spectra.terms
         near = (inputs + self.images) * spectrum < gpu.l2
         moved = (4 * (inputs + self.images) + products) * spectrum
-        work = 4 * products * self.rows * self.width / (0.3 * gpu.fp32)
-        bandwidth = gpu.bandwidth * (1.3 if near else 1.0)
-        return self.job.cost + 6 * gpu.launch + max(moved / bandwidth, work)
+        work = 4 * products * self.rows * self.width / (FOURIER.reach * gpu.fp32)
+        bandwidth = gpu.bandwidth * (FOURIER.l2_rate if near else 1.0)
+        return self.job.cost + FOURIER.launches * gpu.launch + max(moved / bandwidth, work)
 
     def build(self) -> Plan:
         job, spectra = self.job, self.spectra
-        work = Workspace(job.gpu, job.place().number)
+        work = Workspace(job.gpu, job.scratch_at().number)
         a = self.transformed(self.a, self.vertical.a, self.horizontal.a, spectra.of_a, work)
         b = self.transformed(self.b, self.vertical.b, self.horizontal.b, spectra.of_b, work)
-        y = work.buffer((self.images, self.vertical.kept, self.pitch))
+        y = work.buffer((self.images, self.vertical.result, self.pitch))
         work.steps.append(self.product(a, b, y))
         work.steps.append(self.cropped(y))
         return job.plan(*work.steps, scratch=tuple(work.scratch))
@@ -206,7 +209,7 @@ class Convolution:
         return z
 
     def product(self, a: Tensor, b: Tensor, y: Tensor) -> Step:
-        """Multiplies spectra, and transforms the columns back."""
+        """The step that multiplies spectra, and transforms the columns back."""
         s, spectra = _stages(self.rows), self.spectra
         columns = max(1, min(1 << (THREADS // s.threads).bit_length() - 1, 128))
         while columns > 1 and 9 * s.n * columns > self.job.gpu.shared_per_sm // 2:
@@ -217,22 +220,22 @@ class Convolution:
         size, axis = self.rows * self.pitch, self.vertical
         problem = struct.pack(
             "<9q7if", *(size * step for step in (*spectra.a, *spectra.b)), self.pitch, self.width,
-            tiles, groups, inner, spectra.terms, axis.kept, axis.shift % self.rows, 1.0,
+            tiles, groups, inner, spectra.terms, axis.result, axis.shift % self.rows, 1.0,
         )  # fmt: skip
-        words = (stages_word(s), room_word(made), str(spectra.conjugate).lower())
-        kernel = source.kernel("fft/convolution.cu", f"product<{', '.join(words)}>")
+        words = (stages_word(s), room_word(made), spectra.conjugate)
+        kernel = source.kernel("fft/convolution.cu", source.template("product", *words))
         args = (a.pointer, b.pointer, y.pointer, problem, tables.stage_roots(s))
         shared = made.bytes if len(s.radices) > 1 else 0
         return Step(kernel, (tiles * self.images,), (s.threads * columns,), args, shared)
 
     def cropped(self, x: Tensor) -> Step:
-        """Transforms rows back, and writes what is kept of them."""
+        """The step that transforms rows back, and writes the window of the result."""
         half, axis = self.columns // 2, self.horizontal
         n, c, row, column = self.job.result.images.strides
-        kept, (batch, channels) = self.vertical.kept, self.spectra.of_result
-        size = kept * self.pitch
+        rows, (batch, channels) = self.vertical.result, self.spectra.of_result
+        size = rows * self.pitch
         last = Pass(
-            half, _stages(half), kept, channels, batch,
+            half, _stages(half), rows, channels, batch,
             Side(x.pointer, 1, self.pitch, size, channels * size),
             Side(self.job.result.pointer, column, row, c, n),
             Input("FOLDED", self.width, swap=True),
@@ -240,13 +243,13 @@ class Convolution:
         )  # fmt: skip
         made = last.room(self.job.gpu)
         words = (stages_word(last.stages), room_word(made), last.load())
-        tiles = cdiv(kept, made.columns)
+        tiles = cdiv(rows, made.columns)
         args = (
-            last.source.pointer, last.result.pointer, last.problem(tiles, axis.kept),
+            last.source.pointer, last.result.pointer, last.problem(tiles, axis.result),
             tables.stage_roots(last.stages), last.turns(), self.job.bias,
             axis.shift % self.columns,
         )  # fmt: skip
-        kernel = source.kernel("fft/convolution.cu", f"cropped<{', '.join(words)}>")
+        kernel = source.kernel("fft/convolution.cu", source.template("cropped", *words))
         block = (last.stages.threads * made.columns,)
         shared = made.bytes if last.exchanges else 0
         return Step(kernel, (tiles * channels * batch,), block, args, shared)

@@ -7,7 +7,7 @@
 // Pixels are numbered along images, rows and columns of a phase; a block has PIXELS * 128 neighbours. Blocks along y are phases,
 // along z groups. ROOM weights are in shared memory at a time.
 template <class T, int ROWS, int PIXELS, int ROOM, bool BACK>
-__global__ void __launch_bounds__(128) few(const T* x, const T* weight, const T* bias, T* y, const Conv p) {
+__global__ void __launch_bounds__(128) skinny(const T* x, const T* weight, const T* bias, T* y, const Conv p) {
     __shared__ __align__(16) float weights[ROOM];
     Window window = Window::of<BACK>(p, blockIdx.y);
     int pixels = window.pixels(p), first = blockIdx.x * (PIXELS * 128), group = blockIdx.z;

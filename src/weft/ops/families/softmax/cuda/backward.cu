@@ -28,23 +28,23 @@ __device__ Vector<T, V> gradients(Vector<T, V> g, const Vector<T, V>& y, float s
     return g;
 }
 
-// G threads hold a row of g and of y: HELD vectors of each in registers.
-template <class T, int V, int G, int HELD, bool LOG>
+// G threads hold a row of g and of y: CACHED vectors of each in registers.
+template <class T, int V, int G, int CACHED, bool LOG>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* g, const T* y, T* d, long long count, int n) {
     constexpr int BLOCK = G <= 32 ? 128 : G;  // a row of more than one warp has a block to itself
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;
     Row<T, V> r{int(row * n % V), there ? n : 0};
-    Vector<T, V> vg[HELD], vy[HELD];
+    Vector<T, V> vg[CACHED], vy[CACHED];
 #pragma unroll
-    for (int k = 0; k < HELD; k++) vg[k] = r.get(g + row * n, k * G + t, 0), vy[k] = r.get(y + row * n, k * G + t, 0);
+    for (int k = 0; k < CACHED; k++) vg[k] = r.get(g + row * n, k * G + t, 0), vy[k] = r.get(y + row * n, k * G + t, 0);
     float sum = 0;
 #pragma unroll
-    for (int k = 0; k < HELD; k++) sum = add_terms<LOG>(vg[k], vy[k], sum);
+    for (int k = 0; k < CACHED; k++) sum = add_terms<LOG>(vg[k], vy[k], sum);
     sum = across<G>(sum, 0, plus);
 #pragma unroll
-    for (int k = 0; k < HELD; k++) r.put(d + row * n, k * G + t, gradients<LOG>(vg[k], vy[k], sum));
+    for (int k = 0; k < CACHED; k++) r.put(d + row * n, k * G + t, gradients<LOG>(vg[k], vy[k], sum));
 }
 
 // Long rows, first pass: each block takes a part of a row, and stores the sum of its terms.

@@ -4,7 +4,7 @@
 #include "../../../core/cuda/group.cuh"
 #include "../../../core/cuda/packed.cuh"
 
-// What exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
+// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
 
 template <bool LOG>
@@ -34,8 +34,8 @@ __device__ Packed<T, V> results(const Packed<T, V>& v, float from, float scale) 
     return v.map([&](float x, int) { return result<LOG>(x, from, scale); });
 }
 
-// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. EVEN rows are whole vectors.
-template <class T, int V, bool EVEN, int G, int HELD, int SHARED, bool LOG>
+// G threads hold a row: CACHED vectors each in registers and SHARED in shared memory. EVEN rows are whole vectors.
+template <class T, int V, bool EVEN, int G, int CACHED, int SHARED, bool LOG>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long long count, int n, long long stride) {
     constexpr int BLOCK = G <= 32 ? 128 : G;  // more than a warp for a row: a block of its own
     extern __shared__ __align__(16) char memory[];
@@ -46,69 +46,69 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long
     PackedRow<T, V, EVEN> r(row * n, there ? n : 0);
     const T* from_row = x + row * stride;
     T* to_row = y + row * n;
-    Packed<T, V> held[HELD];
+    Packed<T, V> cached[CACHED];
 #pragma unroll
-    for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, k * G + t, lowest());
+    for (int k = 0; k < CACHED; k++) cached[k] = r.get(from_row, k * G + t, lowest());
 #pragma unroll 4
-    for (int k = 0; k < SHARED; k++) r.fetch(&lying[k * G + t], from_row, (HELD + k) * G + t, lowest());
+    for (int k = 0; k < SHARED; k++) r.fetch(&lying[k * G + t], from_row, (CACHED + k) * G + t, lowest());
     float most = lowest();
 #pragma unroll
-    for (int k = 0; k < HELD; k++) most = top(held[k], most), held[k].forget();
+    for (int k = 0; k < CACHED; k++) most = top(cached[k], most), cached[k].forget();
     if constexpr (SHARED > 0) asm volatile("cp.async.wait_all;");  // a thread reads what it has copied itself
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) most = top(lying[k * G + t], most);
     float from = base(across<G>(most, lowest(), larger)), sum = 0;
 #pragma unroll
-    for (int k = 0; k < HELD; k++) sum = sum_of(held[k], from, sum), held[k].forget();
+    for (int k = 0; k < CACHED; k++) sum = sum_of(cached[k], from, sum), cached[k].forget();
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) sum = sum_of(lying[k * G + t], from, sum);
     float scale = scale_of<LOG>(across<G>(sum, 0, plus));
 #pragma unroll
-    for (int k = 0; k < HELD; k++) r.put(to_row, k * G + t, results<LOG>(held[k], from, scale));
+    for (int k = 0; k < CACHED; k++) r.put(to_row, k * G + t, results<LOG>(cached[k], from, scale));
 #pragma unroll 4
-    for (int k = 0; k < SHARED; k++) r.put(to_row, (HELD + k) * G + t, results<LOG>(lying[k * G + t], from, scale));
+    for (int k = 0; k < SHARED; k++) r.put(to_row, (CACHED + k) * G + t, results<LOG>(lying[k * G + t], from, scale));
 }
 
 // Along n of planes of n x inner neighbours, wherever they begin: a block reads `planes` of them as they are in memory, in vectors
-// of V, and writes them in whole ones. Between, G threads have a column in shared memory, and HELD of its elements each in registers.
-template <class T, int V, int G, int HELD, bool LOG>
+// of V, and writes them in whole ones. Between, G threads have a column in shared memory, and CACHED of its elements each in registers.
+template <class T, int V, int G, int CACHED, bool LOG>
 __global__ void __launch_bounds__(G < 256 ? 256 : G) staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
     constexpr int WHOLE = 16 / sizeof(T), BLOCK = G < 256 ? 256 : G;
     extern __shared__ __align__(16) char memory[];
-    T* kept = reinterpret_cast<T*>(memory);
+    T* tile = reinterpret_cast<T*>(memory);
     long long first = blockIdx.x * (long long)planes;
     int size = n * inner, there = int(min(outer - first, (long long)planes)), all = there * size;
     x += first * size, y += first * size;
 #pragma unroll 4
-    for (int i = threadIdx.x * V; i + V <= all; i += BLOCK * V) store(kept + i, load<V>(x + i));
-    for (int i = all / V * V + threadIdx.x; i < all; i += BLOCK) kept[i] = x[i];
+    for (int i = threadIdx.x * V; i + V <= all; i += BLOCK * V) store(tile + i, load<V>(x + i));
+    for (int i = all / V * V + threadIdx.x; i < all; i += BLOCK) tile[i] = x[i];
     __syncthreads();
     int t = threadIdx.x % G;
     for (int r = threadIdx.x / G; r - int(threadIdx.x) / G < there * inner; r += BLOCK / G) {
         int plane = inner == 1 ? r : r / inner, end = plane < there ? n : 0;
-        T* column = kept + plane * size + (r - plane * inner);
-        float held[HELD], most = lowest(), sum = 0;
+        T* column = tile + plane * size + (r - plane * inner);
+        float cached[CACHED], most = lowest(), sum = 0;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
-            held[k] = k * G + t < end ? to<float>(column[(k * G + t) * inner]) : lowest();
-            most = larger(most, held[k]);
+        for (int k = 0; k < CACHED; k++) {
+            cached[k] = k * G + t < end ? to<float>(column[(k * G + t) * inner]) : lowest();
+            most = larger(most, cached[k]);
         }
         float from = base(across<G>(most, lowest(), larger));
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
-            float exponential = __expf(held[k] - from);
+        for (int k = 0; k < CACHED; k++) {
+            float exponential = __expf(cached[k] - from);
             sum += exponential;
-            held[k] = LOG ? held[k] - from : exponential;
+            cached[k] = LOG ? cached[k] - from : exponential;
         }
         float scale = scale_of<LOG>(across<G>(sum, 0, plus));
 #pragma unroll
-        for (int k = 0; k < HELD; k++)
-            if (k * G + t < end) column[(k * G + t) * inner] = to<T>(LOG ? held[k] - scale : held[k] * scale);
+        for (int k = 0; k < CACHED; k++)
+            if (k * G + t < end) column[(k * G + t) * inner] = to<T>(LOG ? cached[k] - scale : cached[k] * scale);
     }
     __syncthreads();
 #pragma unroll 4
-    for (int i = threadIdx.x * WHOLE; i + WHOLE <= all; i += BLOCK * WHOLE) store_whole(y + i, load<WHOLE>(kept + i));
-    for (int i = all / WHOLE * WHOLE + threadIdx.x; i < all; i += BLOCK) y[i] = kept[i];
+    for (int i = threadIdx.x * WHOLE; i + WHOLE <= all; i += BLOCK * WHOLE) store_whole(y + i, load<WHOLE>(tile + i));
+    for (int i = all / WHOLE * WHOLE + threadIdx.x; i < all; i += BLOCK) y[i] = tile[i];
 }
 
 // The maximum of a thread's elements and the sum of their exponentials relative to it.
@@ -264,27 +264,27 @@ __global__ void __launch_bounds__(256) short_columns(const T* x, T* y, int n, lo
     long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
     if (group >= groups) return;
     long long start = group / beside * n * inner + group % beside * V;
-    Vector<T, V> held[N];
+    Vector<T, V> cached[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (i < n) held[i] = load<V>(x + start + i * inner);
+        if (i < n) cached[i] = load<V>(x + start + i * inner);
 #pragma unroll
     for (int j = 0; j < V; j++) {
         float most = lowest(), sum = 0;
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (i < n) most = larger(most, to<float>(held[i][j]));
+            if (i < n) most = larger(most, to<float>(cached[i][j]));
         float from = base(most);
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (i < n) sum += __expf(to<float>(held[i][j]) - from);
+            if (i < n) sum += __expf(to<float>(cached[i][j]) - from);
         float scale = scale_of<LOG>(sum);
 #pragma unroll
-        for (int i = 0; i < N; i++) held[i][j] = to<T>(result<LOG>(to<float>(held[i][j]), from, scale));
+        for (int i = 0; i < N; i++) cached[i][j] = to<T>(result<LOG>(to<float>(cached[i][j]), from, scale));
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (i < n) store_whole(y + start + i * inner, held[i]);
+        if (i < n) store_whole(y + start + i * inner, cached[i]);
 }
 
 // A dimension of one element: 1, or 0 for the logarithm, unless the element is not finite.

@@ -1,4 +1,4 @@
-"""Plans convolutions with few channels in the result, for which matrix products are too large."""
+"""Plan convolutions with few channels in the result, for which matrix products are too large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan, Step
 from weft.ops.families.conv.implicit import fits
-from weft.ops.families.conv.job import Job
+from weft.ops.families.conv.job import ConvJob
+from weft.ops.families.conv.model import SKINNY_OVERHEAD, SKINNY_REACH
 
 ROWS = (1, 2, 4)
 """Channels of a group that a thread computes."""
@@ -17,11 +18,9 @@ PIXELS = 4
 """Pixels that a thread computes."""
 ROOM = 4096
 """Weights in shared memory."""
-REACH = {1: 0.08, 2: 0.13, 4: 0.18}
-"""The share of the arithmetic peak, for each number of channels."""
 
 
-def windows(job: Job, back: bool) -> list[Candidate]:
+def windows(job: ConvJob, back: bool) -> list[Candidate]:
     """The candidate of the forward pass, or of the backward pass to the data."""
     g, gpu = job.geometry, job.gpu
     channels = (g.c if back else g.k) // g.groups
@@ -35,14 +34,14 @@ def windows(job: Job, back: bool) -> list[Candidate]:
     most = cdiv(blocks * phases * g.groups, gpu.sms)
     products = max(most, 8) * PIXELS * 128 * rows * cdiv(sums, phases) * gpu.sms
     moved = sum(t.layout.numel * t.layout.itemsize for t in (job.first, job.second, job.result))
-    work = 2 * products / (gpu.fp32 * REACH[rows])
-    time = job.cost + gpu.launch + max(work, moved / gpu.bandwidth) + 2e-6
+    work = 2 * products / (gpu.fp32 * SKINNY_REACH[rows])
+    time = job.cost + gpu.launch + max(work, moved / gpu.bandwidth) + SKINNY_OVERHEAD
     build = functools.partial(_windows, job, back, rows, (blocks, phases, g.groups))
     return [Candidate("few channels", time, f"{blocks * phases * g.groups} blocks", build)]
 
 
-def _windows(job: Job, back: bool, rows: int, grid: tuple[int, int, int]) -> Plan:
-    shape = f"{source.ctype(job.out.dtype)}, {rows}, {PIXELS}, {ROOM}, {str(back).lower()}"
+def _windows(job: ConvJob, back: bool, rows: int, grid: tuple[int, int, int]) -> Plan:
+    name = source.template("skinny", source.ctype(job.out.dtype), rows, PIXELS, ROOM, back)
     problem = job.geometry.problem(job.first.images, job.result.images, back=back)
     args = (job.first.pointer, job.second.pointer, job.bias, job.result.pointer, problem)
-    return job.plan(Step(source.kernel("conv/few.cu", f"few<{shape}>"), grid, (128,), args))
+    return job.plan(Step(source.kernel("conv/skinny.cu", name), grid, (128,), args))
