@@ -222,12 +222,12 @@ REFUSED = {
     "weight": (
         lambda: (torch.zeros(2, 3), torch.zeros(2).long(), torch.zeros(2)), "one number per class"
     ),
-    "classes": (lambda: (torch.zeros(2, 0), torch.zeros(2).long()), "no classes"),
+    "classes": (lambda: (torch.zeros(2, 0), torch.zeros(2).long()), "at least 1 class"),
     "reduction": (
         lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "max"), "reduction is 'max'"
     ),
     "smoothing": (
-        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5), "no smoothing"
+        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5), "label_smoothing must be 0 to 1"
     ),
 }  # fmt: skip
 
