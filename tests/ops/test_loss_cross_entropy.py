@@ -227,7 +227,8 @@ REFUSED = {
         lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "max"), "reduction is 'max'"
     ),
     "smoothing": (
-        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5), "label_smoothing must be 0 to 1"
+        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5),
+        "label_smoothing must be 0 to 1",
     ),
 }  # fmt: skip
 

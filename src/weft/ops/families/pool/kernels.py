@@ -25,7 +25,7 @@ from weft.ops.core.layouts import divisor
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.pointwise import NARROW
+from weft.ops.families.elementwise.pointwise import INT32_INDICES
 from weft.ops.families.pool.windows import View, Windows, as_order, buffer, is_last
 
 BLOCK = 256
@@ -259,7 +259,7 @@ class Job:
         v = self.view
         total = cdiv(v.planes, planes) * rows * columns * inner
         plane = v.inner * max(v.height * v.width, math.prod(self.sizes))
-        index = "unsigned" if max(total + BLOCK, plane) < NARROW else "long long"
+        index = "unsigned" if max(total + BLOCK, plane) < INT32_INDICES else "long long"
         code = [] if self.code is None else [self.code or "Nothing"]
         types = ", ".join([source.ctype(self.dtype), *code, index])
         file = "pool/pool_backward.cu" if self.backward else "pool/pool.cu"
