@@ -53,7 +53,7 @@ def gap(x: Any, columns: int) -> Any:
     return view
 
 
-def turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     """The same values with the last two dimensions in the other order in memory."""
     return x.transpose(-1, -2).contiguous().transpose(-1, -2)
 
@@ -63,16 +63,16 @@ WAYS = {
     "short row": ("mul", lambda: (numbers(50, 7, dtype=torch.bfloat16), numbers(7))),
     "order": ("sub", lambda: (numbers(2, 3, 16).movedim(0, 1).contiguous().movedim(1, 0),
                               numbers(2, 3, 16))),
-    "turned": ("add", lambda: (numbers(37, 66), turned(numbers(37, 66)))),
-    "both turned": ("fma", lambda: (turned(numbers(2, 8, 12)), numbers(12),
-                                    turned(numbers(2, 8, 12)))),
+    "transposed": ("add", lambda: (numbers(37, 66), transposed(numbers(37, 66)))),
+    "both transposed": ("fma", lambda: (transposed(numbers(2, 8, 12)), numbers(12),
+                                    transposed(numbers(2, 8, 12)))),
     "row and column": ("mul", lambda: (numbers(12, 1), numbers(1, 8))),
     "every second": ("add", lambda: (numbers(10, 14)[:, ::2], numbers(10, 1))),
 }  # fmt: skip
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "fma": lambda a, b, c: a * b + c,
 }  # fmt: skip
-SLOW_WAYS = {"both turned", "order", "every second", "row and column"}
+SLOW_WAYS = {"both transposed", "order", "every second", "row and column"}
 
 
 def rows(table: Any, slow: Any) -> list[Any]:
@@ -151,7 +151,7 @@ def test_division_by_magic_numbers(bits: int) -> None:
 
 def test_offsets_that_need_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels that more than 2^31 elements need, on few."""
-    monkeypatch.setattr(pointwise, "NARROW", 0)
+    monkeypatch.setattr(pointwise, "INT32_INDICES", 0)
     x, y = gap(numbers(9, 21), 1), numbers(9, 21)
     for way, got in every_way("add", x, y).items():
         assert torch.equal(got, x + y), way
@@ -191,7 +191,7 @@ def test_tiles_are_coalesced_and_meet_no_bank_twice(dtype: Any) -> None:
     x, y = torch.zeros(128, 128, dtype=dtype), torch.zeros(128, 128, dtype=dtype)
     function = library.function("transpose")
     choice = function.choice(function.request(x, 0, 1))
-    assert choice.used.name == "turned along 0"
+    assert choice.used.name == "transposed along 0"
     (step,) = choice.used.build().steps
     profile = weft.profile(step.kernel[step.grid, step.block], x, x, x, y, *step.args[4:])
     of = {name.removeprefix("sim:l1tex__"): n for name, n in profile.totals.items()}

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.fft import lengths  # noqa: E402
+from weft.ops.families.fft import lengths, model  # noqa: E402
 
 LIMIT = 3e-7
 """The norm of the error over the norm of the result; cuFFT has up to 2e-7 at these lengths."""
@@ -132,8 +132,8 @@ LONG: dict[str, tuple[str, Any, dict[str, Any]]] = {
 def blocks_of(most: int, of_pass: int, op: Any) -> Iterator[None]:
     """Blocks that hold few elements, so that short transforms take the passes of long ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lengths, "MOST", most)
-        patch.setattr(lengths, "PASS", of_pass)
+        patch.setattr(model, "BLOCK_ELEMENTS", most)
+        patch.setattr(model, "PASS_ELEMENTS", of_pass)
         try:
             for forget in (lengths.bluestein.cache_clear, op.op.forget):
                 forget()
@@ -181,8 +181,8 @@ def test_larger_radices_save_a_stage(n: int) -> None:
 
 def test_larger_radices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short transform with the radices of a long one."""
-    monkeypatch.setattr(lengths, "LONG", 300)
-    monkeypatch.setattr(lengths, "LARGEST", 6)
+    monkeypatch.setattr(model, "LONG_TRANSFORM", 300)
+    monkeypatch.setattr(model, "LARGEST_RADIX", 6)
     lengths.stages.cache_clear()
     weft.ops.fft.op.forget()
     x = complex_(2, 400)

@@ -23,7 +23,7 @@ SHAPES = {
     "two classes": (2, 2, 31, 37),
     "four classes": (5, 4, 3, 7),
     "planes of a block": (70, 9, 2),
-    "long columns, turned": (1, 20000, 2),
+    "long columns, transposed": (1, 20000, 2),
     "no rows": (0, 4),
 }
 OPTIONS = {
@@ -97,14 +97,14 @@ def test_loss_and_gradient(subject: str, options: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3, 4])
-def test_few_classes(classes: int) -> None:
+def test_thread_per_label(classes: int) -> None:
     """Labels that do not count hide NaN; other logits that are not finite give what torch gives."""
     x = logits((3, classes, 400), 1)
     target = labels(x, 2)
     target[0, ::3] = target[2] = -100
     x[2], x[1, 0, 7], x[0, 0, 1] = torch.nan, torch.nan, torch.inf
     used = weft.ops.explain(weft.ops.cross_entropy, x, target, reduction="none").choice.used
-    assert used.name == "few classes"
+    assert used.name == "thread per label"
     with weft.sanitize() as session:
         loss, dx, true_loss, true_dx = both(x, target, {"reduction": "none"})
     assert not session.findings
@@ -222,12 +222,13 @@ REFUSED = {
     "weight": (
         lambda: (torch.zeros(2, 3), torch.zeros(2).long(), torch.zeros(2)), "one number per class"
     ),
-    "classes": (lambda: (torch.zeros(2, 0), torch.zeros(2).long()), "no classes"),
+    "classes": (lambda: (torch.zeros(2, 0), torch.zeros(2).long()), "at least 1 class"),
     "reduction": (
-        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "max"), "no such reduction"
+        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "max"), "reduction is 'max'"
     ),
     "smoothing": (
-        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5), "no smoothing"
+        lambda: (torch.zeros(2, 3), torch.zeros(2).long(), None, -100, "sum", 1.5),
+        "label_smoothing must be 0 to 1",
     ),
 }  # fmt: skip
 

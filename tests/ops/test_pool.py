@@ -177,8 +177,8 @@ def test_every_width_of_vectors() -> None:
 
 
 def test_indices_of_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.ops.families.pool.kernels.NARROW", 0)
-    assert pointwise.NARROW
+    monkeypatch.setattr("weft.ops.families.pool.kernels.INT32_INDICES", 0)
+    assert pointwise.INT32_INDICES
     x = numbers(1, 3, 5, 10)
     got = weft.ops.max_pool2d(x, (3, 2), 2)
     assert torch.equal(got, functional.max_pool2d(x, (3, 2), 2))

@@ -1,4 +1,4 @@
-"""Pooling through shared memory: parts of a tensor, boxes of any strides, and copies."""
+"""Pooling through shared memory: parts of a tensor, chunks of any strides, and copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.nn import functional  # noqa: E402  (it needs torch)
 
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.pool import boxes, staged  # noqa: E402
+from weft.ops.families.pool import model  # noqa: E402
 
 SIM = devices.current.name == "sim"
 DEVICE = "cpu" if SIM else "cuda"
@@ -103,23 +103,23 @@ CALLS: dict[str, Any] = {
                                          numbers(2, 3, 9, 11, dtype=torch.bfloat16), 3, 2),
     "mean parts": lambda: compare("staged", "adaptive_avg_pool2d", numbers(2, 3, 9, 11), (4, 5)),
     "mean lines": lambda: compare("staged", "avg_pool1d", numbers(2, 3, 13), 3, 2, 1),
-    "boxes": lambda: compare("boxes", "max_pool2d", in_order(odd(numbers(5, 3, 9, 11)), 3, 1, 0, 2),
-                             3, 2),
-    "boxes of padding": lambda: compare("boxes", "max_pool2d",
+    "strided": lambda: compare("strided", "max_pool2d",
+                               in_order(odd(numbers(5, 3, 9, 11)), 3, 1, 0, 2), 3, 2),
+    "strided of padding": lambda: compare("strided", "max_pool2d",
                                         in_order(odd(numbers(5, 3, 9, 11)), 2, 3, 0, 1), 3, 2, 1),
-    "boxes of parts": lambda: compare("boxes", "adaptive_max_pool2d",
+    "strided of parts": lambda: compare("strided", "adaptive_max_pool2d",
                                       in_order(odd(numbers(3, 5, 9, 11)), 1, 0, 3, 2), (4, 5)),
-    "boxes of means": lambda: compare("boxes", "avg_pool2d",
+    "strided of means": lambda: compare("strided", "avg_pool2d",
                                       in_order(numbers(3, 5, 9, 11), 1, 2, 3, 0), 3, 2, 1),
-    "boxes of mean parts": lambda: compare("boxes", "adaptive_avg_pool2d",
+    "strided of mean parts": lambda: compare("strided", "adaptive_avg_pool2d",
                                            in_order(numbers(3, 5, 9, 11), 0, 3, 1, 2), (4, 5)),
     "tall": lambda: compare("staged", "max_pool2d", odd(numbers(1, 2, 33, 11)), 3, 2, 1),
     "tall parts": lambda: compare("staged", "adaptive_max_pool2d", odd(numbers(1, 2, 33, 11)),
                                   (9, 5)),
     "tall means": lambda: compare("staged", "avg_pool2d", numbers(1, 2, 33, 11), 3, 2, 1),
-    "tall boxes": lambda: compare("boxes", "max_pool2d",
+    "tall strided": lambda: compare("strided", "max_pool2d",
                                   in_order(odd(numbers(2, 3, 33, 11)), 3, 1, 0, 2), 3, 2, 1),
-    "tall boxes of means": lambda: compare("boxes", "avg_pool2d",
+    "tall strided of means": lambda: compare("strided", "avg_pool2d",
                                            in_order(numbers(2, 3, 33, 11), 3, 1, 0, 2), 3, 2, 1),
     "copy": lambda: compare("copy", "max_pool2d", odd(numbers(2, 3, 7, 9)), 1, 2),
     "copy of any strides": lambda: compare("copy", "avg_pool2d",
@@ -132,11 +132,11 @@ QUICK = {
     "gaps",
     "mean parts",
     "bfloat16",
-    "boxes",
-    "boxes of means",
+    "strided",
+    "strided of means",
     "copy",
     "tall",
-    "tall boxes",
+    "tall strided",
 }
 
 
@@ -147,9 +147,8 @@ QUICK = {
 def test_candidates(name: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """`small`: blocks have a few rows each, or a few planes, and the last ones fewer."""
     if small:
-        for module in (staged, boxes):
-            monkeypatch.setattr(module, "LEAST", 64)
-            monkeypatch.setattr(module, "MOST", 1200)
+        monkeypatch.setattr(model, "CHUNK_MIN_BYTES", 64)
+        monkeypatch.setattr(model, "CHUNK_BYTES", 1200)
     CALLS[name]()
 
 
@@ -157,7 +156,7 @@ def test_candidates(name: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> 
 def test_sanitized() -> None:
     with weft.sanitize():
         compare("staged", "max_pool2d", with_gap(numbers(2, 3, 7, 9), 1), 3, 2, 1)
-        compare("boxes", "avg_pool2d", in_order(numbers(2, 3, 7, 9), 1, 3, 0, 2), 3, 2, 1)
+        compare("strided", "avg_pool2d", in_order(numbers(2, 3, 7, 9), 1, 3, 0, 2), 3, 2, 1)
 
 
 @pytest.mark.slow
@@ -172,13 +171,13 @@ def test_strides_drawn_at_random() -> None:
         kernel, stride = rng.randint(2, 3), rng.randint(1, 3)
         request = function.request(*function.bound((strided, kernel, stride), {}))
         names = {c.name.partition(" ")[0] for c in function.definition.candidates(request)}
-        for kind in names & {"boxes", "staged"}:
+        for kind in names & {"strided", "staged"}:
             compare(kind, name, strided, kernel, stride)
 
 
 CHOSEN = {
     "staged": lambda: (torch.empty(4096, 7, 32, 32, dtype=torch.bfloat16, device=DEVICE), 3, 1),
-    "boxes": lambda: (in_order(torch.empty(1024, 54, 14, 14, device=DEVICE), 3, 1, 0, 2), 3, 2),
+    "strided": lambda: (in_order(torch.empty(1024, 54, 14, 14, device=DEVICE), 3, 1, 0, 2), 3, 2),
     "copy": lambda: (in_order(torch.empty(11, 99, 45, 44, device=DEVICE), 0, 2, 3, 1), 1, 1),
     "strips": lambda: (torch.empty(64, 16, 112, 112, device=DEVICE), 3, 2, 1),
     "disjoint": lambda: (torch.empty(64, 16, 112, 112, device=DEVICE), 2, 2),

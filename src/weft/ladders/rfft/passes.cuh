@@ -27,7 +27,7 @@ __device__ __forceinline__ void down(const float* x, float* z, const float* root
     p.out = columns, p.out_c = 1, p.out_outer = n;
     p.whole = n, p.count = columns, p.middle = 1, p.tiles = divided_up(columns, M::C);
     p.kept = S::N, p.scale = p.weight = 1;
-    pass<S, M, true, L, Store<TURNED, false, false, false>>(x, (float2*)z, p, roots);
+    pass<S, M, true, L, Store<TWIDDLED, false, false, false>>(x, (float2*)z, p, roots);
 }
 
 // Along the rows; the results are written transposed.

@@ -16,7 +16,7 @@ from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.layouts import broadcast, divisor, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step, Word, layout
-from weft.ops.families.elementwise.pointwise import NARROW
+from weft.ops.families.elementwise.pointwise import INT32_INDICES
 from weft.ops.fuse import elements, rows
 from weft.ops.fuse.elements import Access
 from weft.ops.fuse.groups import Group, dtype_of, shape_of
@@ -107,7 +107,7 @@ def _elementwise(
             (sum(z * t for z, t in zip(walk.sizes, s, strict=True)) for s in walk.strides),
             default=0,
         )
-        index, bits = ("int", 32) if max(n, reach) < NARROW // 2 else ("long long", 64)
+        index, bits = ("int", 32) if max(n, reach) < INT32_INDICES // 2 else ("long long", 64)
         rank, unrolled = len(walk.sizes), max(1, IN_FLIGHT // (vector * _widest(group, layouts)))
         text = elements.strided(group, accesses, whole, vector, unrolled, rank, index)
         divisors = [v for z in walk.sizes[1:] for v in (z, *_signed(divisor(z, bits), bits))]
@@ -184,7 +184,7 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
     text = rows.rows(group, modes, vector, held)
     block = 128 if threads <= 32 else threads  # more than a warp for a row: a block of its own
     grid = cdiv(group.rows, block // threads)
-    if max(group.n, grid) >= NARROW:
+    if max(group.n, grid) >= INT32_INDICES:
         raise ArgumentError(
             "weft.fuse: a reduction has too many elements",
             got=f"{group.rows:,} rows of {group.n:,} elements",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.ops.families.elementwise.expressions import NUMERALS, Row
+from weft.ops.families.elementwise.expressions import NUMERALS, ElementwiseOp
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Activation:
         return "output" if self.of_output else "input"
 
     @property
-    def rows(self) -> tuple[Row, Row]:
+    def rows(self) -> tuple[ElementwiseOp, ElementwiseOp]:
         """The elementwise expressions of both passes."""
         s, names = NUMERALS[: len(self.numbers)], tuple(n for n, _ in self.numbers)
         integers = self.integers == "kept"
         return (
-            Row(self.name, f"a{s}", self.forward, self.doc, integers=integers,
+            ElementwiseOp(self.name, f"a{s}", self.forward, self.doc, integers=integers,
                 names=("input", *names)),
-            Row(f"{self.name}_backward", f"ab{s}", self.backward, f"{self.name}'s gradient",
-                integers=integers, names=("dy", self.kept, *names)),
+            ElementwiseOp(f"{self.name}_backward", f"ab{s}", self.backward,
+                f"{self.name}'s gradient", integers=integers, names=("dy", self.kept, *names)),
         )  # fmt: skip
 
 

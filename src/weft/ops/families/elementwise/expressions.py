@@ -22,7 +22,7 @@ NUMBERS = tuple(_NUMBERS)
 
 
 @dataclass(frozen=True)
-class Row:
+class ElementwiseOp:
     """One op.
 
     operands    the letters of its arguments in order: tensors a, b and c, numbers s and t
@@ -53,17 +53,17 @@ class Row:
 
 def _unary(
     name: str, expression: str, doc: str, gradient: Callable[[Any, Any], Any], of: str = "operand"
-) -> Row:
+) -> ElementwiseOp:
     """A function of one real number; its gradient by that of the result, and an operand or result.
 
     Each op in a gradient is a launch.
     """
-    return Row(name, "a", expression, doc, lambda g, a: (gradient(g, a),), integers=False,
+    return ElementwiseOp(name, "a", expression, doc, lambda g, a: (gradient(g, a),), integers=False,
                by_result=of == "result")  # fmt: skip
 
 
-def _compared(name: str, operator: str, doc: str = "") -> Row:
-    return Row(name, "ab", f"a {operator} b", doc or f"a {operator} b", boolean=True)
+def _compared(name: str, operator: str, doc: str = "") -> ElementwiseOp:
+    return ElementwiseOp(name, "ab", f"a {operator} b", doc or f"a {operator} b", boolean=True)
 
 
 def _larger(g: Any, a: Any, b: Any) -> Sequence[Any]:
@@ -81,18 +81,19 @@ def _power(g: Any, a: Any, b: Any) -> Sequence[Any]:
 
 
 ROWS = (
-    Row("add", "ab", "a + b", "a + b", lambda g, a, b: (g, g)),
-    Row("sub", "ab", "a - b", "a - b", lambda g, a, b: (g, -g)),
-    Row("mul", "ab", "a * b", "a * b", lambda g, a, b: (g * b, g * a)),
-    Row("div", "ab", "a / b", "a / b", lambda g, a, b: (g / b, -g * a / (b * b)), integers=False),
-    Row("maximum", "ab", "maximum<C>(a, b)", "the larger one, or NaN", _larger),
-    Row("minimum", "ab", "minimum<C>(a, b)", "the smaller one, or NaN", _smaller),
-    Row("pow", "ab", "power<C>(a, b)", "a to the power of b", _power),
-    Row("fma", "abc", "a * b + c", "a * b + c", lambda g, a, b, c: (g * b, g * a, g)),
-    Row("axpy", "sab", "s * a + b", "alpha * x + y", lambda g, s, a, b: (g * s, g),
+    ElementwiseOp("add", "ab", "a + b", "a + b", lambda g, a, b: (g, g)),
+    ElementwiseOp("sub", "ab", "a - b", "a - b", lambda g, a, b: (g, -g)),
+    ElementwiseOp("mul", "ab", "a * b", "a * b", lambda g, a, b: (g * b, g * a)),
+    ElementwiseOp("div", "ab", "a / b", "a / b", lambda g, a, b: (g / b, -g * a / (b * b)),
+        integers=False),
+    ElementwiseOp("maximum", "ab", "maximum<C>(a, b)", "the larger one, or NaN", _larger),
+    ElementwiseOp("minimum", "ab", "minimum<C>(a, b)", "the smaller one, or NaN", _smaller),
+    ElementwiseOp("pow", "ab", "power<C>(a, b)", "a to the power of b", _power),
+    ElementwiseOp("fma", "abc", "a * b + c", "a * b + c", lambda g, a, b, c: (g * b, g * a, g)),
+    ElementwiseOp("axpy", "sab", "s * a + b", "alpha * x + y", lambda g, s, a, b: (g * s, g),
         numbers=False, names=("alpha", "x", "y")),
-    Row("neg", "a", "-a", "-a", lambda g, a: (-g,)),
-    Row("abs", "a", "absolute<C>(a)", "the absolute value", lambda g, a: (g * a.sign(),)),
+    ElementwiseOp("neg", "a", "-a", "-a", lambda g, a: (-g,)),
+    ElementwiseOp("abs", "a", "absolute<C>(a)", "the absolute value", lambda g, a: (g * a.sign(),)),
     _unary("exp", "exp(a)", "e to the power of a", lambda g, y: g * y, of="result"),
     _unary("log", "log(a)", "the natural logarithm", lambda g, a: g / a),
     _unary("sqrt", "sqrt(a)", "the square root", lambda g, y: g / (2 * y), of="result"),
@@ -104,12 +105,12 @@ ROWS = (
     _compared("greater_equal", ">="), _compared("equal", "=="), _compared("not_equal", "!="),
     _compared("logical_and", "&&", "whether neither is 0"),
     _compared("logical_or", "||", "whether one is not 0"),
-    Row("logical_not", "a", "!a", "whether a is 0", boolean=True),
+    ElementwiseOp("logical_not", "a", "!a", "whether a is 0", boolean=True),
 )  # fmt: skip
 """Every named op of the family."""
 
 
-def with_number(row: Row, first: bool) -> Row:
+def with_number(row: ElementwiseOp, first: bool) -> ElementwiseOp:
     """A row of two operands with a number as the first or the second of them."""
     change = {"a": "s", "b": "a"} if first else {"b": "s"}
     # Only whole words: `absolute` contains both letters.
@@ -125,7 +126,7 @@ def _of_one(gradients: Callable[..., Sequence[Any]], which: int) -> Callable[...
 
 
 # ---- dtypes ------------------------------------------------------------------------------------
-def dtypes(row: Row, operands: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
+def dtypes(row: ElementwiseOp, operands: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
     """The dtypes of the arithmetic and of the result, as torch promotes the operands."""
     # A number changes the dtype only if its category is higher, as in torch.
     dtype = _promoted([o for o in operands if not isinstance(o, NUMBERS)])

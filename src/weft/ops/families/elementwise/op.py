@@ -16,17 +16,23 @@ from weft.ops.core.function import Definition
 from weft.ops.core.layouts import broadcast, dense_strides, memory_order
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
 from weft.ops.families.elementwise import expressions, permute
-from weft.ops.families.elementwise.expressions import LETTERS, NUMBERS, NUMERALS, ROWS, Row
+from weft.ops.families.elementwise.expressions import (
+    LETTERS,
+    NUMBERS,
+    NUMERALS,
+    ROWS,
+    ElementwiseOp,
+)
 from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
 
 
 # ---- shapes ------------------------------------------------------------------------------------
-def _tensors(row: Row, args: Sequence[Any]) -> list[Any]:
+def _tensors(row: ElementwiseOp, args: Sequence[Any]) -> list[Any]:
     return [a for a, letter in zip(args, row.operands, strict=True) if letter in LETTERS]
 
 
-def _output(row: Row, args: Sequence[Any]) -> Buffer:
+def _output(row: ElementwiseOp, args: Sequence[Any]) -> Buffer:
     """The result: dense, in the memory order that all full operands share, else row-major."""
     tensors = _tensors(row, args)
     shape = tuple(torch.broadcast_shapes(*(t.shape for t in tensors)))
@@ -42,12 +48,12 @@ def _layout(operand: Any) -> Layout:
     return Layout(operand.dtype, tuple(operand.shape), tuple(operand.stride()), 16)
 
 
-def fake(row: Row, *args: Any) -> Any:
+def fake(row: ElementwiseOp, *args: Any) -> Any:
     out, first = _output(row, args), _tensors(row, args)[0]
     return first.new_empty(out.shape, dtype=out.dtype).as_strided(out.shape, out.steps)
 
 
-def check(row: Row, *args: Any) -> None:
+def check(row: ElementwiseOp, *args: Any) -> None:
     for name, tensor, letter in zip(row.arguments, args, row.operands, strict=True):
         if letter in LETTERS and tensor.dtype not in source.CTYPES:
             raise ArgumentError(
@@ -67,7 +73,7 @@ def check(row: Row, *args: Any) -> None:
 
 
 # ---- kernels -----------------------------------------------------------------------------------
-def candidates(row: Row, request: Request) -> list[Candidate]:
+def candidates(row: ElementwiseOp, request: Request) -> list[Candidate]:
     """The ways to compute a row; tensors that are left out come after all others."""
     tensors = [t for t in request.inputs if t is not None]
     remaining = iter(tensors)
@@ -85,14 +91,16 @@ def candidates(row: Row, request: Request) -> list[Candidate]:
 
 
 def _job(
-    row: Row, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer, result: Pointer
+    row: ElementwiseOp, args: Sequence[Any], tensors: Sequence[Layout], out: Buffer, result: Pointer
 ) -> ElementwiseJob:
     by_memory = sorted(range(len(out.shape)), key=lambda d: -out.steps[d])
     operands = []
     for i, t in enumerate(tensors):
         strides = broadcast(t, out.shape)
-        turned = tuple(strides[d] for d in by_memory)
-        operands.append(Operand(source.ctype(t.dtype), t.itemsize, turned, t.aligned, Pointer(i)))
+        reordered = tuple(strides[d] for d in by_memory)
+        operands.append(
+            Operand(source.ctype(t.dtype), t.itemsize, reordered, t.aligned, Pointer(i))
+        )
     compute = expressions.arithmetic(expressions.dtypes(row, args)[0])
     numbers = (args[row.operands.index(n)] if n in row.operands else 0 for n in NUMERALS)
     return ElementwiseJob(
@@ -107,12 +115,12 @@ def _plan(strategy: Strategy, out: Buffer) -> Plan:
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _setup(row: Row, ctx: Any, inputs: Any, output: Any) -> None:
+def _setup(row: ElementwiseOp, ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*((output,) if row.by_result else _tensors(row, inputs)))
     ctx.numbers = [v for v, letter in zip(inputs, row.operands, strict=True) if letter in NUMERALS]
 
 
-def _backward(row: Row, ctx: Any, grad: Any) -> Any:
+def _backward(row: ElementwiseOp, ctx: Any, grad: Any) -> Any:
     assert row.gradients is not None
     if row.by_result:
         return row.gradients(grad, *ctx.saved_tensors)[0]
@@ -135,7 +143,7 @@ def _summed(grad: Any, operand: Any) -> Any:
     return grad.sum_to_size(operand.shape).to(operand.dtype)
 
 
-def batched(row: Row, info: Any, in_dims: Any, *args: Any) -> Any:
+def batched(row: ElementwiseOp, info: Any, in_dims: Any, *args: Any) -> Any:
     """A batch is one more dimension in front; smaller operands are broadcast behind it."""
     pairs = list(zip(args, in_dims, strict=True))
     ranks = [a.dim() - (d is not None) for a, d in pairs if isinstance(a, torch.Tensor)]
@@ -159,7 +167,7 @@ _OPERANDS = {
 """The documentation of operands, by their number."""
 
 
-def _definition(row: Row, redirect: Any = None, public: bool = True) -> Definition:
+def _definition(row: ElementwiseOp, redirect: Any = None, public: bool = True) -> Definition:
     kinds = ["Tensor" if letter in LETTERS else "Scalar" for letter in row.operands]
     parameters = (f"{k} {n}" for k, n in zip(kinds, row.arguments, strict=True))
     return Definition(
@@ -178,7 +186,7 @@ def _definition(row: Row, redirect: Any = None, public: bool = True) -> Definiti
     )
 
 
-def _numbered(row: Row) -> list[Definition]:
+def _numbered(row: ElementwiseOp) -> list[Definition]:
     """The op, and the ops that its calls with a number go to."""
     if row.operands != "ab" or not row.numbers:
         return [_definition(row)]
@@ -235,7 +243,7 @@ _GER = Definition(
 
 
 # ---- expressions of the user -------------------------------------------------------------------
-def _written(expression: str, *tensors: Any) -> tuple[Row, list[Any]]:
+def _written(expression: str, *tensors: Any) -> tuple[ElementwiseOp, list[Any]]:
     """A user's expression as a row, and the tensors that it reads."""
     count = sum(t is not None for t in tensors)
     letters = LETTERS[:count]
@@ -252,7 +260,7 @@ def _written(expression: str, *tensors: Any) -> tuple[Row, list[Any]]:
             next='for example "a * C(2) + b"',
         )
     doc = "an expression of the user's"
-    return Row("elementwise", letters, expression, doc), list(tensors[:count])
+    return ElementwiseOp("elementwise", letters, expression, doc), list(tensors[:count])
 
 
 def _written_candidates(request: Request) -> list[Candidate]:
@@ -278,7 +286,7 @@ _ELEMENTWISE = Definition(
     fake=_fake_written,
     candidates=_written_candidates,
     check=_check_written,
-    vmap=functools.partial(batched, Row("elementwise", "", "", "")),
+    vmap=functools.partial(batched, ElementwiseOp("elementwise", "", "", "")),
     autocast=None,
 )
 GROUP = "elementwise"

@@ -41,13 +41,13 @@ def _same(rank: int) -> Sequence[int]:
 def _candidates(order: Order, request: Request) -> list[Candidate]:
     x = request.first
     dims = order(len(x.shape), *request.options.values())
-    turned = Layout(
+    permuted = Layout(
         x.dtype, tuple(x.shape[d] for d in dims), tuple(x.strides[d] for d in dims), x.aligned
     )
-    out = Buffer(turned.shape, x.dtype)
+    out = Buffer(permuted.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    options = copying(turned, Pointer(0), Pointer(1), request.target)
+    options = copying(permuted, Pointer(0), Pointer(1), request.target)
     return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in options]
 
 

@@ -1,10 +1,10 @@
-"""Plans elementwise expressions: a dense output from operands with any strides.
+"""Plans of elementwise expressions: a dense output from operands with any strides.
 
-All elementwise ops and copies use `ways`. The kernels are in cuda/elementwise.cu:
+All elementwise ops and copies use `strategies`. The kernels are in cuda/elementwise.cu:
 
-flat     all operands have the output's order
-strided  the offset in each operand is computed from the element index; vectors where possible
-turned   transposes tiles in shared memory, for operands with another innermost dimension
+flat        all operands have the output's order
+strided     the offset in each operand is computed from the element index; vectors where possible
+transposed  transposes tiles in shared memory, for operands with another innermost dimension
 """
 
 from __future__ import annotations
@@ -20,49 +20,28 @@ from weft.kernels import cdiv
 from weft.ops.core.layouts import dense, divisor
 from weft.ops.core.plan import Step
 from weft.ops.core.target import Target
+from weft.ops.families.elementwise import model
 from weft.ops.families.elementwise.jobs import (
     EACH,
-    IN_FLIGHT,
     LINEAR,
     OPERANDS,
     ROW,
     SAME,
     SHIFTED,
-    TURNED,
-    WORD,
+    TRANSPOSED,
     ElementwiseJob,
     Operand,
     Strategy,
-    apart_cost,
-    issued,
-    traffic,
-    unrolled,
     vectors,
 )
 
 THREADS = 256
 RANK = 6
 """The most dimensions that the kernels support."""
-NARROW = 2**31
+INT32_INDICES = 2**31
 """Indices and offsets below this use 32-bit arithmetic."""
 SHARED = 48 * 1024
 """The most bytes of static shared memory."""
-
-# ---- the model; rates were estimated from the H200's figures ----------------------------------
-UNDER_WAY = 5.3
-"""Bytes that each thread of `flat` must load for all of the bandwidth."""
-NARROW_LOADS = 1.1
-"""The least time of loads of a word, or of less than 16 bytes per thread, relative to others."""
-FILLED = 1.25
-"""Elements of a tile for each one that exists, up to which empty ones cost nothing."""
-BLOCK_TIME, RESIDENT = 1.5e-6, 8
-"""Seconds of a block that transposes a tile, and resident blocks per SM."""
-TURNING = 1.08
-"""Cost of a transposed tile relative to a copy."""
-RAGGED = 1.12
-"""The same without vector accesses, which cause partial sectors and more requests."""
-THIN, SLOWER = 8, 2.0
-"""Elements below which a dimension leaves most of a tile's threads without one, and the cost."""
 
 
 def strategies(job: ElementwiseJob, target: Target) -> list[Strategy]:
@@ -77,7 +56,7 @@ def strategies(job: ElementwiseJob, target: Target) -> list[Strategy]:
             allowed=f"up to {RANK}",
             next="call x.contiguous() on one of them",
         )
-    return [*_strided(job, target), *_turned(job, target)]
+    return [*_strided(job, target), *_transposed(job, target)]
 
 
 # ---- flat --------------------------------------------------------------------------------------
@@ -99,8 +78,10 @@ def _flat(job: ElementwiseJob, target: Target) -> list[Strategy]:
     options = []
     for times in (1, 2, 4) if vector * widest < 16 else (1,):
         each = vector * widest * times
-        wide = each >= 16 and vector * widest > WORD
-        slow = max(1.0 if wide else NARROW_LOADS, UNDER_WAY / each)  # memory is idle
+        wide = each >= 16 and vector * widest > model.WORD
+        slow = max(
+            1.0 if wide else model.SHORT_LOAD_FACTOR, model.FLAT_BYTES / each
+        )  # memory is idle
         time = target.launch + slow * job.moved / target.bandwidth
         name = "flat" if times == 1 else f"flat, {times} each"
         options.append(Strategy(name, time, why, functools.partial(build, times)))
@@ -113,10 +94,10 @@ def _strided(job: ElementwiseJob, target: Target, least: int = 1) -> list[Strate
     options = []
     for vector in (v for v in vectors(job) if v >= least):
         modes = [_mode(o, job.sizes, vector) for o in job.operands]
-        covered = THREADS * vector * unrolled(job, vector)
-        bound = target.bandwidth * min(1.0, job.moved / traffic(job, modes, covered))
-        slots = issued(job, modes, vector) / (target.fp32 / 2)
-        time = target.launch + max(job.moved / bound * apart_cost(job, modes, vector), slots)
+        covered = THREADS * vector * model.unrolled(job, vector)
+        bound = target.bandwidth * min(1.0, job.moved / model.traffic(job, modes, covered))
+        slots = model.issued(job, modes, vector) / (target.fp32 / 2)
+        time = target.launch + max(job.moved / bound * model.apart_cost(job, modes, vector), slots)
         elements = f"{vector} element{'s' if vector > 1 else ''} per thread at a time"
         why = f"{len(job.sizes)} dimensions, {elements}, {job.moved:,} bytes"
         build = functools.partial(_strided_step, job, tuple(modes), vector)
@@ -127,7 +108,7 @@ def _strided(job: ElementwiseJob, target: Target, least: int = 1) -> list[Strate
 def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
     """The access mode of an operand for `vector` adjacent elements."""
     whole = operand.aligned % (vector * operand.itemsize) == 0
-    if operand.strides == dense(sizes) and (whole or vector * operand.itemsize >= WORD):
+    if operand.strides == dense(sizes) and (whole or vector * operand.itemsize >= model.WORD):
         return LINEAR if whole else SHIFTED
     if sizes[-1] % vector or vector == 1:
         return EACH
@@ -141,8 +122,8 @@ def _strided_step(job: ElementwiseJob, modes: Sequence[int], vector: int) -> Ste
     last = [
         sum((n - 1) * s for n, s in zip(job.sizes, o.strides, strict=True)) for o in job.operands
     ]
-    bits = 32 if max(job.n + THREADS * IN_FLIGHT, *last) < NARROW else 64
-    times = unrolled(job, vector)
+    bits = 32 if max(job.n + THREADS * model.IN_FLIGHT, *last) < INT32_INDICES else 64
+    times = model.unrolled(job, vector)
     index = "int" if bits == 32 else "long long"
     three = [*modes, *[SAME] * (OPERANDS - len(modes))]
     make = job.kernel("strided", index, len(job.sizes), vector, times, *three)
@@ -161,15 +142,11 @@ def _walk(job: ElementwiseJob, bits: int) -> bytes:
     return struct.pack(f"<{len(rows) * len(sizes)}{letter}", *(v for row in rows for v in row))
 
 
-# ---- turned ------------------------------------------------------------------------------------
-AREA = {1: 16384, 2: 4096, 4: 4096, 8: 2048}
-"""Elements of a tile by the size of the widest one."""
-SIDE = {1: 128, 2: 64, 4: 64, 8: 32}
-"""The longer side of a tile; the other side follows from the area."""
+# ---- transposed ---------------------------------------------------------------------------------
 
 
-class _Tiles(NamedTuple):
-    """The tiling of a job: which dimension is p, and sides and vectors along both."""
+class _TransposeTiles(NamedTuple):
+    """The tiling of a job: the number of dimension p, and sides and vectors along p and q."""
 
     dim: int
     side_p: int
@@ -182,10 +159,10 @@ class _Tiles(NamedTuple):
         """The cost relative to a copy: accesses of less than a word are as slow as those of one."""
         widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
         # Bytes also meet in banks of shared memory.
-        parts = [WORD / (v * widest) for v in (self.vector_p, self.vector_q)]
+        parts = [model.WORD / (v * widest) for v in (self.vector_p, self.vector_q)]
         sides = [p * (2 if widest == 1 else 1) if p > 1 else 1.0 for p in parts]
         ragged = min(self.vector_p, self.vector_q) == 1
-        return (RAGGED if ragged else TURNING) * sum(sides) / 2
+        return (model.RAGGED_TILE_FACTOR if ragged else model.TILE_FACTOR) * sum(sides) / 2
 
     def count(self, job: ElementwiseJob) -> int:
         """The number of tiles; each is one block."""
@@ -193,28 +170,30 @@ class _Tiles(NamedTuple):
         return tiles * math.prod(job.sizes) // (job.sizes[self.dim] * job.sizes[-1])
 
 
-def _turned(job: ElementwiseJob, target: Target) -> list[Strategy]:
+def _transposed(job: ElementwiseJob, target: Target) -> list[Strategy]:
     options = []
-    for dim in _turnable(job):
+    for dim in _transposable(job):
         tiles = _tiles(job, dim)
         sides = ((job.sizes[-1], tiles.side_q), (job.sizes[dim], tiles.side_p))
         lanes = math.prod(cdiv(size, side) * side / size for size, side in sides)
         each = [m if m == EACH else ROW for m in tiles.modes]
-        moved = traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / FILLED)
-        moved *= SLOWER if min(job.sizes[dim], job.sizes[-1]) < THIN else 1.0
+        moved = model.traffic(job, each, 1) * tiles.slowness(job) * max(1, lanes / model.TILE_FILL)
+        moved *= (
+            model.THIN_TILE_FACTOR if min(job.sizes[dim], job.sizes[-1]) < model.THIN_TILE else 1.0
+        )
         slots = 24 * job.n * lanes / (target.fp32 / 2)
-        blocks = tiles.count(job) * BLOCK_TIME / (RESIDENT * target.sms)
+        blocks = tiles.count(job) * model.TILE_TIME / (model.TILES_PER_SM * target.sms)
         time = target.launch + max(moved / target.bandwidth, slots, blocks)
         why = (
             f"tiles of {tiles.side_p} x {tiles.side_q}, {tiles.vector_p} elements per load, "
             f"{tiles.vector_q} per store"
         )
-        build = functools.partial(_turned_step, job, tiles)
-        options.append(Strategy(f"turned along {dim}", time, why, build))
+        build = functools.partial(_transposed_step, job, tiles)
+        options.append(Strategy(f"transposed along {dim}", time, why, build))
     return options
 
 
-def _turnable(job: ElementwiseJob) -> list[int]:
+def _transposable(job: ElementwiseJob) -> list[int]:
     """Dimensions that are innermost in an operand but not in the output."""
     dims = {
         dim
@@ -225,9 +204,9 @@ def _turnable(job: ElementwiseJob) -> list[int]:
     return sorted(dims)
 
 
-def _tiles(job: ElementwiseJob, dim: int) -> _Tiles:
+def _tiles(job: ElementwiseJob, dim: int) -> _TransposeTiles:
     widest = max(job.out_itemsize, *(o.itemsize for o in job.operands))
-    area, side = AREA[widest], SIDE[widest]
+    area, side = model.TILE_ELEMENTS[widest], model.TILE_SIDE[widest]
     p, q = (max(4, 1 << (job.sizes[d] - 1).bit_length()) for d in (dim, -1))
     side_q = min(q, side)
     side_p = min(p, area // side_q)
@@ -236,22 +215,22 @@ def _tiles(job: ElementwiseJob, dim: int) -> _Tiles:
     tile = widest * side_q * (side_p + 4 // min(4, widest)) + side_q // 2
     modes: list[int] = []
     for o in job.operands:
-        turned = o.strides[dim] == 1 and o.strides[-1] > 1
-        room = (modes.count(TURNED) + 1) * tile <= SHARED
-        modes.append(TURNED if turned and room else SAME if o.strides[-1] == 0 else EACH)
-    turning = [o for o, m in zip(job.operands, modes, strict=True) if m == TURNED]
+        elsewhere = o.strides[dim] == 1 and o.strides[-1] > 1
+        room = (modes.count(TRANSPOSED) + 1) * tile <= SHARED
+        modes.append(TRANSPOSED if elsewhere and room else SAME if o.strides[-1] == 0 else EACH)
+    transposed = [o for o, m in zip(job.operands, modes, strict=True) if m == TRANSPOSED]
     fit = [v for v in vectors(job) if v * THREADS <= side_p * side_q]
     vector_p = next(
         v
         for v in fit
-        if v == 1 or (v <= side_p and all(_rows_of(o, job.sizes, dim, v) for o in turning))
+        if v == 1 or (v <= side_p and all(_rows_of(o, job.sizes, dim, v) for o in transposed))
     )
     vector_q = next(v for v in fit if v == 1 or (v <= side_q and job.sizes[-1] % v == 0))
     final = tuple(
         ROW if m == EACH and o.strides[-1] == 1 and _rows_of(o, job.sizes, -1, vector_q) else m
         for o, m in zip(job.operands, modes, strict=True)
     )
-    return _Tiles(dim, side_p, side_q, vector_p, vector_q, final)
+    return _TransposeTiles(dim, side_p, side_q, vector_p, vector_q, final)
 
 
 def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> bool:
@@ -261,7 +240,7 @@ def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> b
     return whole and all(s % vector == 0 for s in others)
 
 
-def _turned_step(job: ElementwiseJob, tiles: _Tiles) -> Step:
+def _transposed_step(job: ElementwiseJob, tiles: _TransposeTiles) -> Step:
     dim, last = tiles.dim, len(job.sizes) - 1
     batch = [d for d in range(last) if d != dim][::-1]
     plain = dense(job.sizes)
@@ -276,8 +255,5 @@ def _turned_step(job: ElementwiseJob, tiles: _Tiles) -> Step:
     for strides in (plain, *three):
         values += [strides[d] if d >= 0 else 0 for d in over]
     modes = [*tiles.modes, *[SAME] * (OPERANDS - len(tiles.modes))]
-    make = job.kernel(
-        "turned", len(over), tiles.side_p, tiles.side_q, tiles.vector_p, tiles.vector_q, THREADS,
-        *modes,
-    )  # fmt: skip
+    make = job.kernel("transposed", len(over), *tiles[1:5], THREADS, *modes)
     return make(tiles.count(job), THREADS, struct.pack(f"<{len(values)}q", *values))

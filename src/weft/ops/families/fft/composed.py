@@ -1,4 +1,4 @@
-"""Plans transforms along several dimensions: one after another, in place where possible."""
+"""Plans of transforms along several dimensions: one after another, in place where possible."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import torch
 
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Buffer, Plan, Pointer
-from weft.ops.families.fft.factors import Matrix, Passes, factors, ways
+from weft.ops.families.fft import model
+from weft.ops.families.fft.factors import Matrix, Passes, factorings, factors
 from weft.ops.families.fft.lengths import good, of_one_block
 from weft.ops.families.fft.lines import Line, single, walk
 from weft.ops.families.fft.long import several_passes
 from weft.ops.families.fft.workspace import COMPLEX, Tensor, Workspace
-
-OFFERED = 4
-"""The most ways to split a length that are offered."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,9 @@ class Transform:
         complex numbers: the first one, or the last if the result is real.
         """
         pairs = list(zip(self.dims, self.n, strict=True))
-        kept = pairs[0] if self.half and self.dtype is COMPLEX else pairs[-1]
-        needed = [p for p in pairs if p[1] > 1 or (self.half and p == kept)]
-        return needed or [kept]
+        last = pairs[0] if self.half and self.dtype is COMPLEX else pairs[-1]
+        needed = [p for p in pairs if p[1] > 1 or (self.half and p == last)]
+        return needed or [last]
 
 
 class Composer(Workspace):
@@ -128,7 +126,7 @@ def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
     why = "; ".join(text for _, text in lines)
     made = [Candidate("fourier", cost, why, functools.partial(build, {}))]
     for n in sorted({n for n in lengths if of_one_block(n) is None}):
-        first, *others = ways(n, max(1, elements // n))[:OFFERED] or [(0.0, ())]
+        first, *others = factorings(n, max(1, elements // n))[: model.CANDIDATES] or [(0.0, ())]
         for other, passes in others:
             more = max(0.0, other - first[0]) * 2 * COMPLEX.itemsize / gpu.bandwidth
             name = f"fourier, {n} as {' x '.join(map(str, passes))}"

@@ -1,7 +1,7 @@
-"""Factors lengths into the stages of one block, by a model of their instructions.
+"""Factorings of lengths into the stages of one block, by a model of their instructions.
 
 A stage of radix R transforms R elements in the registers of one thread. Stages exchange their
-elements through shared memory, so few large radices are better than many small ones, until a
+elements through shared memory, so a few large radices are better than many small ones, until a
 thread has too many registers.
 """
 
@@ -13,19 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from weft.kernels import cdiv
+from weft.ops.families.fft import model
 
-LARGEST = 16
-"""The largest radix, unless it is a prime or saves a stage of a long transform."""
-LARGER, LONG = 32, 2048
-"""The largest radix of transforms of more than LONG elements."""
-HELD = 20
-"""The most elements that a thread holds, unless radices are larger."""
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
-THREADS = 1024
-PASS = 4096
-"""The longest transform in a pass of several: blocks have four of them, which fill a sector."""
-MOST = 16384
-"""The longest transform of one block: its elements are in shared memory."""
 
 
 class Stages(NamedTuple):
@@ -36,8 +26,8 @@ class Stages(NamedTuple):
     radices: tuple[int, ...]
 
     @property
-    def held(self) -> int:
-        """The most elements that a thread holds."""
+    def elements(self) -> int:
+        """The most elements that a thread has in registers."""
         return max(cdiv(self.n // r, self.threads) * r for r in self.radices)
 
     def reversed(self) -> Stages:
@@ -74,7 +64,7 @@ def good(least: int) -> int:
 def of_one_block(n: int) -> Stages | None:
     """The stages with which one block computes a transform; None if it is too long."""
     if smooth(n):
-        return stages(n)[0] if n <= MOST else None
+        return stages(n)[0] if n <= model.BLOCK_ELEMENTS else None
     return bluestein(n)
 
 
@@ -83,7 +73,7 @@ def bluestein(n: int) -> Stages | None:
     """Stages of the transforms that compute one of n elements by convolution; None: too long."""
     lengths: list[Stages] = []
     length = 2 * n - 1
-    while len(lengths) < 8 and (length := good(length)) <= MOST:
+    while len(lengths) < 8 and (length := good(length)) <= model.BLOCK_ELEMENTS:
         lengths.append(stages(length)[0])
         length += 1
     return min(lengths, key=lambda s: s.n * instructions(s), default=None)
@@ -91,14 +81,14 @@ def bluestein(n: int) -> Stages | None:
 
 def split(n: int) -> tuple[int, ...]:
     """Two lengths, or three, whose product is n, for passes that keep accesses coalesced."""
-    pairs = [(a, n // a) for a in divisors(n) if max(a, n // a) <= PASS]
+    pairs = [(a, n // a) for a in divisors(n) if max(a, n // a) <= model.PASS_ELEMENTS]
     if pairs:
         return min(pairs, key=lambda p: (max(p), p))
     triples = [
         (a, b, n // (a * b))
         for a in divisors(n)
         for b in divisors(n // a)
-        if max(a, b, n // (a * b)) <= PASS
+        if max(a, b, n // (a * b)) <= model.PASS_ELEMENTS
     ]
     return min(triples, key=lambda t: (max(t), t), default=())
 
@@ -117,7 +107,7 @@ def convenient(least: int) -> int:
         length = good(length)
         lengths.append(length)
         length += 1
-    fitting = [n for n in lengths if n <= MOST]
+    fitting = [n for n in lengths if n <= model.BLOCK_ELEMENTS]
     if not fitting:
         return lengths[0]
     # Elements cost instructions and, whatever their length, memory accesses.
@@ -133,18 +123,21 @@ def _powers(p: int, most: int) -> Iterator[int]:
 
 @functools.cache
 def stages(n: int) -> tuple[Stages, ...]:
-    """Stages for a smooth length up to MOST, best first."""
+    """Stages for a smooth length up to model.BLOCK_ELEMENTS, best first."""
     if n == 1:
         return (Stages(1, 1, (1,)),)
-    longer, shorter = _factored(n, LARGEST), _factored(n, LARGER) if n > LONG else []
+    longer, shorter = (
+        _factored(n, model.LARGEST_RADIX),
+        _factored(n, model.LONG_RADIX) if n > model.LONG_TRANSFORM else [],
+    )
     # A stage less is worth more than its instructions: its threads wait at barriers. Of those with
     # larger radices, equal ones were faster on an H200 than the instructions alone say.
     if shorter and len(shorter[0]) < min(map(len, longer)):
-        made = [s for s in _threaded(n, shorter) if s.held <= max(s.radices)]
+        made = [s for s in _threaded(n, shorter) if s.elements <= max(s.radices)]
         if made:  # else it would take more threads than a block has
             return tuple(sorted(made, key=lambda s: (instructions(s) * sum(s.radices), s)))
     made = _threaded(n, longer)
-    fitting = [s for s in made if s.held <= HELD] or made
+    fitting = [s for s in made if s.elements <= model.THREAD_ELEMENTS] or made
     return tuple(sorted(fitting, key=lambda s: (instructions(s), s)))
 
 
@@ -155,7 +148,7 @@ def _threaded(n: int, products: Sequence[tuple[int, ...]]) -> list[Stages]:
         for radices in products
         for r in set(radices)
         for parts in (1, 2, 3, 4)
-        if (threads := cdiv(n // r, parts)) <= THREADS
+        if (threads := cdiv(n // r, parts)) <= model.BLOCK_THREADS
     }
     return list(made)
 
@@ -166,11 +159,11 @@ def _factored(n: int, largest: int) -> list[tuple[int, ...]]:
     Of small radices also those with one more.
     """
     found = list(_products(n, largest))
-    fewest = min(map(len, found)) + (largest == LARGEST)
+    fewest = min(map(len, found)) + (largest == model.LARGEST_RADIX)
     return [f for f in found if len(f) <= fewest]
 
 
-def _products(n: int, largest: int, most: int = LARGER) -> Iterator[tuple[int, ...]]:
+def _products(n: int, largest: int, most: int = model.LONG_RADIX) -> Iterator[tuple[int, ...]]:
     if n == 1:
         yield ()
     for r in range(min(most, n), 1, -1):
@@ -184,12 +177,17 @@ def instructions(s: Stages) -> float:
     threads = cdiv(s.threads, 32) * 32 if s.threads >= 32 else s.threads
     total = 0.0
     for i, r in enumerate(s.radices):
-        butterfly = _butterfly(r) + (8 * (r - 1) if i else 0) + (2 * r + 12 if i else 0)
+        butterfly: float = _butterfly(r)
+        if i:
+            butterfly += model.ROOT_INSTRUCTIONS * (r - 1)
+            butterfly += model.EXCHANGE_INSTRUCTIONS * r + model.STAGE_INSTRUCTIONS
         total += threads * cdiv(s.n // r, s.threads) * butterfly
     # More registers mean fewer resident threads, which hide less latency. Few threads access
     # less than 64 bytes of a transform at once.
-    narrow = 1.3 if s.threads < 8 and s.n > 32 else 1.0
-    return total / s.n * (1 + 0.03 * max(0, s.held - 16)) * narrow + (4 if s.held < 8 else 0)
+    small = model.SMALL_GROUP_FACTOR if s.threads < 8 and s.n > 32 else 1.0
+    spilled = model.REGISTER_PENALTY * max(0, s.elements - model.FREE_REGISTER_ELEMENTS)
+    idle = model.IDLE_PENALTY if s.elements < 8 else 0
+    return total / s.n * (1 + spilled) * small + idle
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Plans transforms along one dimension: which kernels, on which elements."""
+"""Plans of transforms along one dimension."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.ops.core.layouts import merged
+from weft.ops.families.fft import model
 from weft.ops.families.fft.lengths import Stages
 from weft.ops.families.fft.passes import Input, Output, Pass, Side
 from weft.ops.families.fft.workspace import COMPLEX, Tensor
-
-NARROW = 64
-"""Threads below which a block is too small."""
-JOINED = 256
-"""Threads of a row of adjacent transforms, below which blocks go on to the next row."""
-SECTOR = 4
-"""Adjacent complex numbers from which on threads read them where they are."""
 
 
 @dataclass(frozen=True)
 class Line:
     """Transforms of length n along dimension `dim` of x, written to y.
 
-    half    of a real tensor's spectrum, which is symmetric, only the first half is kept
+    half    of a real tensor's spectrum, which is symmetric, only the first half is stored
     scale   of the results
     weight  of the elements of a half spectrum that stand for two: all but the first and, where n
             is even, the last
@@ -82,8 +76,8 @@ def single(
             line.length, chosen, sizes[2], sizes[1], sizes[0], into, out, given(line),
             wanted(line), line.weight, joined=True,
         )  # fmt: skip
-    if chosen.threads * sizes[2] < NARROW and sizes[1] > sizes[2]:
-        # Blocks of the few adjacent transforms would be small: they take others instead.
+    if chosen.threads * sizes[2] < model.SMALL_BLOCK and sizes[1] > sizes[2]:
+        # Blocks of these adjacent transforms would be small: they take others instead.
         sizes = [sizes[0], sizes[2], sizes[1]]
         strides = [[outer, c, middle] for outer, middle, c in strides]
     into, out = sides(line, sizes, strides)
@@ -100,13 +94,17 @@ def _joined(
 ) -> bool:
     """True for many short rows of adjacent transforms."""
     _, rows, count = sizes
-    short = count >= SECTOR and count * chosen.threads < JOINED and 1 < rows < 2**31 // count
+    short = (
+        count >= model.SECTOR_ELEMENTS
+        and count * chosen.threads < model.ROW_THREADS
+        and 1 < rows < 2**31 // count
+    )
     exact = chosen.n == line.length  # else Bluestein's algorithm, which has a kernel of its own
     return short and exact and all(s.by_column for s in sides(line, sizes, strides))
 
 
 def given(line: Line) -> Input:
-    """What the first pass reads."""
+    """The input of the first pass."""
     if line.x.dtype is not COMPLEX:
         kind = "PAIRS" if line.folds else "REAL"
     elif line.y.dtype is COMPLEX:
@@ -117,7 +115,7 @@ def given(line: Line) -> Input:
 
 
 def wanted(line: Line) -> Output:
-    """What the last pass writes."""
+    """The output of the last pass."""
     if line.y.dtype is not COMPLEX:
         kind = "SPLIT" if line.folds else "PART"
     elif line.half:

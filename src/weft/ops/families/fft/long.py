@@ -1,4 +1,4 @@
-"""Plans transforms that no block holds: the four-step algorithm, Bluestein's over it.
+"""Plans of transforms that do not fit into a block: the four-step algorithm, Bluestein's over it.
 
 A transform of N = A B elements is A-point transforms down the columns of an A x B matrix, a
 multiplication by roots of unity, and B-point transforms along its rows, whose results are written
@@ -20,7 +20,7 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.layouts import merged
 from weft.ops.core.plan import Argument, Constant, Step
-from weft.ops.families.fft import tables
+from weft.ops.families.fft import model, tables
 from weft.ops.families.fft.banks import room
 from weft.ops.families.fft.factors import Matrix
 from weft.ops.families.fft.lengths import good, of_one_block, smooth, stages
@@ -33,14 +33,8 @@ ROW_BLOCKS = 1024
 """The most blocks of a row in kernels that handle one element after another."""
 
 
-NEAR = 16
-"""The largest stride of elements that are accessed where they are: rows share their sectors."""
-ADJACENT = 4
-"""Transforms side by side that fill a sector."""
-
-
 def several_passes(line: Line, work: Workspace) -> None:
-    """Adds the launches of a line."""
+    """Add the launches of a line."""
     y, whole = line.y, not line.half
     if whole and _side_by_side(line, work):
         return
@@ -83,7 +77,9 @@ def _in_place(last: Tensor, work: Workspace, strided: bool) -> Tensor | None:
     strided  elements of a row may be some elements apart, if the cache has room for all
     """
     batch, step = merged(last.shape[:-1], [last.strides[:-1]]), last.strides[-1]
-    near = step == 1 or (strided and 1 < step <= NEAR and last.bytes <= work.target.l2 // 2)
+    near = step == 1 or (
+        strided and 1 < step <= model.MOST_STRIDE and last.bytes <= work.target.l2 // 2
+    )
     if len(batch.sizes) > 1 or not near:
         return None
     shape, strides = (batch.sizes[0], last.shape[-1]), (batch.strides[0][0], step)
@@ -99,7 +95,7 @@ def _side_by_side(line: Line, work: Workspace) -> bool:
     (_, x_outer, x_one), (_, y_outer, y_one) = strides
     made = work.passes(n, outer * count)
     pair = isinstance(made, tuple) and not isinstance(made, Matrix) and len(made) == 2
-    if first > 1 or count < ADJACENT or not x_one == y_one == 1 or not pair:
+    if first > 1 or count < model.SECTOR_ELEMENTS or not x_one == y_one == 1 or not pair:
         return False
     if line.x.shape[line.dim] < n:
         return False
@@ -110,7 +106,7 @@ def _side_by_side(line: Line, work: Workspace) -> bool:
     passes = (
         _pass(a, (count, b, outer), Side(line.x.pointer, b * x_n, 1, x_n, x_outer, True),
               Side(z.pointer, b * count, 1, count, size, True), given(line),
-              Output("TURNED_BY_MIDDLE", whole=n)),
+              Output("TWIDDLED_BY_MIDDLE", whole=n)),
         _pass(b, (count, a, outer), Side(z.pointer, count, 1, b * count, size, True),
               Side(line.y.pointer, a * y_n, 1, y_n, y_outer, True), Input("COMPLEX", b),
               wanted(line)),
@@ -128,8 +124,8 @@ def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
         _row_by_row(work, "unfold", n // 4 + 1, z, y, (n, line.scale, line.weight))
         return
     made = work.passes(n, rows)
-    if isinstance(made, Matrix):  # its last pass writes what is kept
-        half = Rows(x, y, n, scale=line.scale, kept=n // 2 + 1, weight=line.weight)
+    if isinstance(made, Matrix):  # its last pass writes the first half
+        half = Rows(x, y, n, scale=line.scale, written=n // 2 + 1, weight=line.weight)
         _convolved(half, made, work)
         return
     z = work.buffer((rows, n))
@@ -160,7 +156,7 @@ class Rows:
     """Transforms of length n along the rows of x, written to y.
 
     pairs   2 n real numbers of a row, of x or of y, are n complex ones
-    kept    elements of y, the first ones; 0: all
+    written elements of y, the first ones; 0: all
     weight  of all of them but the first
     """
 
@@ -170,7 +166,7 @@ class Rows:
     inverse: bool = False
     scale: float = 1.0
     pairs: bool = False
-    kept: int = 0
+    written: int = 0
     weight: float = 1.0
 
 
@@ -200,13 +196,13 @@ def _steps(rows: Rows, factors: Sequence[int], work: Workspace) -> None:
     columns = Side(z.pointer, rest, 1, 0, n, True)
     made = [
         _pass(first, (rest, 1, count), _source(rows, rest), columns, _input(rows, rest),
-              Output("TURNED", whole=n))
+              Output("TWIDDLED", whole=n))
     ]  # fmt: skip
     for length in middle:
         down = Side(z.pointer, last, 1, rest, n, True)
         made.append(
             _pass(length, (last, first, count), down, down, Input("COMPLEX", length),
-                  Output("TURNED", whole=rest))
+                  Output("TWIDDLED", whole=rest))
         )  # fmt: skip
     others = rest // last
     along = Side(z.pointer, 1, rest, last, n)
@@ -260,7 +256,10 @@ def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
     count, (a, b), length = rows.y.shape[0], matrix, matrix.elements
     z, chirp = work.buffer((count, length)), tables.chirp(rows.n)
     columns = Side(z.pointer, b, 1, 0, length, True)
-    into, out = Output("TURNED", whole=length), replace(_output(rows), whole=rows.kept or rows.n)
+    into, out = (
+        Output("TWIDDLED", whole=length),
+        replace(_output(rows), whole=rows.written or rows.n),
+    )
     given = Input("COMPLEX", length, step=b, shift=1)
     first = _pass(a, (b, 1, count), _source(rows, b), columns, _input(rows, b), into)
     last = _pass(a, (b, 1, count), columns, _result(rows, 0, b), given, out)

@@ -1,4 +1,4 @@
-"""Describes one launch of the transform kernel: which elements it reads, and what it writes."""
+"""One launch of the transform kernel: the elements that it reads and writes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.plan import Argument, Constant, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.fft import tables
+from weft.ops.families.fft import model, tables
 from weft.ops.families.fft.banks import Room, room
 from weft.ops.families.fft.lengths import Stages
-
-THREADS = 128
-"""Threads of a block that has several transforms of adjacent elements."""
-COLUMNS = (16, 8, 4, 2, 1)
-"""Adjacent transforms of a block: 16 complex numbers are 128 bytes, 4 are a sector."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Input:
-    """What a pass reads; access.cuh explains the kinds.
+    """The input of a pass; access.cuh explains the kinds.
 
     valid        elements that exist; the others are 0
     step, shift  element i of transform c has the number i step + c shift
@@ -62,9 +57,9 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """What a pass writes; access.cuh explains the kinds.
+    """The output of a pass; access.cuh explains the kinds.
 
-    whole  the length for TURNED; with a chirp, the elements of the whole transform
+    whole  the length for TWIDDLED; with a chirp, the elements of the whole transform
     """
 
     kind: str
@@ -108,15 +103,19 @@ class Pass:
         s, (count, rows) = self.stages, self.rows
         if self.source.by_column or self.result.by_column:
             # Transforms of few threads fill a block together.
-            more = [c for c in (THREADS, THREADS // 2, THREADS // 4) if c * s.threads <= THREADS]
-            fitting = [c for c in (*more, *COLUMNS) if c == 1 or self._fits(c, target)]
+            more = [
+                c
+                for c in (model.PASS_THREADS, model.PASS_THREADS // 2, model.PASS_THREADS // 4)
+                if c * s.threads <= model.PASS_THREADS
+            ]
+            fitting = [c for c in (*more, *model.COLUMN_COUNTS) if c == 1 or self._fits(c, target)]
             # Few transforms: fewer of them in a block, down to those of a sector.
             blocks = target.sms // rows
             filling = [c for c in fitting if cdiv(count, c) >= blocks or c <= 4]
             return (filling or fitting)[0]
         # Whole warps: a transform of few threads waits for its warp only.
         least = cdiv(32, s.threads) if 32 % s.threads == 0 else 1
-        many = max(1, THREADS // s.threads, least)
+        many = max(1, model.PASS_THREADS // s.threads, least)
         while many > least and cdiv(count * rows, many) < 2 * target.sms:
             many = max(least, many // 2)
         return many
@@ -182,23 +181,23 @@ class Pass:
     def load(self) -> str:
         x, s = self.input, self.source
         unit = s.n == (2 if x.kind == "PAIRS" else 1)
-        chirped = self.chirp is not None and self.output.kind == "TURNED"
+        chirped = self.chirp is not None and self.output.kind == "TWIDDLED"
         flags = (unit, x.whole(self.length), s.paired, x.swap, chirped)
         return f"Load<{x.kind}, {x.ctype}, {', '.join(map(_bool, flags))}>"
 
     def store(self) -> str:
         y, s = self.output, self.result
-        chirped = self.chirp is not None and y.kind != "TURNED"
+        chirped = self.chirp is not None and y.kind != "TWIDDLED"
         flags = (s.n == (2 if y.kind == "SPLIT" else 1), s.paired, y.swap, chirped)
         return f"Store<{y.kind}, {', '.join(map(_bool, flags))}>"
 
-    def problem(self, tiles: int, kept: int = 0) -> bytes:
-        """The struct that the kernels take; `kept` elements are written, by default all."""
+    def problem(self, tiles: int, written: int = 0) -> bytes:
+        """The struct that the kernels take; `written` elements are written, by default all."""
         x, y = self.source, self.result
         return struct.pack(
             "<12q6i2f", x.n, x.c, x.middle, x.outer, y.n, y.c, y.middle, y.outer, x.next, y.next,
             self.output.whole, self.input.valid, self.input.step, self.input.shift, self.count,
-            self.middle, tiles, kept or self.length, self.output.scale, self.weight,
+            self.middle, tiles, written or self.length, self.output.scale, self.weight,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Prepares a call with labels: the view of the logits, and the struct that the kernels take."""
+"""Calls with labels: the view of the logits, and the struct that the kernels take."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Layout, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, view_of
+from weft.ops.families.loss import model
 from weft.ops.families.loss.operands import Operands
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 LABELS = (torch.int64, torch.int32, torch.uint8)
 REDUCTIONS = ("none", "mean", "sum")
 """In the order of `Reduction` in classes.cuh."""
-FEW = 2048
-"""The most labels that every block counts by itself; more are counted by a launch before."""
 
 
 @dataclass(frozen=True)
-class Call:
+class ClassificationCall:
     """A loss with labels, or its gradient, or both.
 
     upstream, loss, gradient  addresses; None: the kernel has no such tensor
@@ -58,12 +57,12 @@ class Call:
 
     @property
     def modes(self) -> tuple[bool, bool]:
-        """Whether the kernel writes losses, and gradients."""
+        """(True if the kernel writes losses, True if it writes gradients)."""
         return self.loss is not None, self.gradient is not None
 
     @property
     def vectors(self) -> tuple[int, bool]:
-        """Elements of a vector, and whether every row has whole vectors only."""
+        """(elements of a vector, True if every row has whole vectors only)."""
         v = self.view
         return v.vector, v.vector > 1 and v.n % v.vector == 0
 
@@ -92,8 +91,12 @@ class Call:
         return self.loss, partials, self.gradient, Counters()
 
     def _total(self) -> Argument:
-        """Adds the launch that sums all weights, where blocks would take too long for it."""
-        if self.gradient is None or self.options["reduction"] != "mean" or self.count <= FEW:
+        """Add the launch that sums all weights, unless each block can do it."""
+        if (
+            self.gradient is None
+            or self.options["reduction"] != "mean"
+            or self.count <= model.BLOCK_LABELS
+        ):
             return None
         total = self.tensors.buffer(Buffer((1,), torch.float32))
         blocks = min(self.tensors.request.target.sms, cdiv(self.count, 16 * BLOCK))
@@ -107,7 +110,7 @@ class Call:
 def call_of(
     request: Request, file: str, outputs: tuple[Buffer, ...], *, first: int, loss: bool,
     gradient: bool,
-) -> Call:  # fmt: skip
+) -> ClassificationCall:  # fmt: skip
     """The call of a request whose logits, labels and weights are the inputs from `first` on."""
     tensors = Operands(request, outputs)
     x, dim = request.inputs[first], class_dim(request.inputs[first])
@@ -121,7 +124,7 @@ def call_of(
     (target, labels), (weight, _) = tensors.dense(first + 1), tensors.dense(first + 2)
     upstream = tensors.dense(0)[0] if first else None
     assert labels is not None
-    return Call(
+    return ClassificationCall(
         tensors, file, view, pointer, target, weight, upstream,
         tensors.output(0) if loss else None, tensors.output(int(loss)) if gradient else None,
         (source.ctype(x.dtype), source.ctype(labels.dtype)), x.itemsize, labels.itemsize,
@@ -142,7 +145,7 @@ def label_shape(x: Any) -> tuple[int, ...]:
 def check(
     name: str, x: Any, target: Any, weight: Any, reduction: str, probabilities: bool = False
 ) -> None:
-    """Raises for logits, labels, weights or a reduction that do not fit.
+    """Raise for logits, labels, weights or a reduction that do not fit.
 
     probabilities  the target may have those of all classes instead of labels
     """
@@ -176,7 +179,9 @@ def check(
         )
     classes = x.shape[class_dim(x)]
     if not classes and target.numel():
-        raise ArgumentError(f"weft.ops.{name}: there are no classes", got=f"input {list(x.shape)}")
+        raise ArgumentError(
+            f"weft.ops.{name}: input must have at least 1 class, got shape {list(x.shape)}"
+        )
     if weight is not None and (tuple(weight.shape) != (classes,) or weight.dtype != x.dtype):
         raise ArgumentError(
             f"weft.ops.{name}: 'weight' must have one number per class, of the dtype of 'input'",
@@ -189,7 +194,6 @@ def check(
 def check_reduction(name: str, reduction: str) -> None:
     if reduction not in REDUCTIONS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such reduction",
-            got=repr(reduction),
+            f"weft.ops.{name}: reduction is {reduction!r}",
             allowed=", ".join(map(repr, REDUCTIONS)),
         )

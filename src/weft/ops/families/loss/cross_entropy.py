@@ -19,22 +19,11 @@ from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.core.rows import BLOCK, View, group, packed_bytes, parts_of, view_of
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.loss.classes import Call, call_of, check, label_shape
+from weft.ops.families.loss import model
+from weft.ops.families.loss.classes import ClassificationCall, call_of, check, label_shape
 from weft.ops.families.loss.scale import scale_unless_one
 
 FILE = "loss/cross_entropy.cu"
-HELD, SHARED = 8, 12
-"""The most 16-byte vectors that a thread keeps in registers, and in shared memory."""
-ALONE = 1.45
-"""The time of rows that one or two blocks of an SM hold, relative to that of a stream."""
-LOOPED = 32
-"""Blocks per SM, above which blocks of short rows take several groups of rows each."""
-FEW = 4
-"""The most classes of a kernel with one thread for a label, which has several labels at a time."""
-LONG = 256
-"""Classes from which on those that are not contiguous may be turned into rows."""
-TURNS, ROUND, RESIDENT, SECTOR = 4, 1e-6, 8, 32
-"""Loads of a thread in flight and their latency in seconds; blocks of an SM; bytes of an access."""
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -57,52 +46,53 @@ def _candidates(loss: bool, gradient: bool, first: int, request: Request) -> lis
     return (_of_columns if call.view.inner > 1 else _of_rows)(call, make, moved)
 
 
-def _of_rows(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+def _of_rows(
+    call: ClassificationCall, make: Callable[[], ClassificationCall], moved: int
+) -> list[Candidate]:
     """Candidates for logits whose classes are contiguous: on chip, or in two passes."""
     v, gpu = call.view, call.tensors.request.target
     chunks = max(1, cdiv(v.n, v.vector) + (v.n % v.vector > 0))
     once = moved * (1 + call.modes[1])
     parts = parts_of(v, chunks, gpu.sms) if v.outer else 1
-    time = 2 * gpu.launch + call.tensors.cost + (once + moved * call.modes[1]) / gpu.bandwidth
+    gradient = call.modes[1]
+    time = call.tensors.cost + model.stream_time(gpu, once + moved * gradient, launches=2)
     candidates = [
         Candidate("long rows", time, f"{parts} blocks per row, two passes",
                   lambda: _long(make(), parts, chunks))
     ]  # fmt: skip
-    threads, held, shared = group(chunks, HELD)
-    if shared <= SHARED:
-        # A row on one SM: few rows leave most SMs idle.
-        busy = once / max(v.outer, 1) / 50e9 * cdiv(v.outer, gpu.sms * max(1, 1024 // threads))
-        # A block that has an SM to itself waits for its row; a loss alone need not hold the row.
-        alone = ALONE if threads >= 512 and not call.modes[1] else 1.0
-        time = gpu.launch + call.tensors.cost + max(alone * once / gpu.bandwidth, busy)
-        why = f"{threads} threads per row, {held} vectors of {v.vector} in registers each"
-        build = functools.partial(_rows, make, threads, held, shared)
+    threads, registers, shared = group(chunks, model.REGISTER_VECTORS)
+    if shared <= model.SHARED_VECTORS:
+        time = call.tensors.cost + model.row_time(gpu, once, v.outer, threads, gradient)
+        why = f"{threads} threads per row, {registers} vectors of {v.vector} in registers each"
+        build = functools.partial(_rows, make, threads, registers, shared)
         candidates.insert(0, Candidate("rows", time, why, build))
     return candidates
 
 
-def _of_columns(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
-    """Candidates for classes that are not contiguous: as they are, or turned into rows first."""
+def _of_columns(
+    call: ClassificationCall, make: Callable[[], ClassificationCall], moved: int
+) -> list[Candidate]:
+    """Candidates for classes that are not contiguous: in place, or transposed into rows."""
     v, gpu, gradient = call.view, call.tensors.request.target, call.modes[1]
     by = _tiles(call)
-    turns = cdiv(v.n, by.deep * TURNS) * ROUND * (1 + gradient)
-    waves = cdiv(by.count(v), RESIDENT * gpu.sms)
-    busy = max(moved * (1 + 2 * gradient) / gpu.bandwidth, waves * turns)
-    time = gpu.launch + call.tensors.cost + busy
+    time = model.column_time(gpu, moved, v.n, by.deep, by.count(v), gradient) + call.tensors.cost
     why = "the classes are not contiguous; they are read twice for a gradient"
     columns = Candidate("columns", time, why, lambda: _columns(make()))
-    if v.n <= FEW:
+    if v.n <= model.THREAD_CLASSES:
         read = moved * (1 + gradient) + call.count * call.label_size
-        time = gpu.launch + call.tensors.cost + read / gpu.bandwidth
+        time = call.tensors.cost + model.stream_time(gpu, read)
         why = f"one thread for each label, {_at_once(call)} labels at a time"
-        return [columns, Candidate("few classes", time, why, lambda: _few(make()))]
-    if v.n < LONG:
+        return [
+            columns,
+            Candidate("thread per label", time, why, lambda: _thread_per_label(make())),
+        ]
+    if v.n < model.TRANSPOSED_CLASSES:
         return [columns]
-    rows = _of_rows(_turned(make()), lambda: _turned(make()), moved)
-    return [columns, *(replace(c, name=f"turned, {c.name}") for c in rows)]
+    rows = _of_rows(_transposed(make()), lambda: _transposed(make()), moved)
+    return [columns, *(replace(c, name=f"transposed, {c.name}") for c in rows)]
 
 
-def _turned(call: Call) -> Call:
+def _transposed(call: ClassificationCall) -> ClassificationCall:
     """The call with classes that are contiguous: a copy, and a gradient that is copied back."""
     v, tensors = call.view, call.tensors
     dtype = call.tensors.outputs[-1].dtype
@@ -117,35 +107,43 @@ def _turned(call: Call) -> Call:
     if call.gradient is None:
         return replace(call, view=view, x=rows)
     gradient = tensors.buffer(Buffer(shape, dtype))
-    turned = Layout(dtype, (v.outer, v.n, v.inner), (v.n * v.inner, 1, v.n), 16)
-    back = contiguous(turned, gradient, call.gradient, tensors.request.target)
+    planes = Layout(dtype, (v.outer, v.n, v.inner), (v.n * v.inner, 1, v.n), 16)
+    back = contiguous(planes, gradient, call.gradient, tensors.request.target)
     tensors.after += back.steps
     tensors.cost += back.cost
     return replace(call, view=view, x=rows, gradient=gradient)
 
 
-def _of_probabilities(call: Call, make: Callable[[], Call], moved: int) -> list[Candidate]:
+def _of_probabilities(
+    call: ClassificationCall, make: Callable[[], ClassificationCall], moved: int
+) -> list[Candidate]:
     gpu = call.tensors.request.target
-    time = gpu.launch + call.tensors.cost + moved * (2 + 3 * call.modes[1]) / gpu.bandwidth
+    read = moved * (2 + 3 * call.modes[1])
+    time = call.tensors.cost + model.stream_time(gpu, read)
     why = "the target has probabilities; both are read twice for a gradient"
     return [Candidate("probabilities", time, why, lambda: _probabilities(make()))]
 
 
 # ---- plans -------------------------------------------------------------------------------------
-def _smooth(call: Call) -> bool:
+def _smooth(call: ClassificationCall) -> bool:
     return bool(call.options["label_smoothing"] > 0)
 
 
-def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Plan:
+def _rows(
+    make: Callable[[], ClassificationCall], threads: int, registers: int, shared: int
+) -> Plan:
     call = make()
     v, sms = call.view, call.tensors.request.target.sms
     block = 128 if threads <= 32 else threads
     groups = max(1, cdiv(v.outer, block // threads))
-    blocks = min(groups, LOOPED * sms if threads <= 32 else 65536)
-    kernel = call.kernel("rows", *call.vectors, threads, held, shared, *call.modes, _smooth(call))
+    blocks = min(groups, model.BLOCKS_PER_SM * sms if threads <= 32 else 65536)
+    shape = (threads, registers, shared)
+    kernel = call.kernel("rows", *call.vectors, *shape, *call.modes, _smooth(call))
     memory = shared * threads * packed_bytes(v.vector, call.itemsize)
     # Blocks that have one long row each leave the sum of the losses to a launch of its own.
-    apart = threads >= 512 and v.outer > 1 and call.loss is not None and call.reduction > 0
+    apart = (
+        threads >= model.WIDE_BLOCK and v.outer > 1 and call.loss is not None and call.reduction > 0
+    )
     loss, partials, gradient, counter = call.results(v.outer if apart else blocks)
     counter = None if apart else counter
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
@@ -156,7 +154,7 @@ def _rows(make: Callable[[], Call], threads: int, held: int, shared: int) -> Pla
     return call.tensors.plan(*steps)
 
 
-def _long(call: Call, parts: int, chunks: int) -> Plan:
+def _long(call: ClassificationCall, parts: int, chunks: int) -> Plan:
     v, rest = call.view, (parts, cdiv(chunks, parts))
     found = call.tensors.buffer(Buffer((v.outer * parts, 4), torch.float32))
     first = call.kernel("parts_of_rows", *call.vectors, _smooth(call))
@@ -173,8 +171,8 @@ def _long(call: Call, parts: int, chunks: int) -> Plan:
     return call.tensors.plan(*steps)
 
 
-class _Tiles(NamedTuple):
-    """How a block shares out classes that are not contiguous: struct Tiles of the kernels."""
+class _ColumnTiles(NamedTuple):
+    """Threads for classes that are not contiguous: struct Tiles of the kernels."""
 
     width: int
     deep: int
@@ -187,29 +185,29 @@ class _Tiles(NamedTuple):
         return struct.pack("<3i2I", *self, cdiv(v.inner, self.width), self.count(v))
 
 
-def _tiles(call: Call) -> _Tiles:
+def _tiles(call: ClassificationCall) -> _ColumnTiles:
     v, sms = call.view, call.tensors.request.target.sms
     width = min(v.inner, BLOCK)
     while width > 32 and v.outer * cdiv(v.inner, width) < 4 * sms:
         width //= 2
     if width < v.inner:
-        return _Tiles(width, BLOCK // width, 1)
+        return _ColumnTiles(width, BLOCK // width, 1)
     # Threads of a neighbour read whole sectors together. More of them are worth the time to join
     # what each has found for long columns, or where the GPU has few threads otherwise.
     deep = 1
     while 2 * deep * width <= BLOCK and 2 * deep <= v.n and (
-        deep * width * call.itemsize < SECTOR or 8 * deep * deep < v.n
+        deep * width * call.itemsize < model.SECTOR or 8 * deep * deep < v.n
         or call.count * deep < 512 * sms
     ):  # fmt: skip
         deep *= 2
-    return _Tiles(width, deep, BLOCK // (width * deep))
+    return _ColumnTiles(width, deep, BLOCK // (width * deep))
 
 
-def _blocks(call: Call, by: _Tiles) -> int:
-    return max(1, min(by.count(call.view), LOOPED * call.tensors.request.target.sms))
+def _blocks(call: ClassificationCall, by: _ColumnTiles) -> int:
+    return max(1, min(by.count(call.view), model.BLOCKS_PER_SM * call.tensors.request.target.sms))
 
 
-def _probabilities(call: Call) -> Plan:
+def _probabilities(call: ClassificationCall) -> Plan:
     by = _tiles(call)
     blocks = _blocks(call, by)
     words = (call.types[0], *(str(m).lower() for m in call.modes))
@@ -219,7 +217,7 @@ def _probabilities(call: Call) -> Plan:
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
-def _columns(call: Call) -> Plan:
+def _columns(call: ClassificationCall) -> Plan:
     by = _tiles(call)
     blocks = _blocks(call, by)
     kernel = call.kernel("columns", *call.modes, _smooth(call))
@@ -227,16 +225,16 @@ def _columns(call: Call) -> Plan:
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
-def _at_once(call: Call) -> int:
+def _at_once(call: ClassificationCall) -> int:
     """Labels of a thread at a time; see the kernel."""
     return 4 if call.view.n <= 2 else 2
 
 
-def _few(call: Call) -> Plan:
+def _thread_per_label(call: ClassificationCall) -> Plan:
     blocks = cdiv(call.count, BLOCK * _at_once(call))
-    blocks = max(1, min(blocks, LOOPED * call.tensors.request.target.sms))
+    blocks = max(1, min(blocks, model.BLOCKS_PER_SM * call.tensors.request.target.sms))
     words = (*call.types, *(str(p).lower() for p in (call.view.n, *call.modes, _smooth(call))))
-    kernel = source.kernel("loss/few_classes.cu", f"few<{', '.join(words)}>")
+    kernel = source.kernel("loss/thread_per_label.cu", f"thread_per_label<{', '.join(words)}>")
     args = (call.x, *call.labels(), *call.results(blocks), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
@@ -254,9 +252,7 @@ def _check(
         )
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
-            "weft.ops.cross_entropy: this is no smoothing",
-            got=f"label_smoothing={label_smoothing}",
-            allowed="0 to 1",
+            f"weft.ops.cross_entropy: label_smoothing must be 0 to 1, got {label_smoothing}"
         )
 
 
@@ -266,7 +262,7 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(ctx: Any, grad: Any) -> Any:
-    """Reads the logits once more."""
+    """Read the logits once more."""
     _refuse_others(ctx.needs_input_grad)
     dx = library.call("cross_entropy_backward")(grad, *ctx.saved_tensors, *ctx.options)
     return dx, None, None, None, None, None

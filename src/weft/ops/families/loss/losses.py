@@ -83,15 +83,13 @@ def _check(loss: Loss, input: Any, target: Any, *rest: Any) -> None:
     allowed = (*REDUCTIONS, "batchmean") if loss.name == "kl_div" else REDUCTIONS
     if named["reduction"] not in allowed:
         raise ArgumentError(
-            f"weft.ops.{loss.name}: there is no such reduction",
-            got=repr(named["reduction"]),
+            f"weft.ops.{loss.name}: reduction is {named['reduction']!r}",
             allowed=", ".join(map(repr, allowed)),
         )
     limit = named.get(loss.option) if loss.option in ("beta", "delta") else 1.0
     if limit is None or not limit >= 0 or (loss.option == "delta" and limit == 0):
         raise ArgumentError(
-            f"weft.ops.{loss.name}: '{loss.option}' is no difference",
-            got=f"{loss.option}={limit}",
+            f"weft.ops.{loss.name}: {loss.option} is {limit}",
             allowed="a positive number" if loss.option == "delta" else "0 or a positive number",
         )
 

@@ -17,6 +17,7 @@ from weft.ops.core.function import Definition
 from weft.ops.core.layouts import dense, merged
 from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.core.rows import BLOCK
+from weft.ops.families.loss import model
 from weft.ops.families.loss.classes import call_of, check, class_dim, label_shape
 
 FILE = "loss/nll.cu"
@@ -30,7 +31,7 @@ def _candidates(backward: bool, request: Request) -> list[Candidate]:
     if x.numel == 0 and 0 in shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     moved = x.numel * x.itemsize if backward else 0
-    time = (1 + backward) * request.target.launch + moved / request.target.bandwidth
+    time = model.stream_time(request.target, moved, launches=1 + backward)
     build = functools.partial(_plan, backward, request, out)
     return [Candidate("labels", time, "one element per label", build)]
 

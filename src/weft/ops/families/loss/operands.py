@@ -1,4 +1,4 @@
-"""Collects the steps and buffers of a plan whose kernels need contiguous operands."""
+"""The steps and buffers of a plan whose kernels need contiguous operands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Operands:
     """The tensors of a call: adds copies of inputs, and scratch.
 
     steps  copies before the kernels
-    after  copies of what the kernels have written
+    after  copies of results
     cost   modelled seconds of all copies
     """
 
@@ -37,8 +37,8 @@ class Operands:
 
     def shared(self, blocks: int) -> Argument:
         """Memory for two numbers of each block, which the last block joins."""
-        kept = partials(8 * blocks)
-        return self.buffer(Buffer((blocks, 2), torch.float32)) if kept is None else kept
+        found = partials(8 * blocks)
+        return self.buffer(Buffer((blocks, 2), torch.float32)) if found is None else found
 
     def dense(self, number: int) -> tuple[Argument, Layout | None]:
         """An input as a contiguous tensor, copied if needed; nothing if it was omitted."""

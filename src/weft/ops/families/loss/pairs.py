@@ -1,4 +1,4 @@
-"""Plans losses of pairs of numbers: a table of their formulas, and the plans of their kernels."""
+"""Losses of pairs of numbers: a table of their formulas, and the plans of their kernels."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from weft.ops.core.rows import BLOCK
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
+from weft.ops.families.loss import model
 from weft.ops.families.loss.operands import Operands
 
 
@@ -105,8 +106,8 @@ def result(
 def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
     """Candidates for a loss or a gradient.
 
-    That of each pair of tensors with gaps is an expression; else rows of them are read where they
-    are, or copied first.
+    One number per pair of tensors with gaps is an elementwise expression. Otherwise rows with gaps
+    are read in place, or copied first.
     """
     first = int(backward)
     x, target = request.inputs[first : first + 2]
@@ -116,7 +117,7 @@ def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
     pairs = result(x, target, upstream, request.inputs[first + 2 :])
     out = pairs if none or backward else Buffer((), x.dtype)
     moved = x.numel * x.itemsize * (2 + (backward or none))
-    time = request.target.launch + moved / request.target.bandwidth
+    time = model.stream_time(request.target, moved)
     if x.numel == 0 and (none or backward):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     build = _gradients if backward else _losses
@@ -125,7 +126,7 @@ def candidates(loss: Loss, backward: bool, request: Request) -> list[Candidate]:
     copies = not ordered and not all(t.contiguous for t in tensors)
     if none and copies and not any(request.inputs[first + 2 :]):
         return _by_expression(loss, request, first, out)
-    make = functools.partial(_Call, loss, request, out, first, ordered)
+    make = functools.partial(_PairCall, loss, request, out, first, ordered)
     if not copies:
         return [Candidate("pairs", time, "one launch", lambda: build(make()))]
     cost = time + make().tensors.cost
@@ -183,7 +184,7 @@ def _by_expression(loss: Loss, request: Request, first: int, out: Buffer) -> lis
     ]
 
 
-def _losses(call: _Call) -> Plan:
+def _losses(call: _PairCall) -> Plan:
     reduced = call.request.options["reduction"] != "none"
     kernel = call.kernel("losses", reduced)
     shared = call.tensors.shared(call.blocks) if reduced and call.blocks > 1 else None
@@ -191,14 +192,14 @@ def _losses(call: _Call) -> Plan:
     return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
 
 
-def _gradients(call: _Call) -> Plan:
+def _gradients(call: _PairCall) -> Plan:
     upstream, _ = call.operand(0)
     kernel = call.kernel("gradients", call.request.options["of_target"])
     args = (upstream, *call.inputs, call.tensors.output(0), call.problem)
     return call.tensors.plan(Step(kernel, (call.blocks,), (BLOCK,), args))
 
 
-class _Call:
+class _PairCall:
     """The arguments that the kernels share.
 
     first    the number of the input
@@ -235,8 +236,8 @@ class _Call:
 
     def operand(self, number: int) -> tuple[Argument, Layout | None]:
         """A tensor whose elements follow each other in the order of the result."""
-        kept = self.gaps is not None and number in (self.first, self.first + 1)
-        if self.ordered or kept:
+        in_place = self.gaps is not None and number in (self.first, self.first + 1)
+        if self.ordered or in_place:
             return Pointer(number), self.request.inputs[number]
         return self.tensors.dense(number)
 

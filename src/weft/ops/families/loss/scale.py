@@ -10,10 +10,9 @@ import torch
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.plan import Plan, Pointer, Step
+from weft.ops.core.rows import BLOCK
 from weft.ops.core.runner import Run, runner
 from weft.ops.core.target import target
-
-BLOCK = 256
 
 
 def scale_unless_one(x: Any, factor: Any) -> None:

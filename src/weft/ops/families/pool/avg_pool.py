@@ -13,7 +13,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Pointer
 from weft.ops.families.pool.candidates import forward
-from weft.ops.families.pool.kernels import Job, nothing, read
+from weft.ops.families.pool.kernels import PoolJob, nothing, read
 from weft.ops.families.pool.max_pool import adaptive, of_planes
 from weft.ops.families.pool.windows import (
     Windows,
@@ -59,7 +59,7 @@ def _forward(rank: int, made: Made, request: Request) -> list[Candidate]:
         return of_planes(MEAN, request, rank)
     source = read(x, last, 0, 2, request.target)
     seen = view(x.shape, rank, last)
-    job = Job(
+    job = PoolJob(
         "mean", False, chosen.simplified(seen.height, seen.width), seen, x.dtype, None,
         (x.numel + math.prod(out.shape)) * x.itemsize, source.aligned,
         (source.pointer, Pointer(1)), (divisor, int(counted)), (out,), source.steps, source.scratch,
@@ -76,7 +76,7 @@ def _gradient(request: Request) -> list[Candidate]:
         return nothing((out,))
     source = read(dy, last, 0, 2, request.target)
     seen = view(shape, rank, last)
-    job = Job(
+    job = PoolJob(
         "mean", True, Windows.decoded(numbers).simplified(seen.height, seen.width), seen, dy.dtype,
         None, (dy.numel + math.prod(shape)) * dy.itemsize, source.aligned,
         (source.pointer, Pointer(1)), (divisor, int(counted)), (out,), source.steps, source.scratch,

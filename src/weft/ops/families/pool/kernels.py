@@ -4,7 +4,7 @@ windows   a thread computes one place, for several channels where they are last 
 planes    the same for several planes, where it takes long to find the windows
 groups    the same by a warp, for large windows
 disjoint  a thread computes several places of a row, for windows that share nothing
-strips    a thread computes several places of a row, and reads what their windows share once
+strips    a thread computes several places of a row, and reads shared elements once
 """
 
 from __future__ import annotations
@@ -25,38 +25,22 @@ from weft.ops.core.layouts import divisor
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.pointwise import NARROW
+from weft.ops.families.elementwise.pointwise import INT32_INDICES
+from weft.ops.families.pool import model
+from weft.ops.families.pool.model import REGISTER_ELEMENTS, VECTOR_BYTES, WARP
 from weft.ops.families.pool.windows import View, Windows, as_order, buffer, is_last
 
 BLOCK = 256
-BYTES = 16
-"""The widest access."""
-SCATTERED = 1.15
-"""Cost of reading windows element by element, relative to vectors."""
-WARP, LOAD, JOIN = 32, 50e-9, 0.5e-6
-"""Threads of a group; seconds of a load of a thread, and of joining what a group has."""
-APART = 4
-"""The time of a load where channels are last: no other thread of the place has its sectors."""
-OVERLAPPED = 0.25
-"""The time of the same load of another plane, which does not wait for the first."""
-PLANES, DIVIDING = 8, 250
-"""The most elements of planes of a thread; instructions to find adaptive windows."""
-HELD = 64
-"""The most elements that a thread keeps in registers."""
-PLACE, TAP, ELEMENT, VALUE = 50, 14, 8, 2
-"""Instructions of a thread of `windows`, of each tap, of each of its elements; of a maximum."""
-STRIP, SHARED, OWN = 100, {"max": 6.5, "mean": 5.0}, 5.0
-"""Instructions of a thread with several windows, and of each tap, of shared reads or its own."""
 
 
 @dataclass(frozen=True)
-class Job:
+class PoolJob:
     """One pass of a pooling.
 
     name      of the kernels: "max" or "mean"
     backward  True if the input's gradient is computed
     view      the input, or its gradient
-    code      the C++ type of what is kept of a maximum's place; "" for none, None for means
+    code      the C++ type of a maximum's saved place; "" for none, None for means
     moved     bytes of all tensors
     aligned   the alignment of the tensors that are read
     pointers  the arguments before the numbers
@@ -137,7 +121,7 @@ class Job:
         return 1.0 if self.backward or w.out else min(1.0, w.kernel[0] / w.stride[0])
 
     def _large(self) -> bool:
-        """Whether a forward pass has windows of so many taps that a warp may share one."""
+        """True if a forward pass has windows of so many taps that a warp may share one."""
         return not self.backward and self.windows.dilation == (1, 1) and self.taps >= WARP
 
     def _windows_time(self, target: Target, threads: int, planes: int = 1) -> float:
@@ -145,36 +129,54 @@ class Job:
 
         Those of the memory, of loads one after another, or of the instructions.
         """
-        moving = SCATTERED * self._touched * self.moved / target.bandwidth
+        moving = model.SCATTERED_FACTOR * self._touched * self.moved / target.bandwidth
         rows, columns = (self.view.height, self.view.width) if self.backward else self.sizes
         places = cdiv(self.view.planes, planes) * rows * columns * (self.view.inner // self._vector)
         waves = cdiv(places * threads, target.threads)
-        dividing = 2 * DIVIDING * places * threads / target.fp32 if self.windows.out else 0.0
+        dividing = (
+            2 * model.ADAPTIVE_INSTRUCTIONS * places * threads / target.fp32
+            if self.windows.out
+            else 0.0
+        )
         if self.backward:
-            return max(moving, dividing, waves * (1 + (planes - 1) * OVERLAPPED) * LOAD)
-        joining = JOIN if threads > 1 else 0.0
+            return max(
+                moving,
+                dividing,
+                waves * (1 + (planes - 1) * model.OVERLAPPED_LOAD) * model.LOAD_TIME,
+            )
+        joining = model.WARP_JOIN_TIME if threads > 1 else 0.0
         taps = cdiv(self.taps, threads)
-        loads = taps * (1 + (planes - 1) * OVERLAPPED)
-        each = VALUE if self.code == "" and threads == 1 else ELEMENT
-        instructions = PLACE + taps * (TAP + each * self._vector * planes)
+        loads = taps * (1 + (planes - 1) * model.OVERLAPPED_LOAD)
+        each = (
+            model.MAX_INSTRUCTIONS
+            if self.code == "" and threads == 1
+            else model.ELEMENT_INSTRUCTIONS
+        )
+        instructions = model.PLACE_INSTRUCTIONS + taps * (
+            model.TAP_INSTRUCTIONS + each * self._vector * planes
+        )
         computing = 2 * instructions * places * threads / target.fp32
         busy = max(moving, computing) + 0.25 * min(moving, computing)
-        load = LOAD * (APART if self.view.inner > 1 else 1)
+        load = model.LOAD_TIME * (model.CHANNELS_LAST_LOADS if self.view.inner > 1 else 1)
         return max(busy, dividing, waves * (loads * load + joining))
 
     @property
     def _vector(self) -> int:
         """Channels that a thread loads at once."""
         size = self._itemsize
-        vector = BYTES // size
+        vector = VECTOR_BYTES // size
         while vector > 1 and (self.view.inner % vector or self.aligned % (vector * size)):
             vector //= 2
         return vector
 
     @property
     def _planes(self) -> int:
-        """Planes that a thread may have: of means, if where windows lie takes divisions."""
-        return max(1, PLANES // self._vector) if self.name == "mean" and self.windows.out else 1
+        """Planes that a thread may have: of means, if adaptive windows take divisions."""
+        return (
+            max(1, model.PLANE_ELEMENTS // self._vector)
+            if self.name == "mean" and self.windows.out
+            else 1
+        )
 
     def _windows(self, vector: int, threads: int = 1, planes: int = 1) -> Plan:
         v = self.view
@@ -190,7 +192,7 @@ class Job:
     def _wide(self, n: int) -> int:
         """Bytes of one access to the larger tensor."""
         count = n * self.windows.kernel[1]
-        return min(BYTES, (count & -count) * self._itemsize)
+        return min(VECTOR_BYTES, (count & -count) * self._itemsize)
 
     def _together(self) -> Iterator[int]:
         """Numbers of windows of a row that a thread may have."""
@@ -199,22 +201,25 @@ class Job:
             return
         columns, size = self.sizes[1], self._itemsize
         for n in (8, 4, 2, 1):
-            whole = columns % n == 0 and n * taps <= HELD
+            whole = columns % n == 0 and n * taps <= REGISTER_ELEMENTS
             reads = n * size if self.backward else self._wide(n)
-            if whole and self.aligned % min(BYTES, reads) == 0:
+            if whole and self.aligned % min(VECTOR_BYTES, reads) == 0:
                 yield n
 
     def _time(self, target: Target, n: int, wide: int) -> float:
-        """Accesses of 16 bytes reach the bandwidth; narrower or scattered ones do not."""
+        """Accesses of 16 bytes reach the bandwidth; shorter or scattered ones do not."""
         along = n * self.windows.kernel[1] * self._itemsize
-        apart = max(0.0, along / BYTES - 1)  # neighbours' vectors are not adjacent
-        moving = self.moved / target.bandwidth * (1 + 0.02 * (BYTES / wide - 1) + 0.02 * apart)
-        return max(moving, self._computing(target, n, OWN))
+        apart = max(0.0, along / VECTOR_BYTES - 1)  # neighbours' vectors are not adjacent
+        short = model.SHORT_ACCESS
+        moving = (
+            self.moved / target.bandwidth * (1 + short * (VECTOR_BYTES / wide - 1) + short * apart)
+        )
+        return max(moving, self._computing(target, n, model.DISJOINT_TAP_INSTRUCTIONS))
 
     def _computing(self, target: Target, n: int, tap: float) -> float:
         """Seconds of the instructions of a forward pass, if a thread has n windows."""
         results = 0 if self.backward else self.view.planes * math.prod(self.sizes)
-        return 2 * results * (tap * self.windows.taps + STRIP / n) / target.fp32
+        return 2 * results * (tap * self.windows.taps + model.STRIP_INSTRUCTIONS / n) / target.fp32
 
     def _disjoint(self, n: int) -> Plan:
         rows, columns = self.sizes
@@ -232,19 +237,21 @@ class Job:
         columns, step = self.sizes[1], w.stride[1]
         if v.inner > 1 or w.out or w.dilation[1] > 1 or step > w.kernel[1]:
             return
-        if columns * step != v.width or w.taps > HELD:
+        if columns * step != v.width or w.taps > REGISTER_ELEMENTS:
             return
         for n in (8, 4, 2):
             count = n if self.backward else n * step
-            reads = min(BYTES, (count & -count) * self._itemsize)
-            fits = n * self._itemsize <= BYTES and n * step + w.kernel[1] <= HELD
+            reads = min(VECTOR_BYTES, (count & -count) * self._itemsize)
+            fits = (
+                n * self._itemsize <= VECTOR_BYTES and n * step + w.kernel[1] <= REGISTER_ELEMENTS
+            )
             if fits and columns % n == 0 and self.aligned % reads == 0:
                 yield n
 
     def _strips_time(self, target: Target, n: int) -> float:
-        narrow = BYTES / (n * self._itemsize) - 1
-        moving = self.moved / target.bandwidth * (1.04 + 0.02 * narrow)
-        return max(moving, self._computing(target, n, SHARED[self.name]))
+        short = VECTOR_BYTES / (n * self._itemsize) - 1
+        moving = self.moved / target.bandwidth * (model.STRIP_FACTOR + model.SHORT_ACCESS * short)
+        return max(moving, self._computing(target, n, model.STRIP_TAP_INSTRUCTIONS[self.name]))
 
     def _strips(self, n: int) -> Plan:
         rows, columns = (self.view.height, self.sizes[1]) if self.backward else self.sizes
@@ -259,10 +266,10 @@ class Job:
         v = self.view
         total = cdiv(v.planes, planes) * rows * columns * inner
         plane = v.inner * max(v.height * v.width, math.prod(self.sizes))
-        index = "unsigned" if max(total + BLOCK, plane) < NARROW else "long long"
+        index = "unsigned" if max(total + BLOCK, plane) < INT32_INDICES else "long long"
         code = [] if self.code is None else [self.code or "Nothing"]
         types = ", ".join([source.ctype(self.dtype), *code, index])
-        file = "pool/pool_backward.cu" if self.backward else "pool/pool.cu"
+        file = "pool/backward.cu" if self.backward else "pool/forward.cu"
         kernel = source.kernel(file, f"{name}<{types}, {last}>")
         sizes = [n for size in (inner, columns, rows) for n in (size, *divisor(size, 32))]
         shape = struct.pack(
@@ -275,7 +282,7 @@ class Job:
 
 
 def code_dtype(windows: Windows) -> torch.dtype:
-    """What the forward pass keeps of a maximum's place: its tap as a byte, or its position."""
+    """The dtype of a maximum's saved place: its tap as a byte, or its position."""
     return torch.uint8 if 0 < windows.taps <= 256 else torch.int32
 
 
@@ -288,7 +295,7 @@ def nothing(outputs: tuple[Buffer, ...]) -> list[Candidate]:
 
 
 class Read(NamedTuple):
-    """A tensor that a kernel reads: where it is, its alignment, and the copy that precedes."""
+    """A tensor that a kernel reads: its address, its alignment, and the copy that precedes."""
 
     pointer: Pointer
     aligned: int
@@ -302,4 +309,6 @@ def read(x: Layout, last: bool, number: int, spare: int, target: Target) -> Read
     if x.contiguous if not last else is_last(x.shape, x.strides):
         return Read(Pointer(number), x.aligned)
     copy = contiguous(as_order(x, last), Pointer(number), Pointer(spare), target)
-    return Read(Pointer(spare), BYTES, copy.steps, copy.cost, (buffer(x.shape, x.dtype, last),))
+    return Read(
+        Pointer(spare), VECTOR_BYTES, copy.steps, copy.cost, (buffer(x.shape, x.dtype, last),)
+    )

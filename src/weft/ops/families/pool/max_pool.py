@@ -1,7 +1,7 @@
 """Max pooling along one or two dimensions, fixed and adaptive, forward and backward.
 
 A call that needs a gradient goes to `max_pool_places`, which also returns where each maximum is:
-the number of the tap in its window, one byte. The input is not kept for the backward pass.
+the number of the tap in its window, one byte. The backward pass does not need the input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Pointer
 from weft.ops.families.pool.candidates import forward
-from weft.ops.families.pool.kernels import CODES, Job, code_dtype, nothing, read
+from weft.ops.families.pool.kernels import CODES, PoolJob, code_dtype, nothing, read
 from weft.ops.families.pool.windows import (
     Windows,
     buffer,
@@ -70,7 +70,7 @@ def _forward(
     source = read(x, last, 0, 1 + len(outputs), request.target)
     seen = view(x.shape, rank, last)
     moved = x.numel * x.itemsize + sum(math.prod(shape) * o.dtype.itemsize for o in outputs)
-    job = Job(
+    job = PoolJob(
         "max", False, made.simplified(seen.height, seen.width), seen, x.dtype,
         CODES[code] if code else "", moved, source.aligned,
         (source.pointer, Pointer(1), Pointer(2) if code else None), (), outputs,
@@ -110,7 +110,7 @@ def _gradient(request: Request) -> list[Candidate]:
     places = read(where, last, 1, 3 + len(values.scratch), request.target)
     moved = math.prod(shape) * dy.itemsize + dy.numel * (dy.itemsize + where.itemsize)
     aligned = min(values.aligned, places.aligned)
-    job = Job(
+    job = PoolJob(
         "max", True, made if where.itemsize == 1 else made.simplified(seen.height, seen.width),
         seen, dy.dtype, CODES[where.dtype], moved, aligned,
         (values.pointer, places.pointer, Pointer(2)), (), (out,),
@@ -149,7 +149,7 @@ def _backward_gradient(ctx: Any, v: Any) -> Any:
 
 
 def positions(where: Any, width: int, made: Windows, rank: int) -> Any:
-    """Positions of maxima in their planes, from what a forward pass has kept."""
+    """Positions of maxima in their planes, from the places that a forward pass has saved."""
     if where.dtype != torch.uint8:
         return where.long()
     ky, kx = (

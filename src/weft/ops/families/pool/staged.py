@@ -1,8 +1,8 @@
-"""Pooling through shared memory: the kernels of `cuda/pool/staged.cuh`.
+"""Pooling through shared memory: the kernels of `cuda/staged.cuh`.
 
 A block copies one interval of memory, which has whole planes or some rows of one. It needs neither
-aligned rows nor rows of a size that vectors divide, and reads what windows share once. Rows may
-have gaps: such a tensor is read as it is.
+aligned rows nor rows of a size that vectors divide, and reads elements that windows share once.
+Rows may have gaps: such a tensor is read without a copy.
 """
 
 from __future__ import annotations
@@ -19,24 +19,12 @@ from weft.ops.core.choose import Candidate
 from weft.ops.core.layouts import dense_strides, divisor
 from weft.ops.core.plan import Layout, Plan, Step
 from weft.ops.core.target import Target
-from weft.ops.families.pool.kernels import BLOCK, Job
+from weft.ops.families.pool import model
+from weft.ops.families.pool.kernels import BLOCK, PoolJob
 from weft.ops.families.pool.windows import LAST, is_last
 
-LEAST, MOST = 4096, 24 * 1024
-"""Bytes of a block's interval: eight blocks of the most bytes share a multiprocessor."""
 WINDOWS = 64
 """The most adaptive windows of a block along a dimension, as in staged.cuh."""
-UNROLLED = 256
-"""The most reads of a task."""
-TASK = 40
-COSTS = {"max": (3, 10), "mean": (6, 18)}
-"""Instructions of a task; of a read, and of a result."""
-STARTING, ARRIVING, TURN = 0.8e-6, 0.6e-6, 0.3e-6
-"""Seconds until the first block reads, until its part has arrived, and of a task without reads."""
-SHARED, WAITING = 5e-9, 60e-9
-"""Seconds of a task's read; of one that waits for the one before, as in windows of any size."""
-RESIDENT = 8
-"""Blocks that share a multiprocessor."""
 
 
 class Pitches(NamedTuple):
@@ -48,7 +36,7 @@ class Pitches(NamedTuple):
 
 
 def pitches(x: Layout, rank: int) -> Pitches | None:
-    """Those of a tensor whose planes are equally far apart, and whose rows have no gaps inside."""
+    """The pitches of a tensor with evenly spaced planes and rows without gaps inside."""
     last = rank == 2 and is_last(x.shape, x.strides)
     dense = dense_strides(x.shape, LAST if last else range(len(x.shape)))
     strides = [d if n == 1 else s for n, s, d in zip(x.shape, x.strides, dense, strict=True)]
@@ -65,7 +53,7 @@ def pitches(x: Layout, rank: int) -> Pitches | None:
 
 @dataclass(frozen=True)
 class Part:
-    """What a block has.
+    """The part of a block.
 
     height  rows of a task
     rows    of the result, if a block has one plane
@@ -85,7 +73,7 @@ class Part:
 class Staged:
     """A pooling by blocks that copy their part of the input into shared memory."""
 
-    job: Job
+    job: PoolJob
     input: Pitches
     target: Target
 
@@ -95,7 +83,7 @@ class Staged:
 
     @property
     def kind(self) -> str:
-        """The C++ type of what a block has."""
+        """The C++ type of a block's part of the input."""
         return "Chunk"
 
     def _part(self) -> Part | None:
@@ -103,7 +91,7 @@ class Staged:
         job, v, (rows, columns) = self.job, self.job.view, self.job.sizes
         height = self.height(rows)
         goal = v.planes * self.input.plane * job.dtype.itemsize // (8 * self.target.sms)
-        most = max(LEAST, min(MOST, goal)) // job.dtype.itemsize
+        most = max(model.CHUNK_MIN_BYTES, min(model.CHUNK_BYTES, goal)) // job.dtype.itemsize
         whole = (v.height - 1) * self.input.row + (v.width - 1) * self.input.column + v.inner
         if job.windows.out and columns > WINDOWS:
             return None
@@ -117,7 +105,7 @@ class Staged:
         count = cdiv(min(rows, WINDOWS) if job.windows.out else rows, height)
         while (need := max(self.spans(count * height)) * self.input.row) > most and count > 1:
             count = max(1, min(count - 1, count * most // need))
-        if need * job.dtype.itemsize > MOST:
+        if need * job.dtype.itemsize > model.CHUNK_BYTES:
             return None
         count = cdiv(cdiv(rows, height), cdiv(rows, count * height))  # blocks of equal sizes
         spans = self.spans(count * height)
@@ -142,10 +130,10 @@ class Staged:
 
     @property
     def _walks(self) -> bool:
-        """True if a thread computes several rows: where no places of maxima are kept."""
+        """True if a thread computes several rows: if no places of maxima are saved."""
         if self.job.code:
             return False
-        return not self.job.windows.out or math.prod(self._most) <= UNROLLED // 8
+        return not self.job.windows.out or math.prod(self._most) <= model.TASK_READS // 8
 
     def height(self, rows: int) -> int:
         """The rows of a task: all, or four to eight such that few are left over."""
@@ -155,7 +143,7 @@ class Staged:
             return rows
         v = self.job.view
         many = v.planes * rows * self.job.sizes[1] * v.inner >= 8 * self.target.threads
-        fitting = [n for n in range(4, 9 if many else 5) if self._reads(n) <= UNROLLED]
+        fitting = [n for n in range(4, 9 if many else 5) if self._reads(n) <= model.TASK_READS]
         return min(fitting or [1], key=lambda n: (cdiv(rows, n) * n, -n))
 
     def _reads(self, height: int) -> int:
@@ -183,7 +171,7 @@ class Staged:
         if job.backward or v.planes >= 2**31:
             return []
         part = self._part()
-        if part is None or (self._walks and self._reads(part.height) > UNROLLED):
+        if part is None or (self._walks and self._reads(part.height) > model.TASK_READS):
             return []
         what = f"{part.planes} planes" if part.planes > 1 else f"{part.rows} rows"
         why = f"{what} per block, {part.height} places per thread, {job.moved:,} bytes"
@@ -199,17 +187,19 @@ class Staged:
         groups, reads = cdiv(part.rows, part.height), self._reads(part.height)
         bands = cdiv(rows, part.rows)
         tasks = v.planes * bands * groups * columns * v.inner
-        each, result = COSTS[job.name]
-        instructions = TASK + each * reads + result * part.height
+        cost = model.TASK_COSTS[job.name]
+        instructions = model.TASK_INSTRUCTIONS + cost.read * reads + cost.result * part.height
         clocks = self.target.fp32 / 256  # of all multiprocessors, which issue four warps
         computing = cdiv(tasks, 32) * instructions / (4 * clocks)
         reading = cdiv(tasks, 32) * reads * self.conflicts(part) / clocks
         busy = max(computing, reading)
         turns = cdiv(part.planes * groups * columns * v.inner, BLOCK)
-        turn = TURN + reads * (SHARED if self._walks else WAITING)
-        waves = cdiv(bands * self._blocks(part), RESIDENT * self.target.sms)
-        waiting = waves * (ARRIVING + turns * turn)
-        return STARTING + max(moving + 0.25 * busy, busy + 0.5 * moving, waiting)
+        turn = model.TASK_TIME + reads * (
+            model.READ_TIME if self._walks else model.DEPENDENT_READ_TIME
+        )
+        waves = cdiv(bands * self._blocks(part), model.BLOCKS_PER_SM * self.target.sms)
+        waiting = waves * (model.ARRIVAL_TIME + turns * turn)
+        return model.START_TIME + max(moving + 0.25 * busy, busy + 0.5 * moving, waiting)
 
     def conflicts(self, part: Part) -> int:
         """Cycles of a read of shared memory: words of a bank that a warp's first tasks read."""
@@ -234,7 +224,7 @@ class Staged:
         last = f"{part.height}, {flags}, {self.kind}"
         if job.windows.out and self._walks:
             last += ", {}, {}".format(*self._most)
-        kernel = source.kernel("pool/pool.cu", f"{job.name}_staged<{types}, {last}>")
+        kernel = source.kernel("pool/forward.cu", f"{job.name}_staged<{types}, {last}>")
         groups, bands = cdiv(part.rows, part.height), cdiv(rows, part.rows)
         sizes = [n for size in (v.inner, columns, groups) for n in (size, *divisor(size, 32))]
         blocks = bands * self._blocks(part)

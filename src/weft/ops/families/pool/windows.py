@@ -147,11 +147,11 @@ def check(op: str, x: Any, rank: int, made: Windows) -> None:
             next="convert it: input.float()",
         )
     if x.dim() not in (rank + 1, rank + 2) or 0 in x.shape[-rank - 1 :]:
-        kept = "[N, C, L] or [C, L]" if rank == 1 else "[N, C, H, W] or [C, H, W]"
+        shapes = "[N, C, L] or [C, L]" if rank == 1 else "[N, C, H, W] or [C, H, W]"
         raise ArgumentError(
             f"weft.ops.{op}: 'input' has the wrong shape",
             got=str(list(x.shape)),
-            allowed=f"{kept}, of which only N may be 0",
+            allowed=f"{shapes}, of which only N may be 0",
         )
     height, width = (1, x.shape[-1]) if rank == 1 else x.shape[-2:]
     if min(made.sizes(height, width)) < 1:

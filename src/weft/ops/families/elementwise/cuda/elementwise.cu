@@ -23,7 +23,7 @@ enum Mode {
     ROW,     // one vector; V neighbours are in one row, and rows begin at a multiple of V
     SAME,    // one element; V neighbours are in one row, and rows repeat one element
     EACH,    // element by element
-    TURNED,  // through shared memory (turned() only)
+    TRANSPOSED,  // through shared memory (transposed() only)
     SHIFTED  // a vector of the output's order that begins anywhere, from the two around it
 };
 
@@ -195,10 +195,10 @@ __global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const 
 }
 
 // ---- operands with another innermost dimension than the output ---------------------------------------------------
-// The output's innermost dimension is q; a turned operand's is p. A block computes a tile of P x Q: it reads rows along p
+// The output's innermost dimension is q; a transposed operand's is p. A block computes a tile of P x Q: it reads rows along p
 // into shared memory and writes rows along q, whose size is a multiple of VQ. Other dimensions are the batch.
 template <int BATCH>
-struct Turn {
+struct TransposeShape {
     long long p, q, tiles_p, tiles_q;                 // sizes, and numbers of tiles
     long long out_p, a_p, b_p, c_p, a_q, b_q, c_q;    // strides
     long long size[BATCH], out[BATCH], a[BATCH], b[BATCH], c[BATCH];
@@ -207,17 +207,17 @@ struct Turn {
 // A tile of shared memory as rows of q. Rows are an odd number of words apart, and 32 rows four words more, so that
 // neither rows nor columns meet a bank twice.
 template <class T, int P, int Q>
-struct Tile {
+struct SharedTile {
     static constexpr int PITCH = P + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
     static constexpr int SKEW = sizeof(T) < 8 ? 16 / sizeof(T) : 0;
     static constexpr int SIZE = Q * PITCH + (Q - 1) / 32 * SKEW;
     static __device__ int at(int q, int p) { return q * PITCH + q / 32 * SKEW + p; }
 };
 
-// How a block's threads stand over a tile of LENGTH x ROWS, in vectors of V x SIZE bytes: a warp takes 128 bytes of a row
+// The places of a block's threads in a tile of LENGTH x ROWS, in vectors of V x SIZE bytes: a warp takes 128 bytes of a row
 // and as many rows as it has lanes for.
 template <int LENGTH, int ROWS, int V, int SIZE, int THREADS>
-struct Stand {
+struct ThreadMap {
     static constexpr int FIT = LENGTH / V, MOST = V * SIZE < 4 ? 32 : 128 / (V * SIZE);
     static constexpr int LANES = FIT < MOST ? FIT : MOST, DOWN = 32 / LANES;
     static constexpr int PIECES = FIT / LANES, STEPS = LENGTH * ROWS / (V * THREADS), WARPS = THREADS / 32;
@@ -226,7 +226,7 @@ struct Stand {
     static constexpr int BESIDE = PIECES < WARPS ? WARPS / PIECES * DOWN : DOWN;
     static_assert(LENGTH * ROWS % (V * THREADS) == 0 && FIT % LANES == 0 && ROWS % DOWN == 0, "whole steps");
     int first_along, first_row;
-    __device__ Stand() {
+    __device__ ThreadMap() {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         first_along = (warp % PIECES * LANES + lane % LANES) * V, first_row = warp / PIECES * DOWN + lane / LANES;
     }
@@ -246,37 +246,37 @@ __device__ Vector<T, V> some(const T* p, int left) {
     return v;
 }
 
-// A turned operand, from memory to registers and on to shared memory.
+// A transposed operand, from memory to registers and on to shared memory.
 template <int MODE, int P, int Q, int V, int THREADS, class T>
-struct Turned {
-    using In = Stand<P, Q, V, sizeof(T), THREADS>;
-    Vector<T, V> held[MODE == TURNED ? In::STEPS : 1];
+struct TransposedOperand {
+    using In = ThreadMap<P, Q, V, sizeof(T), THREADS>;
+    Vector<T, V> regs[MODE == TRANSPOSED ? In::STEPS : 1];
 
     __device__ void read(const T* from, long long stride, int left_p, int left_q) {
         In in;
-        if constexpr (MODE == TURNED) {
+        if constexpr (MODE == TRANSPOSED) {
             from += in.first_row * stride;
 #pragma unroll
             for (int i = 0; i < In::STEPS; i++) {
                 int along = in.along(i);
                 if (in.row(i) < left_q && along < left_p)
-                    held[i] = some<V>(from + (i / In::TURNS * In::BESIDE) * stride + along, left_p - along);
+                    regs[i] = some<V>(from + (i / In::TURNS * In::BESIDE) * stride + along, left_p - along);
             }
         }
     }
-    __device__ void keep(T* tile) const {
+    __device__ void stage(T* tile) const {
         In in;
-        if constexpr (MODE == TURNED)
+        if constexpr (MODE == TRANSPOSED)
 #pragma unroll
             for (int i = 0; i < In::STEPS; i++) {
-                T* to = tile + Tile<T, P, Q>::at(in.row(i), in.along(i));
+                T* to = tile + SharedTile<T, P, Q>::at(in.row(i), in.along(i));
                 if constexpr (sizeof(T) < 4 && V * sizeof(T) >= 4) {  // word by word: rows begin at whole words
 #pragma unroll
                     for (int k = 0; k < V * int(sizeof(T)) / 4; k++)
-                        reinterpret_cast<unsigned*>(to)[k] = reinterpret_cast<const unsigned*>(&held[i])[k];
+                        reinterpret_cast<unsigned*>(to)[k] = reinterpret_cast<const unsigned*>(&regs[i])[k];
                 } else {
 #pragma unroll
-                    for (int k = 0; k < V; k++) to[k] = held[i][k];
+                    for (int k = 0; k < V; k++) to[k] = regs[i][k];
                 }
             }
     }
@@ -293,19 +293,19 @@ __device__ Vector<T, V> along_q(const T* from, const T* tile, int p, int q, long
         Vector<T, V> v;
 #pragma unroll
         for (int k = 0; k < V; k++)
-            v[k] = MODE == TURNED ? tile[Tile<T, P, Q>::at(q + k, p)] : from[p * sp + (q + k) * sq];
+            v[k] = MODE == TRANSPOSED ? tile[SharedTile<T, P, Q>::at(q + k, p)] : from[p * sp + (q + k) * sq];
         return v;
     }
 }
 
 template <class O, class C, class TA, class TB, class TC, int BATCH, int P, int Q, int VP, int VQ, int THREADS,
           int MA, int MB, int MC>
-__global__ void __launch_bounds__(THREADS) turned(const TA* __restrict__ pa, const TB* __restrict__ pb,
+__global__ void __launch_bounds__(THREADS) transposed(const TA* __restrict__ pa, const TB* __restrict__ pb,
                                                   const TC* __restrict__ pc, O* __restrict__ out, C s, C t,
-                                                  const Turn<BATCH> turn) {
-    __shared__ alignas(16) TA tile_a[MA == TURNED ? Tile<TA, P, Q>::SIZE : 1];
-    __shared__ alignas(16) TB tile_b[MB == TURNED ? Tile<TB, P, Q>::SIZE : 1];
-    __shared__ alignas(16) TC tile_c[MC == TURNED ? Tile<TC, P, Q>::SIZE : 1];
+                                                  const TransposeShape<BATCH> turn) {
+    __shared__ alignas(16) TA tile_a[MA == TRANSPOSED ? SharedTile<TA, P, Q>::SIZE : 1];
+    __shared__ alignas(16) TB tile_b[MB == TRANSPOSED ? SharedTile<TB, P, Q>::SIZE : 1];
+    __shared__ alignas(16) TC tile_c[MC == TRANSPOSED ? SharedTile<TC, P, Q>::SIZE : 1];
     unsigned block = blockIdx.x, tiles_q = unsigned(turn.tiles_q), tiles_p = unsigned(turn.tiles_p);
     long long q0 = (long long)(block % tiles_q) * Q, p0 = (long long)(block / tiles_q % tiles_p) * P;
     unsigned rest = block / tiles_q / tiles_p;
@@ -318,17 +318,17 @@ __global__ void __launch_bounds__(THREADS) turned(const TA* __restrict__ pa, con
         out += k * turn.out[d], pa += k * turn.a[d], pb += k * turn.b[d], pc += k * turn.c[d];
     }
     int left_p = int(min(turn.p - p0, (long long)P)), left_q = int(min(turn.q - q0, (long long)Q));
-    Turned<MA, P, Q, VP, THREADS, TA> a_in;
-    Turned<MB, P, Q, VP, THREADS, TB> b_in;
-    Turned<MC, P, Q, VP, THREADS, TC> c_in;
+    TransposedOperand<MA, P, Q, VP, THREADS, TA> a_in;
+    TransposedOperand<MB, P, Q, VP, THREADS, TB> b_in;
+    TransposedOperand<MC, P, Q, VP, THREADS, TC> c_in;
     a_in.read(pa, turn.a_q, left_p, left_q);
     b_in.read(pb, turn.b_q, left_p, left_q);
     c_in.read(pc, turn.c_q, left_p, left_q);
-    a_in.keep(tile_a);
-    b_in.keep(tile_b);
-    c_in.keep(tile_c);
+    a_in.stage(tile_a);
+    b_in.stage(tile_b);
+    c_in.stage(tile_c);
     __syncthreads();
-    using Out = Stand<Q, P, VQ, sizeof(O), THREADS>;
+    using Out = ThreadMap<Q, P, VQ, sizeof(O), THREADS>;
     Out at;
 #pragma unroll
     for (int i = 0; i < Out::STEPS; i++) {

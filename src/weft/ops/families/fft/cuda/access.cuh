@@ -13,7 +13,7 @@ struct Problem {
     long long valid;  // elements of the input that exist: element i of transform c is number
     int step, shift;  // i step + c shift, and the others are 0
     int count, middle, tiles;
-    int kept;  // elements that are written
+    int written;  // elements that are written
     float scale;
     float weight;  // of the elements of a half spectrum that stand for two
 };
@@ -134,9 +134,9 @@ struct Load {
 //   PART       the real parts
 //   SPLIT      real and imaginary parts as 2 N real numbers
 //   UNFOLDED   the first N + 1 numbers of the spectrum of the 2 N real numbers read as PAIRS
-//   TURNED     all, times exp(-2 pi i k c / whole): the pass of a longer transform
-//   TURNED_BY_MIDDLE  the same with the middle index of the transform instead of c
-enum Output { ALL, HALF, PART, SPLIT, UNFOLDED, TURNED, TURNED_BY_MIDDLE };
+//   TWIDDLED     all, times exp(-2 pi i k c / whole): the pass of a longer transform
+//   TWIDDLED_BY_MIDDLE  the same with the middle index of the transform instead of c
+enum Output { ALL, HALF, PART, SPLIT, UNFOLDED, TWIDDLED, TWIDDLED_BY_MIDDLE };
 
 template <bool FIRST, class A, class B>
 struct Chosen {
@@ -157,14 +157,14 @@ struct Store {
     template <int N>
     __device__ static void at(Element* y, const Problem& p, const float2* turns, int c, int i,
                               float2 v) {
-        if (i >= (KIND == HALF ? N / 2 + 1 : p.kept)) return;
+        if (i >= (KIND == HALF ? N / 2 + 1 : p.written)) return;
         if constexpr (CHIRP) {
             long long number = (long long)i * p.step + c * p.shift;
             if (number >= p.whole) return;
             v = (number ? p.weight : 1.0f) * (swapped(v) * __ldg(turns + number));
         }
-        if constexpr (KIND == TURNED) v = v * root((long long)c * i, p.whole);
-        if constexpr (KIND == TURNED_BY_MIDDLE)
+        if constexpr (KIND == TWIDDLED) v = v * root((long long)c * i, p.whole);
+        if constexpr (KIND == TWIDDLED_BY_MIDDLE)
             v = v * root((long long)(blockIdx.x / p.tiles % p.middle) * i, p.whole);
         v = p.scale * (SWAP ? swapped(v) : v);
         if constexpr (KIND == HALF)

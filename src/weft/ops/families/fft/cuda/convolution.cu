@@ -9,7 +9,7 @@ struct Product {
     long long a[4], b[4];
     long long pitch;
     int columns, tiles, groups, inner, terms;
-    int kept, shift;
+    int written, shift;
     float scale;
 };
 
@@ -35,14 +35,14 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
         });
     elements<S, 0>(at.t, [&](int e, int) { v[e] = swapped(v[e]); });
     stages<S, M, true, true, false>(v, shared, roots);
-    y += image * p.kept * p.pitch + column;
+    y += image * p.written * p.pitch + column;
     elements<S, S::COUNT - 1>(at.t, [&](int e, int i) {
         int row = i + p.shift < S::N ? i + p.shift : i + p.shift - S::N;
-        if (there && row < p.kept) y[row * p.pitch] = p.scale * swapped(v[e]);
+        if (there && row < p.written) y[row * p.pitch] = p.scale * swapped(v[e]);
     });
 }
 
-// Rows of half spectra to 2 S::N real numbers, of which p.kept are written: number q is number
+// Rows of half spectra to 2 S::N real numbers, of which p.written are written: number q is number
 // (q - shift) mod 2 N of the inverse transform. A bias, if there is one, is for the middle index.
 template <class S, class M, class L>
 __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     y += o.out + at.c * p.out_c;
     auto put = [&](int i, float value) {
         int q = i + shift < 2 * S::N ? i + shift : i + shift - 2 * S::N;
-        if (there && q < p.kept) y[q * p.out] = p.scale * value + added;
+        if (there && q < p.written) y[q * p.out] = p.scale * value + added;
     };
     elements<S, S::COUNT - 1>(at.t, [&](int e, int i) {
         put(2 * i, v[e].y);

@@ -1,11 +1,11 @@
 // Cross-entropy of logits and labels: losses, gradients, or both from one read of the logits.
 #include "cross_entropy_rows.cuh"
 
-template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
+template <class T, class L, int V, bool EVEN, int G, int REGS, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, 1024 / (G <= 32 ? 128 : G))
     rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
          T* gradient, int* counter, const Classes c) {
-    hold_rows<T, L, V, EVEN, G, HELD, SHARED, LOSS, GRAD, SMOOTH>(x, target, weight, upstream, total, loss, partials,
+    hold_rows<T, L, V, EVEN, G, REGS, SHARED, LOSS, GRAD, SMOOTH>(x, target, weight, upstream, total, loss, partials,
                                                                   gradient, counter, c);
 }
 

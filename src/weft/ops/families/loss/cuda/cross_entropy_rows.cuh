@@ -1,10 +1,10 @@
-// Rows of logits that are held on chip, from one read to the gradient.
+// Rows of logits that are regs on chip, from one read to the gradient.
 #pragma once
 #include "cross_entropy.cuh"
 
-// G threads hold a row: HELD vectors each in registers and SHARED in shared memory. Without a counter, `partials` has the
+// G threads hold a row: REGS vectors each in registers and SHARED in shared memory. Without a counter, `partials` has the
 // loss of each row instead of each block, and `join_rows` joins them: blocks of one row would wait for the sum at their end.
-template <class T, class L, int V, bool EVEN, int G, int HELD, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
+template <class T, class L, int V, bool EVEN, int G, int REGS, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
 __device__ void hold_rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
          T* gradient, int* counter, const Classes& c) {
     constexpr int BLOCK = G <= 32 ? 128 : G, TOGETHER = BLOCK / G;  // a row of more than a warp has a block of its own
@@ -21,30 +21,30 @@ __device__ void hold_rows(const T* x, const L* target, const T* weight, const T*
         auto chunk = [&](int k) { return k * G + t; };
         // This part of the row is on its way before the label has come; the other is read only if the row counts.
 #pragma unroll
-        for (int k = 0; k < SHARED; k++) all.fetch(lying + k * G + t, from_row, chunk(HELD + k), lowest());
+        for (int k = 0; k < SHARED; k++) all.fetch(lying + k * G + t, from_row, chunk(REGS + k), lowest());
         int label = there ? labels.of(row, c) : -1;
         PackedRow<T, V, EVEN> r(row * c.n, label < 0 ? 0 : c.n);
-        Packed<T, V> held[HELD];
+        Packed<T, V> regs[REGS];
 #pragma unroll
-        for (int k = 0; k < HELD; k++) held[k] = r.get(from_row, chunk(k), lowest());
+        for (int k = 0; k < REGS; k++) regs[k] = r.get(from_row, chunk(k), lowest());
         float x_label = label < 0 ? 0 : to<float>(from_row[label]);
-        float most = top(held[0]), sum = 0;
+        float most = top(regs[0]), sum = 0;
 #pragma unroll
-        for (int k = 1; k < HELD; k++) most = larger(most, top(held[k]));
+        for (int k = 1; k < REGS; k++) most = larger(most, top(regs[k]));
         if (SHARED) asm volatile("cp.async.wait_all;" ::: "memory");
 #pragma unroll 4
         for (int k = 0; k < SHARED; k++) most = larger(most, top(lying[k * G + t]));
         most = across<G>(most, lowest(), larger);
         Exponential<T> e(most);
 #pragma unroll
-        for (int k = 0; k < HELD; k++) sum = e.add(held[k], sum), held[k].forget();
+        for (int k = 0; k < REGS; k++) sum = e.add(regs[k], sum), regs[k].forget();
 #pragma unroll 2
         for (int k = 0; k < SHARED; k++) sum = e.add(lying[k * G + t], sum);
         Smooth smooth;
         if constexpr (SMOOTH) {
 #pragma unroll
-            for (int k = 0; k < HELD; k++) smooth.take(held[k], r, chunk(k), weight), held[k].forget();
-            for (int k = 0; k < SHARED; k++) smooth.take(lying[k * G + t], r, chunk(HELD + k), weight);
+            for (int k = 0; k < REGS; k++) smooth.take(regs[k], r, chunk(k), weight), regs[k].forget();
+            for (int k = 0; k < SHARED; k++) smooth.take(lying[k * G + t], r, chunk(REGS + k), weight);
             smooth.x = across<G>(smooth.x, 0, plus), smooth.weight = across<G>(smooth.weight, 0, plus);
         }
         sum = across<G>(sum, 0, plus);
@@ -61,9 +61,9 @@ __device__ void hold_rows(const T* x, const L* target, const T* weight, const T*
                 all.put(to_row, at, label < 0 ? Packed<T, V>{} : is.gradients(v, e, r.place(at), c.n, weight));
             };
 #pragma unroll
-            for (int k = 0; k < HELD; k++) write(held[k], chunk(k));
+            for (int k = 0; k < REGS; k++) write(regs[k], chunk(k));
 #pragma unroll 2
-            for (int k = 0; k < SHARED; k++) write(lying[k * G + t], chunk(HELD + k));
+            for (int k = 0; k < SHARED; k++) write(lying[k * G + t], chunk(REGS + k));
             // The thread that has written the label's element writes it again.
             if (label >= 0 && (label + r.lead) / V % G == t)
                 to_row[label] = to<T>(is.gradient(e(x_label), label, weight) - is.of_label);

@@ -1,9 +1,9 @@
 // Max pooling by windows that touch neither each other nor the padding: several windows of a row per thread.
 #pragma once
-#include "pool.cuh"
+#include "windows.cuh"
 
-template <class Code> struct Held { using Type = Code; };
-template <> struct Held<Nothing> { using Type = int; };
+template <class Code> struct CodeType { using Type = Code; };
+template <> struct CodeType<Nothing> { using Type = int; };
 
 // N neighbours of a row as vectors of at most 16 bytes; N elements begin at a multiple of them.
 template <int N, class T>
@@ -33,7 +33,7 @@ __device__ void store_row(T* to_, const T (&row)[N]) {
 template <int KY, int KX, int V, class T, class Code>
 __device__ void max_of_row(const T* x, T* y, Code* where, long long line, int top, int column, long long e, int width) {
     using C = typename Wider<T>::Type;
-    using H = typename Held<Code>::Type;
+    using H = typename CodeType<Code>::Type;
     const T* from = x + line * width + column * (V * KX);
     T in[KY][V * KX];
 #pragma unroll

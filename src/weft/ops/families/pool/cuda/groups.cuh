@@ -1,6 +1,6 @@
 // Large windows: the lanes of a warp share the positions of one.
 #pragma once
-#include "pool.cuh"
+#include "windows.cuh"
 
 // The positions of a window that a lane has, row by row: every 32nd.
 struct Positions {

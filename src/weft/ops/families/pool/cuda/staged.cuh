@@ -5,7 +5,7 @@
 
 // Of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks have a plane.
 struct Chunk {
-    static constexpr bool BOX = false;
+    static constexpr bool STRIDED = false;
     long long plane;  // elements between planes of the input, which may have gaps between rows
     int row, column;  // elements between rows, and between columns
     int rows, planes;
@@ -15,15 +15,15 @@ struct Chunk {
 // A part of a tensor of any strides: planes of some channels of some images. In memory it is segments of `run` neighbours,
 // which begin at multiples of WIDE bytes from each other; of 2 bytes, they are copied through registers.
 template <int WIDE>
-struct Box {
-    static constexpr bool BOX = true;
+struct StridedChunk {
+    static constexpr bool STRIDED = true;
     int row, column, rows;              // as in Chunk, of shared memory
     unsigned bands;
-    int high;                           // rows of the input in a box
+    int high;                           // rows of the input in a chunk
     int plane[2];                       // elements between channels, and between images, in shared memory
-    int counts[2], all[2];              // channels and images of a box, and of the tensor
+    int counts[2], all[2];              // channels and images of a chunk, and of the tensor
     unsigned blocks;                    // along channels
-    Size channels;                      // of a box
+    Size channels;                      // of a chunk
     Size run, first, second;            // neighbours of a segment; segments along two dimensions
     int segments, lanes, pitch[3];      // lanes: threads of a segment, a power of two; pitch: of shared memory
     long long down, strides[2];         // of the input: between rows, channels, images
@@ -54,39 +54,39 @@ __device__ void copy_run(T* to_, const T* from, int lead, int end, int lane, int
 template <class T>
 __device__ const T* stage(const T* from, int count) {
     extern __shared__ uint4 room[];
-    T* held = reinterpret_cast<T*>(room);
+    T* staged = reinterpret_cast<T*>(room);
     int lead = int(reinterpret_cast<size_t>(from) % 16 / sizeof(T));
-    copy_run<16>(held, from - lead, lead, lead + count, threadIdx.x, 256);
+    copy_run<16>(staged, from - lead, lead, lead + count, threadIdx.x, 256);
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
-    return held + lead;
+    return staged + lead;
 }
 
-// Copies a box, whose first element is `from`.
+// Copies a chunk, whose first element is `from`.
 template <class T, int WIDE>
-__device__ const T* stage(const T* from, const Box<WIDE>& box) {
+__device__ const T* stage(const T* from, const StridedChunk<WIDE>& chunk) {
     extern __shared__ uint4 room[];
-    T* held = reinterpret_cast<T*>(room);
+    T* staged = reinterpret_cast<T*>(room);
     if constexpr (WIDE < 4) {
 #pragma unroll 4
-        for (int i = threadIdx.x; i < box.segments * int(box.run.size); i += 256) {
-            int at, a, b, c = int(box.second.split(box.first.split(box.run.split(unsigned(i), at), a), b));
-            held[at + a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]] =
-                from[at + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2])];
+        for (int i = threadIdx.x; i < chunk.segments * int(chunk.run.size); i += 256) {
+            int at, a, b, c = int(chunk.second.split(chunk.first.split(chunk.run.split(unsigned(i), at), a), b));
+            staged[at + a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]] =
+                from[at + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2])];
         }
         __syncthreads();
-        return held;
+        return staged;
     } else {
-        int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + int(box.run.size);
-        int lane = threadIdx.x & (box.lanes - 1), groups = 256 / box.lanes;
-        for (int s = threadIdx.x / box.lanes; s < box.segments; s += groups) {
-            int a, b, c = int(box.second.split(box.first.split(unsigned(s), a), b));
-            const T* source = from - lead + (a * box.apart[0] + b * box.apart[1] + c * box.apart[2]);
-            copy_run<WIDE>(held + (a * box.pitch[0] + b * box.pitch[1] + c * box.pitch[2]), source, lead, end, lane, box.lanes);
+        int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + int(chunk.run.size);
+        int lane = threadIdx.x & (chunk.lanes - 1), groups = 256 / chunk.lanes;
+        for (int s = threadIdx.x / chunk.lanes; s < chunk.segments; s += groups) {
+            int a, b, c = int(chunk.second.split(chunk.first.split(unsigned(s), a), b));
+            const T* source = from - lead + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2]);
+            copy_run<WIDE>(staged + (a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]), source, lead, end, lane, chunk.lanes);
         }
         asm volatile("cp.async.wait_all;" ::: "memory");
         __syncthreads();
-        return held + lead;
+        return staged + lead;
     }
 }
 
@@ -130,13 +130,13 @@ struct Part {
     const K& k;
     long long plane;
     int planes, row, rows, top, high;  // `high` rows of the input are staged, from `top` on
-    int begin[2], before[2];           // of a box: its first channel and image, and how many another block has
+    int begin[2], before[2];           // of a chunk: its first channel and image, and how many another block has
 
     __device__ Part(const PoolShape& p, const K& k) : p(p), k(k) {
         unsigned at = blockIdx.x / k.bands;
         row = int(blockIdx.x % k.bands) * k.rows, rows = min(k.rows, p.out_rows - row);
         top = Y::first(row, p.height, p.out_rows);
-        if constexpr (K::BOX) {  // boxes are equal: the last ones begin earlier
+        if constexpr (K::STRIDED) {  // chunks are equal: the last ones begin earlier
             unsigned number[2] = {at % k.blocks, at / k.blocks};
             for (int i = 0; i < 2; ++i) {
                 int first = int(number[i]) * k.counts[i];
@@ -150,7 +150,7 @@ struct Part {
         }
     }
     __device__ const T* load(const T* x) const {
-        if constexpr (K::BOX) {
+        if constexpr (K::STRIDED) {
             return stage(x + (begin[0] * k.strides[0] + begin[1] * k.strides[1] + top * k.down), k);
         } else {
             int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
@@ -167,7 +167,7 @@ struct Part {
             int n = int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
             int first = group * Q, left = rows - first;
             if (left <= 0) continue;
-            if constexpr (K::BOX) {
+            if constexpr (K::STRIDED) {
                 int channel, image = int(k.channels.split(unsigned(n), channel));
                 if (channel < before[0] || image < before[1]) continue;
                 offset = channel * k.plane[0] + image * k.plane[1];
@@ -196,16 +196,16 @@ __device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, in
     }
 #pragma unroll
     for (int r = 0; r < SPAN; ++r) {  // rows that no window has are not read
-        int h = top + r, held = min(Y::BEFORE ? max(h, 0) : h, high - 1);
+        int h = top + r, staged = min(Y::BEFORE ? max(h, 0) : h, high - 1);
         C line;
 #pragma unroll
         for (int k = 0; k < X::TAPS; ++k) {
-            C v = R::open(from[held * row + at[k]]);
+            C v = R::open(from[staged * row + at[k]]);
             bool there = WHOLE || (R::TWICE && X::APART == 1) || unsigned(left + k * X::APART) < unsigned(width);
             if (k) line = there ? R::join(line, v) : line;
             else line = there ? v : R::none();
         }
-        if (!(R::TWICE && Y::APART == 1)) line = h == held ? line : R::none();
+        if (!(R::TWICE && Y::APART == 1)) line = h == staged ? line : R::none();
 #pragma unroll
         for (int q = 0; q < Q; ++q) {
             int down = r - q * Y::STEP;
@@ -260,11 +260,11 @@ struct SumOf {
 };
 
 // LAST: columns are no neighbours, such as where channels are last in memory. MY, MX: the sizes of the largest adaptive
-// window where a thread has several. Q is 1 where places of maxima are kept, and for larger adaptive windows.
+// window where a thread has several. Q is 1 where places of maxima are saved, and for larger adaptive windows.
 template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int MY = 0, int MX = 0>
 __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                   const PoolShape p, const K k) {
-    using H = typename Held<Code>::Type;
+    using H = typename CodeType<Code>::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
     Part<T, Y, X, K> part(p, k);
     Found<Y> ys(down, part.row, part.rows, p.height, p.out_rows);
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
     long long base = part.result();
     part.template each<Q>([&](const Task& task) {
         const T* own = from + task.offset;
-        if constexpr (!KEPT<Code> && (Y::FIXED || MY > 0)) {
+        if constexpr (!SAVED<Code> && (Y::FIXED || MY > 0)) {
             T out[Q];
             if constexpr (Y::FIXED)
                 column_of<MaxOf<T>, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,

@@ -28,7 +28,7 @@ struct Strip {
 template <class T, class Code, class Y, class X, int V>
 __device__ void max_strip(const T* plane, T* y, Code* where, int row, int column, long long e, const PoolShape& p) {
     using C = typename Wider<T>::Type;
-    using H = typename Held<Code>::Type;
+    using H = typename CodeType<Code>::Type;
     using R = Strip<X, V>;
     C most[V];
     H code[V];

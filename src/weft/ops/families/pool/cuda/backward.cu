@@ -1,15 +1,15 @@
 // The gradients of max and average pooling: each element of the input gathers from the windows that cover it, in a fixed
-// order, without atomics. See pool.cuh.
+// order, without atomics. See windows.cuh.
 #include "strips.cuh"
 
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, const Code* __restrict__ where,
                                                   T* __restrict__ dx, const PoolShape p) {
     using C = typename Wider<T>::Type;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int c, w, h;
-    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int c = own.c, w = own.column, h = own.row;
     I inner = I(p.inner.size) * V;
     long long start = plane * ((long long)p.out_rows * p.out_columns * inner) + c * V;
     C sum[V] = {};
@@ -34,10 +34,10 @@ template <class T, class I, class Y, class X, int V, int P = 1>
 __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* __restrict__ dx, int divisor, int padding,
                                                    const PoolShape p) {
     using C = typename Wider<T>::Type;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int c, w, h;
-    long long plane = p.rows.split(p.columns.split(p.inner.split(e, c), w), h) * (long long)P;
+    Place<I> own(p);
+    if (!own.there) return;
+    long long plane = own.plane * (long long)P;
+    int c = own.c, w = own.column, h = own.row;
     I inner = I(p.inner.size) * V;
     long long apart = (long long)p.out_rows * p.out_columns * inner;
     int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
@@ -46,26 +46,14 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
     Y::covering(h, p.height, p.out_rows, [&](int row, int) {
         X::covering(w, p.width, p.out_columns, [&](int column, int) {
             const T* at = from + (I(row) * I(p.out_columns) + I(column)) * inner;
-            Vector<T, V> v[P] = {};
-#pragma unroll
-            for (int k = 0; k < P; ++k)
-                if (k < there) v[k] = load<V>(at + k * apart);
             int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
             C part = C(1) / C(divisor ? divisor : count);
-#pragma unroll
-            for (int k = 0; k < P; ++k)
-#pragma unroll
-                for (int i = 0; i < V; ++i) sum[k][i] += to<C>(v[k][i]) * part;
+            add_planes<V, P>(sum, at, apart, there, [&](C v) { return v * part; });
         });
     });
     T* end = dx + (((plane * p.height + h) * p.width + w) * p.inner.size + c) * V;
-#pragma unroll
-    for (int k = 0; k < P; ++k) {
-        Vector<T, V> result;
-#pragma unroll
-        for (int i = 0; i < V; ++i) result[i] = to<T>(sum[k][i]);
-        if (k < there) store(end + k * ((long long)p.height * p.width * inner), result);
-    }
+    long long step = (long long)p.height * p.width * inner;
+    store_planes<V, P>(end, sum, step, there, [](C sum) { return sum; });
 }
 
 // ---- windows that touch neither each other nor the padding -------------------------------------------------------------
@@ -73,10 +61,10 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) max_spread(const T* __restrict__ dy, const Code* __restrict__ where,
                                                   T* __restrict__ dx, const PoolShape p) {
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, row;
-    I plane = p.rows.split(p.columns.split(e, column), row);
+    Place<I> own(p);
+    if (!own.there) return;
+    I plane = own.plane;
+    int column = own.column, row = own.row;
     max_to_rows<KY, KX, V>(dy, where, dx, plane, row, column, p);
 }
 
@@ -84,10 +72,10 @@ template <class T, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) mean_spread(const T* __restrict__ dy, T* __restrict__ dx, int divisor,
                                                    const PoolShape p) {
     using C = typename Wider<T>::Type;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, row;
-    I plane = p.rows.split(p.columns.split(e, column), row);
+    Place<I> own(p);
+    if (!own.there) return;
+    I plane = own.plane;
+    int column = own.column, row = own.row;
     T each[V];
     bool real = row < p.out_rows;
     Vector<T, V> v;
@@ -110,10 +98,11 @@ __global__ void __launch_bounds__(256) max_cover(const T* __restrict__ dy, const
                                                  T* __restrict__ dx, const PoolShape p) {
     using C = typename Wider<T>::Type;
     using R = Strip<X, V>;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, h;
-    long long plane = p.rows.split(p.columns.split(e, column), h);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e;
+    long long plane = own.plane;
+    int column = own.column, h = own.row;
     C v[R::NEAR];
     Code code[R::NEAR];
     gather_strip<T, Y, X, V>(
@@ -133,10 +122,11 @@ __global__ void __launch_bounds__(256) mean_cover(const T* __restrict__ dy, T* _
                                                   const PoolShape p) {
     using C = typename Wider<T>::Type;
     using R = Strip<X, V>;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, h;
-    long long plane = p.rows.split(p.columns.split(e, column), h);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e;
+    long long plane = own.plane;
+    int column = own.column, h = own.row;
     C v[R::NEAR];
     gather_strip<T, Y, X, V>(
         dx + (long long)e * R::N, h, column, p,

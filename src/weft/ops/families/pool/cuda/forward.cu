@@ -1,21 +1,21 @@
-// Max and average pooling. See pool.cuh.
+// Max and average pooling. See windows.cuh.
 #include "groups.cuh"
 #include "staged.cuh"
 #include "strips.cuh"
 
 // Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the windows along height and
-// width; Code says what is kept of where a maximum was found.
+// width; Code is the type of a maximum's saved place.
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                    const PoolShape p) {
-    using H = typename Held<Code>::Type;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int c, column, row;
-    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+    using H = typename CodeType<Code>::Type;
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int c = own.c, column = own.column, row = own.row;
     I inner = I(p.inner.size) * V;
     const T* from = x + plane * ((long long)p.height * p.width * inner) + c * V;
-    if constexpr (KEPT<Code>) {
+    if constexpr (SAVED<Code>) {
         Most<T, H, V> most;
         Y::each(row, p.height, p.out_rows, [&](int h, int ky) {
             const T* line = from + I(h) * I(p.width) * inner;
@@ -40,10 +40,10 @@ template <class T, class I, class Y, class X, int V, int P = 1>
 __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
                                                     const PoolShape p) {
     using C = typename Wider<T>::Type;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int c, column, row;
-    long long plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row) * (long long)P;
+    Place<I> own(p);
+    if (!own.there) return;
+    long long plane = own.plane * (long long)P;
+    int c = own.c, column = own.column, row = own.row;
     I inner = I(p.inner.size) * V;
     long long apart = (long long)p.height * p.width * inner;
     int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
@@ -52,27 +52,14 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
     Y::each(row, p.height, p.out_rows, [&](int h, int) {
         const T* line = from + I(h) * I(p.width) * inner;
         X::each(column, p.width, p.out_columns, [&](int w, int) {
-            const T* at = line + I(w) * inner;
-            Vector<T, V> v[P] = {};
-#pragma unroll
-            for (int k = 0; k < P; ++k)
-                if (k < there) v[k] = load<V>(at + k * apart);
-#pragma unroll
-            for (int k = 0; k < P; ++k)
-#pragma unroll
-                for (int i = 0; i < V; ++i) sum[k][i] += to<C>(v[k][i]);
+            add_planes<V, P>(sum, line + I(w) * inner, apart, there, [](C v) { return v; });
         });
     });
     int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
     C by = divisor ? divisor : count;
     T* end = y + (((plane * p.out_rows + row) * p.out_columns + column) * p.inner.size + c) * V;
-#pragma unroll
-    for (int k = 0; k < P; ++k) {
-        Vector<T, V> result;
-#pragma unroll
-        for (int i = 0; i < V; ++i) result[i] = to<T>(sum[k][i] / by);
-        if (k < there) store(end + k * ((long long)p.out_rows * p.out_columns * inner), result);
-    }
+    long long step = (long long)p.out_rows * p.out_columns * inner;
+    store_planes<V, P>(end, sum, step, there, [&](C sum) { return sum / by; });
 }
 
 // ---- large windows -----------------------------------------------------------------------------------------------------
@@ -81,11 +68,11 @@ template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                   const PoolShape p) {
     using C = typename Wider<T>::Type;
-    using H = typename Held<Code>::Type;
-    I e = I(blockIdx.x) * 8 + threadIdx.x / 32;
-    if (e >= I(p.total)) return;
-    int c, column, row;
-    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+    using H = typename CodeType<Code>::Type;
+    Place<I, 32> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int c = own.c, column = own.column, row = own.row;
     long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
     const T* from = x + plane * pixels * inner + c * V;
     Positions window = Positions::of<Y, X>(row, column, p);
@@ -113,10 +100,10 @@ template <class T, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
                                                    const PoolShape p) {
     using C = typename Wider<T>::Type;
-    I e = I(blockIdx.x) * 8 + threadIdx.x / 32;
-    if (e >= I(p.total)) return;
-    int c, column, row;
-    I plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+    Place<I, 32> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int c = own.c, column = own.column, row = own.row;
     long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
     const T* from = x + plane * pixels * inner + c * V;
     C sum[V] = {};
@@ -142,10 +129,10 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
 template <class T, class Code, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                     const PoolShape p) {
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, row;
-    I plane = p.rows.split(p.columns.split(e, column), row);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int column = own.column, row = own.row;
     max_of_row<KY, KX, V>(x, y, where, (long long)plane * p.height + row * KY, row * KY, column, e, p.width);
 }
 
@@ -153,10 +140,10 @@ template <class T, class I, int KY, int KX, int V>
 __global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T* __restrict__ y, int divisor,
                                                      const PoolShape p) {
     using C = typename Wider<T>::Type;
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, row;
-    I plane = p.rows.split(p.columns.split(e, column), row);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int column = own.column, row = own.row;
     const T* from = x + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
     T in[KY][V * KX];
 #pragma unroll
@@ -177,19 +164,19 @@ __global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T*
 template <class T, class Code, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
                                                   const PoolShape p) {
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, row;
-    I plane = p.rows.split(p.columns.split(e, column), row);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int column = own.column, row = own.row;
     max_strip<T, Code, Y, X, V>(x + plane * ((long long)p.height * p.width), y, where, row, column, e, p);
 }
 
 template <class T, class I, class Y, class X, int V>
 __global__ void __launch_bounds__(256) mean_strips(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
                                                    const PoolShape p) {
-    I e = I(blockIdx.x) * 256 + threadIdx.x;
-    if (e >= I(p.total)) return;
-    int column, row;
-    I plane = p.rows.split(p.columns.split(e, column), row);
+    Place<I> own(p);
+    if (!own.there) return;
+    I e = own.e, plane = own.plane;
+    int column = own.column, row = own.row;
     mean_strip<T, Y, X, V>(x + plane * ((long long)p.height * p.width), y, divisor, padding, row, column, e, p);
 }

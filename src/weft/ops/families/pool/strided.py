@@ -1,4 +1,4 @@
-"""Pooling through shared memory for tensors of any strides: the boxes of `cuda/pool/staged.cuh`.
+"""Pooling through shared memory for tensors of any strides: `StridedChunk` of staged.cuh.
 
 A block has planes of some channels of some images, and copies them in the order of memory: no
 copy of the tensor is needed.
@@ -16,18 +16,13 @@ from weft.ops.core.choose import Candidate
 from weft.ops.core.layouts import divisor
 from weft.ops.core.plan import Layout
 from weft.ops.core.target import Target
-from weft.ops.families.pool.kernels import Job
-from weft.ops.families.pool.staged import LEAST, MOST, WINDOWS, Part, Pitches, Staged
-
-RUN = 128
-"""Bytes of neighbours in memory that a block should copy together."""
-SECTOR = 32
-SEGMENT, ELEMENT = 40, 30
-"""Instructions to copy a segment, by as many threads as it has vectors, or an element."""
+from weft.ops.families.pool import model
+from weft.ops.families.pool.kernels import PoolJob
+from weft.ops.families.pool.staged import WINDOWS, Part, Pitches, Staged
 
 
-class Size(NamedTuple):
-    """A dimension of a box: its size, and its stride in memory."""
+class ChunkDim(NamedTuple):
+    """A dimension of a chunk: its size, and its stride in memory."""
 
     name: str
     size: int
@@ -35,15 +30,15 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Memory:
-    """A box in memory: segments of `run` neighbours along up to three dimensions.
+class ChunkLayout:
+    """A chunk in memory: segments of `run` neighbours along up to three dimensions.
 
     pitch  elements between the dimensions of `outer`, innermost first, in shared memory
     wide   bytes of an access: distances of segments are multiples
     """
 
     run: int
-    outer: tuple[Size, ...]
+    outer: tuple[ChunkDim, ...]
     pitch: tuple[int, ...]
     wide: int
     steps: dict[str, int]
@@ -57,8 +52,8 @@ class Memory:
         return self.pitch[-1]
 
 
-def memory(sizes: list[Size], itemsize: int, pad: int) -> Memory | None:
-    """How a box lies in memory; None if its innermost elements are no neighbours.
+def chunk_layout(sizes: list[ChunkDim], itemsize: int, pad: int) -> ChunkLayout | None:
+    """The layout of a chunk in memory; None if its innermost elements are no neighbours.
 
     pad  vectors that are left free behind a segment in shared memory
     """
@@ -76,26 +71,26 @@ def memory(sizes: list[Size], itemsize: int, pad: int) -> Memory | None:
     for d in rest:
         steps[d.name] = pitch[-1]
         pitch.append(pitch[-1] * d.size)
-    return Memory(run, tuple(rest), tuple(pitch), low, steps)
+    return ChunkLayout(run, tuple(rest), tuple(pitch), low, steps)
 
 
 @dataclass(frozen=True)
-class Boxed(Staged):
-    """A pooling by blocks that copy a box of the input."""
+class StridedStaged(Staged):
+    """A pooling by blocks that copy a chunk of the input."""
 
     x: Layout
     high: int
     counts: tuple[int, int]
     chosen: Part
-    memory: Memory
+    memory: ChunkLayout
 
     @property
     def name(self) -> str:
-        return "boxes"
+        return "strided"
 
     @property
     def kind(self) -> str:
-        return f"Box<{self.memory.wide}>"
+        return f"StridedChunk<{self.memory.wide}>"
 
     def _part(self) -> Part | None:
         return self.chosen
@@ -108,11 +103,11 @@ class Boxed(Staged):
         vectors = cdiv(self.memory.run * self.x.itemsize, self.memory.wide)
         lanes = 1 << min(5, (vectors - 1).bit_length())
         blocks = self._blocks(part) * cdiv(self.job.sizes[0], part.rows)
-        each = SEGMENT * self.memory.segments * lanes * cdiv(vectors, lanes) / 32
+        each = model.SEGMENT_INSTRUCTIONS * self.memory.segments * lanes * cdiv(vectors, lanes) / 32
         if self.memory.wide < 4:
-            each = ELEMENT * self.memory.segments * self.memory.run / 32
+            each = model.COPY_INSTRUCTIONS * self.memory.segments * self.memory.run / 32
         # The ends of a run are parts of sectors.
-        again = part.again * (1 + SECTOR / (self.memory.run * self.x.itemsize))
+        again = part.again * (1 + model.SECTOR / (self.memory.run * self.x.itemsize))
         time = super()._time(replace(part, again=again))
         return time + blocks * each / (4 * self.target.fp32 / 256)
 
@@ -132,23 +127,23 @@ class Boxed(Staged):
         )  # fmt: skip
 
 
-def boxed(job: Job, x: Layout, target: Target) -> list[Candidate]:
+def strided_candidates(job: PoolJob, x: Layout, target: Target) -> list[Candidate]:
     """The candidate, or none."""
     if len(x.shape) != 4 or job.view.inner > 1:
         return []
-    found = _box(job, x, target)
-    return found.candidates(0.0) if found else []
+    largest = _largest(job, x, target)
+    return largest.candidates(0.0) if largest else []
 
 
-def _box(job: Job, x: Layout, target: Target) -> Boxed | None:
-    """The largest box that fits, in blocks enough for the GPU."""
+def _largest(job: PoolJob, x: Layout, target: Target) -> StridedStaged | None:
+    """The largest chunk that fits, in blocks enough for the GPU."""
     v, (rows, columns), size = job.view, job.sizes, x.itemsize
     if job.windows.out and max(rows, columns) > WINDOWS:
         return None
     plain = Staged(job, Pitches(v.height * v.width, v.width, 1), target)
     height = plain.height(rows)
     goal = x.numel * size // (4 * target.sms)  # short runs cost more than few blocks
-    most = max(LEAST, min(MOST, goal)) // size
+    most = max(model.CHUNK_MIN_BYTES, min(model.CHUNK_BYTES, goal)) // size
     least = _least(x)
     count, high = cdiv(rows, height), v.height
     while least * high * v.width > most and count > 1:
@@ -157,21 +152,21 @@ def _box(job: Job, x: Layout, target: Target) -> Boxed | None:
     again = sum(plain.spans(count * height)) / v.height if count * height < rows else 1.0
     counts = _counts(x, max(1, most // (high * v.width)), least, rows * columns * size)
     part = Part(height, count * height, math.prod(counts), 0, again)
-    boxes = []
+    found = []
     for pad in range(4):
-        made = memory([Size("c", counts[0], x.strides[1]), Size("n", counts[1], x.strides[0]),
-                       Size("h", high, x.strides[2]), Size("w", v.width, x.strides[3])],
-                      size, pad)  # fmt: skip
-        if made is None or made.span * size > MOST * 5 // 4:
+        dims = [ChunkDim("c", counts[0], x.strides[1]), ChunkDim("n", counts[1], x.strides[0])]
+        dims += [ChunkDim("h", high, x.strides[2]), ChunkDim("w", v.width, x.strides[3])]
+        made = chunk_layout(dims, size, pad)
+        if made is None or made.span * size > model.CHUNK_BYTES * 5 // 4:
             continue
         pitches = Pitches(made.steps["c"] or made.steps["n"], made.steps["h"], made.steps["w"])
         whole = replace(part, span=made.span)
-        boxes.append(Boxed(job, pitches, target, x, high, counts, whole, made))
-    return min(boxes, key=lambda b: b.conflicts(b.chosen), default=None)
+        found.append(StridedStaged(job, pitches, target, x, high, counts, whole, made))
+    return min(found, key=lambda b: b.conflicts(b.chosen), default=None)
 
 
 def _near(x: Layout) -> int:
-    """Which is closer in memory: 0 for channels, 1 for images."""
+    """The number of the dimension that is closer in memory: 0 for channels, 1 for images."""
     (images, channels), (sn, sc) = x.shape[:2], x.strides[:2]
     return int(channels == 1 or (images > 1 and sn < sc))
 
@@ -180,17 +175,17 @@ def _least(x: Layout) -> int:
     """Planes along the closer dimension that a block needs for runs of some length."""
     near = _near(x)
     step, planes = max(1, x.strides[1 - near]), x.shape[1 - near]
-    each = step if step <= max(x.shape[2:]) else RUN
-    return min(planes, cdiv(RUN // 2, each * x.itemsize))
+    each = step if step <= max(x.shape[2:]) else model.RUN_BYTES
+    return min(planes, cdiv(model.RUN_BYTES // 2, each * x.itemsize))
 
 
 def _counts(x: Layout, planes: int, least: int, result: int) -> tuple[int, int]:
-    """Channels and images of a box of so many planes; `result` has the bytes of a plane's."""
+    """Channels and images of a chunk of so many planes; `result` has the bytes of a plane's."""
     near, (images, channels) = _near(x), x.shape[:2]
     closer, farther = (images, channels) if near else (channels, images)
     some = min(closer, planes)
     # Results of channels are neighbours: short ones are written together.
-    if near and result < RUN:
+    if near and result < model.RUN_BYTES:
         some = min(some, max(least, planes // farther))
     other = min(farther, max(1, planes // some))
     return (other, some) if near else (some, other)

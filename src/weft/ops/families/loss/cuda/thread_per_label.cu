@@ -1,10 +1,10 @@
-// Cross-entropy of N classes that are not contiguous, with one thread for a label: few classes are less work than to find out
-// where they are, and their loads are few, so a thread has several labels at a time.
+// Cross-entropy of up to 4 classes that are not contiguous, with one thread for a label. The classes are less work than their
+// addresses, and their loads are few, so a thread has several labels at a time.
 #include "cross_entropy.cuh"
 
 template <class T, class L, int N, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(256)
-    few(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
+    thread_per_label(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
         T* gradient, int* counter, const Classes c) {
     constexpr int U = N <= 2 ? 4 : 2;  // labels at a time
     Labels<T, L> labels{target, weight};

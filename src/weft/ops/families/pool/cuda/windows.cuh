@@ -51,6 +51,44 @@ struct PoolShape {
     unsigned planes;               // of the tensors, where a thread has several
 };
 
+// The place of a thread, or of a group of GROUP threads: a vector of the inner dimension, a column and a row of a plane.
+template <class I, int GROUP = 1>
+struct Place {
+    I e, plane;
+    int c, column, row;
+    bool there;
+
+    __device__ explicit Place(const PoolShape& p) {
+        e = I(blockIdx.x) * (256 / GROUP) + threadIdx.x / GROUP, there = e < I(p.total);
+        if (there) plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+    }
+};
+
+// Adds `term(v)` of the same vector of P planes to their sums; `there` planes exist, `apart` elements from each other.
+template <int V, int P, class T, class C, class F>
+__device__ void add_planes(C (&sum)[P][V], const T* at, long long apart, int there, F term) {
+    Vector<T, V> v[P] = {};
+#pragma unroll
+    for (int k = 0; k < P; ++k)
+        if (k < there) v[k] = load<V>(at + k * apart);
+#pragma unroll
+    for (int k = 0; k < P; ++k)
+#pragma unroll
+        for (int i = 0; i < V; ++i) sum[k][i] += term(to<C>(v[k][i]));
+}
+
+// Stores `result(sum)` of each plane.
+template <int V, int P, class T, class C, class F>
+__device__ void store_planes(T* end, const C (&sum)[P][V], long long apart, int there, F result) {
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+        Vector<T, V> v;
+#pragma unroll
+        for (int i = 0; i < V; ++i) v[i] = to<T>(result(sum[k][i]));
+        if (k < there) store(end + k * apart, v);
+    }
+}
+
 // Windows along one dimension: K positions D apart, windows S apart, P positions of padding in front.
 template <int K, int S, int P, int D>
 struct Fixed {
@@ -116,8 +154,8 @@ __device__ Code code_of(int y, int x, int ky, int kx, int width) {
 
 // Stores nothing.
 struct Nothing {};
-template <class Code> constexpr bool KEPT = true;
-template <> constexpr bool KEPT<Nothing> = false;
+template <class Code> constexpr bool SAVED = true;
+template <> constexpr bool SAVED<Nothing> = false;
 template <int V> __device__ inline void store_code(Nothing*, long long, const int (&)[V]) {}
 template <int V, class Code>
 __device__ void store_code(Code* to_, long long at, const Code (&code)[V]) {
