@@ -1,0 +1,3 @@
+"""Sorts."""
+
+CASES: tuple[object, ...] = ()
