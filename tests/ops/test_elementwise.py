@@ -255,6 +255,50 @@ def test_dtypes_are_promoted_as_in_torch() -> None:
         assert expressions.dtypes(by_number, (x, number))[1] == (x + number).dtype, (a, number)
 
 
+def test_where() -> None:
+    """Broadcasting, numbers and 0-d tensors as operands, and dtypes as torch promotes them."""
+    x, y = numbers(5, 8), numbers(8) * 3
+    chosen = x > 0
+    for pair in (
+        (x, y),
+        (x.half(), torch.tensor(2.0, device=DEVICE)),
+        (x.bfloat16(), y.half()),
+        (x.long(), y.long() > 1),
+        (x, 1),
+        (x.long(), 1.5),
+        (True, y.long()),
+        (1, 2.0),
+        (True, False),
+        (x > 1, y > 1),
+    ):
+        made, wanted = weft.ops.where(chosen, *pair), torch.where(chosen, *pair)
+        assert made.dtype is wanted.dtype and torch.equal(made, wanted)
+    column = chosen[:, :1]
+    assert torch.equal(weft.ops.where(column, y, 0.0), torch.where(column, y, 0.0))
+    none = chosen[:0]
+    assert weft.ops.where(none, y, y).shape == (0, 8)
+
+
+def test_gradients_of_where() -> None:
+    chosen = numbers(5, 8) > 0
+    ours, theirs = ([numbers(5, 1), numbers(8)] for _ in range(2))
+    for function, pair in ((weft.ops.where, ours), (torch.where, theirs)):
+        for x in pair:
+            x.requires_grad_()
+        y = function(chosen, *pair) + function(chosen, pair[0], 2) * function(chosen, 3.0, pair[1])
+        y.pow(2).sum().backward()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+    batched = torch.vmap(lambda c, a: weft.ops.where(c, a, 0.5))(chosen, numbers(5, 8))
+    assert torch.equal(batched, torch.where(chosen, numbers(5, 8), 0.5))
+    compiled = torch.compile(
+        lambda a: weft.ops.where(chosen, a, 0.5), backend="aot_eager", fullgraph=True
+    )
+    assert torch.equal(compiled(numbers(5, 8)), batched)
+    with pytest.raises(weft.ArgumentError, match="must be boolean"):
+        weft.ops.where(chosen.int(), 1, 2)
+
+
 def test_outer_product() -> None:
     a, b = numbers(5), numbers(9, dtype=torch.float16)
     torch.testing.assert_close(weft.ops.ger(a, b), torch.outer(a, b.float()))

@@ -37,6 +37,14 @@ def _elementwise(name: str, operands: int, contents: str | Between = "plain") ->
     return drawn
 
 
+def _choice(rng: random.Random, most: int) -> Call:
+    """where: a condition, and two operands that may be broadcast."""
+    call = _elementwise("where", 3)(rng, most)
+    first, *others = call.tensors
+    assert first is not None
+    return Call("where", (dataclasses.replace(first, dtype="bool"), *others), {})
+
+
 def _vectors(rng: random.Random, most: int) -> Call:
     """Two vectors whose outer product has at most so many elements."""
     m, n = (*draw.shape(rng, (2,), most), 1)[:2]
@@ -98,6 +106,7 @@ CASES = (
     Case("div", _elementwise("div", 2), lambda a, b: a / b),
     Case("maximum", _elementwise("maximum", 2), torch.maximum, exact=True),
     Case("less", _elementwise("less", 2), torch.less, exact=True),
+    Case("where", _choice, torch.where, exact=True),
     Case("exp", _elementwise("exp", 1), torch.exp),
     Case("tanh", _elementwise("tanh", 1), torch.tanh),
     Case("sub", _elementwise("sub", 2), lambda a, b: a - b, shared=True),

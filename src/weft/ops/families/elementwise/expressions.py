@@ -29,6 +29,7 @@ class ElementwiseOp:
     expression  C++ over the letters; C is the type of the arithmetic
     gradients   torch expressions for each operand: (grad, *operands) -> gradients
     by_result   True if `gradients` gets the result instead of the operands
+    condition   True if the first operand is boolean and has no part in the result's dtype
     integers    True if integers and booleans are computed as integers
     boolean     True if the result is boolean
     numbers     True if one of two operands may be a Python number
@@ -45,6 +46,7 @@ class ElementwiseOp:
     numbers: bool = True
     names: tuple[str, ...] = ()
     by_result: bool = False
+    condition: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -80,6 +82,27 @@ def _power(g: Any, a: Any, b: Any) -> Sequence[Any]:
     return g * torch.where(b == 0, 0, b * a ** (b - 1)), g * a**b * log
 
 
+def _chosen(g: Any, condition: Any, *values: Any) -> Sequence[Any]:
+    """The gradient goes to the operand that was chosen; a condition has none."""
+    return None, torch.where(condition, g, 0), torch.where(condition, 0, g)
+
+
+def _choice(name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None) -> Row:
+    """where, with numbers for letters of NUMERALS."""
+    _, first, second = operands
+    return Row(
+        name, operands, f"a ? {first} : {second}", "input where condition is true, else other",
+        gradients, names=("condition", "input", "other"), condition=True,
+    )  # fmt: skip
+
+
+WHERE = _choice("where", "abc", _chosen)
+WHERE_NUMBERS = (
+    _choice("where_number", "abs", lambda g, *v: _chosen(g, *v)[:2]),
+    _choice("number_where", "asb", lambda g, *v: _chosen(g, *v)[::2]),
+    _choice("numbers_where", "ast", None),
+)
+"""where with a number as its last operand, as its second one, and as both."""
 ROWS = (
     ElementwiseOp("add", "ab", "a + b", "a + b", lambda g, a, b: (g, g)),
     ElementwiseOp("sub", "ab", "a - b", "a - b", lambda g, a, b: (g, -g)),
@@ -128,8 +151,10 @@ def _of_one(gradients: Callable[..., Sequence[Any]], which: int) -> Callable[...
 # ---- dtypes ------------------------------------------------------------------------------------
 def dtypes(row: ElementwiseOp, operands: Sequence[Any]) -> tuple[torch.dtype, torch.dtype]:
     """The dtypes of the arithmetic and of the result, as torch promotes the operands."""
+    operands = operands[1:] if row.condition else operands
     # A number changes the dtype only if its category is higher, as in torch.
-    dtype = _promoted([o for o in operands if not isinstance(o, NUMBERS)])
+    tensors = [o for o in operands if not isinstance(o, NUMBERS)]
+    dtype = _promoted(tensors) if tensors else torch.bool
     for number in (o for o in operands if isinstance(o, NUMBERS)):
         kind = _NUMBERS[type(number)]
         if _category(kind) > _category(dtype):

@@ -21,6 +21,8 @@ from weft.ops.families.elementwise.expressions import (
     NUMBERS,
     NUMERALS,
     ROWS,
+    WHERE,
+    WHERE_NUMBERS,
     ElementwiseOp,
 )
 from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
@@ -61,6 +63,11 @@ def check(row: ElementwiseOp, *args: Any) -> None:
                 got=str(tensor.dtype),
                 allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
             )
+    if row.condition and args[0].dtype is not torch.bool:
+        raise ArgumentError(
+            f"weft.ops.{row.name}: 'condition' must be boolean",
+            got=str(args[0].dtype), allowed="torch.bool", next="compare it: condition != 0",
+        )  # fmt: skip
     tensors = _tensors(row, args)
     try:
         torch.broadcast_shapes(*(t.shape for t in tensors))
@@ -140,6 +147,8 @@ def _backward(row: ElementwiseOp, ctx: Any, grad: Any) -> Any:
 
 def _summed(grad: Any, operand: Any) -> Any:
     """The gradient of an operand that was broadcast: summed over what repeated."""
+    if grad is None:
+        return None
     return grad.sum_to_size(operand.shape).to(operand.dtype)
 
 
@@ -204,6 +213,23 @@ def _numbered(row: ElementwiseOp) -> list[Definition]:
 
     by_number = (_definition(r, public=False) for r in (second, first))
     return [_definition(row, redirect), *by_number]
+
+
+def _where() -> list[Definition]:
+    """The op, and those that its calls with numbers go to."""
+
+    def redirect(op: Callable[..., Any]) -> Callable[..., Any]:
+        last, second, both = (library.call(row.name) for row in WHERE_NUMBERS)
+
+        def redirected(condition: Any, input: Any, other: Any) -> Any:
+            if isinstance(input, NUMBERS):
+                return (both if isinstance(other, NUMBERS) else second)(condition, input, other)
+            return last(condition, input, other) if isinstance(other, NUMBERS) else NotImplemented
+
+        return redirected
+
+    by_number = (_definition(row, public=False) for row in WHERE_NUMBERS)
+    return [_definition(WHERE, redirect), *by_number]
 
 
 def _outer(request: Request) -> list[Candidate]:
@@ -292,6 +318,7 @@ _ELEMENTWISE = Definition(
 GROUP = "elementwise"
 DEFINITIONS = (
     *(d for row in ROWS for d in _numbered(row)),
+    *_where(),
     _GER,
     _ELEMENTWISE,
     *permute.DEFINITIONS,

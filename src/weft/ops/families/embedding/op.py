@@ -105,33 +105,52 @@ def _gradient_of_table(
 
 
 def _scatter(request: Request) -> list[Candidate]:
-    dy, padding = request.inputs[0], request.options["padding_idx"]
-    assert dy is not None
-    positions, columns = dy.shape
+    padding = request.options["padding_idx"]
 
     def steps(tensors: Operands) -> Sequence[Step]:
-        (gradient, dense), (keys, _), (order, _) = (tensors.dense(i) for i in range(3))
-        assert dense is not None
-        vector = _vector(columns, dy.itemsize, dense.aligned)
-        each = max(LEAST, cdiv(positions, PIECES))
-        width = 1
-        while width < min(GROUPS, cdiv(columns, vector)):
-            width *= 2
-        pieces = cdiv(positions, each)
-        partials = tensors.buffer(Buffer((pieces * 2 * columns,), torch.float32))
-        grid = (cdiv(pieces, GROUPS // width), cdiv(cdiv(columns, vector), width))
-        types = f"{source.ctype(dy.dtype)}, {vector}"
-        rest = (tensors.output(0), partials, positions, each, columns, width, padding)
-        first, second = (
-            source.kernel("embedding/embedding.cu", f"{name}<{types}>")
-            for name in ("add_pieces", "join_pieces")
-        )
-        return (
-            Step(first, grid, (GROUPS,), (gradient, keys, order, *rest)),
-            Step(second, grid, (GROUPS,), (keys, order, *rest)),
-        )
+        return sorted_sums(tensors, 0, 1, 2, padding=padding)
 
     return _gradient_of_table(request, "sorted", 3, steps, zeroed=True)
+
+
+def sorted_sums(
+    tensors: Operands, rows: int, keys: int, order: int, base: int | None = None, padding: int = -1
+) -> Sequence[Step]:
+    """The launches that add rows with equal keys, and write the sums to the output.
+
+    rows, keys, order, base  the numbers of inputs: rows in any order, sorted keys, the row that
+                             each key is of, and what the sums are added to
+    """
+    given = tensors.request.inputs[rows]
+    assert given is not None
+    positions, columns = given.shape
+    (values, dense), (sorted_keys, _), (places, _) = map(tensors.dense, (rows, keys, order))
+    before, under = (None, None) if base is None else tensors.dense(base)
+    assert dense is not None
+    aligned = [dense.aligned, *([under.aligned] if under is not None else [])]
+    vector = _vector(columns, given.itemsize, *aligned)
+    each = max(LEAST, cdiv(positions, PIECES))
+    width = 1
+    while width < min(GROUPS, cdiv(columns, vector)):
+        width *= 2
+    pieces = cdiv(positions, each)
+    partials = tensors.buffer(Buffer((pieces * 2 * columns,), total(given.dtype)))
+    grid = (cdiv(pieces, GROUPS // width), cdiv(cdiv(columns, vector), width))
+    types = f"{source.ctype(given.dtype)}, {vector}"
+    numbers = (positions, each, columns, width, padding)
+    rest = (sorted_keys, places, tensors.output(0), before, partials, *numbers)
+    first, second = (
+        source.kernel("embedding/embedding.cu", f"{name}<{types}>")
+        for name in ("add_pieces", "join_pieces")
+    )
+    return Step(first, grid, (GROUPS,), (values, *rest)), Step(second, grid, (GROUPS,), rest)
+
+
+def total(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of sums, as `Total` in embedding.cu."""
+    if not dtype.is_floating_point:
+        return torch.int64
+    return torch.float64 if dtype is torch.float64 else torch.float32
 
 
 def _scatter_few(request: Request) -> list[Candidate]:

@@ -16,11 +16,19 @@ __global__ void __launch_bounds__(256) gather(const L* indices, const T* table, 
     }
 }
 
+// The type of sums of T: integers wrap around when the sum is stored.
+template <class T> struct Total { using Type = long long; };
+template <> struct Total<float> { using Type = float; };
+template <> struct Total<__half> { using Type = float; };
+template <> struct Total<__nv_bfloat16> { using Type = float; };
+template <> struct Total<double> { using Type = double; };
+
 // The positions of the sorted indices are cut into pieces of `each`. What a group of threads adds up is the whole
 // gradient of an index, unless more positions of it are in the piece before or after: those sums go to `partials`, one
 // for the first index of a piece and one for the last.
 template <class T, int V>
 struct Piece {
+    using S = typename Total<T>::Type;
     const long long *keys, *order;
     long long n, begin, end;
     int columns, column;
@@ -35,29 +43,36 @@ struct Piece {
     __device__ bool goes_back() const { return begin > 0 && keys[begin - 1] == keys[begin]; }
     __device__ bool goes_on() const { return end < n && keys[end - 1] == keys[end]; }
     // The partial sum of the first index (0) or the last (1) of a piece.
-    __device__ float* partial(float* partials, long long piece, int which) const {
+    __device__ S* partial(S* partials, long long piece, int which) const {
         return partials + (piece * 2 + which) * columns + column;
+    }
+    // Writes the whole sum of an index, and what `base` has there if there is one.
+    __device__ void write(T* d, const T* base, long long key, Vector<S, V> sum) const {
+        long long at = key * columns + column;
+        Vector<T, V> made, before;
+        if (base) before = load<V>(base + at);
+#pragma unroll
+        for (int j = 0; j < V; j++) made[j] = to<T>(base ? to<S>(before[j]) + sum[j] : sum[j]);
+        store(d + at, made);
     }
 };
 
 template <class T, int V>
 __global__ void __launch_bounds__(128) add_pieces(const T* dy, const long long* keys, const long long* order, T* d,
-                                                  float* partials, long long n, int each, int columns, int width,
-                                                  long long padding) {
+                                                  const T* base, typename Total<T>::Type* partials, long long n,
+                                                  int each, int columns, int width, long long padding) {
+    using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there()) return;
     bool back = p.goes_back(), on = p.goes_on();
-    Vector<float, V> sum{};
+    Vector<S, V> sum{};
     long long key = keys[p.begin];
     bool first = true;
     auto finish = [&](bool last) {
         if ((first && back) || (last && on)) {
             store(p.partial(partials, p.begin / each, first && back ? 0 : 1), sum);
         } else if (key != padding) {
-            Vector<T, V> made;
-#pragma unroll
-            for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
-            store(d + key * columns + p.column, made);
+            p.write(d, base, key, sum);
         }
         sum = {}, first = false;
     };
@@ -76,7 +91,7 @@ __global__ void __launch_bounds__(128) add_pieces(const T* dy, const long long* 
             if (i + a >= p.end) break;
             if (ahead[a] != key) finish(false), key = ahead[a];
 #pragma unroll
-            for (int j = 0; j < V; j++) sum[j] += to<float>(rows[a][j]);
+            for (int j = 0; j < V; j++) sum[j] += to<S>(rows[a][j]);
         }
     }
     finish(true);
@@ -84,24 +99,21 @@ __global__ void __launch_bounds__(128) add_pieces(const T* dy, const long long* 
 
 // The group of the piece in which an index begins adds the sums of the pieces that follow.
 template <class T, int V>
-__global__ void __launch_bounds__(128) join_pieces(const long long* keys, const long long* order, T* d,
-                                                   const float* partials, long long n, int each, int columns, int width,
-                                                   long long padding) {
+__global__ void __launch_bounds__(128) join_pieces(const long long* keys, const long long* order, T* d, const T* base,
+                                                   typename Total<T>::Type* partials, long long n, int each,
+                                                   int columns, int width, long long padding) {
+    using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there() || !p.goes_on()) return;
     long long key = keys[p.end - 1], piece = p.begin / each;
     if (key == padding || (keys[p.begin] == key && p.goes_back())) return;  // it began before
-    float* found = const_cast<float*>(partials);
-    Vector<float, V> sum = load<V>(p.partial(found, piece, 1));
+    Vector<S, V> sum = load<V>(p.partial(partials, piece, 1));
     for (long long next = piece + 1; next * each < n && keys[next * each] == key; next++) {
-        Vector<float, V> more = load<V>(p.partial(found, next, 0));
+        Vector<S, V> more = load<V>(p.partial(partials, next, 0));
 #pragma unroll
         for (int j = 0; j < V; j++) sum[j] += more[j];
     }
-    Vector<T, V> made;
-#pragma unroll
-    for (int j = 0; j < V; j++) made[j] = to<T>(sum[j]);
-    store(d + key * columns + p.column, made);
+    p.write(d, base, key, sum);
 }
 
 // For at most FEW positions, in any order: a block writes `share` rows of the table, `width` vectors of each, and zeros where

@@ -1,0 +1,81 @@
+"""The cost model of gathers and of sums by index: not fitted to a record yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.kernels import cdiv
+from weft.ops.core.target import Target
+
+
+@dataclass(frozen=True)
+class Model:
+    """The constants of the model.
+
+    sector           bytes that memory delivers at least for one element
+    lookups          indices that one SM compares per second, in `search`
+    wait             seconds from one addition of a thread to its next one, in `lines`
+    sorting          seconds that a stable sort of any size takes, with its launches
+    sorted_elements  elements that a stable sort orders per second
+    """
+
+    sector: int
+    lookups: float
+    wait: float
+    sorting: float
+    sorted_elements: float
+
+
+H200 = Model(
+    sector=32,
+    lookups=2e10,
+    wait=0.4e-6,
+    sorting=60e-6,
+    sorted_elements=3e9,
+)
+"""Estimated from the figures of the H200; not fitted to a record yet."""
+
+SMS = 132
+"""Multiprocessors of the H200."""
+MOST_SEARCHED = 1024
+"""Positions along the dimension up to which `search` is a candidate."""
+LEAST_SORTED = 4096
+"""Indices below which no sort pays: it takes several launches."""
+
+
+def gather(gpu: Target, elements: int, itemsize: int, index_bytes: int, together: int) -> float:
+    """Seconds to gather elements of which `together` neighbours have one index."""
+    read = elements * max(itemsize, H200.sector // together)
+    return gpu.launch + (read + elements * itemsize + index_bytes) / gpu.bandwidth
+
+
+def search(gpu: Target, elements: int, itemsize: int, positions: int) -> float:
+    """Seconds to compare so many positions for each element of the result."""
+    compared = elements * positions / (H200.lookups * gpu.sms)
+    return gpu.launch + max(2 * elements * itemsize / gpu.bandwidth, compared)
+
+
+def lines(gpu: Target, count: int, positions: int, itemsize: int) -> float:
+    """Seconds to add the positions of so many lines, a thread each."""
+    waves = cdiv(count, gpu.threads)
+    moved = count * positions * (itemsize + H200.sector) / gpu.bandwidth
+    return 2 * gpu.launch + max(positions * H200.wait * waves, moved)
+
+
+def by_sort(gpu: Target, keys: int, moved: int) -> float:
+    """Seconds to sort so many keys and to add bytes in their order."""
+    time = H200.sorting + keys / H200.sorted_elements + moved / gpu.bandwidth
+    return time + 4 * gpu.launch
+
+
+def is_faster_sorted(lines: int, positions: int, rows: int) -> bool:
+    """Whether a sort pays for sums of so many positions per line; the same on every GPU.
+
+    It is computed from sizes alone, so that torch.compile can trace it.
+    """
+    compared = lines * rows * positions / (H200.lookups * SMS)
+    if positions <= MOST_SEARCHED and compared < H200.sorting:
+        return False
+    added = positions * H200.wait * (1 + lines // 2**18)
+    ordered = H200.sorting + lines * positions / H200.sorted_elements
+    return added > ordered

@@ -1,0 +1,242 @@
+"""gather, index_select and scatter_add: elements by index, and sums that are deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from weft.ops.core import library
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.function import Definition
+from weft.ops.core.plan import Buffer, Layout
+from weft.ops.families.index import gather, scatter
+from weft.ops.families.index.arguments import (
+    check_gather,
+    check_index_select,
+    check_scatter_add,
+)
+from weft.ops.families.index.model import LEAST_SORTED
+from weft.ops.families.index.sums import by_sort, is_sorted, summed
+from weft.ops.families.index.walk import full
+
+
+# ---- candidates --------------------------------------------------------------------------------
+def _gather(request: Request) -> list[Candidate]:
+    x, index = request.inputs
+    assert x is not None and index is not None
+    out = Buffer(index.shape, x.dtype)
+    return gather.candidates(request, full(index), out)
+
+
+def _select(request: Request) -> list[Candidate]:
+    x, index = request.inputs
+    assert x is not None and index is not None
+    whole, line = full(x), full(index)
+    dim = request.options["dim"] % len(whole.shape)
+    shape = tuple(line.shape[0] if d == dim else n for d, n in enumerate(whole.shape))
+    strides = tuple(line.strides[0] if d == dim else 0 for d in range(len(shape)))
+    out = Buffer(shape if x.shape else (), x.dtype)
+    expanded = Layout(index.dtype, shape, strides, index.aligned)
+    return gather.candidates(request, expanded, out)
+
+
+def _scatter_add(request: Request) -> list[Candidate]:
+    base, index, src = request.inputs
+    assert base is not None and index is not None and src is not None
+    return scatter.candidates(request, index, src, base.shape, base)
+
+
+def _scatter_sum(request: Request) -> list[Candidate]:
+    index, src = request.inputs
+    assert index is not None and src is not None
+    return scatter.candidates(request, index, src, tuple(request.options["shape"]), None)
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+def _setup_gather(ctx: Any, inputs: Any, output: Any) -> None:
+    x, ctx.dim, index = inputs
+    ctx.shape = x.shape
+    ctx.save_for_backward(index)
+
+
+def _gather_backward(ctx: Any, grad: Any) -> Any:
+    (index,) = ctx.saved_tensors
+    return summed(index, grad, ctx.shape, ctx.dim), None, None
+
+
+def _select_backward(ctx: Any, grad: Any) -> Any:
+    (index,) = ctx.saved_tensors
+    if not ctx.shape:
+        return grad, None, None
+    dim = ctx.dim % len(ctx.shape)
+    line = index.reshape([-1 if d == dim else 1 for d in range(len(ctx.shape))])
+    return summed(line.expand(grad.shape), grad, ctx.shape, dim), None, None
+
+
+def _setup_scatter_add(ctx: Any, inputs: Any, output: Any) -> None:
+    _, ctx.dim, index, src = inputs
+    ctx.shape = src.shape
+    ctx.save_for_backward(index)
+
+
+def _scatter_add_backward(ctx: Any, grad: Any) -> Any:
+    (index,) = ctx.saved_tensors
+    return grad, None, None, _of_src(grad, ctx.dim, index, ctx.shape)
+
+
+def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
+    index, src, _, ctx.dim = inputs
+    ctx.shape = src.shape
+    ctx.save_for_backward(index)
+
+
+def _sum_backward(ctx: Any, grad: Any) -> Any:
+    (index,) = ctx.saved_tensors
+    return None, _of_src(grad, ctx.dim, index, ctx.shape), None, None
+
+
+def _of_src(grad: Any, dim: int, index: Any, shape: Any) -> Any:
+    """The gradient of src: zeros where no index reads it."""
+    made = library.call("gather")(grad, dim, index)
+    if made.shape == shape:
+        return made
+    whole = grad.new_zeros(shape)
+    if made.numel():
+        whole[tuple(slice(n) for n in made.shape)] = made
+    return whole
+
+
+def _setup_keys(ctx: Any, inputs: Any, output: Any) -> None:
+    _, _, keys, order, _ = inputs
+    ctx.save_for_backward(keys, order)
+
+
+def _keys_backward(ctx: Any, grad: Any) -> Any:
+    keys, order = ctx.saved_tensors
+    rows = library.call("index_select")(grad, 0, keys)
+    base = grad if ctx.needs_input_grad[0] else None
+    return base, torch.empty_like(rows).index_copy(0, order, rows), None, None, None
+
+
+# ---- vmap --------------------------------------------------------------------------------------
+def _batched(info: Any, in_dims: Any, first: Any, dim: int, *others: Any) -> Any:
+    """gather and scatter_add: a batch is one more dimension, in front of the others."""
+    tensors, dims = (first, *others), (in_dims[0], *in_dims[2:])
+    ranks = [t.dim() - (d is not None) for t, d in zip(tensors, dims, strict=True)]
+
+    def front(x: Any, at: int | None) -> Any:
+        moved = x.expand(info.batch_size, *x.shape) if at is None else x.movedim(at, 0)
+        return moved if moved.dim() > 1 else moved.unsqueeze(1)
+
+    base, *rest = map(front, tensors, dims)
+    op = library.call("scatter_add" if len(others) == 2 else "gather")
+    made = op(base, dim % max(ranks[0], 1) + 1, *rest)
+    # The result has the shape of input, or of index: a number where that is one.
+    return (made if ranks[0 if len(others) == 2 else 1] else made.squeeze(1)), 0
+
+
+def _sorting(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Sends calls of scatter_add with many positions in few lines to the ops that sort them."""
+    keys, sums = library.call("scatter_keys"), library.call("scatter_by_keys")
+
+    def redirected(input: Any, dim: int, index: Any, src: Any) -> Any:
+        check_scatter_add(input, dim, index, src)
+        if not is_sorted(index, input.shape, dim):
+            return NotImplemented
+        return by_sort(keys, sums, input, dim, index, src, input.shape)
+
+    return redirected
+
+
+def _selected(x: Any, dim: int, index: Any) -> Any:
+    shape = list(x.shape)
+    if shape:
+        shape[dim] = index.numel()
+    return x.new_empty(shape)
+
+
+_OUT_OF_RANGE = """An index that is out of range fails an assertion of the kernel, as in PyTorch; on
+        the simulated GPU that is weft.AssertFailed."""
+GROUP = "indexing"
+DEFINITIONS = (
+    Definition(
+        name="gather",
+        schema="(Tensor input, int dim, Tensor index) -> Tensor",
+        doc=f"""The elements of input along dim that index has the places of, as torch.gather.
+
+        {_OUT_OF_RANGE} The gradient is deterministic.
+        """,
+        fake=lambda input, dim, index: input.new_empty(index.shape),
+        candidates=_gather,
+        check=check_gather,
+        setup=_setup_gather,
+        backward=_gather_backward,
+        vmap=_batched,
+        autocast=None,
+    ),
+    Definition(
+        name="index_select",
+        schema="(Tensor input, int dim, Tensor index) -> Tensor",
+        doc=f"""The slices of input along dim that a vector has the places of.
+
+        It is torch.index_select. {_OUT_OF_RANGE} The gradient is deterministic.
+        """,
+        fake=_selected,
+        candidates=_select,
+        check=check_index_select,
+        setup=_setup_gather,
+        backward=_select_backward,
+        autocast=None,
+    ),
+    Definition(
+        name="scatter_add",
+        schema="(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
+        doc=f"""input with src added at the places along dim that index has, as torch.scatter_add.
+
+        Sums are deterministic: they are added in the order of their positions, those of half
+        precision in float32. torch.sort orders many positions in few lines. {_OUT_OF_RANGE}
+        """,
+        fake=lambda input, dim, index, src: input.new_empty(input.shape),
+        candidates=_scatter_add,
+        check=check_scatter_add,
+        setup=_setup_scatter_add,
+        backward=_scatter_add_backward,
+        vmap=_batched,
+        autocast=None,
+        redirect=_sorting,
+        planless=f"index.numel() >= {LEAST_SORTED}",
+    ),
+    Definition(
+        name="scatter_sum",
+        schema="(Tensor index, Tensor src, int[] shape, int dim) -> Tensor",
+        doc="scatter_add to zeros of a shape.",
+        fake=lambda index, src, shape, dim: src.new_empty(shape),
+        candidates=_scatter_sum,
+        setup=_setup_sum,
+        backward=_sum_backward,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name="scatter_keys",
+        schema="(Tensor index, int[] shape, int dim) -> Tensor",
+        doc="The places in a tensor of a shape that scatter_add adds to, one after the other.",
+        fake=lambda index, shape, dim: index.new_empty((index.numel(),), dtype=torch.int64),
+        candidates=scatter.keys,
+        autocast=None,
+        public=False,
+    ),
+    Definition(
+        name="scatter_by_keys",
+        schema="(Tensor? base, Tensor src, Tensor keys, Tensor order, int rows) -> Tensor",
+        doc="base, or zeros, with rows of src added: keys are sorted, order has their rows.",
+        fake=lambda base, src, keys, order, rows: src.new_empty((rows, src.shape[1])),
+        candidates=scatter.by_keys,
+        setup=_setup_keys,
+        backward=_keys_backward,
+        autocast=None,
+        public=False,
+    ),
+)

@@ -1,0 +1,141 @@
+"""Plans the join of up to MOST tensors: one launch, in which a block copies a piece of one tensor.
+
+rows      vectors of 16 bytes where a tensor's rows allow them, else single elements
+elements  single elements
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.layouts import dense_strides, divisor, memory_order, merged
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.families.elementwise.copies import contiguous
+from weft.ops.families.join import model
+
+MOST = 32
+"""The most tensors of a launch, whose arguments are limited to 4 KiB."""
+BLOCK, EACH = 256, 4
+"""Threads of a block, and vectors that each of them copies."""
+NARROW = 2**31 - 2**16
+"""Elements below which offsets use 32-bit arithmetic."""
+
+
+class Part(NamedTuple):
+    """A tensor as rows of `length` adjacent elements, which are `pitch` elements apart."""
+
+    pointer: Pointer
+    rows: int
+    length: int
+    pitch: int
+    aligned: int
+
+
+def output(tensors: Sequence[Layout], dim: int) -> Buffer:
+    """The result: in the memory order that all tensors share, else row-major."""
+    shape = list(tensors[0].shape)
+    shape[dim] = sum(t.shape[dim] for t in tensors)
+    orders = {memory_order(t) for t in tensors}
+    order = orders.pop() if len(orders) == 1 and not all(t.contiguous for t in tensors) else None
+    return Buffer(
+        tuple(shape), tensors[0].dtype, strides=dense_strides(shape, order) if order else None
+    )
+
+
+def candidates(request: Request) -> list[Candidate]:
+    """The candidates of a join, as `Definition.candidates`."""
+    tensors = [t for t in request.inputs if t is not None]
+    dim = request.options["dim"] % len(tensors[0].shape)
+    out = output(tensors, dim)
+    if 0 in out.shape:
+        return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
+    by_memory = sorted(range(len(out.shape)), key=lambda d: (-out.steps[d], d))
+    turned = [
+        Layout(t.dtype, *(tuple(v[d] for d in by_memory) for v in (t.shape, t.strides)), t.aligned)
+        for t in tensors
+    ]
+    at = by_memory.index(dim)
+    wide = 16 // out.dtype.itemsize
+    return [
+        _candidate(request, turned, at, out, vector, name)
+        for vector, name in ((wide, "rows"), (1, "elements"))
+    ]
+
+
+def _candidate(
+    request: Request, tensors: Sequence[Layout], dim: int, out: Buffer, vector: int, name: str
+) -> Candidate:
+    size, sizes = out.dtype.itemsize, [t.numel for t in tensors]
+    whole = [t.numel for t in tensors if math.prod(t.shape[dim:]) % vector == 0]
+    time = model.seconds(request.target, sum(sizes) * size, sum(whole) * size * (vector > 1))
+    copies = sum(_rows(t, dim) is None for t in tensors)
+    time += copies * (request.target.launch + 2 * max(sizes) * size / request.target.bandwidth)
+    why = f"{len(tensors)} tensors, {copies} of them copied first"
+    build = functools.partial(_plan, request, tensors, dim, out, vector)
+    return Candidate(name, time, why, build)
+
+
+def _rows(x: Layout, dim: int) -> tuple[int, int] | None:
+    """(rows, elements between them) of a tensor; None if it is no rows of adjacent elements."""
+    inner = Layout(x.dtype, x.shape[dim:], x.strides[dim:], x.aligned)
+    outer = merged(x.shape[:dim], [x.strides[:dim]])
+    if x.numel == 0:
+        return 0, 0
+    if not inner.contiguous or len(outer.sizes) > 1:
+        return None
+    return outer.sizes[0], outer.strides[0][0]
+
+
+def _plan(request: Request, tensors: Sequence[Layout], dim: int, out: Buffer, vector: int) -> Plan:
+    parts: list[Part] = []
+    steps: list[Step] = []
+    scratch: list[Buffer] = []
+    for number, x in enumerate(tensors):
+        rows, length = math.prod(x.shape[:dim]), math.prod(x.shape[dim:])
+        found, pointer = _rows(x, dim), Pointer(number)
+        if found is not None:
+            parts.append(Part(pointer, rows, length, found[1], x.aligned))
+            continue
+        end = Pointer(len(tensors) + 1 + len(scratch))
+        scratch.append(Buffer(x.shape, x.dtype))
+        steps += contiguous(x, pointer, end, request.target).steps
+        parts.append(Part(end, rows, length, length, 16))
+    steps.append(_join(parts, out, vector))
+    return Plan(tuple(steps), (out,), tuple(scratch))
+
+
+def _join(parts: Sequence[Part], out: Buffer, vector: int) -> Step:
+    pitch = sum(p.length for p in parts)
+    most = max(math.prod(out.shape), *((p.rows - 1) * p.pitch + p.length for p in parts))
+    bits = 64 if most >= NARROW else 32
+    columns: list[tuple[int, ...]] = []
+    offset = blocks = 0
+    for p in parts:
+        whole = vector > 1 and _is_whole(p, offset, pitch, vector, out.dtype.itemsize)
+        chunks = p.length // vector if whole else p.length
+        count = p.rows * chunks
+        factors = divisor(max(chunks, 1), bits)
+        columns.append((blocks, count, chunks, *factors, p.pitch, offset, int(whole)))
+        blocks += cdiv(count, BLOCK * EACH)
+        offset += p.length
+    letter = "I" if bits == 32 else "Q"
+    rows = zip(*columns, strict=True)
+    table = struct.pack(f"<{8 * len(parts)}{letter}", *(v for row in rows for v in row))
+    ctype, index = source.ctype(out.dtype), "int" if bits == 32 else "long long"
+    types = ", ".join([ctype, index, str(vector), str(EACH), *[ctype] * len(parts)])
+    kernel = source.kernel("join/join.cu", f"join<{types}>")
+    args = (Pointer(len(parts)), pitch, table, *(p.pointer for p in parts))
+    return Step(kernel, (blocks,), (BLOCK,), args)
+
+
+def _is_whole(part: Part, offset: int, pitch: int, vector: int, itemsize: int) -> bool:
+    """Whether all rows of a tensor, and their places in the result, are whole vectors."""
+    numbers = (part.length, offset, *((part.pitch, pitch) if part.rows > 1 else ()))
+    return part.aligned % (vector * itemsize) == 0 and all(n % vector == 0 for n in numbers)

@@ -1,0 +1,175 @@
+"""cat and stack: tensors one after the other along a dimension, an old one or a new one.
+
+An op takes a fixed number of tensors, so there is one for each number up to `kernels.MOST`. The
+public functions choose among them; more tensors are joined in groups first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import ArgumentError
+from weft.ops.core import library, source
+from weft.ops.core.function import Definition
+from weft.ops.core.plan import Layout
+from weft.ops.families.join.kernels import MOST, candidates, output
+
+
+# ---- checks ------------------------------------------------------------------------------------
+def _check_list(op: str, tensors: Sequence[Any]) -> None:
+    if not isinstance(tensors, tuple | list) or not tensors:
+        raise ArgumentError(
+            f"weft.ops.{op}: 'tensors' must be a list of at least one tensor",
+            got="none" if isinstance(tensors, tuple | list) else type(tensors).__name__,
+        )
+    for tensor in tensors:
+        if tensor.dtype not in source.CTYPES:
+            raise ArgumentError(
+                f"weft.ops.{op}: a tensor has a dtype that no kernel takes",
+                got=str(tensor.dtype),
+                allowed=", ".join(str(d).removeprefix("torch.") for d in source.CTYPES),
+            )
+
+
+def _check_dim(op: str, rank: int, dim: int) -> None:
+    if not -rank <= dim < rank:
+        raise ArgumentError(
+            f"weft.ops.{op}: 'dim' is no dimension of the result",
+            got=f"dim={dim}", allowed=f"{-rank} to {rank - 1}",
+        )  # fmt: skip
+
+
+def _check_cat(tensors: Sequence[Any], dim: int) -> None:
+    """Raise unless all tensors have one shape, except along `dim`."""
+    for number, tensor in enumerate(tensors):
+        if tensor.dim() == 0:
+            raise ArgumentError(
+                "weft.ops.cat: a number has no dimension to be joined along",
+                got=f"tensor {number} of shape []", next="weft.ops.stack joins numbers",
+            )  # fmt: skip
+    first = tensors[0]
+    _check_dim("cat", first.dim(), dim)
+    at = dim % first.dim()
+    for number, tensor in enumerate(tensors):
+        pairs = enumerate(zip(first.shape, tensor.shape, strict=False))
+        same = all(a == b for d, (a, b) in pairs if d != at)
+        if tensor.dim() != first.dim() or not same:
+            raise ArgumentError(
+                "weft.ops.cat: the tensors must have one shape, except along dim",
+                got=f"tensor {number} of shape {list(tensor.shape)}",
+                allowed=f"shape {list(first.shape)} with any size in dimension {at}",
+            )
+
+
+def _check_stack(tensors: Sequence[Any], dim: int) -> None:
+    first = tensors[0]
+    _check_dim("stack", first.dim() + 1, dim)
+    for number, tensor in enumerate(tensors):
+        if tensor.shape != first.shape:
+            raise ArgumentError(
+                "weft.ops.stack: the tensors must have one shape",
+                got=f"tensor {number} of shape {list(tensor.shape)}",
+                allowed=f"shape {list(first.shape)}",
+            )
+
+
+# ---- one op for each number of tensors ---------------------------------------------------------
+def _fake(*args: Any) -> Any:
+    *tensors, dim = args
+    layouts = [Layout(t.dtype, tuple(t.shape), tuple(t.stride()), 16) for t in tensors]
+    out = output(layouts, dim % tensors[0].dim())
+    return tensors[0].new_empty(out.shape).as_strided(out.shape, out.steps)
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.dim = inputs
+    ctx.sizes = [t.shape[ctx.dim] for t in tensors]
+
+
+def _backward(ctx: Any, grad: Any) -> Any:
+    return *grad.split(ctx.sizes, ctx.dim), None
+
+
+def _batched(info: Any, in_dims: Any, *args: Any) -> Any:
+    """A batch is one more dimension in front of the others."""
+    *tensors, dim = args
+    pairs = zip(tensors, in_dims[:-1], strict=True)
+    moved = [
+        t.expand(info.batch_size, *t.shape) if at is None else t.movedim(at, 0) for t, at in pairs
+    ]
+    return library.call(f"cat_{len(moved)}")(*moved, dim % (moved[0].dim() - 1) + 1), 0
+
+
+def _definition(count: int) -> Definition:
+    names = ", ".join(f"Tensor t{i}" for i in range(count))
+    return Definition(
+        name=f"cat_{count}",
+        schema=f"({names}, int dim) -> Tensor",
+        doc=f"cat of {count} tensors of one dtype.",
+        fake=_fake,
+        candidates=candidates,
+        setup=_setup,
+        backward=_backward,
+        vmap=_batched,
+        autocast=None,
+        public=False,
+    )
+
+
+# ---- lists of tensors --------------------------------------------------------------------------
+def _joining() -> Callable[[list[Any], int], Any]:
+    """Makes the function that joins tensors of any number and dtypes."""
+    ops = [library.call(f"cat_{count}") for count in range(1, MOST + 1)]
+
+    def join(tensors: list[Any], dim: int) -> Any:
+        dtypes = {t.dtype for t in tensors}
+        if len(dtypes) > 1:
+            dtype = functools.reduce(torch.promote_types, dtypes)
+            tensors = [t.to(dtype) for t in tensors]
+        while len(tensors) > MOST:
+            groups = [tensors[i : i + MOST] for i in range(0, len(tensors), MOST)]
+            tensors = [ops[len(group) - 1](*group, dim) for group in groups]
+        return ops[len(tensors) - 1](*tensors, dim)
+
+    return join
+
+
+def _cat() -> Callable[..., Any]:
+    join = _joining()
+
+    def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+        """The tensors one after the other along a dimension that they have, as torch.cat.
+
+        All have one shape, except along dim; their dtypes are promoted. A vector of no elements
+        joins tensors of any shape, as in torch. Up to 32 tensors are one launch.
+        """
+        _check_list("cat", tensors)
+        parts = list(tensors)
+        if any(t.dim() > 1 for t in parts):
+            dtype = functools.reduce(torch.promote_types, [t.dtype for t in parts])
+            parts = [t.to(dtype) for t in parts if tuple(t.shape) != (0,)]
+        _check_cat(parts, dim)
+        return join(parts, dim)
+
+    return cat
+
+
+def _stack() -> Callable[..., Any]:
+    join = _joining()
+
+    def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+        """Tensors of one shape along a new dimension, as torch.stack; dtypes are promoted."""
+        _check_list("stack", tensors)
+        _check_stack(tensors, dim)
+        return join([t.unsqueeze(dim) for t in tensors], dim)
+
+    return stack
+
+
+GROUP = "joining"
+DEFINITIONS = tuple(_definition(count) for count in range(1, MOST + 1))
+MAKERS = {"cat": _cat, "stack": _stack}
