@@ -87,10 +87,10 @@ def _chosen(g: Any, condition: Any, *values: Any) -> Sequence[Any]:
     return None, torch.where(condition, g, 0), torch.where(condition, 0, g)
 
 
-def _choice(name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None) -> Row:
+def _choice(name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None) -> ElementwiseOp:
     """where, with numbers for letters of NUMERALS."""
     _, first, second = operands
-    return Row(
+    return ElementwiseOp(
         name, operands, f"a ? {first} : {second}", "input where condition is true, else other",
         gradients, names=("condition", "input", "other"), condition=True,
     )  # fmt: skip

@@ -20,8 +20,8 @@ from weft.ops.core.layouts import dense
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.jobs import Job, Operand
-from weft.ops.families.elementwise.pointwise import ways
+from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand
+from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.embedding.op import sorted_sums, total
 from weft.ops.families.index import model
 from weft.ops.families.index.walk import Walk, full, is_wide, span, walk, without
@@ -185,8 +185,8 @@ def _converted(job: Sum, x: Layout, start: Pointer, dtype: torch.dtype, end: Poi
     ctype = source.ctype(dtype)
     operand = Operand(source.ctype(x.dtype), x.itemsize, x.strides, x.aligned, start)
     through = "float" if dtype.itemsize == 2 else ctype
-    copy = Job("a", through, x.shape, (operand,), ctype, dtype.itemsize, end)
-    return min(ways(copy, job.target), key=lambda way: way.cost).build()
+    copy = ElementwiseJob("a", through, x.shape, (operand,), ctype, dtype.itemsize, end)
+    return min(strategies(copy, job.target), key=lambda s: s.cost).build()
 
 
 # ---- keys, and sums in their order -------------------------------------------------------------
