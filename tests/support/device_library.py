@@ -11,7 +11,6 @@ import devices
 import everyday
 import weft
 
-
 _sanitized: set[tuple[str, str]] = set()
 
 
