@@ -30,7 +30,7 @@ NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
 DEVICE_LIBRARY = str(Path(__file__).parent.parent / "include")
-"""The folder of `weft/*.cuh`; the text of each is part of the cache keys of its sources."""
+"""The folder of `weft/*.cuh`, whose text is part of the cache keys of sources."""
 CONSTANTS = os.path.join(_OWN, "math.h")
 """INFINITY, NAN, M_PI and the like, which nvcc predefines and NVRTC does not."""
 _MUST_HAVE = ("cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits")

@@ -28,9 +28,9 @@ __global__ void hand_over(const int* x, int* y) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp == 0) {
         made[lane] = x[lane] * 2;
-        barrier_arrive(1, 96);
+        barrier_arrive<96>(1);
     } else if (warp < 3) {
-        barrier_sync(1, 96);
+        barrier_sync<96>(1);
         y[(warp - 1) * 32 + lane] = made[31 - lane];
     }
 }

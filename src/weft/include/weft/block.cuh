@@ -54,15 +54,19 @@ __device__ inline bool is_last_block(int* counter, int blocks) {
     return last;
 }
 
-// Waits at barrier `id` (1 to 15; __syncthreads uses 0) for `threads` threads, a multiple of 32.
+// Waits at barrier `id` (1 to 15; __syncthreads uses 0) for THREADS threads, a multiple of 32.
 // Whole warps call it.
-__device__ inline void barrier_sync(int id, int threads) {
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+template <int THREADS>
+__device__ inline void barrier_sync(int id) {
+    static_assert(THREADS % 32 == 0, "whole warps");
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
 
-// Arrives at barrier `id` without waiting; `threads` counts those that wait as well.
-__device__ inline void barrier_arrive(int id, int threads) {
-    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+// Arrives at barrier `id` without waiting; THREADS counts those that wait as well.
+template <int THREADS>
+__device__ inline void barrier_arrive(int id) {
+    static_assert(THREADS % 32 == 0, "whole warps");
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
 }
 
 // Loads a word that other blocks store by store_relaxed: a whole value, in no order with others.

@@ -70,8 +70,9 @@ __device__ inline float unpack<float>(unsigned word, int) {
 template <>
 __device__ inline float unpack<__half>(unsigned word, int i) {
     float x;
-    unsigned short half = static_cast<unsigned short>(i % 2 ? word >> 16 : word);
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    if (i % 2)
+        asm("{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h; }" : "=f"(x) : "r"(word));
+    else asm("{ .reg .f16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }" : "=f"(x) : "r"(word));
     return x;
 }
 template <>

@@ -15,12 +15,10 @@ struct Best {
     static __device__ Value of(float v, size_t i) { return {v, static_cast<unsigned>(i)}; }
     static __device__ Value join(Value a, Value b) {
         bool nan_a = a.value != a.value, nan_b = b.value != b.value;
-        bool first = nan_a || nan_b ? nan_a && (!nan_b || a.place < b.place)
-                                    : a.value > b.value || (a.value == b.value && a.place < b.place);
+        bool first = nan_a || nan_b
+                         ? nan_a && (!nan_b || a.place < b.place)
+                         : a.value > b.value || (a.value == b.value && a.place < b.place);
         return first ? a : b;
-    }
-    static __device__ Value shuffle(Value v, int d) {
-        return {__shfl_xor_sync(~0u, v.value, d), __shfl_xor_sync(~0u, v.place, d)};
     }
     static __device__ Value load(const Value* p) {
         float2 both = __ldcg(reinterpret_cast<const float2*>(p));

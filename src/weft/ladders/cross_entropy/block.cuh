@@ -1,6 +1,7 @@
 // What the rungs with a block of 256 threads per row share.
 #pragma once
 #include <cuda_bf16.h>
+#include <weft/warp.cuh>
 
 using T = __nv_bfloat16;
 
@@ -12,7 +13,7 @@ __device__ inline float lowest() { return __int_as_float(0xff800000); }
 template <class Join>
 __device__ float across(float v, Join join) {
     __shared__ float part[8];
-    for (int s = 16; s > 0; s /= 2) v = join(v, __shfl_xor_sync(~0u, v, s));
+    v = weft::warp_reduce(v, join);
     __syncthreads();
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
     __syncthreads();
@@ -21,7 +22,8 @@ __device__ float across(float v, Join join) {
     return v;
 }
 
-// The maximum of a thread's elements and the sum of their exponentials relative to it (online softmax).
+// The maximum of a thread's elements and the sum of their exponentials relative to it (online
+// softmax).
 struct Running {
     float most = lowest(), sum = 0;
     __device__ void take(float v) {

@@ -1,20 +1,12 @@
 // A product whose tiles arrive by cp.async in a ring of stages.
 //
-// BM x BN of C for a block, BK of K for a stage; a warp owns WM x WN, a thread TM x TN. A is turned on
-// its way, number by number, so that what a thread needs of one k lies side by side; rows of B come
-// 16 bytes at a time. What the next k needs is read from shared memory while this one is multiplied.
+// BM x BN of C for a block, BK of K for a stage; a warp owns WM x WN, a thread TM x TN. A is turned
+// on its way, number by number, so that what a thread needs of one k lies side by side; rows of B
+// come 16 bytes at a time. What the next k needs is read from shared memory while this one is
+// multiplied.
 #pragma once
+#include <weft/async.cuh>
 #include "tile.cuh"
-
-template <int BYTES>
-__device__ void copy(float* to, const float* from, bool in) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    int bytes = in ? BYTES : 0;  // the rest is filled with zeros
-    if constexpr (BYTES == 16)  // past the L1, which has no use for it
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes));
-}
 
 // Copies a thread's share of the next tiles of A and B; its places only move along K.
 template <int BM, int BN, int BK, int STAGES, int THREADS>
@@ -30,23 +22,25 @@ struct Copies {
     bool in_columns;
 
     // Of K the part from k0 up to k1, a multiple of BK or the end.
-    __device__ Copies(const float* A, const float* B, float* as_, float* bs_, int r0, int c0, int M, int N,
-                      int K, int k0, int k1) {
+    __device__ Copies(const float* A, const float* B, float* as_, float* bs_, int r0, int c0, int M,
+                      int N, int K, int k0, int k1) {
         int t = threadIdx.x, ar = t / BK, bc = t % (BN / 4) * 4;
         A += k0, B += k0 * size_t(N);
-        ak = t % BK, bk = t / (BN / 4), left = k1 - k0, rows = M - r0 - ar, in_columns = c0 + bc < N;
+        ak = t % BK, bk = t / (BN / 4), left = k1 - k0, rows = M - r0 - ar,
+        in_columns = c0 + bc < N;
         a = A + (r0 + ar) * size_t(K) + ak, b = B + bk * size_t(N) + c0 + bc;
         as = as_ + ak * AP + ar, bs = bs_ + bk * BN + bc;
     }
     __device__ void next(int N, int K) {
 #pragma unroll
         for (int i = 0; i < AC; ++i)
-            copy<4>(as + into * A_SIZE + i * A_ROWS, a + i * A_ROWS * size_t(K), ak < left && i * A_ROWS < rows);
+            weft::copy_async<4>(as + into * A_SIZE + i * A_ROWS, a + i * A_ROWS * size_t(K),
+                                ak < left && i * A_ROWS < rows);
 #pragma unroll
         for (int i = 0; i < BC; ++i)
-            copy<16>(bs + into * B_SIZE + i * B_ROWS * BN, b + i * B_ROWS * size_t(N),
-                     in_columns && bk + i * B_ROWS < left);
-        asm volatile("cp.async.commit_group;");
+            weft::copy_async<16>(bs + into * B_SIZE + i * B_ROWS * BN, b + i * B_ROWS * size_t(N),
+                                 in_columns && bk + i * B_ROWS < left);
+        weft::commit_copies();
         a += BK, b += BK * size_t(N), left -= BK;
         into = into + 1 == STAGES ? 0 : into + 1;
     }
@@ -85,8 +79,8 @@ struct Gemm {
     };
 
     // Returns sums over k from k0 up to k1.
-    static __device__ Sums run(const float* A, const float* B, int M, int N, int K, int r0, int c0, int k0,
-                               int k1) {
+    static __device__ Sums run(const float* A, const float* B, int M, int N, int K, int r0, int c0,
+                               int k0, int k1) {
         extern __shared__ __align__(16) float memory[];
         float *as = memory, *bs = memory + STAGES * A_SIZE;
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32, now = 0;
@@ -100,22 +94,25 @@ struct Gemm {
         auto load = [&](int to, int k) {
 #pragma unroll
             for (int i = 0; i < TM; i += 4)
-                *reinterpret_cast<float4*>(&a[to][i]) = *reinterpret_cast<const float4*>(pa + k * AP + i * LM);
+                *reinterpret_cast<float4*>(&a[to][i]) =
+                    *reinterpret_cast<const float4*>(pa + k * AP + i * LM);
 #pragma unroll
             for (int j = 0; j < TN; j += 4)
-                *reinterpret_cast<float4*>(&b[to][j]) = *reinterpret_cast<const float4*>(pb + k * BN + j * LN);
+                *reinterpret_cast<float4*>(&b[to][j]) =
+                    *reinterpret_cast<const float4*>(pb + k * BN + j * LN);
         };
         auto multiply = [&](int from) {
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll
                 for (int j = 0; j < TN; ++j) {
-                    int jj = i % 2 ? TN - 1 - j : j;  // there and back: the operand at a turn is used again
+                    int jj = i % 2 ? TN - 1 - j
+                                   : j;  // there and back: the operand at a turn is used again
                     sums.of[i][jj] += a[from][i] * b[from][jj];
                 }
         };
         auto wait = [&]() {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            weft::wait_copies<STAGES - 2>();
             __syncthreads();
         };
         for (int s = 0; s < STAGES - 1; ++s) share.next(N, K);
@@ -140,7 +137,7 @@ struct Gemm {
             load(0, 0);
             multiply(1);
         }
-        asm volatile("cp.async.wait_all;");  // of what lies past the end: memory is free again
+        weft::wait_all_copies();  // of what lies past the end: memory is free again
         return sums;
     }
 };

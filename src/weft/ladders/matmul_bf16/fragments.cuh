@@ -1,29 +1,18 @@
 // Tensor-core instructions on fragments, and what the rungs with tiles of 128 x 128 share.
 #pragma once
 #include <cuda_bf16.h>
+#include <weft/mma.cuh>
 
 using T = __nv_bfloat16;
 
-__device__ inline unsigned address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
-
-// Four matrices of 8 x 8; a lane has the address of one row. TURNED exchanges rows and columns.
-template <bool TURNED>
+// Four matrices of 8 x 8; a lane has the address of one row. TRANSPOSED exchanges rows and columns.
+template <bool TRANSPOSED>
 __device__ void load_matrices(unsigned* r, const T* row) {
-    if constexpr (TURNED)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address(row)));
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address(row)));
+    weft::load_matrices_x4<TRANSPOSED>(r, weft::shared_address(row));
 }
 
-__device__ inline void multiply(float* c, const unsigned* a, const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Eight warps with 64 x 32 of a tile of 128 x 128. PITCH_A and PITCH_B are the lengths of rows in shared memory.
+// Eight warps with 64 x 32 of a tile of 128 x 128. PITCH_A and PITCH_B are the lengths of rows in
+// shared memory.
 template <int PITCH_A, int PITCH_B>
 struct Warp {
     float of[4][4][4] = {};
@@ -34,18 +23,21 @@ struct Warp {
         for (int k = 0; k < 32; k += 16) {
             unsigned a[4][4], b[2][4];
             for (int i = 0; i < 4; ++i)
-                load_matrices<false>(a[i], as + (m0 + i * 16 + lane % 16) * PITCH_A + k + lane / 16 * 8);
+                load_matrices<false>(a[i],
+                                     as + (m0 + i * 16 + lane % 16) * PITCH_A + k + lane / 16 * 8);
             for (int j = 0; j < 2; ++j)
-                load_matrices<true>(b[j], bs + (k + lane % 16) * PITCH_B + n0 + j * 16 + lane / 16 * 8);
+                load_matrices<true>(b[j],
+                                    bs + (k + lane % 16) * PITCH_B + n0 + j * 16 + lane / 16 * 8);
             for (int i = 0; i < 4; ++i)
-                for (int j = 0; j < 4; ++j) multiply(of[i][j], a[i], &b[j / 2][j % 2 * 2]);
+                for (int j = 0; j < 4; ++j) weft::mma<T>(of[i][j], a[i], &b[j / 2][j % 2 * 2]);
         }
     }
     __device__ void write(T* C, int row, int column, int M, int N) const {
         for (int i = 0; i < 4; ++i)
             for (int j = 0; j < 4; ++j)
                 for (int h = 0; h < 2; ++h) {
-                    int m = row + m0 + i * 16 + h * 8 + lane / 4, n = column + n0 + j * 8 + lane % 4 * 2;
+                    int m = row + m0 + i * 16 + h * 8 + lane / 4,
+                        n = column + n0 + j * 8 + lane % 4 * 2;
                     if (m < M && n < N)
                         *reinterpret_cast<__nv_bfloat162*>(C + size_t(m) * N + n) =
                             __floats2bfloat162_rn(of[i][j][h * 2], of[i][j][h * 2 + 1]);

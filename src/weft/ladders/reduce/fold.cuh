@@ -2,6 +2,7 @@
 // `Fold` says what is folded: its identity, how an element enters, how two are joined.
 // The order of every addition is fixed, so that the answer is the same bits each time.
 #pragma once
+#include <weft/warp.cuh>
 
 template <class Fold, int THREADS, int AHEAD>
 __device__ void fold_all(const float* __restrict__ x, size_t n, typename Fold::Value* partial,
@@ -30,12 +31,11 @@ __device__ void fold_all(const float* __restrict__ x, size_t n, typename Fold::V
         v = Fold::join(v, Fold::of(x[at], at));
     }
     auto block = [&](Value mine) {
-        for (int d = 16; d > 0; d /= 2) mine = Fold::join(mine, Fold::shuffle(mine, d));
+        mine = weft::warp_reduce(mine, Fold::join);
         if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = mine;
         __syncthreads();
         mine = threadIdx.x < THREADS / 32 ? part[threadIdx.x] : Fold::identity();
-        if (threadIdx.x < 32)
-            for (int d = 16; d > 0; d /= 2) mine = Fold::join(mine, Fold::shuffle(mine, d));
+        if (threadIdx.x < 32) mine = weft::warp_reduce(mine, Fold::join);
         return mine;
     };
     v = block(v);
@@ -49,7 +49,8 @@ __device__ void fold_all(const float* __restrict__ x, size_t n, typename Fold::V
     if (!last) return;
     __threadfence();
     v = Fold::identity();
-    for (unsigned b = threadIdx.x; b < gridDim.x; b += THREADS) v = Fold::join(v, Fold::load(&partial[b]));
+    for (unsigned b = threadIdx.x; b < gridDim.x; b += THREADS)
+        v = Fold::join(v, Fold::load(&partial[b]));
     __syncthreads();
     out = block(v);
     if (threadIdx.x == 0) *finished = 0;  // for the next launch

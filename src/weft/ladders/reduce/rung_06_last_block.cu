@@ -12,12 +12,11 @@ struct Sum {
     static __device__ float identity() { return 0; }
     static __device__ float of(float v, size_t) { return v; }
     static __device__ float join(float a, float b) { return a + b; }
-    static __device__ float shuffle(float v, int d) { return __shfl_xor_sync(~0u, v, d); }
     static __device__ float load(const float* p) { return __ldcg(p); }
 };
 
-__global__ void __launch_bounds__(512) reduce(const float* x, float* y, size_t n, float* partial,
-                                              unsigned* finished) {
+__global__ void __launch_bounds__(512)
+    reduce(const float* x, float* y, size_t n, float* partial, unsigned* finished) {
     float sum;
     bool last;
     fold_all<Sum, 512, 8>(x, n, partial, finished, sum, last);

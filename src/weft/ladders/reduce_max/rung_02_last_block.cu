@@ -12,12 +12,11 @@ struct Max {
     static __device__ float identity() { return __int_as_float(0xff800000); }
     static __device__ float of(float v, size_t) { return v; }
     static __device__ float join(float a, float b) { return a > b || a != a ? a : b; }
-    static __device__ float shuffle(float v, int d) { return __shfl_xor_sync(~0u, v, d); }
     static __device__ float load(const float* p) { return __ldcg(p); }
 };
 
-__global__ void __launch_bounds__(512) reduce(const float* x, float* y, size_t n, float* partial,
-                                              unsigned* finished) {
+__global__ void __launch_bounds__(512)
+    reduce(const float* x, float* y, size_t n, float* partial, unsigned* finished) {
     float most;
     bool last;
     fold_all<Max, 512, 8>(x, n, partial, finished, most, last);

@@ -8,6 +8,9 @@
 // scratch: state:u64[cdiv(n,19712)]
 // launch: scan<<<cdiv(n, 19712), 256, 43008>>>
 
+#include <weft/async.cuh>
+#include <weft/block.cuh>
+
 #ifndef HELD
 #define HELD 10       // vectors of four that a thread holds in registers
 #define LYING 12      // and in shared memory
@@ -23,18 +26,13 @@
 // What a tile tells: 0 nothing yet, 1 its own sum, 2 the sum of all up to it; with the value in one
 // 64-bit word, so that a reader never sees half of it.
 __device__ void tell(unsigned long long* state, unsigned kind, float value) {
-    unsigned long long word = (static_cast<unsigned long long>(kind) << 32) | __float_as_uint(value);
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(state), "l"(word) : "memory");
+    unsigned long long word =
+        (static_cast<unsigned long long>(kind) << 32) | __float_as_uint(value);
+    weft::store_relaxed(state, word);
 }
 
-__device__ unsigned long long ask(const unsigned long long* state) {
-    unsigned long long word;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(state) : "memory");
-    return word;
-}
-
-// The sum of all tiles before `tile`, by one warp, which asks WINDOW * 32 predecessors at a time: a total
-// that is told becomes known to so many tiles after one journey to the L2 and back.
+// The sum of all tiles before `tile`, by one warp, which asks WINDOW * 32 predecessors at a time: a
+// total that is told becomes known to so many tiles after one journey to the L2 and back.
 __device__ float look_back(const unsigned long long* state, int tile) {
     int lane = threadIdx.x % 32;
     float before = 0;
@@ -42,7 +40,7 @@ __device__ float look_back(const unsigned long long* state, int tile) {
         unsigned long long words[WINDOW];
         auto word = [&](int w) {
             int at = last - w * 32 - lane;
-            return at >= 0 ? ask(state + at) : 2ull << 32;
+            return at >= 0 ? weft::load_relaxed(state + at) : 2ull << 32;
         };
 #pragma unroll
         for (int w = 0; w < WINDOW; ++w) words[w] = word(w);
@@ -59,36 +57,26 @@ __device__ float look_back(const unsigned long long* state, int tile) {
             }
             int stop = total ? __ffs(total) - 1 : 31;
             float value = lane <= stop ? __uint_as_float(static_cast<unsigned>(words[w])) : 0;
-            for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(~0u, value, d);
-            before += value;
+            before += weft::warp_sum(value);
             if (total) return before;
         }
     }
     return before;
 }
 
-__device__ void copy16(float4* to, const float* from) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
-}
-
-__device__ float warp_sum(float v) {
-    for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(~0u, v, d);
-    return v;
-}
-
-// All warps meet, each where its part of the work ends; __syncthreads() would have to be one for all.
-__device__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS + 32) : "memory"); }
+// All warps meet, each where its part of the work ends; __syncthreads() would have to be one for
+// all.
+__device__ void meet() { weft::barrier_sync<THREADS + 32>(1); }
 
 // Blocks start in the order of their numbers, so that predecessors are always under way.
-__global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
-        const float* __restrict__ x, float* __restrict__ y, unsigned long long* state, size_t n) {
+__global__ void __launch_bounds__(THREADS + 32, RESIDENT)
+    scan(const float* __restrict__ x, float* __restrict__ y, unsigned long long* state, size_t n) {
     __shared__ float sums[WARPS];
     __shared__ float start;
     int tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (warp == WARPS) {
         meet();
-        float all = warp_sum(lane < WARPS ? sums[lane] : 0);
+        float all = weft::warp_sum(lane < WARPS ? sums[lane] : 0);
         if (lane == 0) tell(state + tile, tile ? 1 : 2, all);
         float earlier = look_back(state, tile);
         if (lane == 0) {
@@ -102,8 +90,8 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
     size_t first = size_t(tile) * TILE + warp * (128 * VECTORS);
     bool whole = first + 128 * VECTORS <= n;
     float4 v[HELD];
-    // Vectors of four stay together; lane l of step k holds vector k·32 + l. Each step is scanned by
-    // the warp, so that no data has to change its place.
+    // Vectors of four stay together; lane l of step k holds vector k·32 + l. Each step is scanned
+    // by the warp, so that no data has to change its place.
     auto place = [&](int k) { return first + 4 * (k * 32 + lane); };
     auto other = [&](int k) -> float4& { return lying[(k - HELD) * THREADS + threadIdx.x]; };
     auto edge = [&](size_t i) {
@@ -112,20 +100,20 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
     };
 #pragma unroll
     for (int k = HELD; k < VECTORS; ++k) {
-        if (whole) copy16(&other(k), x + place(k));
+        if (whole) weft::copy_async<16>(&other(k), x + place(k));
         else other(k) = edge(place(k));
     }
 #pragma unroll
     for (int k = 0; k < HELD; ++k)
         v[k] = whole ? *reinterpret_cast<const float4*>(x + place(k)) : edge(place(k));
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    weft::wait_all_copies();
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
         float4 f = k < HELD ? v[k < HELD ? k : 0] : other(k);
         sum += (f.x + f.y) + (f.z + f.w);
     }
-    sum = warp_sum(sum);
+    sum = weft::warp_sum(sum);
     if (lane == 0) sums[warp] = sum;
     meet();
     float before = 0;
@@ -134,15 +122,11 @@ __global__ void __launch_bounds__(THREADS + 32, RESIDENT) scan(
     for (int k = 0; k < VECTORS; ++k) {
         float4 f = k < HELD ? v[k < HELD ? k : 0] : other(k);
         f.y += f.x, f.z += f.y, f.w += f.z;
-        float up = f.w;
-        for (int d = 1; d < 32; d *= 2) {
-            float left = __shfl_up_sync(~0u, up, d);
-            if (lane >= d) up += left;
-        }
-        float own = __shfl_up_sync(~0u, up, 1);
+        float up = weft::inclusive_scan(f.w, weft::Plus());
+        float own = weft::shuffle_up(up, 1);
         float left = before + (lane ? own : 0);
         f.x += left, f.y += left, f.z += left, f.w += left;
-        before += __shfl_sync(~0u, up, 31);
+        before += weft::shuffle(up, 31);
         (k < HELD ? v[k < HELD ? k : 0] : other(k)) = f;
     }
     meet();

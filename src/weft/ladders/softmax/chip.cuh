@@ -1,34 +1,37 @@
-// A row on one SM, in registers and in shared memory; longer ones on several, which tell each other maximum
-// and sum.
+// A row on one SM, in registers and in shared memory; longer ones on several, which tell each other
+// maximum and sum.
 #pragma once
 #include "split.cuh"
 
 // Of each thread's vectors HELD are in registers and LYING in shared memory.
 template <class T, int THREADS, int HELD, int LYING>
-__device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n, unsigned long long* slots,
-                             unsigned* readers) {
+__device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n,
+                             unsigned long long* slots, unsigned* readers) {
     using P = Piece<T, THREADS, HELD>;
     using V = Vector<T>;
     constexpr int SIZE = (HELD + LYING) * THREADS * P::N;
     extern __shared__ uint4 lying[];
-    __shared__ float part[THREADS / 32];
     __shared__ float2 all;
     int parts = (n + SIZE - 1) / SIZE, row = blockIdx.x / parts, mine = blockIdx.x % parts;
     int left = n - mine * SIZE;
     x += size_t(row) * n + mine * SIZE, y += size_t(row) * n + mine * SIZE;
 #pragma unroll
     for (int k = 0; k < LYING; ++k)
-        copy16(lying + k * THREADS + threadIdx.x, x + P::place(HELD + k), P::place(HELD + k) < left);
+        weft::copy_async<16>(lying + k * THREADS + threadIdx.x, x + P::place(HELD + k),
+                             P::place(HELD + k) < left);
     P piece;
 #pragma unroll
     for (int k = 0; k < HELD; ++k)
-        piece.held[k] = P::place(k) < left ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
-    auto at = [&](int k) { return P::place(HELD + k) < left ? lying[k * THREADS + threadIdx.x] : P::nothing(); };
+        piece.held[k] =
+            P::place(k) < left ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
+    auto at = [&](int k) {
+        return P::place(HELD + k) < left ? lying[k * THREADS + threadIdx.x] : P::nothing();
+    };
     float most = piece.top();
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    weft::wait_all_copies();
 #pragma unroll 2
-    for (int k = 0; k < LYING; ++k) most = larger(most, V::top(at(k)));
-    most = across<THREADS>(most, part, lowest(), larger);
+    for (int k = 0; k < LYING; ++k) most = max_nan(most, V::top(at(k)));
+    most = block_reduce<THREADS>(most, lowest(), Maximum());
     float from = base(most), sum = piece.sum(from, n < 0);
 #pragma unroll 2
     for (int k = 0; k < LYING; ++k) {
@@ -37,11 +40,12 @@ __device__ void softmax_chip(const T* __restrict__ x, T* __restrict__ y, int n, 
         sum += one.sum(from, 0);
         if constexpr (V::KEEPS) lying[k * THREADS + threadIdx.x] = one.held[0];
     }
-    sum = across<THREADS>(sum, part, 0, add);
+    sum = block_reduce<THREADS>(sum, 0, Plus());
     float scale = 1 / sum;
     if (parts > 1) {
         if (threadIdx.x < 32) {
-            float2 found = joined(most, sum, slots + size_t(row) * parts, readers + row, mine, parts);
+            float2 found =
+                joined(most, sum, slots + size_t(row) * parts, readers + row, mine, parts);
             if (threadIdx.x == 0) all = found;
         }
         __syncthreads();

@@ -5,20 +5,14 @@
 // Rows whose length is no multiple of 16 bytes go through `softmax_any`.
 #pragma once
 #include <cuda_bf16.h>
+#include <weft/async.cuh>
+#include <weft/block.cuh>
 
-__device__ inline float lowest() { return __int_as_float(0xff800000); }
-
-// The larger one, or NaN if either is; of two bf16 at a time below.
-__device__ inline float larger(float a, float b) {
-    float m;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
-    return m;
-}
-__device__ inline unsigned larger2(unsigned a, unsigned b) {
-    unsigned m;
-    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
-    return m;
-}
+using weft::block_reduce;
+using weft::lowest;
+using weft::max_nan;
+using weft::Maximum;
+using weft::Plus;
 
 // What exponentials are relative to. Where all is -inf they are 0, and 0 / 0 at the end.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
@@ -41,7 +35,7 @@ template <> struct Vector<float> {
     static __device__ float top(uint4 v) {
         float f[4];
         open(v, f);
-        return larger(larger(f[0], f[1]), larger(f[2], f[3]));
+        return max_nan(max_nan(f[0], f[1]), max_nan(f[2], f[3]));
     }
 };
 template <> struct Vector<__nv_bfloat16> {
@@ -51,7 +45,8 @@ template <> struct Vector<__nv_bfloat16> {
     static __device__ void open(uint4 v, float* f) {
         unsigned w[4] = {v.x, v.y, v.z, v.w};
         for (int k = 0; k < 4; ++k)
-            f[2 * k] = __uint_as_float(w[k] << 16), f[2 * k + 1] = __uint_as_float(w[k] & 0xffff0000u);
+            f[2 * k] = __uint_as_float(w[k] << 16),
+                  f[2 * k + 1] = __uint_as_float(w[k] & 0xffff0000u);
     }
     static __device__ uint4 close(const float* f) {
         unsigned w[4];
@@ -62,30 +57,13 @@ template <> struct Vector<__nv_bfloat16> {
         return make_uint4(w[0], w[1], w[2], w[3]);
     }
     static __device__ float top(uint4 v) {
-        unsigned m = larger2(larger2(v.x, v.y), larger2(v.z, v.w));
-        return larger(__uint_as_float(m << 16), __uint_as_float(m & 0xffff0000u));
+        auto larger = [](unsigned a, unsigned b) {
+            return weft::max_nan_packed<__nv_bfloat16>(a, b);
+        };
+        unsigned m = larger(larger(v.x, v.y), larger(v.z, v.w));
+        return max_nan(__uint_as_float(m << 16), __uint_as_float(m & 0xffff0000u));
     }
 };
-
-// A vector on its way into shared memory, zeros where there is none.
-__device__ inline void copy16(void* to, const void* from, bool in) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    int bytes = in ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
-}
-
-template <int THREADS, class Join>
-__device__ float across(float v, float* part, float start, Join join) {
-    for (int d = 16; d > 0; d /= 2) v = join(v, __shfl_xor_sync(~0u, v, d));
-    if constexpr (THREADS > 32) {
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
-        __syncthreads();
-        v = threadIdx.x % 32 < THREADS / 32 ? part[threadIdx.x % 32] : start;
-        for (int d = 16; d > 0; d /= 2) v = join(v, __shfl_xor_sync(~0u, v, d));
-    }
-    return v;
-}
 
 // What a block holds of a row.
 template <class T, int THREADS, int VECTORS>
@@ -95,17 +73,20 @@ struct Piece {
     uint4 held[VECTORS];
 
     static __device__ int place(int k) { return (k * THREADS + threadIdx.x) * N; }
-    static __device__ uint4 nothing() { return make_uint4(V::LOWEST, V::LOWEST, V::LOWEST, V::LOWEST); }
+    static __device__ uint4 nothing() {
+        return make_uint4(V::LOWEST, V::LOWEST, V::LOWEST, V::LOWEST);
+    }
 
     // The largest element of a thread.
     __device__ float top() const {
         float top = lowest();
 #pragma unroll
-        for (int k = 0; k < VECTORS; ++k) top = larger(top, V::top(held[k]));
+        for (int k = 0; k < VECTORS; ++k) top = max_nan(top, V::top(held[k]));
         return top;
     }
-    // The sum of a thread's exponentials. Where they are not kept, 0 is added to the elements, in a way
-    // that the compiler does not see through: it would keep what it has opened, in twice the registers.
+    // The sum of a thread's exponentials. Where they are not kept, 0 is added to the elements, in a
+    // way that the compiler does not see through: it would keep what it has opened, in twice the
+    // registers.
     __device__ float sum(float from, unsigned zero) {
         float sum = 0;
 #pragma unroll
@@ -127,36 +108,34 @@ struct Piece {
     __device__ void write(T* y, int left, float from, float scale) const {
 #pragma unroll
         for (int k = 0; k < VECTORS; ++k)
-            if (place(k) < left) *reinterpret_cast<uint4*>(y + place(k)) = result(held[k], from, scale);
+            if (place(k) < left)
+                *reinterpret_cast<uint4*>(y + place(k)) = result(held[k], from, scale);
     }
 };
-
-__device__ inline float add(float a, float b) { return a + b; }
 
 template <class T, int THREADS, int VECTORS>
 __device__ void softmax_row(const T* __restrict__ x, T* __restrict__ y, int n) {
     using P = Piece<T, THREADS, VECTORS>;
-    __shared__ float part[THREADS / 32];
     x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
     P piece;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k)
-        piece.held[k] = P::place(k) < n ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
-    float from = base(across<THREADS>(piece.top(), part, lowest(), larger));
-    float sum = across<THREADS>(piece.sum(from, n < 0), part, 0, add);
+        piece.held[k] =
+            P::place(k) < n ? *reinterpret_cast<const uint4*>(x + P::place(k)) : P::nothing();
+    float from = base(block_reduce<THREADS>(piece.top(), lowest(), Maximum()));
+    float sum = block_reduce<THREADS>(piece.sum(from, n < 0), 0, Plus());
     piece.write(y, n, from, 1 / sum);
 }
 
 // Any row, by three passes over memory.
 template <class T, int THREADS>
 __device__ void softmax_any(const T* x, T* y, int n) {
-    __shared__ float part[THREADS / 32];
     x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
     float most = lowest(), sum = 0;
-    for (int i = threadIdx.x; i < n; i += THREADS) most = larger(most, x[i]);
-    most = across<THREADS>(most, part, lowest(), larger);
+    for (int i = threadIdx.x; i < n; i += THREADS) most = max_nan(most, static_cast<float>(x[i]));
+    most = block_reduce<THREADS>(most, lowest(), Maximum());
     for (int i = threadIdx.x; i < n; i += THREADS) sum += __expf(static_cast<float>(x[i]) - most);
-    sum = across<THREADS>(sum, part, 0, add);
+    sum = block_reduce<THREADS>(sum, 0, Plus());
     for (int i = threadIdx.x; i < n; i += THREADS)
         y[i] = static_cast<T>(__expf(static_cast<float>(x[i]) - most) / sum);
 }
