@@ -137,7 +137,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Sample:
+class AccessSample:
     """One execution of an access by one warp.
 
     place       the array, "shared", or "" where no array holds all that was touched
@@ -195,7 +195,7 @@ class Profile(DeferredFields):
     arrays: tuple[Array, ...]
     totals: Mapping[str, float]
     modelled: frozenset[str]
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[AccessSample, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     ptx: tuple[tuple[int, str], ...] = ()
     launches: int = 1

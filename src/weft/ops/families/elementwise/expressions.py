@@ -87,7 +87,9 @@ def _chosen(g: Any, condition: Any, *values: Any) -> Sequence[Any]:
     return None, torch.where(condition, g, 0), torch.where(condition, 0, g)
 
 
-def _choice(name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None) -> ElementwiseOp:
+def _choice(
+    name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None
+) -> ElementwiseOp:
     """where, with numbers for letters of NUMERALS."""
     _, first, second = operands
     return ElementwiseOp(

@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Accepts, Unit
+from weft.ptx.isa.columns import Accepts, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -22,7 +22,7 @@ _NOTE = "surface objects of whole programs and of `weft.surface`"
 
 @instruction(
     "suld.b.geometry{.cop}{.vec}.type.outside  d:type, [a], c:s32",
-    manual="surface-instructions-suld", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
+    manual="surface-instructions-suld", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
     geometry=GEOMETRY, cop="ca cg cs cv", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
 )  # fmt: skip
 def suld(
@@ -33,7 +33,7 @@ def suld(
 
 @instruction(
     "sust.b.geometry{.cop}{.vec}.type.outside  [a], c:s32, b:type",
-    manual="surface-instructions-sust", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
+    manual="surface-instructions-sust", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
     geometry=GEOMETRY, cop="wb cg cs wt", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
 )  # fmt: skip
 def sust(
@@ -44,7 +44,7 @@ def sust(
 
 @instruction(
     "sured.b.op.geometry.type.outside  [a], c:s32, b:type",
-    manual="surface-instructions-sured", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
+    manual="surface-instructions-sured", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
     op=REDUCTIONS, geometry=GEOMETRY, type="u32 s32 b32 u64 s64", outside=OUTSIDE,
 )  # fmt: skip
 def sured(w: Warp, ins: Instruction, *, op: str, geometry: str, type: str, outside: str) -> None:
@@ -53,7 +53,7 @@ def sured(w: Warp, ins: Instruction, *, op: str, geometry: str, type: str, outsi
 
 @instruction(
     "suq.query.b32  d:b32, [a]",
-    manual="surface-instructions-suq", work=Unit.MEMORY, notes=_NOTE, warp=True,
+    manual="surface-instructions-suq", work=WorkUnit.MEMORY, notes=_NOTE, warp=True,
     query="width height depth array_size",
 )  # fmt: skip
 def suq(w: Warp, ins: Instruction, *, query: str) -> None:
