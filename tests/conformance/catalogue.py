@@ -7,7 +7,7 @@ from functools import cache
 
 from conformance import memory_forms, warp_forms
 from conformance.forms import Form, lanewise
-from weft.ptx.isa import Row, rows
+from weft.ptx.isa import InstructionRow, rows
 
 NO_RESULT = "leaves no result to compare"
 PROGRAMS = "judged by the random programs and the kernels, which are made of it"
@@ -44,7 +44,7 @@ def _warp() -> Iterator[Form]:
             yield from recipe(row)
 
 
-def _recipe(row: Row):  # type: ignore[no-untyped-def]
+def _recipe(row: InstructionRow):  # type: ignore[no-untyped-def]
     if not row.warp:
         return None
     if row.base in ("bar", "barrier") and ".red" in row.syntax:

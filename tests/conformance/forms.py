@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from conformance.operands import draw, width
-from weft.ptx.isa import Decoded, Row, lookup, rows
+from weft.ptx.isa import Decoded, InstructionRow, lookup, rows
 
 LUTS = (0x00, 0x01, 0x1B, 0x3C, 0x69, 0x80, 0x96, 0xAC, 0xCA, 0xD8, 0xE8, 0xFE)
 """Truth tables that lop3 is tried with: it takes them as a constant."""
@@ -26,7 +26,7 @@ class Form:
     """One full opcode; `sources` and `results` are the PTX types that its kernel loads, stores."""
 
     opcode: str
-    row: Row
+    row: InstructionRow
     sources: tuple[str, ...]
     results: tuple[int, ...]
     code: tuple[str, ...]
@@ -73,7 +73,7 @@ def _load(i: int, kind: str) -> list[str]:
     return [f".reg .b{bits} %a{i};", *place(i, bits // 8), f"ld.global.b{bits} %a{i}, [%at];"]
 
 
-def spell(row: Row) -> Iterator[str]:
+def spell(row: InstructionRow) -> Iterator[str]:
     """Every full opcode of a row."""
     choices = []
     for name, optional in row.parts:

@@ -8,7 +8,7 @@ from conformance.forms import Form, place, spell
 from conformance.operands import width
 from conformance.warp_forms import FREE
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, shape_of
-from weft.ptx.isa import Row
+from weft.ptx.isa import InstructionRow
 from weft.ptx.model import SIZES
 
 POOL = ".shared .align 128 .b8 pool[8192]; .local .align 32 .b8 mine[32];"
@@ -71,7 +71,7 @@ HINTS = (
 """Words ahead of the space and, after the bar, behind it: where they may stand."""
 
 
-def load(row: Row) -> Iterator[Form]:
+def load(row: InstructionRow) -> Iterator[Form]:
     kinds = sorted(row.modifiers["type"])
     spaces = sorted(row.modifiers["space"] & SPACES.keys()) + ([""] if row.base == "ld" else [])
     for kind in kinds:
@@ -84,7 +84,7 @@ def load(row: Row) -> Iterator[Form]:
             yield _load(row, "b32", "global", 1, hint)
 
 
-def _load(row: Row, kind: str, space: str, count: int, hint: str) -> Form:
+def _load(row: InstructionRow, kind: str, space: str, count: int, hint: str) -> Form:
     opcode = _spelled(row.base, space, count, kind, hint)
     before = [FREE, POOL, OWN]
     size = count * _size(kind)
@@ -111,7 +111,7 @@ def _spelled(base: str, space: str, count: int, kind: str, hint: str) -> str:
     return ".".join(filter(None, (base, before, space, after, vector, kind)))
 
 
-def store(row: Row) -> Iterator[Form]:
+def store(row: InstructionRow) -> Iterator[Form]:
     for kind in sorted(row.modifiers["type"]):
         for space in ("global", "shared", "shared::cta", "local", ""):
             for count in (1, 2, 4):
@@ -123,7 +123,7 @@ def store(row: Row) -> Iterator[Form]:
         yield _store(row, "b32", "global", 1, hint)
 
 
-def _store(row: Row, kind: str, space: str, count: int, hint: str) -> Form:
+def _store(row: InstructionRow, kind: str, space: str, count: int, hint: str) -> Form:
     opcode = _spelled("st", space, count, kind, hint)
     sources: tuple[str, ...] = (f"b{_register(kind)}",) * count
     values, before = _vector("a", count), [FREE, POOL, OWN]
@@ -145,7 +145,7 @@ ORDERS = ("relaxed.cta", "relaxed.gpu", "relaxed.sys", "acquire.gpu", "release.g
           "acq_rel.cta", "acq_rel.cluster")  # fmt: skip
 
 
-def atomic(row: Row) -> Iterator[Form]:
+def atomic(row: InstructionRow) -> Iterator[Form]:
     for op in sorted(row.modifiers["op"]):
         for kind in sorted(row.modifiers["type"]):
             tail = f"{op}.noftz.{kind}" if "f16" in kind else f"{op}.{kind}"
@@ -157,7 +157,7 @@ def atomic(row: Row) -> Iterator[Form]:
                     yield from _atomic(row, f"{row.base}.{order}.global.{tail}", kind, "global")
 
 
-def _atomic(row: Row, opcode: str, kind: str, space: str) -> Iterator[Form]:
+def _atomic(row: InstructionRow, opcode: str, kind: str, space: str) -> Iterator[Form]:
     """Each thread changes a place of its own: the place before and after, and what came back."""
     if kind == "b128":
         if space != "global":
@@ -180,7 +180,7 @@ def _atomic(row: Row, opcode: str, kind: str, space: str) -> Iterator[Form]:
     yield Form(opcode, row, sources, results, (*before, *code))
 
 
-def _atomic_wide(row: Row, opcode: str, space: str) -> Form:
+def _atomic_wide(row: InstructionRow, opcode: str, space: str) -> Form:
     cas = ".cas." in opcode
     given = "%x, %y" if cas else "%y"
     code = [
@@ -194,7 +194,7 @@ def _atomic_wide(row: Row, opcode: str, space: str) -> Form:
 
 
 # ---- copies and matrices --------------------------------------------------------------------
-def copy(row: Row) -> Iterator[Form]:
+def copy(row: InstructionRow) -> Iterator[Form]:
     if "cop" not in row.modifiers:
         return
     for opcode in spell(row):
@@ -205,7 +205,7 @@ def copy(row: Row) -> Iterator[Form]:
                 yield _copy(row, opcode, size, part)
 
 
-def _copy(row: Row, opcode: str, size: int, part: str) -> Form:
+def _copy(row: InstructionRow, opcode: str, size: int, part: str) -> Form:
     take = f"rem.u32 %t6, %a7, {size + 1};" if part else ""
     code = [*_table_address(size), _fill("%t1", "shared"), take,
             f"{opcode} [%t1], [%u0], {size}{', %t6' if part else ''};",
@@ -222,7 +222,7 @@ WARP = (
 JOIN = "bar.warp.sync 0xffffffff;"
 
 
-def rows_of_matrices(row: Row) -> Iterator[Form]:
+def rows_of_matrices(row: InstructionRow) -> Iterator[Form]:
     """ldmatrix and stmatrix: lane i names row i, in an order of its own."""
     turn = "mad.lo.u32 %t6, %t4, 5, 3; and.b32 %t6, %t6, 31; mad.lo.u32 %t6, %t6, 16, %t5;"
     turn += "cvt.u64.u32 %u8, %t6; cvta.shared.u64 %u8, %u8;"
@@ -240,12 +240,12 @@ def rows_of_matrices(row: Row) -> Iterator[Form]:
             yield Form(opcode, row, ("b32",) * count, (64,) * 4, (FREE, POOL, OWN, WARP, *code))
 
 
-def transpose(row: Row) -> Iterator[Form]:
+def transpose(row: InstructionRow) -> Iterator[Form]:
     opcode = next(spell(row))
     yield Form(opcode, row, ("b32",), (32,), (f"{opcode} %d0, %a0;",))
 
 
-def fragments(row: Row) -> Iterator[Form]:
+def fragments(row: InstructionRow) -> Iterator[Form]:
     """wmma.load and wmma.store, from and to a warp's own 1024 bytes."""
     for opcode in spell(row):
         words = opcode.split(".")
@@ -260,7 +260,9 @@ def fragments(row: Row) -> Iterator[Form]:
         yield _fragment(row, opcode, count, bits, stride, store=matrix == "d")
 
 
-def _fragment(row: Row, opcode: str, count: int, bits: int, stride: int, store: bool) -> Form:
+def _fragment(
+    row: InstructionRow, opcode: str, count: int, bits: int, stride: int, store: bool
+) -> Form:
     at = "%t5" if "shared" in opcode else "%u7"
     if not store:
         before = [_fill("%t1", "shared"), JOIN]
@@ -280,7 +282,7 @@ def _fragment(row: Row, opcode: str, count: int, bits: int, stride: int, store: 
     return Form(opcode, row, sources, (64,) * 4, (FREE, POOL, OWN, WARP, *code))
 
 
-def _fragment_global(row: Row, opcode: str, names: str, sources: tuple[str, ...],
+def _fragment_global(row: InstructionRow, opcode: str, names: str, sources: tuple[str, ...],
                      stride: int) -> Form:  # fmt: skip
     """One warp in four writes, to the 1024 bytes that four warps have in the result."""
     code = [
@@ -294,7 +296,7 @@ def _fragment_global(row: Row, opcode: str, names: str, sources: tuple[str, ...]
 
 
 # ---- addresses and barriers -----------------------------------------------------------------
-def spaces(row: Row) -> Iterator[Form]:
+def spaces(row: InstructionRow) -> Iterator[Form]:
     """isspacep of addresses in shared, local, global and constant memory."""
     for opcode in spell(row):
         tests = "".join(
@@ -333,7 +335,7 @@ SEQUENCES: dict[str, Sequence[str]] = {
 """The operations on a barrier that each thread has for itself; STATE tests it."""
 
 
-def mbarriers(row: Row) -> Iterator[Form]:
+def mbarriers(row: InstructionRow) -> Iterator[Form]:
     """A few turns of a thread's own barrier: who is waited for, and which phase is over."""
     if "arrive" not in row.syntax and "arrive" not in row.modifiers.get("op", ()):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.forms import Form, spell
-from weft.ptx.isa import Row
+from weft.ptx.isa import InstructionRow
 
 FREE = ".reg .b32 %t<10>; .reg .b64 %u<10>; .reg .pred %q<6>;"
 """Registers that recipes may use."""
@@ -24,7 +24,7 @@ def _some(code: list[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _sets(row: Row, opcode: str, sources: tuple[str, ...], results: tuple[int, ...],
+def _sets(row: InstructionRow, opcode: str, sources: tuple[str, ...], results: tuple[int, ...],
           code: list[str], zero: str) -> Iterator[Form]:  # fmt: skip
     """The form by all lanes of a warp, and by those that take a branch."""
     whole = [line.replace("%t0", ALL) for line in code]
@@ -32,7 +32,7 @@ def _sets(row: Row, opcode: str, sources: tuple[str, ...], results: tuple[int, .
     yield Form(opcode, row, sources, results, (FREE, zero, *_some(code)), "in a branch")
 
 
-def shuffle(row: Row) -> Iterator[Form]:
+def shuffle(row: InstructionRow) -> Iterator[Form]:
     tail = f", {ALL}" if "sync" in row.syntax else ""
     for opcode in spell(row):
         code = (FREE, f"{opcode} %d0|%q0, %a0, %a1, %a2{tail};", "selp.u32 %d1, 1, 0, %q0;")
@@ -45,7 +45,7 @@ def shuffle(row: Row) -> Iterator[Form]:
         )  # fmt: skip
 
 
-def vote(row: Row) -> Iterator[Form]:
+def vote(row: InstructionRow) -> Iterator[Form]:
     for opcode in spell(row):
         tail = ", %t0" if ".sync" in opcode else ""
         if opcode.endswith("pred"):
@@ -56,12 +56,12 @@ def vote(row: Row) -> Iterator[Form]:
         yield from _sets(row, opcode, ("b32", "b32"), (32,), code, start)
 
 
-def active(row: Row) -> Iterator[Form]:
+def active(row: InstructionRow) -> Iterator[Form]:
     yield from _sets(row, row.base + ".b32", ("b32", "b32"), (32,), ["activemask.b32 %d0;"],
                      "mov.u32 %d0, 7;")  # fmt: skip
 
 
-def match(row: Row) -> Iterator[Form]:
+def match(row: InstructionRow) -> Iterator[Form]:
     for opcode in spell(row):
         bits = 64 if opcode.endswith("64") else 32
         pair = "%d0|%q1" if ".all" in opcode else "%d0"
@@ -74,19 +74,19 @@ def match(row: Row) -> Iterator[Form]:
                 yield Form(form.opcode, row, form.sources, form.results, form.code, note)
 
 
-def reduce(row: Row) -> Iterator[Form]:
+def reduce(row: InstructionRow) -> Iterator[Form]:
     for opcode in spell(row):
         code = [f"{opcode} %d0, %a0, %t0;"]
         yield from _sets(row, opcode, ("b32", "b32"), (32,), code, "mov.u32 %d0, 7;")
 
 
-def elect(row: Row) -> Iterator[Form]:
+def elect(row: InstructionRow) -> Iterator[Form]:
     code = ["elect.sync %d0|%q1, %t0;", "selp.u32 %d1, 1, 0, %q1;"]
     yield from _sets(row, "elect.sync", ("b32", "b32"), (32, 32), code,
                      "mov.u32 %d0, 7; mov.u32 %d1, 7;")  # fmt: skip
 
 
-def barrier_reduce(row: Row) -> Iterator[Form]:
+def barrier_reduce(row: InstructionRow) -> Iterator[Form]:
     """Block-wide reductions of a predicate that is mostly true, mostly false, or mixed."""
     for opcode in spell(row):
         for mask in (1, 1023):
@@ -98,7 +98,7 @@ def barrier_reduce(row: Row) -> Iterator[Form]:
                 yield Form(opcode, row, ("b32",), (32,), (*start, run), note)
 
 
-def move(row: Row) -> Iterator[Form]:
+def move(row: InstructionRow) -> Iterator[Form]:
     for opcode in spell(row):
         kind = opcode.rpartition(".")[2]
         if kind == "pred":
@@ -113,7 +113,7 @@ def move(row: Row) -> Iterator[Form]:
             yield from _packed(row, opcode, int(kind[1:]))
 
 
-def _packed(row: Row, opcode: str, bits: int) -> Iterator[Form]:
+def _packed(row: InstructionRow, opcode: str, bits: int) -> Iterator[Form]:
     """mov of vectors to one register and back: b32 of two or four parts, b64 of two or four."""
     if opcode not in ("mov.b32", "mov.b64"):
         return

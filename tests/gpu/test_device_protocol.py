@@ -18,7 +18,7 @@ import weft
 from weft.device import devices, driver, models
 from weft.device.gpu import device as gpu_device
 from weft.device.gpu import loaded, pending
-from weft.device.gpu.call import Call, Layout
+from weft.device.gpu.call import KernelCall, ParameterLayout
 from weft.device.sim.device import SimDevice
 from weft.source.resources import Resources
 
@@ -54,7 +54,7 @@ class Driver:
         self.cuPointerGetAttribute: Callable[..., int] = lambda *args: driver.SUCCESS
 
     def _launch(self, config: int, function: int, params: int, extra: int) -> int:
-        c = driver.LaunchConfig.from_address(config)
+        c = driver.CuLaunchConfig.from_address(config)
         pointers = (ctypes.c_void_p * len(self.sizes)).from_address(params)
         pairs = zip(pointers, self.sizes, strict=True)
         values = tuple(int.from_bytes(ctypes.string_at(at or 0, n), "little") for at, n in pairs)
@@ -74,8 +74,8 @@ class LoadedModule:
             arch="sm_90a", registers=32, spill_stores=None, spill_loads=None, barriers=None, **known
         )
 
-    def call(self, entry: str, layout: Layout, *config: Any, name: str) -> Call:
-        return Call(name, 7, self.device, layout, config, False)  # type: ignore[arg-type]
+    def call(self, entry: str, layout: ParameterLayout, *config: Any, name: str) -> KernelCall:
+        return KernelCall(name, 7, self.device, layout, config, False)  # type: ignore[arg-type]
 
     def symbol(self, name: str) -> tuple[int, int] | None:
         return (ADDRESS, 4) if name == "factor" else None

@@ -16,7 +16,7 @@ import pytest
 import weft
 from weft.device import arrays, driver
 from weft.device.gpu import guard, machine, native_launch, pending, streams, system
-from weft.device.gpu.call import Layout, Slot
+from weft.device.gpu.call import LaunchSlot, ParameterLayout
 from weft.device.gpu.module import waits_for_grid
 
 needs_no_gpu = pytest.mark.skipif(driver.count() > 0, reason="there is a GPU here")
@@ -148,11 +148,11 @@ class Recorder:
 
 def test_each_parameter_has_its_own_pointer() -> None:
     """The block as a whole is never handed over: ptxas decides where a parameter goes."""
-    layout = Layout(128, (0, 64, 96))
+    layout = ParameterLayout(128, (0, 64, 96))
     call = SimpleNamespace(
         layout=layout, shape=((1, 1, 1), (32, 1, 1), 0), cooperative=False, function=7
     )
-    slot, recorder = Slot(call), Recorder((4, 32, 8))  # type: ignore[arg-type]
+    slot, recorder = LaunchSlot(call), Recorder((4, 32, 8))  # type: ignore[arg-type]
     block = bytes(range(128))
     ctypes.memmove(slot.buffer, block, 128)
     recorder.function(*slot.given)
@@ -163,7 +163,7 @@ def test_each_parameter_has_its_own_pointer() -> None:
 def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
     python, recorder = ctypes.pythonapi, Recorder((4, 8))
     template = ctypes.create_string_buffer(bytes(range(64)), 64)
-    offsets, config = (ctypes.c_int64 * 2)(32, 8), driver.LaunchConfig()
+    offsets, config = (ctypes.c_int64 * 2)(32, 8), driver.CuLaunchConfig()
     ring = (ctypes.c_int64 * (pending.KEPT + 1))()
     head = dict.fromkeys(native_launch._HEAD, 0) | {
         "count": 1,

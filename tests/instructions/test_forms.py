@@ -17,17 +17,17 @@ from drawn_forms import ALL_KINDS, KINDS, Drawn, broken, draw, signed
 from lanewise import run
 from weft.device.sim.analyse import lattice
 from weft.device.sim.analyse.form import AFFINE, UNIFORM, Form, meet
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.special import special_form
-from weft.ptx.isa import Decoded, Row, lookup, rows
-from weft.ptx.isa.columns import Result
-from weft.ptx.model import SIZES, Function, Imm, Instruction, Module, Operand, Reg
+from weft.ptx.isa import Decoded, InstructionRow, lookup, rows
+from weft.ptx.isa.columns import ResultForm
+from weft.ptx.model import SIZES, Imm, Instruction, Operand, PtxFunction, PtxModule, Reg
 
-KEEPS_STRUCTURE = {*lattice.TABLE, Result.CONVERSION}
+KEEPS_STRUCTURE = {*lattice.TABLE, ResultForm.CONVERSION}
 """Results with a rule of their own: their integer types are all tried in every run."""
 
 
-def spelled(row: Row) -> list[str]:
+def spelled(row: InstructionRow) -> list[str]:
     """Every opcode of a row that the table resolves to it."""
     choices = []
     for name, optional in row.parts:
@@ -47,7 +47,7 @@ def cases() -> list[object]:
     return out
 
 
-def tried(row: Row, rng: random.Random) -> list[str]:
+def tried(row: InstructionRow, rng: random.Random) -> list[str]:
     """The opcodes of a row for a short run: those that may have a rule, and two of the others."""
     names = spelled(row)
     ruled = [n for n in names if row.form in KEEPS_STRUCTURE and _integers(n)]
@@ -97,8 +97,10 @@ def derived(opcode: str, d: Decoded, drawn: list[Drawn], wide: int) -> tuple[For
         if x.form.const is not None and d.types[name][0] in "usb" and i % 2:
             operand = Imm(x.form.const % (1 << 64) if x.form.const < 0 else x.form.const)
         operands.append(operand)
-    function = Function("k", True, registers={r: "b64" for r in forms} | {"%d": f"b{wide}"})
-    program = Program(Module("8.0", "sm_80", 64), function, (64, 1, 1), {0: d}, forms=forms)
+    function = PtxFunction("k", True, registers={r: "b64" for r in forms} | {"%d": f"b{wide}"})
+    program = KernelProgram(
+        PtxModule("8.0", "sm_80", 64), function, (64, 1, 1), {0: d}, forms=forms
+    )
     if carry is not None:
         program.forms["%cc"] = carry
     ins = Instruction(
@@ -168,7 +170,7 @@ def _by_bases(
 
 
 @pytest.mark.parametrize(("row", "whole"), cases())
-def test_rows(row: Row, whole: bool, seed: str) -> None:
+def test_rows(row: InstructionRow, whole: bool, seed: str) -> None:
     rng = random.Random(f"{seed} {row.syntax}")
     rounds = 2 if row.form in KEEPS_STRUCTURE else 1
     for name in spelled(row) if whole else tried(row, rng):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from lanewise import UINT, run
-from weft.ir import BITS, Builder, Function, IrModule, Val
+from weft.ir import BITS, Builder, IrFunction, IrModule, Val
 from weft.ptx.isa import llvm_type, lookup
 
 Shape = int | Literal["lanes", "uniform"]
@@ -25,7 +25,7 @@ def emitted(opcode: str, shapes: list[Shape]) -> tuple[str, str]:
     """IR of the row with operands of these shapes, and the type of its result."""
     decoded = lookup(opcode.split("."))
     assert decoded is not None
-    b = Builder(module := IrModule(), fn := Function("body", [], "void", "#1"))
+    b = Builder(module := IrModule(), fn := IrFunction("body", [], "void", "#1"))
     args = []
     sources = [s for s in decoded.row.operands if not s.is_dest]
     for i, (spec, shape) in enumerate(zip(sources, shapes, strict=True)):

@@ -12,7 +12,7 @@ from folders import TESTS
 from matrixwise import Kind, run, run_step
 from tensor_model import FIELDS, step
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed, quad_pair_layout, shape_of
-from weft.ir.tensor_operand import Step
+from weft.ir.tensor_operand import TensorStep
 from weft.ptx.isa import lookup
 
 GOLDEN = TESTS / "golden" / "hardware"
@@ -88,14 +88,14 @@ def test_recorded(kind: str) -> None:
 
 
 WARPGROUP = {
-    "wg_f16_f32": Step("f16", "f32", 16, 16),
-    "wg_f16_f16": Step("f16", "f16", 16, 16),
-    "wg_bf16_f32": Step("bf16", "f32", 16, 16),
-    "wg_tf32_f32": Step("tf32", "f32", 16, 8),
-    "wg_e4m3_f32": Step("e4m3", "f32", 16, 32, fraction=13, out_mantissa=13),
-    "wg_e4m3_f16": Step("e4m3", "f16", 16, 32, fraction=13, out_mantissa=13),
-    "wg_e5m2_f32": Step("e5m2", "f32", 16, 32, fraction=13, out_mantissa=13),
-    "wg_e5m2_f16": Step("e5m2", "f16", 16, 32, fraction=13, out_mantissa=13),
+    "wg_f16_f32": TensorStep("f16", "f32", 16, 16),
+    "wg_f16_f16": TensorStep("f16", "f16", 16, 16),
+    "wg_bf16_f32": TensorStep("bf16", "f32", 16, 16),
+    "wg_tf32_f32": TensorStep("tf32", "f32", 16, 8),
+    "wg_e4m3_f32": TensorStep("e4m3", "f32", 16, 32, fraction=13, out_mantissa=13),
+    "wg_e4m3_f16": TensorStep("e4m3", "f16", 16, 32, fraction=13, out_mantissa=13),
+    "wg_e5m2_f32": TensorStep("e5m2", "f32", 16, 32, fraction=13, out_mantissa=13),
+    "wg_e5m2_f16": TensorStep("e5m2", "f16", 16, 32, fraction=13, out_mantissa=13),
 }
 """The step of each recorded wgmma; on fp8 its adder is narrower."""
 

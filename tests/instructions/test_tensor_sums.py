@@ -10,15 +10,15 @@ import pytest
 import weft
 from matrixwise import Kind, pack, run_step, unpack
 from tensor_model import FIELDS, step
-from weft.ir.tensor_operand import Step
+from weft.ir.tensor_operand import TensorStep
 
 Draw = Callable[[np.random.Generator, tuple[int, ...], str], np.ndarray]
 STEPS = {
-    "f16": Step("f16", "f32", 16, 16),
-    "bf16": Step("bf16", "f32", 16, 16),
-    "tf32": Step("tf32", "f32", 16, 8),
-    "f16 in f16": Step("f16", "f16", 16, 16),
-    "bf16 k8": Step("bf16", "f32", 16, 8),
+    "f16": TensorStep("f16", "f32", 16, 16),
+    "bf16": TensorStep("bf16", "f32", 16, 16),
+    "tf32": TensorStep("tf32", "f32", 16, 8),
+    "f16 in f16": TensorStep("f16", "f16", 16, 16),
+    "bf16 k8": TensorStep("bf16", "f32", 16, 8),
 }
 TILES = 4
 
@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Draw, Draw, Draw]] = {
 }
 
 
-def expected(s: Step, a: np.ndarray, bt: np.ndarray, c: np.ndarray) -> np.ndarray:
+def expected(s: TensorStep, a: np.ndarray, bt: np.ndarray, c: np.ndarray) -> np.ndarray:
     out = np.zeros(c.shape, np.uint32)
     for i, j in np.ndindex(*c.shape):
         row, col = [int(v) for v in a[i]], [int(v) for v in bt[j]]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lanewise import run
-from weft.ptx.isa import Row, lookup, rows
+from weft.ptx.isa import InstructionRow, lookup, rows
 from weft.ptx.model import SIZES
 
 PACK = {"f16": "<e", "f32": "<f", "f64": "<d"}
@@ -36,7 +36,7 @@ def bits(literal: str, ptx_type: str) -> int:
 
 @pytest.mark.parametrize("lanes", [0, 32], ids=["scalar", "warp"])
 @pytest.mark.parametrize(("row", "vector"), VECTORS)
-def test_vector(row: Row, vector: str, lanes: int) -> None:
+def test_vector(row: InstructionRow, vector: str, lanes: int) -> None:
     left, _, right = vector.partition("->")
     opcode, *literals = left.split()
     decoded = lookup(opcode.split("."))

@@ -16,10 +16,10 @@ import numpy as np
 import weft
 from drawn_forms import KINDS, Drawn, broken, draw
 from weft.device.sim.analyse.form import UNIFORM, VECTOR, Form, constant
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.result_form import WARP_FORMS
 from weft.ptx.isa import decode, lookup
-from weft.ptx.model import Function, Instruction, Module, Reg
+from weft.ptx.model import Instruction, PtxFunction, PtxModule, Reg
 from weft.ptx.parse import parse
 
 DRAWINGS = 64
@@ -149,7 +149,7 @@ def kernel() -> str:
 
 
 @cache
-def looked_at() -> tuple[Module, Function, dict[int, Instruction]]:
+def looked_at() -> tuple[PtxModule, PtxFunction, dict[int, Instruction]]:
     """The kernel, and the instruction of each row: the one that writes its result."""
     module = parse(kernel(), {}, name="rows")
     function = module.functions["k"]
@@ -180,7 +180,7 @@ def derived(number: int, drawn: list[Drawn]) -> Form | None:
     ):  # the address is another register, of the operand's kind
         kind = drawn[0].form.kind
         forms |= dict.fromkeys(("%at", "%x"), Form(kind if kind == VECTOR else UNIFORM))
-    program = Program(module, function, (32, 1, 1), {ins.index: decoded}, forms=forms)
+    program = KernelProgram(module, function, (32, 1, 1), {ins.index: decoded}, forms=forms)
     return program.result(ins)
 
 

@@ -328,7 +328,7 @@ def test_a_subclass() -> None:
 
 # ---- launches, with a driver that notes what it is given ----------------------------------------
 LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.POINTER(driver.LaunchConfig), ctypes.c_void_p,
+    ctypes.c_int, ctypes.POINTER(driver.CuLaunchConfig), ctypes.c_void_p,
     ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
 )  # fmt: skip
 STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
@@ -356,7 +356,7 @@ def test_launches_of_a_plan() -> None:
     def slow(*addresses: int) -> None:
         raise weft.LaunchError(f"{len(addresses)} addresses")
 
-    config = driver.LaunchConfig((3, 1, 1), (32, 1, 1), 0, None, None, 0)
+    config = driver.CuLaunchConfig((3, 1, 1), (32, 1, 1), 0, None, None, 0)
     rows = [(0, 0, 0), (8, 1, 4), (16, -1, 0)]
     block = struct.pack("<4q", 0, 0, 0, 5)
     kernel = (bytes(config), 1234, block, [0, 8, 16, 24], rows, 9, slow, None)

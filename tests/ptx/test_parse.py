@@ -9,9 +9,8 @@ import pytest
 
 from weft.errors import PtxError
 from weft.ptx.model import (
-    Call,
+    CallSite,
     FloatImm,
-    Function,
     Imm,
     Instruction,
     Label,
@@ -19,6 +18,7 @@ from weft.ptx.model import (
     Not,
     Operand,
     Pair,
+    PtxFunction,
     Reg,
     Sink,
     Special,
@@ -39,11 +39,11 @@ def in_body(code: str) -> str:
     return f"{HEAD}.visible .entry k(.param .u64 out)\n{{\n{REGISTERS}{code}\n}}\n"
 
 
-def kernel(code: str) -> Function:
+def kernel(code: str) -> PtxFunction:
     return parse(in_body(code)).functions["k"]
 
 
-def instructions(function: Function) -> list[Instruction]:
+def instructions(function: PtxFunction) -> list[Instruction]:
     return [item for item in function.body if isinstance(item, Instruction)]
 
 
@@ -168,11 +168,11 @@ def test_calls_and_lists() -> None:
     returns, params = function.prototypes["proto.2"]
     assert (returns[0].type, params[0].size) == ("b32", 4)
     assert [*function.calls.values()] == [
-        Call(Sym("f"), ("o.1",), ("i.1",), None),
-        Call(Reg("%rd1"), ("o.2",), ("i.2",), "proto.2"),
-        Call(Reg("%rd1"), ("%r1",), ("%r2", "7"), "fs"),
-        Call(Sym("g"), (), (), None),
-        Call(Sym("f"), (), ("%r1",), None),
+        CallSite(Sym("f"), ("o.1",), ("i.1",), None),
+        CallSite(Reg("%rd1"), ("o.2",), ("i.2",), "proto.2"),
+        CallSite(Reg("%rd1"), ("%r1",), ("%r2", "7"), "fs"),
+        CallSite(Sym("g"), (), (), None),
+        CallSite(Sym("f"), (), ("%r1",), None),
     ]
     for index, call in function.calls.items():
         assert instructions(function)[index].operands == (call.target,)
@@ -227,7 +227,7 @@ def test_several_declarators_and_shadowing_in_a_body() -> None:
     assert sizes[1:] == [("d", "local", 8), ("e", "local", 4), ("y", "shared", 1)]
 
 
-HEADERS: dict[str, Callable[[Function], object]] = {
+HEADERS: dict[str, Callable[[PtxFunction], object]] = {
     ".entry f(.param .u8 a, .param .u64 b, .param .align 16 .b8 c[20], .param .b16 d)": lambda f: (
         [p.offset for p in f.params] == [0, 8, 16, 36]
         and [p.size for p in f.params] == [1, 8, 20, 2]

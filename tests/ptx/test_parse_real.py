@@ -9,7 +9,7 @@ import pytest
 from cuda.bindings import nvrtc
 
 from weft.errors import PtxError
-from weft.ptx.model import Function, Instruction, Module, Reg, Sym
+from weft.ptx.model import Instruction, PtxFunction, PtxModule, Reg, Sym
 from weft.ptx.parse import parse
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -23,7 +23,7 @@ def in_body(code: str) -> str:
     return f"{HEAD}.visible .entry k(.param .u64 out)\n{{\n{REGISTERS}{code}\n}}\n"
 
 
-def instructions(function: Function) -> list[Instruction]:
+def instructions(function: PtxFunction) -> list[Instruction]:
     return [item for item in function.body if isinstance(item, Instruction)]
 
 
@@ -70,11 +70,11 @@ def real_ptx() -> str:
 
 
 @pytest.fixture(scope="module")
-def real(real_ptx: str) -> Module:
+def real(real_ptx: str) -> PtxModule:
     return parse(real_ptx)
 
 
-def test_real_module(real: Module) -> None:
+def test_real_module(real: PtxModule) -> None:
     k = real.functions["k"]
     assert real.entries == ["k"] and real.target == "sm_80"
     assert [(p.offset, p.size) for p in k.params] == [(0, 8), (8, 40), (48, 4), (56, 8)]
@@ -87,7 +87,7 @@ def test_real_module(real: Module) -> None:
     assert any(v.size == 4224 for v in k.variables.values())
 
 
-def test_real_lines_name_the_inlined_function(real: Module) -> None:
+def test_real_lines_name_the_inlined_function(real: PtxModule) -> None:
     lines = [i.loc for i in instructions(real.functions["k"])]
     inlined = [loc for loc in lines if loc and loc.inlined_at]
     (first, *_) = inlined
@@ -96,7 +96,7 @@ def test_real_lines_name_the_inlined_function(real: Module) -> None:
     assert first.file.endswith("real.cu") and str(first).endswith("real.cu:14")
 
 
-def test_work_on_a_real_kernel(real_ptx: str, real: Module) -> None:
+def test_work_on_a_real_kernel(real_ptx: str, real: PtxModule) -> None:
     """Function calls stand for the time, which depends on the machine; 57 per instruction now."""
     count = sum(len(function.body) for function in real.functions.values())
     profile = cProfile.Profile()

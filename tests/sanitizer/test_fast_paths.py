@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from weft.device.sim.tools.sanitizer import batches
-from weft.device.sim.tools.sanitizer.layout import Apart, Kind
+from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind
 from weft.device.sim.tools.sanitizer.observer import Sanitizer, Seen
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow
 from weft.ir import Builder, Val
@@ -146,4 +146,4 @@ def test_a_write_after_the_reads_of_another_warps_loop_is_found() -> None:
         kernel[1, BLOCK].observe(observer, np.zeros(BLOCK, np.int32), n)
         rows, *_ = _found(observer.take())
         assert sum(r[2] for r in rows) == times, n
-        assert all(r[:2] == (Kind.WRITE_AFTER_READ, Apart.WARPS) for r in rows)
+        assert all(r[:2] == (FindingKind.WRITE_AFTER_READ, Apart.WARPS) for r in rows)

@@ -14,7 +14,7 @@ import pytest
 
 import weft
 from support.memory_rows import REGION, REGIONS, Case, cases, module
-from weft.device.sim.access import Access, Unit
+from weft.device.sim.access import AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.emit.generate import generate
 from weft.device.sim.layout import Space
@@ -22,7 +22,7 @@ from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.draft import drafts
 from weft.device.sim.tools.counters.counting import Counting
 from weft.device.sim.tools.sanitizer.observer import Sanitizer
-from weft.device.sim.tools.touches import Touches
+from weft.device.sim.tools.touches import TouchRecorder
 from weft.device.sim.tools.writers import Writers
 from weft.kernels import Kernel
 from weft.kernels.launch import Launch
@@ -63,9 +63,9 @@ class Recorder(Watcher):
 
     def __init__(self, e: Watched) -> None:
         super().__init__(e)
-        self.seen: dict[str, list[Access]] = defaultdict(list)
+        self.seen: dict[str, list[MemoryAccess]] = defaultdict(list)
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         self.seen[access.ins.text].append(access)
 
 
@@ -78,21 +78,23 @@ class Recording:
 
 
 @pytest.fixture(scope="module")
-def recorded() -> dict[str, list[Access]]:
+def recorded() -> dict[str, list[MemoryAccess]]:
     parsed, recording = parse(module(CASES)), Recording()
     generate(parsed, "k", (32, 1, 1), observer=recording)
     return recording.recorder.seen
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.opcode)
-def test_accesses_are_the_effects_of_the_row(case: Case, recorded: dict[str, list[Access]]) -> None:
+def test_accesses_are_the_effects_of_the_row(
+    case: Case, recorded: dict[str, list[MemoryAccess]]
+) -> None:
     seen = recorded[case.text]
     expected = [
         (effect.reads, effect.writes, space)
         for effect, space in zip(case.row.effects, case.spaces, strict=True)
     ]
     assert sorted((a.reads, a.writes, NAMES[a.space]) for a in seen) == sorted(expected)
-    data = [a for a in seen if a.unit is not Unit.MBARRIER]
+    data = [a for a in seen if a.unit is not AccessUnit.MBARRIER]
     assert all(a.waits is case.row.completes_by for a in data)
 
 
@@ -160,7 +162,7 @@ def test_threads_that_write_and_read_are_found(kernel: Kernel, data: np.ndarray)
 
 
 def test_all_writers_are_found(kernel: Kernel, data: np.ndarray) -> None:
-    writers = Touches(data.ctypes.data, 4)
+    writers = TouchRecorder(data.ctypes.data, 4)
     kernel[1, 32].observe(writers, data, ALL, ALL, MORE)
     lines = " ".join(write.line for write in writers.seen)
     for case in CASES:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from weft.ir import Builder, Function, IrModule, Val
+from weft.ir import Builder, IrFunction, IrModule, Val
 
 pytestmark = pytest.mark.sim
 
 
 def build() -> tuple[Builder, Val, Val]:
-    b = Builder(IrModule(), Function("f", [], "void", "#0"))
+    b = Builder(IrModule(), IrFunction("f", [], "void", "#0"))
     return b, b.named("i32", 0, "%x"), b.named("ptr", 0, "%p")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 import pytest
 
-from weft.ir import Builder, Function, IrModule, Val
+from weft.ir import Builder, IrFunction, IrModule, Val
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -17,7 +17,7 @@ llvm.initialize_native_asmprinter()
 def run(body: Callable[[Builder, Val], Val | None], x: int) -> int:
     """`i32 f(i32 x)` from a body that gives the result or returns by itself."""
     module = IrModule()
-    fn = Function("f", [], "i32", "#0")
+    fn = IrFunction("f", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "i32", 0, "%x")]
     out = body(b, fn.params[0])
@@ -140,7 +140,7 @@ def test_control_flow(body: Callable[[Builder, Val], Val | None], expected: dict
 
 
 def test_code_after_the_end_of_a_block_is_refused() -> None:
-    b = Builder(IrModule(), Function("f", [], "void", "#0"))
+    b = Builder(IrModule(), IrFunction("f", [], "void", "#0"))
     b.ret()
     with pytest.raises(AssertionError, match="unreachable: fence"):
         b.emit("fence seq_cst")

@@ -26,7 +26,7 @@ def _engines() -> list[Any]:
     """The machine code of kernels in this process; batches that drafts share are apart."""
     gc.collect()
     every = gc.get_objects()
-    shared = {id(each.engine) for each in every if type(each) is jit.Library}
+    shared = {id(each.engine) for each in every if type(each) is jit.LoadedLibrary}
     return [e for e in every if type(e) is llvm.ExecutionEngine and id(e) not in shared]
 
 

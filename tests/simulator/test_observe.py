@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import weft
-from weft.device.sim.access import Access, touching
+from weft.device.sim.access import MemoryAccess, touching
 from weft.device.sim.emit.generate import generate
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.lane_sets import lane_bits
-from weft.device.sim.layout import Slot, Worker
+from weft.device.sim.layout import SlotFields, WorkerFields
 from weft.device.sim.observe import Watcher
 from weft.device.sim.run.observation import HUGE_PAGE, LINE, Observation, zeroed
 from weft.ir import Builder, Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.model import Instruction
 from weft.ptx.parse import parse
 
@@ -33,7 +33,9 @@ class Tally(Watcher):
     def _add(self, b: Builder, worker: Val, name: str, lanes: Val | None) -> None:
         if name not in self.names:
             self.names.append(name)
-        row = b.at(b.load("ptr", 0, b.at(worker, Worker.OBSERVER)), 16 * self.names.index(name))
+        row = b.at(
+            b.load("ptr", 0, b.at(worker, WorkerFields.OBSERVER)), 16 * self.names.index(name)
+        )
         b.store(b.load("i64", 0, row) + 1, row)
         if lanes is not None:
             at = b.at(row, 8)
@@ -43,13 +45,13 @@ class Tally(Watcher):
     def _note(self, name: str, lanes: Val | None) -> None:
         self._add(self.e.b, self.e.worker, name, lanes)
 
-    def block(self, block: Block) -> None:
+    def block(self, block: BasicBlock) -> None:
         self._note("block", self.e.mask())
 
     def instruction(self, ins: Instruction) -> None:
         self._note(ins.parts[0], self.e.executing())
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         lanes = touching(self.e, access)
         if access.sizes is not None:
             lanes = lanes & lane_bits(self.e.b, [access.sizes.ne(0)])
@@ -59,14 +61,14 @@ class Tally(Watcher):
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         self._note("barrier", lanes)
 
-    def diverge(self, block: Block) -> None:
+    def diverge(self, block: BasicBlock) -> None:
         self._note("diverge", None)
 
     def leave(self, lanes: Val | None) -> None:
         self._note("leave", lanes)
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
-        self._add(b, worker, "started", b.load("i32", 0, b.at(slot, Slot.BLOCK_X)))
+        self._add(b, worker, "started", b.load("i32", 0, b.at(slot, SlotFields.BLOCK_X)))
 
     def finished(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self._add(b, worker, "finished", None)

@@ -10,7 +10,7 @@ from weft.device import jit
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.compile import compile_draft
 from weft.ir.module import IrModule
-from weft.ir.outline import Outlined, Unsupported, helpers, outline
+from weft.ir.outline import CannotOutline, Outlined, helpers, outline
 
 pytestmark = pytest.mark.sim
 
@@ -110,7 +110,7 @@ def _module(text: str) -> str:
     return text + IrModule().text()
 
 
-def _run(code: jit.Code, turns: int) -> tuple[int, bytes, bytes]:
+def _run(code: jit.LoadedCode, turns: int) -> tuple[int, bytes, bytes]:
     x, k = np.arange(8, dtype=np.int32) * 3, np.array([turns, 0, 0, 0], np.int32)
     result = code.run(x.ctypes.data, k.ctypes.data)
     return result, x.tobytes(), k.tobytes()
@@ -134,7 +134,7 @@ def test_names_stand_for_contents() -> None:
 
 
 def test_vectors_that_a_loop_exchanges_are_not_outlined() -> None:
-    with pytest.raises(Unsupported):
+    with pytest.raises(CannotOutline):
         outline(_module(EXCHANGES))
     made = compile_draft(_module(EXCHANGES))
     assert jit.load_object(made.data) and not made.shared
@@ -188,7 +188,9 @@ def test_kernels_share_code_with_those_of_other_processes(
     made: list[int] = []
     real = shared_code._compile
 
-    def counted(outlined: Outlined, missing: list[str], found: dict[str, jit.Library]) -> None:
+    def counted(
+        outlined: Outlined, missing: list[str], found: dict[str, jit.LoadedLibrary]
+    ) -> None:
         made.append(len(missing))
         real(outlined, missing, found)
 

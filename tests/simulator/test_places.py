@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ptx.lines import Lines
+from weft.ptx.lines import SourceLines
 
 SOURCE = """\
 __device__ int table[3];
@@ -80,7 +80,7 @@ def test_places(
 
 def test_the_own_line_is_the_innermost_of_the_users() -> None:
     text = '.file 1 "mine.cu"\n.file 2 "theirs.h"\n'
-    lines = Lines(text, {"mine.cu": "outer\n  inner;\n"})
+    lines = SourceLines(text, {"mine.cu": "outer\n  inner;\n"})
     for loc in (".loc 1 1 1", ".loc 1 2 3, function_name f, inlined_at 1 1 1"):
         assert lines.at(loc) == lines.at(loc).own  # type: ignore[union-attr]
     deep = lines.at(".loc 2 9 1, function_name g, inlined_at 1 2 3")

@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from weft.device.sim.run.heap import GAP, Heap
-from weft.device.sim.run.printf import MAX_FIELD, Arguments, render
+from weft.device.sim.run.printf import MAX_FIELD, PrintfArguments, render
 from weft.device.sim.run.services import STRING_BYTES
 
 # format, arguments as C would pass them, text as glibc writes it
@@ -62,7 +62,7 @@ class Packed:
             piece = self._pack(v, integer)
             data += b"\0" * (-len(data) % len(piece)) + piece
         self.buffer = ctypes.create_string_buffer(bytes(data) + b"\0", max(8, len(data) + 1))
-        self.arguments = Arguments(ctypes.addressof(self.buffer), ctypes.string_at)
+        self.arguments = PrintfArguments(ctypes.addressof(self.buffer), ctypes.string_at)
 
     def _pack(self, v: int | float | str, integer: str) -> bytes:
         if isinstance(v, str):

@@ -19,7 +19,7 @@ import weft
 from weft.device import jit
 from weft.device.sim.layout import Run
 from weft.device.sim.run import shared_code
-from weft.device.sim.run.compile import Compiled
+from weft.device.sim.run.compile import CompiledKernel
 from weft.device.sim.run.tiers import background, kernel_code
 
 pytestmark = pytest.mark.sim
@@ -115,9 +115,9 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
     monkeypatch.setattr(kernel_code, "FULL_COST", 0.0)
     monkeypatch.setattr(background, "LINGER", 0.0)  # no process is left to the next test
     seen, loaded = Seen(), itertools.count()
-    load, replace = jit.load_object, kernel_code.KernelCode._replace
+    load, replace = jit.load_object, kernel_code.TieredCode._replace
 
-    def load_object(data: bytes, libraries: Sequence[jit.Library] = ()) -> jit.Code:
+    def load_object(data: bytes, libraries: Sequence[jit.LoadedLibrary] = ()) -> jit.LoadedCode:
         code, number = load(data, libraries), next(loaded)
         run = code.run
 
@@ -129,12 +129,12 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
         code.run = recorded
         return code
 
-    def _replace(code: kernel_code.KernelCode, full: Compiled | None) -> None:
+    def _replace(code: kernel_code.TieredCode, full: CompiledKernel | None) -> None:
         replace(code, full)
         seen.replaced.set()
 
     monkeypatch.setattr(jit, "load_object", load_object)
-    monkeypatch.setattr(kernel_code.KernelCode, "_replace", _replace)
+    monkeypatch.setattr(kernel_code.TieredCode, "_replace", _replace)
     return seen
 
 

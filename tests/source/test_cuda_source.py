@@ -193,7 +193,7 @@ def test_sources_that_need_no_runtime_are_compiled_without_it(
     used: list[bool] = []
     compile = nvrtc.compile
 
-    def noted(text: str, name: str, options: Sequence[str], *more: Any) -> nvrtc.Compiled:
+    def noted(text: str, name: str, options: Sequence[str], *more: Any) -> nvrtc.NvrtcOutput:
         used.append("--minimal" in options)
         return compile(text, name, options, *more)
 

@@ -66,6 +66,6 @@ def test_scan_sees_past_comments_and_attributes() -> None:
     __global__ void declared(int n);
     """
     assert scan.kernels(text) == [
-        scan.Kernel("k", ("a", "b", "c", "", "", "d"), False),
-        scan.Kernel("declared", ("n",), False),
+        scan.ScannedKernel("k", ("a", "b", "c", "", "", "d"), False),
+        scan.ScannedKernel("declared", ("n",), False),
     ]

@@ -32,10 +32,10 @@ def test_a_release_that_takes_lambdas_for_host_functions(
 
     def refuse(source: str, name: str, options: list[str], expressions: object) -> None:
         seen.append(options)
-        raise nvrtc.Refused(log)
+        raise nvrtc.NvrtcRefused(log)
 
     monkeypatch.setattr(nvrtc, "_compile", refuse)
-    with pytest.raises(nvrtc.Refused):
+    with pytest.raises(nvrtc.NvrtcRefused):
         nvrtc.compile(LAMBDA, "a.cu", ["--std=c++17"])
     assert len(seen) == tries
     assert [any("default-execution" in o for o in options) for options in seen] == [False, True][

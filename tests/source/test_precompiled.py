@@ -27,7 +27,7 @@ def used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     calls: list[bool] = []
     compile = nvrtc._compile
 
-    def recorded(source: str, name: str, options: list[str], names: list[str]) -> nvrtc.Compiled:
+    def recorded(source: str, name: str, options: list[str], names: list[str]) -> nvrtc.NvrtcOutput:
         calls.append("--pch" in options)
         return compile(source, name, options, names)
 

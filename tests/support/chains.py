@@ -12,7 +12,7 @@ import numpy as np
 
 import weft
 from lanewise import run as run_row
-from weft.ptx.isa import Decoded, Row, lookup, rows
+from weft.ptx.isa import Decoded, InstructionRow, lookup, rows
 from weft.ptx.model import SIZES
 
 N = 64
@@ -96,7 +96,7 @@ class Chain:
                                                                not _reads_carry(row)):  # fmt: skip
                 return name, decoded
 
-    def _spell(self, row: Row) -> str:
+    def _spell(self, row: InstructionRow) -> str:
         words = [row.base]
         for part, optional in row.parts:
             if not (optional and self.rng.random() < 0.5):
@@ -181,7 +181,7 @@ class Chain:
         return "\n".join([HEAD, *declared, *START, *self.lines, *stores, "ret; }", ""])
 
 
-def _reads_carry(row: Row) -> bool:
+def _reads_carry(row: InstructionRow) -> bool:
     return any(s.name == "cc" for s in row.operands)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from weft.ir import BITS, Builder, Function, IrModule, Val
+from weft.ir import BITS, Builder, IrFunction, IrModule, Val
 from weft.ptx.isa import llvm_type, lookup
 
 llvm.initialize_native_target()
@@ -27,7 +27,7 @@ def build(opcode: str, lanes: int) -> tuple[str, list[str], list[str]]:
     sources = [s for s in row.operands if not s.is_dest]
     types_in = [llvm_type(decoded.types[s.name]) for s in sources]
     module = IrModule()
-    fn = Function("body", [], "void", "#1")
+    fn = IrFunction("body", [], "void", "#1")
     b = Builder(module, fn)
     args = []
     for i, ty in enumerate(types_in):

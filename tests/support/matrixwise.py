@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lanewise import compile_ir
-from weft.ir import Builder, Function, IrModule, Val
+from weft.ir import Builder, IrFunction, IrModule, Val
 from weft.ir.tensor_layout import (
     WIDTH,
     Fragment,
@@ -22,7 +22,7 @@ from weft.ir.tensor_layout import (
     quad_pair_layout,
     shape_of,
 )
-from weft.ir.tensor_operand import Step
+from weft.ir.tensor_operand import TensorStep
 from weft.ir.tensor_prepare import Fragments
 from weft.ir.tensor_step import call_step
 from weft.ptx.isa import llvm_type, lookup
@@ -100,7 +100,7 @@ def compiled(opcode: str, fast: bool) -> tuple[Any, object]:
     """`run(d, a, b, c)` on arrays of registers."""
     decoded = lookup(opcode.split("."))
     assert decoded is not None
-    kind, module, fn = Kind(opcode), IrModule(), Function("run", [], "void", "#0")
+    kind, module, fn = Kind(opcode), IrModule(), IrFunction("run", [], "void", "#0")
     b = Builder(module, fn)
     counts = {m: len(kind.layout(m)) // packed(kind.words[m]) for m in "abc"}
     operands = tuple(Reg(m) for m in "dabc")
@@ -125,8 +125,8 @@ def run(
 
 
 @cache
-def _compiled_step(step: Step) -> tuple[Any, object]:
-    module, fn = IrModule(), Function("run", [], "void", "#0")
+def _compiled_step(step: TensorStep) -> tuple[Any, object]:
+    module, fn = IrModule(), IrFunction("run", [], "void", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{m}") for m in "abcd"]
     call_step(b, step, *fn.params)
@@ -135,7 +135,7 @@ def _compiled_step(step: Step) -> tuple[Any, object]:
     return compile_ir(module.text(), "run", 4)
 
 
-def run_step(step: Step, a: np.ndarray, bt: np.ndarray, c: np.ndarray) -> np.ndarray:
+def run_step(step: TensorStep, a: np.ndarray, bt: np.ndarray, c: np.ndarray) -> np.ndarray:
     """D of one step on bit patterns A [m,k], B transposed [8,k], C [m,8]."""
 
     def blocks(x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.ir.tensor_layout import WIDTH, fragment_layout, packed
-from weft.ptx.isa import Row, rows
+from weft.ptx.isa import InstructionRow, rows
 from weft.ptx.isa.columns import Effect, Per
 
 REGION = 4096
@@ -39,7 +39,7 @@ SPACES = ("global", "shared", "local", "const", "param", "")
 class Case:
     """An instruction; `spaces` are those of the row's effects, in their order."""
 
-    row: Row
+    row: InstructionRow
     words: dict[str, str]
     text: str
     spaces: tuple[str, ...]
@@ -61,7 +61,7 @@ def cases() -> list[Case]:
     return out
 
 
-def _spaces(row: Row) -> Iterator[str]:
+def _spaces(row: InstructionRow) -> Iterator[str]:
     """Words for the modifier that names the space; one empty word where there is none."""
     named = row.modifiers.get("space")
     optional = dict(row.parts).get("space", True)
@@ -76,7 +76,7 @@ def _spaces(row: Row) -> Iterator[str]:
             yield space
 
 
-def _case(row: Row, space: str) -> Case:
+def _case(row: InstructionRow, space: str) -> Case:
     words = {name: "" for name in row.modifiers}
     parts = [row.base]
     for name, optional in row.parts:
@@ -99,7 +99,7 @@ def _case(row: Row, space: str) -> Case:
     return Case(row, words, f"{'.'.join(parts)} {operands};", spaces)
 
 
-def _operand(row: Row, words: dict[str, str], name: str) -> str:
+def _operand(row: InstructionRow, words: dict[str, str], name: str) -> str:
     for i, effect in enumerate(row.effects):
         if effect.operand == name:
             return f"[{_address(effect, effect.state_space(words), i)}]"
@@ -116,7 +116,7 @@ def _address(effect: Effect, space: str, number: int) -> str:
     return f"%{space}{lanes}{number}"
 
 
-def _registers(row: Row, words: dict[str, str]) -> tuple[int, int]:
+def _registers(row: InstructionRow, words: dict[str, str]) -> tuple[int, int]:
     """The number and the width of the registers that a value takes."""
     if "matrix" in words or "layout" in words:
         shape, kind, layout = words["shape"], words["type"], words["layout"]

@@ -1,7 +1,7 @@
 """A slow, simple PTX interpreter: one thread after the other, in Python's integers.
 
-It reads the same `Module` as the simulated device and shares nothing else with it. It covers what
-the fuzzers generate: integer arithmetic, comparisons, moves, branches, memory, block barriers.
+It reads the same `PtxModule` as the simulated device and shares nothing else with it. It covers
+what the fuzzers generate: integer arithmetic, comparisons, moves, branches, memory, block barriers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from itertools import product
 
 from weft.ptx.model import (
     SIZES,
-    Function,
     Imm,
     Instruction,
     Label,
     Mem,
-    Module,
     Not,
     Operand,
     Pair,
+    PtxFunction,
+    PtxModule,
     Reg,
     Sink,
     Special,
@@ -130,8 +130,8 @@ Read = Callable[[Thread], int]
 class Interpreter:
     """One kernel of a module."""
 
-    def __init__(self, module: Module, entry: str) -> None:
-        self.function: Function = module.functions[entry]
+    def __init__(self, module: PtxModule, entry: str) -> None:
+        self.function: PtxFunction = module.functions[entry]
         self.offsets: dict[str, int] = {p.name: p.offset for p in self.function.params}
         self.sizes = {"shared": 0, "local": 0}
         for v in [*module.variables.values(), *self.function.variables.values()]:
@@ -341,7 +341,7 @@ class Interpreter:
 
 
 def run(
-    module: Module, entry: str, grid: Shape, block: Shape, params: bytes,
+    module: PtxModule, entry: str, grid: Shape, block: Shape, params: bytes,
     buffers: Sequence[tuple[int, bytearray]],
 ) -> None:  # fmt: skip
     """Runs a grid; the buffers are changed in place."""

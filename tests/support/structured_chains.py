@@ -10,9 +10,9 @@ import numpy as np
 from chains import LANEWISE, WIDTHS, Chain, N, Register, draw
 from weft.device.sim.analyse.lattice import TABLE
 from weft.ptx.isa import Decoded, lookup
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 
-RULED = [row for row in LANEWISE if row.form in {Result.CONVERSION, *TABLE}]
+RULED = [row for row in LANEWISE if row.form in {ResultForm.CONVERSION, *TABLE}]
 """Rows of which more is derived than whether the lanes agree."""
 
 

@@ -11,11 +11,11 @@ code that this user executes, so a folder that others can modify is rejected wit
 from weft.cache.entries import get, put
 from weft.cache.folders import directory, folder
 from weft.cache.keys import key
-from weft.cache.upkeep import LIMIT, Status, Usage, clear, prune, status, warn_if_unusable
+from weft.cache.upkeep import LIMIT, CacheStatus, Usage, clear, prune, status, warn_if_unusable
 
 __all__ = [
     "LIMIT",
-    "Status",
+    "CacheStatus",
     "Usage",
     "clear",
     "directory",

@@ -32,7 +32,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Status:
+class CacheStatus:
     """The state for `weft cache`; `trouble` is empty if the cache is writable."""
 
     path: str
@@ -57,7 +57,7 @@ def clear(kind: str | None = None) -> int:
     return removed
 
 
-def status() -> Status:
+def status() -> CacheStatus:
     """The path of the cache, whether it is writable, and its contents."""
     root = directory()
     kinds: dict[str, Usage] = {}
@@ -65,7 +65,7 @@ def status() -> Status:
         if not path.endswith(TEMPORARY):
             before = kinds.get(_kind(path), Usage())
             kinds[_kind(path)] = Usage(before.entries + 1, before.bytes + stat.st_size)
-    return Status(str(root), _trouble(root), kinds)
+    return CacheStatus(str(root), _trouble(root), kinds)
 
 
 def prune(limit: int = LIMIT) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.errors import Error
-from weft.ptx.isa import Row, lookup, rows
+from weft.ptx.isa import InstructionRow, lookup, rows
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Family:
 
     name: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[InstructionRow, ...]
 
     @property
     def opcodes(self) -> list[str]:
@@ -36,7 +36,7 @@ class Family:
 
 def families() -> list[Family]:
     """The families of rows, sorted by name."""
-    by_file: dict[str, list[Row]] = {}
+    by_file: dict[str, list[InstructionRow]] = {}
     for row in rows():
         by_file.setdefault(home(row), []).append(row)
     return [
@@ -45,7 +45,7 @@ def families() -> list[Family]:
     ]
 
 
-def home(row: Row) -> str:
+def home(row: InstructionRow) -> str:
     """The module a row is written in."""
     function = row.function
     # Rows that a loop adds are partials of one function; the module is that of the function.
@@ -54,7 +54,7 @@ def home(row: Row) -> str:
     return str(function.__module__)
 
 
-def forms(row: Row) -> int:
+def forms(row: InstructionRow) -> int:
     """The number of full opcodes of a row: all combinations of its modifiers.
 
     Optional modifiers of warp-wide rows do not count: orders, scopes, state spaces and cache hints
@@ -64,7 +64,7 @@ def forms(row: Row) -> int:
     return math.prod(n + optional for n, optional in sizes if not (optional and row.warp))
 
 
-def modifiers(row: Row) -> Iterator[tuple[str, list[str], bool]]:
+def modifiers(row: InstructionRow) -> Iterator[tuple[str, list[str], bool]]:
     """(name, values, whether it is optional) of each modifier of a row."""
     for name, optional in row.parts:
         if name in row.modifiers:
@@ -96,13 +96,13 @@ def covered(opcode: str) -> bool:
     return lookup(opcode.split(".")) is not None
 
 
-def _shape(row: Row) -> str:
+def _shape(row: InstructionRow) -> str:
     """A row's opcode with its types, which distinguish rows of the same syntax."""
     types = next((words for name, words, _ in modifiers(row) if name == "type"), [])
     return " ".join([row.syntax.partition(" ")[0], *([f"(type: {' '.join(types)})"] * bool(types))])
 
 
-def _words(row: Row) -> Iterator[str]:
+def _words(row: InstructionRow) -> Iterator[str]:
     for name, _ in row.parts:
         yield from row.modifiers.get(name, (name,))
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.device import arrays, ctypes_table
-from weft.device.base import Allocation, Place
+from weft.device.base import Allocation, ArrayPlace
 from weft.device.ctypes_table import CType
-from weft.device.summary import Argument
+from weft.device.summary import ParameterSummary
 from weft.errors import ArgumentError, quoted
 from weft.values import Parameter
 
@@ -29,13 +29,13 @@ _BUILTIN = frozenset(np.dtype(c).name for c in "?bBhHiIlLqQefdFD")
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
-Packed = tuple[bytes, list[Allocation], object, Place | None]
+Packed = tuple[bytes, list[Allocation], object, ArrayPlace | None]
 """Parameter block, memory that the kernel may access, an object that keeps this memory alive, and
 the real GPU that the arrays are on: None for the host.
 """
 
 
-class Handle(int):
+class DeviceHandle(int):
     """An object of a device that kernels take by its number, such as a texture.
 
     device  the GPU that it is on; None for the simulated one
@@ -48,7 +48,11 @@ class Packer:
     """Checks and packs the arguments of one kernel."""
 
     def __init__(
-        self, kernel: str, params: Sequence[Argument], size: int, types: Sequence[Parameter] | None
+        self,
+        kernel: str,
+        params: Sequence[ParameterSummary],
+        size: int,
+        types: Sequence[Parameter] | None,
     ) -> None:
         self.kernel, self.params, self.size = kernel, params, size
         known = types is not None and len(types) == len(params)
@@ -127,7 +131,7 @@ class Packer:
         block = bytearray(self.size)
         memory: list[Allocation] = []
         keep: list[object] = []
-        found: dict[int, arrays.Memory] = {}
+        found: dict[int, arrays.ArrayMemory] = {}
         for i, (value, param) in enumerate(zip(args, self.params, strict=True)):
             # A structured array without dimensions is a struct by value, not memory to point at.
             if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.names:
@@ -140,8 +144,8 @@ class Packer:
                 keep.append(a.owner)
             else:
                 self._scalar(i, value, param, block)
-                if isinstance(value, Handle):  # a launch may have no array that says where
-                    found[i] = arrays.Memory(0, 0, "", 1, True, True, value, value.device)
+                if isinstance(value, DeviceHandle):  # a launch may have no array that says where
+                    found[i] = arrays.ArrayMemory(0, 0, "", 1, True, True, value, value.device)
         memory += self._around(args)
         return bytes(block), memory, keep, self._place(found)
 
@@ -150,9 +154,9 @@ class Packer:
         pairs = zip(args, self.names, strict=True)
         return [a for value, name in pairs if (a := arrays.around(value, name)) is not None]
 
-    def _place(self, found: Mapping[int, arrays.Memory]) -> Place | None:
+    def _place(self, found: Mapping[int, arrays.ArrayMemory]) -> ArrayPlace | None:
         """The place of all arrays; the first one determines the stream."""
-        first: arrays.Memory | None = None
+        first: arrays.ArrayMemory | None = None
         for i, a in found.items():
             first = first or a
             if a.device != first.device:
@@ -165,7 +169,7 @@ class Packer:
                 )
         if first is None or first.device is None:
             return None
-        return Place(first.device, first.library, first.stream)
+        return ArrayPlace(first.device, first.library, first.stream)
 
     def signature(self) -> str:
         """The parameters as a person would write them."""
@@ -179,7 +183,7 @@ class Packer:
         return ArgumentError(f"argument {i} of {self.kernel}, '{self.names[i]}': {what}", **more)
 
     # ---- arrays -----------------------------------------------------------------------------
-    def _array(self, i: int, value: Any) -> arrays.Memory:
+    def _array(self, i: int, value: Any) -> arrays.ArrayMemory:
         want, param = self.types[i], self.params[i]
         if param.size != 8 or (want is not None and not want.pointer):
             raise self._fail(
@@ -207,7 +211,7 @@ class Packer:
         self._check_array(i, found, want)
         return found
 
-    def _check_array(self, i: int, a: arrays.Memory, want: CType | None) -> None:
+    def _check_array(self, i: int, a: arrays.ArrayMemory, want: CType | None) -> None:
         if not a.contiguous:
             raise self._fail(
                 i,
@@ -245,13 +249,13 @@ class Packer:
                 next=self._replacement(i, a, "copy"),
             )
 
-    def _converted(self, i: int, a: arrays.Memory, dtype: str) -> str:
+    def _converted(self, i: int, a: arrays.ArrayMemory, dtype: str) -> str:
         if dtype == "bfloat16" and a.library == "":  # NumPy knows no such dtype by itself
             name = self.names[i]
             return f"pass a tensor of torch.bfloat16, or {name}.astype(ml_dtypes.bfloat16)"
         return self._replacement(i, a, "dtype", dtype)
 
-    def _replacement(self, i: int, a: arrays.Memory, what: str, dtype: str = "") -> str:
+    def _replacement(self, i: int, a: arrays.ArrayMemory, what: str, dtype: str = "") -> str:
         """A suggestion of what to pass instead of an array; copies must be copied back."""
         want, name = self.types[i], self.names[i]
         made = _remedy(a, what, name, dtype)
@@ -260,7 +264,7 @@ class Packer:
         return f"copy = {made}; pass copy, then take the results back: {_remedy(a, 'back', name)}"
 
     # ---- scalars ----------------------------------------------------------------------------
-    def _scalar(self, i: int, value: Any, param: Argument, block: bytearray) -> None:
+    def _scalar(self, i: int, value: Any, param: ParameterSummary, block: bytearray) -> None:
         want = self.types[i]
         if value is None and (want is None or want.pointer) and param.size == 8:
             return  # a null pointer
@@ -292,7 +296,7 @@ class Packer:
             )
         self._number(i, value, param, want, block)
 
-    def _struct(self, i: int, value: Any, param: Argument, block: bytearray) -> None:
+    def _struct(self, i: int, value: Any, param: ParameterSummary, block: bytearray) -> None:
         data = value if isinstance(value, bytes) else value.tobytes()
         if len(data) != param.size:
             raise self._fail(
@@ -304,7 +308,7 @@ class Packer:
         block[param.offset : param.offset + param.size] = data
 
     def _number(
-        self, i: int, value: Any, param: Argument, want: CType | None, block: bytearray
+        self, i: int, value: Any, param: ParameterSummary, want: CType | None, block: bytearray
     ) -> None:
         # `struct` has no format for bfloat16.
         if want is not None and want.dtypes == ("bfloat16", "uint16"):
@@ -367,7 +371,7 @@ _REMEDIES = {
 """Defect of an array -> its library -> an expression that fixes it; "" is any other library."""
 
 
-def _remedy(a: arrays.Memory, what: str, name: str, dtype: str = "") -> str:
+def _remedy(a: arrays.ArrayMemory, what: str, name: str, dtype: str = "") -> str:
     """An expression that fixes an array with the functions of its own library."""
     ways = _REMEDIES[what]
     return ways.get(a.library, ways[""]).format(x=name, dtype=dtype)
@@ -381,11 +385,11 @@ def _as_array(value: Any, want: CType, name: str) -> str:
     return f"make it an array, and keep it to see what is written: np.array({name}, np.{known[0]})"
 
 
-def _where(a: arrays.Memory) -> str:
+def _where(a: arrays.ArrayMemory) -> str:
     return "in host memory" if a.device is None else f"on gpu:{a.device}"
 
 
-def _format(param: Argument, value: Any) -> str:
+def _format(param: ParameterSummary, value: Any) -> str:
     """The `struct` format of a number when only the PTX type is known."""
     if param.type == "f32":
         return "f"

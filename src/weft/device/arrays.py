@@ -22,7 +22,7 @@ _LEGACY_STREAM = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ArrayMemory:
     """Memory of an array; `owner` keeps it alive.
 
     device   the GPU it is on, None for the host
@@ -46,14 +46,14 @@ class Elsewhere(Exception):
     """Error: the array is neither on the host nor on a CUDA GPU; the message says where it is."""
 
 
-class _Device(ctypes.Structure):
+class _DlDevice(ctypes.Structure):
     _fields_ = (("type", ctypes.c_int32), ("id", ctypes.c_int32))
 
 
-class _Tensor(ctypes.Structure):
+class _DlTensor(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
-        ("device", _Device),
+        ("device", _DlDevice),
         ("ndim", ctypes.c_int32),
         ("code", ctypes.c_uint8),
         ("bits", ctypes.c_uint8),
@@ -76,7 +76,7 @@ class Exchange(NamedTuple):
 
     def dtype(self, value: object) -> int:
         """The dtype of an array as DLPack's 32 bits."""
-        tensor = _Tensor()
+        tensor = _DlTensor()
         ask = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(self.describe)
         if ask(value, ctypes.addressof(tensor)):
             raise BufferError("the array does not describe itself")
@@ -117,7 +117,7 @@ def library(value: object) -> str:
     return _LIBRARIES[kind]
 
 
-def view(value: Any) -> Memory:
+def view(value: Any) -> ArrayMemory:
     """The memory of an array; raises Elsewhere, BufferError or TypeError."""
     if isinstance(value, np.ndarray):
         return _numpy(value)
@@ -151,16 +151,16 @@ def around(value: Any, name: str) -> Allocation | None:
     return Allocation(*whole, False, f"the array of the view {name}", value.dtype, around=True)
 
 
-def _numpy(a: np.ndarray[Any, Any]) -> Memory:
+def _numpy(a: np.ndarray[Any, Any]) -> ArrayMemory:
     dtype = a.dtype
     # The name of a dtype hides its byte order: a byte-swapped array must not pass as a native one.
     name = "struct" if dtype.names else dtype.name if dtype.isnative else dtype.str
-    return Memory(
+    return ArrayMemory(
         a.ctypes.data, a.nbytes, name, a.itemsize, a.flags.c_contiguous, a.flags.writeable, a
     )
 
 
-def _torch(value: Any) -> Memory:
+def _torch(value: Any) -> ArrayMemory:
     """Read a tensor's attributes: DLPack is five times slower and refuses what requires a grad."""
     where = value.device
     if where.type not in ("cpu", "cuda"):
@@ -168,7 +168,7 @@ def _torch(value: Any) -> Memory:
     # The operation is a flag of the tensor: its memory still has the other values.
     if value.is_conj() or value.is_neg():
         raise BufferError("a tensor that is conjugated or negated lazily")
-    return Memory(
+    return ArrayMemory(
         value.data_ptr(),
         value.nbytes,
         str(value.dtype).removeprefix("torch."),
@@ -181,7 +181,7 @@ def _torch(value: Any) -> Memory:
     )
 
 
-def _cuda(value: Any) -> Memory:
+def _cuda(value: Any) -> ArrayMemory:
     """Read `__cuda_array_interface__`, which CuPy, Numba and many more offer."""
     from weft.device.driver import device_of  # arrays in host memory need no driver
 
@@ -195,7 +195,7 @@ def _cuda(value: Any) -> Memory:
         count *= n
     name = "struct" if dtype.names or facts["typestr"][1] == "V" else dtype.name
     stream = facts.get("stream")
-    return Memory(
+    return ArrayMemory(
         start or 0,
         count * dtype.itemsize,
         name,
@@ -209,14 +209,14 @@ def _cuda(value: Any) -> Memory:
     )
 
 
-def _dlpack(value: Any) -> Memory:
+def _dlpack(value: Any) -> ArrayMemory:
     kind, number = value.__dlpack_device__()
     if kind not in HOST_DEVICES + CUDA_DEVICES:
         raise Elsewhere(f"device {int(kind)}:{int(number)}")
     on_gpu = kind in CUDA_DEVICES
     # The producer makes the contents ready on the stream that it is given.
     capsule = value.__dlpack__(stream=_LEGACY_STREAM) if on_gpu else value.__dlpack__()
-    t = _Tensor.from_address(_get_pointer(capsule, b"dltensor"))
+    t = _DlTensor.from_address(_get_pointer(capsule, b"dltensor"))
     shape = [t.shape[i] for i in range(t.ndim)]
     count = 1
     for n in shape:
@@ -228,7 +228,7 @@ def _dlpack(value: Any) -> Memory:
     start = (t.data or 0) + t.byte_offset
     nbytes, owner = count * itemsize, (value, capsule)
     device = int(number) if on_gpu else None
-    return Memory(start, nbytes, name, itemsize, dense, True, owner, device)
+    return ArrayMemory(start, nbytes, name, itemsize, dense, True, owner, device)
 
 
 def _dense(shape: list[int], strides: list[int]) -> bool:

@@ -20,7 +20,7 @@ from weft.device.summary import ModuleSummary, summarize
 from weft.values import Ptx
 
 if TYPE_CHECKING:  # a launch from the cache needs neither
-    from weft.ptx.model import Module
+    from weft.ptx.model import PtxModule
     from weft.source.resources import Resources
 
 Assemble = Callable[[str], bytes]
@@ -55,7 +55,7 @@ class Allocation(NamedTuple):
     around: bool = False
 
 
-class Place(NamedTuple):
+class ArrayPlace(NamedTuple):
     """The real GPU that the arrays of a launch are on, and which stream the launch uses.
 
     device   the number of the GPU
@@ -68,12 +68,12 @@ class Place(NamedTuple):
     stream: int | None
 
 
-Packed = tuple[bytes, list[Allocation], object, Place | None]
+Packed = tuple[bytes, list[Allocation], object, ArrayPlace | None]
 """Packed arguments: the parameter block, the memory that the kernel may access, an object that
 keeps this memory alive, and the real GPU that the arrays are on, None for host memory."""
 
 
-class Packer(Protocol):
+class ArgumentPacker(Protocol):
     """Checks and packs the arguments of one kernel."""
 
     def pack(self, args: Sequence[Any]) -> Packed: ...
@@ -169,7 +169,7 @@ class Device(Protocol):
         """Load a program; `Program.on` calls it once per device."""
 
     def prepare(
-        self, kernel: LaunchTarget, packer: Packer, stream: object = None
+        self, kernel: LaunchTarget, packer: ArgumentPacker, stream: object = None
     ) -> PreparedLaunch:
         """Compile or load what launches with this configuration need."""
 
@@ -197,14 +197,14 @@ class Program:
         self.instances: weakref.WeakSet[Program] = weakref.WeakSet()
         self._loaded: dict[Device, DeviceModule] = {}
         self._lock = threading.RLock()
-        self._module: Module | None = None
+        self._module: PtxModule | None = None
         self._summary: ModuleSummary | None = None
         if base is not None:
             base.instances.add(self)
 
     # Not `functools.cached_property`, which in Python 3.11 has one lock for all programs.
     @property
-    def module(self) -> Module:
+    def module(self) -> PtxModule:
         """The parsed PTX."""
         if self._module is None:
             from weft.ptx.parse import parse  # a launch from the cache parses nothing

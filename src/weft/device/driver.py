@@ -23,7 +23,7 @@ _DEVICE_ORDINAL = 9
 """CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL"""
 
 
-class LaunchConfig(ctypes.Structure):
+class CuLaunchConfig(ctypes.Structure):
     """CUlaunchConfig."""
 
     _fields_ = (

@@ -114,12 +114,12 @@ def _machine(level: int = 2) -> llvm.TargetMachine:
 
 
 @dataclass(slots=True)
-class Code:
+class LoadedCode:
     """Machine code that is loaded; keep it as long as its function may be called."""
 
     run: Callable[[int, int], int]
     engine: object
-    libraries: Sequence[Library] = ()
+    libraries: Sequence[LoadedLibrary] = ()
 
 
 def compile_object(text: str, *, draft: bool = False, passes: Sequence[str] | None = None) -> bytes:
@@ -178,7 +178,7 @@ def _emit(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def load_object(data: bytes, libraries: Sequence[Library] = ()) -> Code:
+def load_object(data: bytes, libraries: Sequence[LoadedLibrary] = ()) -> LoadedCode:
     """An object file to a callable `run(context, worker)`; raises BadObject.
 
     libraries  have the functions that it calls; they are freed after it
@@ -188,29 +188,31 @@ def load_object(data: bytes, libraries: Sequence[Library] = ()) -> Code:
     if not address:
         raise BadObject("an object file has no function `run`")
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-    return Code(kind(address), engine, libraries)
+    return LoadedCode(kind(address), engine, libraries)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
-class Library:
+class LoadedLibrary:
     """Functions that other code may call; the code keeps it."""
 
     engine: object
     addresses: Mapping[str, int]
-    libraries: Sequence[Library] = ()
+    libraries: Sequence[LoadedLibrary] = ()
 
 
-def load_library(data: bytes, names: Sequence[str], libraries: Sequence[Library] = ()) -> Library:
+def load_library(
+    data: bytes, names: Sequence[str], libraries: Sequence[LoadedLibrary] = ()
+) -> LoadedLibrary:
     """The functions of an object file by their names; raises BadObject."""
     engine = _engine(data, libraries)
     addresses = {name: engine.get_function_address(name) for name in names}
     for name, address in addresses.items():
         if not address:
             raise BadObject(f"an object file has no function `{name}`")
-    return Library(engine, addresses, libraries)
+    return LoadedLibrary(engine, addresses, libraries)
 
 
-def _engine(data: bytes, libraries: Sequence[Library]) -> llvm.ExecutionEngine:
+def _engine(data: bytes, libraries: Sequence[LoadedLibrary]) -> llvm.ExecutionEngine:
     machine = _machine()
     libraries = (*libraries, *_half_calls())
     # LLVM knows one address for a name: that of the library which this code keeps.
@@ -222,7 +224,7 @@ def _engine(data: bytes, libraries: Sequence[Library]) -> llvm.ExecutionEngine:
 
 
 @functools.cache
-def _half_calls() -> tuple[Library, ...]:
+def _half_calls() -> tuple[LoadedLibrary, ...]:
     """The functions that LLVM calls for halves where the CPU has no instruction for them."""
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     if not x86 or "+f16c" in host()[1].split(","):
@@ -231,7 +233,7 @@ def _half_calls() -> tuple[Library, ...]:
     with _linking:
         engine = _linked(data, _machine())
     addresses = {name: engine.get_function_address(name) for name in half_calls.NAMES}
-    return (Library(engine, addresses),)
+    return (LoadedLibrary(engine, addresses),)
 
 
 def _linked(data: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:

@@ -16,10 +16,10 @@ from weft.device.version import generator
 from weft.errors import LaunchError, UnsupportedInstruction
 
 if TYPE_CHECKING:
-    from weft.ptx.model import Function, Module
+    from weft.ptx.model import PtxFunction, PtxModule
 
 
-class Argument(NamedTuple):
+class ParameterSummary(NamedTuple):
     """A kernel parameter; `offset` is inside the parameter block, `elements` 1 if no array."""
 
     name: str
@@ -29,16 +29,16 @@ class Argument(NamedTuple):
     elements: int
 
 
-class Entry(NamedTuple):
+class KernelSummary(NamedTuple):
     """A kernel without its code."""
 
-    params: tuple[Argument, ...]
+    params: tuple[ParameterSummary, ...]
     param_bytes: int
     directives: Mapping[str, tuple[int, ...]]
     static_shared: int
 
 
-class Variable(NamedTuple):
+class VariableSummary(NamedTuple):
     """A `.global` or `.const` variable; relocations are (byte, symbol, addend)."""
 
     name: str
@@ -52,13 +52,13 @@ class Variable(NamedTuple):
 class ModuleSummary(NamedTuple):
     """A module without its code; `functions` numbers those whose address is taken."""
 
-    entries: Mapping[str, Entry]
-    variables: tuple[Variable, ...]
+    entries: Mapping[str, KernelSummary]
+    variables: tuple[VariableSummary, ...]
     functions: Mapping[str, int]
     allocates: bool
 
 
-def summarize(text: str, parsed: Callable[[], Module]) -> ModuleSummary:
+def summarize(text: str, parsed: Callable[[], PtxModule]) -> ModuleSummary:
     """The summary of a PTX text; `parsed` is called only on a cache miss."""
     key = cache.key("summary", generator(), text)
     data = cache.get("summary", key)
@@ -92,7 +92,7 @@ def choose(name: str, variables: Iterable[str]) -> str:
     )
 
 
-def _describe(module: Module) -> dict[str, Any]:
+def _describe(module: PtxModule) -> dict[str, Any]:
     from weft.ptx.callgraph import function_ids  # what is cached needs nothing of the parser
     from weft.ptx.services import DEVICE_RUNTIME
 
@@ -117,7 +117,7 @@ def _describe(module: Module) -> dict[str, Any]:
     }
 
 
-def _static_shared(module: Module, kernel: Function) -> int:
+def _static_shared(module: PtxModule, kernel: PtxFunction) -> int:
     """Bytes of shared memory that a kernel and the functions that it calls declare."""
     end = 0
     declared = [module.variables, *(f.variables for f in _reached(module, kernel))]
@@ -127,7 +127,7 @@ def _static_shared(module: Module, kernel: Function) -> int:
     return end
 
 
-def _reached(module: Module, kernel: Function) -> list[Function]:
+def _reached(module: PtxModule, kernel: PtxFunction) -> list[PtxFunction]:
     from weft.ptx.callgraph import call_graph, function_ids
 
     try:
@@ -140,8 +140,8 @@ def _reached(module: Module, kernel: Function) -> list[Function]:
 def _restore(data: Mapping[str, Any]) -> ModuleSummary:
     return ModuleSummary(
         {
-            name: Entry(
-                tuple(Argument(*p) for p in params),
+            name: KernelSummary(
+                tuple(ParameterSummary(*p) for p in params),
                 param_bytes,
                 {word: tuple(numbers) for word, numbers in directives.items()},
                 static_shared,
@@ -149,7 +149,9 @@ def _restore(data: Mapping[str, Any]) -> ModuleSummary:
             for name, (params, param_bytes, directives, static_shared) in data["entries"].items()
         },
         tuple(
-            Variable(name, space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations)))
+            VariableSummary(
+                name, space, align, size, bytes.fromhex(init), tuple(map(tuple, relocations))
+            )
             for name, space, align, size, init, relocations in data["variables"]
         ),
         data["functions"],

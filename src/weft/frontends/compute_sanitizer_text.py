@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from weft.device.sim.tools.sanitizer.findings import Access, Dims, Finding
-from weft.device.sim.tools.sanitizer.layout import Kind
+from weft.device.sim.tools.sanitizer.layout import FindingKind
 from weft.device.sim.tools.sanitizer.texts import TEXTS
 
 _PREFIX = "========="
@@ -157,9 +157,9 @@ def _simulator_words(kind: int) -> _Make:
 
 
 _RACES = {
-    ("Read", "Write"): Kind.READ_AFTER_WRITE,
-    ("Write", "Read"): Kind.WRITE_AFTER_READ,
-    ("Write", "Write"): Kind.WRITE_AFTER_WRITE,
+    ("Read", "Write"): FindingKind.READ_AFTER_WRITE,
+    ("Write", "Read"): FindingKind.WRITE_AFTER_READ,
+    ("Write", "Write"): FindingKind.WRITE_AFTER_WRITE,
 }
 
 
@@ -176,7 +176,7 @@ def _race(match: re.Match[str], block: _Block, quote: Quote) -> Iterator[Finding
         if first is None or hazards is None or not other:
             continue
         pair = (first["verb"], other["verb"])
-        text = TEXTS[_RACES.get(pair, Kind.WRITE_AFTER_WRITE)]
+        text = TEXTS[_RACES.get(pair, FindingKind.WRITE_AFTER_WRITE)]
         first_access, kernel = _access(pair[0].lower(), first["place"], alone, quote)
         second_access, _ = _access(pair[1].lower(), other["place"], alone, quote)
         times = int((hazards["times"] or "1").replace(",", ""))
@@ -203,20 +203,36 @@ _HEADLINES: Sequence[tuple[re.Pattern[str], _Make]] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
         (r"Invalid __(\w+)__ (?P<verb>\w+) of size (\d+)", _invalid),
-        (r"Uninitialized __(\w+)__ memory read", _simulator_words(Kind.UNINITIALISED)),
+        (r"Uninitialized __(\w+)__ memory read", _simulator_words(FindingKind.UNINITIALISED)),
         (r"(?i:Error|Warning): Race reported (?P<pair>between .+)", _race),
-        (r"Barrier error detected\. Divergent", _simulator_words(Kind.BARRIER_SPLIT)),
-        (r"Barrier error detected\. Invalid arguments", _simulator_words(Kind.MISSING_LANES)),
-        (r"Barrier error detected\. (.+)", _one("barrier misuse", "{0}", "barrier",
-                                               "see synccheck in the tool's manual")),
-        (r"Malloc/Free error encountered : (.+)", _one("double free", "{0}", "free",
-                                                      "free each pointer of malloc() once")),
-        (r"Leaked (?P<place>.+)", _host("leak", "memory that is never freed",
-                                        "free it before the program ends")),
-        (r"Program hit (?P<place>.+) on CUDA API call to (?P<call>cu\w*Free\w*)",
-         _host("double free", "what is freed is not allocated, or was freed before",
-               "free each allocation once")),
-        (r"Program hit (?P<place>.+) on CUDA API call to (?P<call>\w+)",
-         _host(_FAILED, "a call of CUDA's API returns an error", "look at what was done before")),
+        (r"Barrier error detected\. Divergent", _simulator_words(FindingKind.BARRIER_SPLIT)),
+        (
+            r"Barrier error detected\. Invalid arguments",
+            _simulator_words(FindingKind.MISSING_LANES),
+        ),
+        (
+            r"Barrier error detected\. (.+)",
+            _one("barrier misuse", "{0}", "barrier", "see synccheck in the tool's manual"),
+        ),
+        (
+            r"Malloc/Free error encountered : (.+)",
+            _one("double free", "{0}", "free", "free each pointer of malloc() once"),
+        ),
+        (
+            r"Leaked (?P<place>.+)",
+            _host("leak", "memory that is never freed", "free it before the program ends"),
+        ),
+        (
+            r"Program hit (?P<place>.+) on CUDA API call to (?P<call>cu\w*Free\w*)",
+            _host(
+                "double free",
+                "what is freed is not allocated, or was freed before",
+                "free each allocation once",
+            ),
+        ),
+        (
+            r"Program hit (?P<place>.+) on CUDA API call to (?P<call>\w+)",
+            _host(_FAILED, "a call of CUDA's API returns an error", "look at what was done before"),
+        ),
     )
-)  # fmt: skip
+)

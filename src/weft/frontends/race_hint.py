@@ -28,7 +28,7 @@ from weft.errors import DeviceError
 
 if TYPE_CHECKING:  # a script that launches nothing does without the simulated GPU
     from weft.device.base import Allocation
-    from weft.device.sim.run.launch import Plan
+    from weft.device.sim.run.launch import LaunchPlan
 
 VARIABLE = "WEFT_RACE_HINT"
 """The most seconds that a program waits at exit for the search; 0 turns the search off."""
@@ -71,7 +71,7 @@ class RaceHint:
         self._races: list[str] = []
 
     def look(
-        self, text: str, name: str, plan: Plan, params: bytes, memory: Sequence[Allocation]
+        self, text: str, name: str, plan: LaunchPlan, params: bytes, memory: Sequence[Allocation]
     ) -> None:
         """Before a launch: searches it for races if it is the kernel's first and cheap enough."""
         if (text, name) in self._seen:
@@ -91,7 +91,7 @@ class RaceHint:
             self._seen.add((text, name))
             self._searches.append(_started(key, plan, params, memory))
 
-    def look_at(self, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> None:
+    def look_at(self, plan: LaunchPlan, params: bytes, memory: Sequence[Allocation]) -> None:
         """`look` for a launch of this process itself: `settings.before_launch`."""
         self.look(plan.sim.ptx.text, plan.entry, plan, params, memory)
 
@@ -109,7 +109,7 @@ class RaceHint:
             self._say(f"{race}: {self._command}")
 
 
-def _started(key: str, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> _Search:
+def _started(key: str, plan: LaunchPlan, params: bytes, memory: Sequence[Allocation]) -> _Search:
     reads, writes = os.pipe()
     # The child has a copy of each lock. One that another thread holds is never released there.
     with _uninterrupted(), plan.sim.exclusive, warnings.catch_warnings():
@@ -151,7 +151,7 @@ def _ended(search: _Search, ready: bool) -> list[str]:
     return list(json.loads(text)) if text else []
 
 
-def _search(pipe: int, plan: Plan, params: bytes, memory: Sequence[Allocation]) -> None:
+def _search(pipe: int, plan: LaunchPlan, params: bytes, memory: Sequence[Allocation]) -> None:
     """In the child: the launch under the sanitizer, on the child's copy of the memory."""
     from weft.device.sim.run import deadlock_detection, draft, settings
     from weft.device.sim.tools.sanitizer.session import Report  # plain runs do without its code
@@ -168,7 +168,7 @@ def _search(pipe: int, plan: Plan, params: bytes, memory: Sequence[Allocation]) 
     report = Report()
     try:
         with draft.drafts():  # compiling takes longer than one small launch
-            report.run(settings.Request(plan, params, memory, None, None))
+            report.run(settings.LaunchRequest(plan, params, memory, None, None))
     except DeviceError:
         return  # the launch itself reports it
     # Sorted by the source: the first race of a kernel stands for all.

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from weft.ir.flow import Flow
-from weft.ir.module import Function
+from weft.ir.module import IrFunction
 from weft.ir.value import BITS, Operandish, Val
 
 __all__ = ["BITS", "CONSTANT", "Builder", "Val"]
@@ -340,7 +340,7 @@ class Builder(Flow):
         shape = "void" if ret is None else f"<{ret[1]} x {ret[0]}>" if ret[1] else ret[0]
         if name not in self.module.functions:
             self.module.functions[name] = ""  # a recursive use finds it declared
-            fn = Function(name, [], shape, attrs)
+            fn = IrFunction(name, [], shape, attrs)
             inner = Builder(self.module, fn)
             fn.params = [Val(inner, ty, n, f"%a{i}") for i, (ty, n) in enumerate(params)]
             out = body(inner, list(fn.params))

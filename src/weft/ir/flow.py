@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from weft.ir.module import Function, IrModule
+from weft.ir.module import IrFunction, IrModule
 from weft.ir.value import Val
 
 T = TypeVar("T", None, Val, list[Val])
@@ -26,7 +26,7 @@ _RARE, _LIKELY = ", !prof !0", ", !prof !2"
 class Flow(ABC):
     """Appends instructions to `fn`; `module` collects what they need."""
 
-    def __init__(self, module: IrModule, fn: Function) -> None:
+    def __init__(self, module: IrModule, fn: IrFunction) -> None:
         self.module, self.fn = module, fn
         self.block = "entry"
         self.ended = False

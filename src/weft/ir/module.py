@@ -10,7 +10,7 @@ from weft.ir.value import Val
 _WIDE = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
-class Function:
+class IrFunction:
     """The text of one function under construction."""
 
     def __init__(self, name: str, params: Sequence[Val], ret: str, attrs: str) -> None:

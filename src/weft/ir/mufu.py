@@ -34,7 +34,7 @@ Body = Callable[[Builder, Val], Val]
 
 
 @dataclass(frozen=True)
-class Table:
+class CoefficientTable:
     """Rows of one function packed for one load, and what is common to all of them."""
 
     name: str
@@ -60,7 +60,7 @@ def _zeros(values: list[int]) -> int:
 
 
 @cache
-def _table(name: str) -> Table:
+def _table(name: str) -> CoefficientTable:
     """Root tables are indexed by the field's low bit too, so odd exponents come first."""
     coefficients = _coefficients()
     rows = (
@@ -81,10 +81,10 @@ def _table(name: str) -> Table:
     c1, c2 = rows[-1][1:]
     bits = 26 if name == "tanh" else 27
     signs = (1 if c1 > 0 else -1, 1 if c2 > 0 else -1)
-    return Table(name, tuple(words), bits, rows[0][0] & 0x3FFF, signs, (j1, j2))
+    return CoefficientTable(name, tuple(words), bits, rows[0][0] & 0x3FFF, signs, (j1, j2))
 
 
-def _row(b: Builder, table: Table, index: Val) -> Val:
+def _row(b: Builder, table: CoefficientTable, index: Val) -> Val:
     """The packed words at `index` (i32)."""
     base = b.table(f"mufu.table.{table.name}", "i64", table.words)
     offset = index << 3
@@ -117,7 +117,7 @@ def _square(w: Val) -> Val:
     return u * ((u << 1) + ((w >> 6) & 3)) + part.zext("i16")
 
 
-def _sum(table: Table, row: Val, xl: Val) -> Val:
+def _sum(table: CoefficientTable, row: Val, xl: Val) -> Val:
     """S as i64."""
     (s1, s2), (j1, j2) = table.signs, table.shifts
     c0 = (row >> 21) & (((1 << table.c0_bits) - 1) << 14)

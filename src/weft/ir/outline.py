@@ -17,7 +17,7 @@ import re
 from weft.ir.shared_functions import (
     NAME,
     OWN,
-    Parts,
+    ModuleParts,
     Shared,
     declaration,
     parts,
@@ -48,7 +48,7 @@ _LONGEST = 24
 """Instructions of one outlined function: longer ones are not shared."""
 
 
-class Unsupported(Exception):
+class CannotOutline(Exception):
     """Error: IR that cannot be outlined: vectors that a loop exchanges or merges with constants."""
 
 
@@ -79,14 +79,14 @@ def helpers(text: str) -> Outlined:
     return _outlined(module, _helpers(module), [])
 
 
-def _helpers(module: Parts) -> Shared:
+def _helpers(module: ModuleParts) -> Shared:
     shared = Shared(module)
     for name in module.functions:
         shared.renamed(f"@{name}")
     return shared
 
 
-def _outlined(module: Parts, shared: Shared, kernel: list[str]) -> Outlined:
+def _outlined(module: ModuleParts, shared: Shared, kernel: list[str]) -> Outlined:
     tail = "\n".join([*module.declarations.values(), *module.footer])
     constants = "\n".join(module.constants.values())
     inlined = "\n".join(shared.inlined.values())
@@ -220,7 +220,7 @@ class _Outliner:
         pairs = _INCOMING.findall(incoming)
         merged = {x for x, _ in self._copies} | {name}
         if any(value in merged or not value.startswith("%") for value, _ in pairs):
-            raise Unsupported(incoming)
+            raise CannotOutline(incoming)
         slots = ", ".join(f"[ {self._slot(value)}, {block} ]" for value, block in pairs)
         self._out.append(f"  {name}.slot = phi ptr {slots}")
         self._copies.append((name, kind))

@@ -18,7 +18,7 @@ _HEAD = re.compile(r"define (?:internal )?(.*?) ?@([\w.]+)\((.*)\) (#\d) \{")
 
 
 @dataclass(slots=True)
-class Parts:
+class ModuleParts:
     """The parts of a module's text."""
 
     functions: dict[str, str] = field(default_factory=dict)
@@ -27,9 +27,9 @@ class Parts:
     footer: list[str] = field(default_factory=list)
 
 
-def parts(text: str) -> Parts:
+def parts(text: str) -> ModuleParts:
     """Split the text of a module."""
-    module = Parts()
+    module = ModuleParts()
     head = ""
     lines: list[str] = []
     for line in text.split("\n"):
@@ -49,7 +49,7 @@ def parts(text: str) -> Parts:
     return module
 
 
-def without_incomplete(module: Parts) -> Parts:
+def without_incomplete(module: ModuleParts) -> ModuleParts:
     """The module without functions that refer, directly or not, to missing functions."""
     functions = dict(module.functions)
     others = module.constants.keys() | module.declarations.keys()
@@ -79,7 +79,7 @@ def callees(function: str) -> list[str]:
 class Shared:
     """Functions under names that are digests of their contents."""
 
-    def __init__(self, module: Parts) -> None:
+    def __init__(self, module: ModuleParts) -> None:
         self._module = module
         self._names: dict[str, str] = {}
         self.functions: dict[str, str] = {}

@@ -21,13 +21,13 @@ from weft.ir.tensor_exact import (
 )
 from weft.ir.tensor_format import FORMATS, fp8_to_half
 from weft.ir.tensor_layout import WIDTH, packed, shape_of
-from weft.ir.tensor_operand import Step
+from weft.ir.tensor_operand import TensorStep
 from weft.ir.tensor_prepare import Fragments
 from weft.ir.tensor_quad import call_quad
 from weft.ir.tensor_step import call_prepared, call_step
 from weft.records import dataclass
 
-__all__ = ["Form", "Sources", "multiply"]
+__all__ = ["Sources", "TensorForm", "multiply"]
 
 Call = Callable[[Val, Val, Val, Val], None]
 _SCRATCH = 5120
@@ -35,7 +35,7 @@ _SCRATCH = 5120
 
 
 @dataclass(frozen=True)
-class Form:
+class TensorForm:
     """One form of `mma` or `wmma.mma`: shape and types as PTX spells them, and its modifiers."""
 
     shape: str
@@ -81,7 +81,9 @@ class Sources:
         return replace(self, a=self.b, b=self.a, keys=self.keys[::-1])
 
 
-def multiply(b: Builder, form: Form, x: Sources, c: Sequence[Val], *, fast: bool) -> list[Val]:
+def multiply(
+    b: Builder, form: TensorForm, x: Sources, c: Sequence[Val], *, fast: bool
+) -> list[Val]:
     """The registers of D = A*B + C; those of C are 32 lanes of i32, float or double.
 
     With `fast`, floats are summed by FMAs in f32 instead of as the hardware does.
@@ -103,7 +105,7 @@ def multiply(b: Builder, form: Form, x: Sources, c: Sequence[Val], *, fast: bool
     return _convert(b, d, wide, form.d)
 
 
-def _steps(b: Builder, form: Form, wide: str, fast: bool) -> Call:
+def _steps(b: Builder, form: TensorForm, wide: str, fast: bool) -> Call:
     """The function of one step of this form."""
     m, _, k = shape_of(form.shape)
     rows = min(m, 16)
@@ -116,12 +118,12 @@ def _steps(b: Builder, form: Form, wide: str, fast: bool) -> Call:
     if form.d == "s32":
         integer = IntegerStep(form.a, form.b, rows, k, form.saturate)
         return lambda *ps: call_integer(b, integer, *ps)
-    step = Step(form.a, wide, rows, k)
+    step = TensorStep(form.a, wide, rows, k)
     return lambda *ps: call_step(b, step, *ps, fast=fast)
 
 
 def _tiles(
-    b: Builder, form: Form, x: Sources, c: Sequence[Val], wide: str, fast: bool
+    b: Builder, form: TensorForm, x: Sources, c: Sequence[Val], wide: str, fast: bool
 ) -> list[Val]:
     """Compute D by steps; registers beyond the matrices are not read."""
     m, n, k = shape_of(form.shape)
@@ -133,7 +135,7 @@ def _tiles(
     parts_b = [x.b[i : i + size_b] for i in range(0, size_b * across, size_b)]
     places = [i * size_c * reg for i in range(down * across)]
     if wide in ("f16", "f32") and not fast:
-        step, known = Step(form.a, wide, rows, k), x.known
+        step, known = TensorStep(form.a, wide, rows, k), x.known
         key_a, key_b = x.keys
         all_a = [known.rows(b, step, p, key_a and (key_a, i)) for i, p in enumerate(parts_a)]
         all_b = [known.columns(b, step, p, key_b and (key_b, i)) for i, p in enumerate(parts_b)]
@@ -176,7 +178,7 @@ def scratch(b: Builder, operands: Sequence[Iterable[Val]], reg: int) -> list[Val
 
 
 def _quad_pairs(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val]
+    b: Builder, form: TensorForm, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val]
 ) -> list[Val]:
     """`mma.m8n8k4` on f16."""
     pa, pb, pc, pd = scratch(b, [a, bt, c], 128)
@@ -185,7 +187,7 @@ def _quad_pairs(
     return [b.load(ty, 32, b.at(pd, i * 128), 64) for i in range(8 // packed(form.d))]
 
 
-def _tf32_wmma(b: Builder, form: Form, x: Sources, c: Sequence[Val], fast: bool) -> list[Val]:
+def _tf32_wmma(b: Builder, form: TensorForm, x: Sources, c: Sequence[Val], fast: bool) -> list[Val]:
     """`wmma` on tf32: one step for k below 4, then one for the others."""
     half, d = replace(form, shape="m16n16k4"), list(c)
     # The sum of the first step is cut before the second begins: a single sum of all eight products
@@ -207,10 +209,12 @@ def _convert(b: Builder, regs: Sequence[Val], have: str, want: str) -> list[Val]
     return [bits[i] | (bits[i + 1] << 16) for i in range(0, len(bits), 2)]
 
 
-def _fp8(b: Builder, form: Form, x: Sources, c: Sequence[Val], wide: str, fast: bool) -> list[Val]:
+def _fp8(
+    b: Builder, form: TensorForm, x: Sources, c: Sequence[Val], wide: str, fast: bool
+) -> list[Val]:
     """Two steps on f16, of the k with k%4 in {0, 1} and of the others, and then c is added."""
     m, n, k = shape_of(form.shape)
-    half = Form(f"m{m}n{n}k{k // 2}", "f16", "f16", wide, wide)
+    half = TensorForm(f"m{m}n{n}k{k // 2}", "f16", "f16", wide, wide)
     # c takes no part in the aligned sums of fp8. The code of the assembler adds it last, with a
     # rounding of its own.
     d = [b.zero(v.element, v.lanes) for v in c]

@@ -10,7 +10,7 @@ from weft.ir.rounding import rounded
 from weft.ir.tensor_operand import (
     Columns,
     N,
-    Runs,
+    OperandRuns,
     doubled,
     load_accumulator,
     load_columns,
@@ -38,10 +38,10 @@ class IntegerStep:
         return f"tensor.{self.a}.{self.b}.m{self.rows}k{self.depth}{tail}"
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> OperandRuns:
         """The layout in bytes, of which one holds two 4-bit numbers."""
         size = self.depth * int(self.a[1:]) // 8
-        return Runs("i8", 16, size // 16)
+        return OperandRuns("i8", 16, size // 16)
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class BitStep:
         return f"tensor.b1.{self.op}.m{self.rows}k{self.depth}"
 
     @property
-    def runs(self) -> Runs:
-        return Runs("i32", 4, self.depth // 128)
+    def runs(self) -> OperandRuns:
+        return OperandRuns("i32", 4, self.depth // 128)
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class DoubleStep:
         return f"tensor.f64.{self.mode}.m{self.rows}k{self.depth}"
 
     @property
-    def runs(self) -> Runs:
-        return Runs("i64", 4, self.depth // 4)
+    def runs(self) -> OperandRuns:
+        return OperandRuns("i64", 4, self.depth // 4)
 
 
 def call_integer(b: Builder, step: IntegerStep, *fragments: Val) -> None:

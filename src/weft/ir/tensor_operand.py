@@ -22,7 +22,7 @@ N = 8
 
 
 @dataclass(frozen=True)
-class Runs:
+class OperandRuns:
     """The layout of K in memory: `count` blocks, each of `width` neighbours of type `ty`."""
 
     ty: str
@@ -36,7 +36,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Step:
+class TensorStep:
     """One step on floats: operand and accumulator formats, rows, depth, and the adder.
 
     `fraction` bits are kept below the largest exponent; `width` overrides that of `runs`.
@@ -57,13 +57,13 @@ class Step:
         return FORMATS[self.operand]
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> OperandRuns:
         """The layout of K: four lanes of one 32-bit register hold neighbouring k."""
         width = self.width or 4 * 32 // self.format.bits
-        return Runs(self.format.container, width, self.depth // width)
+        return OperandRuns(self.format.container, width, self.depth // width)
 
     @property
-    def runs_of_b(self) -> Runs:
+    def runs_of_b(self) -> OperandRuns:
         return doubled(self.runs) if self.sparse else self.runs
 
     @property
@@ -80,9 +80,9 @@ class Step:
         return f"tensor.{self.operand}.{self.accumulator}.m{self.rows}k{self.depth}{tail}"
 
 
-def doubled(runs: Runs) -> Runs:
+def doubled(runs: OperandRuns) -> OperandRuns:
     """Twice as many blocks: B of a sparse step."""
-    return Runs(runs.ty, runs.width, 2 * runs.count)
+    return OperandRuns(runs.ty, runs.width, 2 * runs.count)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def picked(b: Builder, picks: Val, k: Val, m: Val) -> Val:
     return b.load("i8", 0, b.at(picks, (k * 16 + m).zext("i64"))).zext("i32")
 
 
-def element(b: Builder, step: Step, base: Val, rows: int, row: Val, k: Val) -> Val:
+def element(b: Builder, step: TensorStep, base: Val, rows: int, row: Val, k: Val) -> Val:
     """The bits of element k of a row of A, or of a column of B, which has 8 `rows`."""
     fmt, width = step.format, step.runs.width
     block, rest = b.binary("udiv", k, b.integer("i32", width)), k & (width - 1)
@@ -120,7 +120,9 @@ def element(b: Builder, step: Step, base: Val, rows: int, row: Val, k: Val) -> V
     return b.load(fmt.container, 0, b.at(base, (index * (fmt.bits // 8)).zext("i64")))
 
 
-def load_columns(b: Builder, bt: Val, runs: Runs, order: Sequence[int] = range(N)) -> list[Val]:
+def load_columns(
+    b: Builder, bt: Val, runs: OperandRuns, order: Sequence[int] = range(N)
+) -> list[Val]:
     """B as one vector of 8 columns for every k; runs of 16 bytes or more allow any order."""
     per, size = 128 // BITS[runs.ty], N * runs.bytes
     lo = [i // 2 + per * (i % 2) for i in range(per)]
@@ -149,7 +151,9 @@ def _regroup(b: Builder, chunks: list[Val]) -> list[Val]:
     return [b.concat(chunks[i : i + k]) for i in range(0, len(chunks), k)]
 
 
-def load_rows(b: Builder, a: Val, m: Val, rows: int, runs: Runs, count: int = 1) -> list[Val]:
+def load_rows(
+    b: Builder, a: Val, m: Val, rows: int, runs: OperandRuns, count: int = 1
+) -> list[Val]:
     """`count` of `rows` rows of A, from row m on: for every block, their runs."""
     base = b.at(a, (m * runs.bytes).zext("i64"))
     places = [b.at(base, i * rows * runs.bytes) for i in range(runs.count)]

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 
 from weft.ir.builder import BITS, Builder, Val
 from weft.ir.tensor_format import exponent, magnitude, to_float
-from weft.ir.tensor_operand import N, Step, load_columns, load_rows
+from weft.ir.tensor_operand import N, TensorStep, load_columns, load_rows
 from weft.records import dataclass
 
 PAIR = 2 * N
@@ -36,7 +36,7 @@ Prepared = tuple[Val, Val]
 
 
 @dataclass(frozen=True)
-class Places:
+class FragmentOffsets:
     """Byte offsets of the parts of a prepared fragment; values are first."""
 
     exponents: int
@@ -44,22 +44,22 @@ class Places:
     size: int
 
 
-def places_of_rows(step: Step) -> Places:
+def places_of_rows(step: TensorStep) -> FragmentOffsets:
     """A: values row by row, exponents of two rows side by side for every k."""
     count = step.rows * step.depth
     return _places(4 * count, count * BITS[step.format.lane] // 8)
 
 
-def places_of_columns(step: Step) -> Places:
+def places_of_columns(step: TensorStep) -> FragmentOffsets:
     """B: for every k the values of 8 columns, and their exponents twice."""
     depth = step.runs_of_b.count * step.runs_of_b.width
     return _places(4 * depth * N, depth * PAIR * BITS[step.format.lane] // 8)
 
 
-def _places(values: int, exponents: int) -> Places:
+def _places(values: int, exponents: int) -> FragmentOffsets:
     first = -(-values // _ALIGN) * _ALIGN
     odd = first + -(-exponents // _ALIGN) * _ALIGN
-    return Places(first, odd, odd + _ALIGN)
+    return FragmentOffsets(first, odd, odd + _ALIGN)
 
 
 class Peak:
@@ -78,7 +78,7 @@ class Peak:
         return self.b.any(self.b.icmp(compare, seen, limit))
 
 
-def prepare_rows(b: Builder, step: Step, a: Val, to: Val) -> None:
+def prepare_rows(b: Builder, step: TensorStep, a: Val, to: Val) -> None:
     """Call the function that prepares A."""
     fn = b.helper(
         f"tensor.rows.{step.name_of_operands}",
@@ -89,7 +89,7 @@ def prepare_rows(b: Builder, step: Step, a: Val, to: Val) -> None:
     fn(a, to)
 
 
-def prepare_columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
+def prepare_columns(b: Builder, step: TensorStep, bt: Val, to: Val) -> None:
     """Call the function that prepares B."""
     fn = b.helper(
         f"tensor.columns.{step.name_of_operands}.{step.accumulator}",
@@ -100,7 +100,7 @@ def prepare_columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
     fn(bt, to)
 
 
-def _rows(b: Builder, step: Step, a: Val, to: Val) -> None:
+def _rows(b: Builder, step: TensorStep, a: Val, to: Val) -> None:
     fmt, width, places = step.format, step.runs.width, places_of_rows(step)
     size, odd = 2 * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, 2 * width)
     mixed = [row * width + k for k in range(width) for row in range(2)]
@@ -119,7 +119,7 @@ def _rows(b: Builder, step: Step, a: Val, to: Val) -> None:
     b.store(odd.any("uge", fmt.special).zext("i32"), b.at(to, places.odd))
 
 
-def _columns(b: Builder, step: Step, bt: Val, to: Val) -> None:
+def _columns(b: Builder, step: TensorStep, bt: Val, to: Val) -> None:
     fmt, places = step.format, places_of_columns(step)
     size, odd = PAIR * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, 2 * N)
     rows = load_columns(b, bt, step.runs_of_b, COLUMNS[step.accumulator])
@@ -175,7 +175,7 @@ class Fragments:
         self._kept: dict[str, dict[Hashable, Prepared]] = {}
         self.sums = Sums()
 
-    def rows(self, b: Builder, step: Step, regs: Sequence[Val], key: Hashable) -> Prepared:
+    def rows(self, b: Builder, step: TensorStep, regs: Sequence[Val], key: Hashable) -> Prepared:
         """A; the same `key` means the same contents of `regs`, None unknown ones."""
         kind = f"rows.{step.name_of_operands}"
         place, known = self._place(b, kind, places_of_rows(step).size, len(regs), key)
@@ -184,7 +184,7 @@ class Fragments:
             prepare_rows(b, step, *place)
         return place
 
-    def columns(self, b: Builder, step: Step, regs: Sequence[Val], key: Hashable) -> Prepared:
+    def columns(self, b: Builder, step: TensorStep, regs: Sequence[Val], key: Hashable) -> Prepared:
         """B, in the same way."""
         kind = f"columns.{step.name_of_operands}.{step.accumulator}"
         place, known = self._place(b, kind, places_of_columns(step).size, len(regs), key)

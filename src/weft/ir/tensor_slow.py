@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format
-from weft.ir.tensor_operand import Step, element, picked
+from weft.ir.tensor_operand import TensorStep, element, picked
 from weft.records import dataclass
 
 _NONE = -100_000
@@ -26,7 +26,7 @@ class _Number:
     nan: Val
 
 
-def call_slow(b: Builder, step: Step, floor: int, *fragments: Val) -> None:
+def call_slow(b: Builder, step: TensorStep, floor: int, *fragments: Val) -> None:
     """Call the function that does the whole tile, on the pointers of the common path."""
     fn = b.helper(
         step.name + ".slow",
@@ -39,7 +39,14 @@ def call_slow(b: Builder, step: Step, floor: int, *fragments: Val) -> None:
 
 
 def _tile(
-    b: Builder, step: Step, floor: int, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
+    b: Builder,
+    step: TensorStep,
+    floor: int,
+    a: Val,
+    bt: Val,
+    c: Val,
+    d: Val,
+    picks: Val | None = None,
 ) -> None:
     acc, factors = FORMATS[step.accumulator], _Factors(step, a, bt, picks)
     with b.loop(step.rows) as m, b.loop(8) as n:
@@ -48,7 +55,7 @@ def _tile(
         b.store(_output(b, step, floor, factors, addend, m, n), b.at(d, place))
 
 
-def _place(step: Step, m: Val, n: Val) -> Val:
+def _place(step: TensorStep, m: Val, n: Val) -> Val:
     """Byte offset of an accumulator element in its fragment."""
     if step.accumulator == "f16":
         return (m * 16 + n * 2).zext("i64")
@@ -56,7 +63,7 @@ def _place(step: Step, m: Val, n: Val) -> Val:
 
 
 def _output(
-    b: Builder, step: Step, floor: int, factors: _Factors, addend: _Number, m: Val, n: Val
+    b: Builder, step: TensorStep, floor: int, factors: _Factors, addend: _Number, m: Val, n: Val
 ) -> Val:
     fmt, acc = step.format, FORMATS[step.accumulator]
     top, total, flags = b.alloca("i32"), b.alloca("i64"), b.alloca("i32")
@@ -90,7 +97,7 @@ def _output(
 class _Factors:
     """The locations of the factors of a product."""
 
-    step: Step
+    step: TensorStep
     a: Val
     bt: Val
     picks: Val | None

@@ -21,10 +21,10 @@ from dataclasses import replace
 from itertools import product
 
 from weft.ir.builder import Builder, Val
-from weft.ir.tensor import Form, halves, low_or_high, scratch
+from weft.ir.tensor import TensorForm, halves, low_or_high, scratch
 from weft.ir.tensor_exact import IntegerStep, call_integer
 from weft.ir.tensor_layout import WIDTH, shape_of
-from weft.ir.tensor_operand import Step
+from weft.ir.tensor_operand import TensorStep
 from weft.ir.tensor_step import call_step
 from weft.records import dataclass
 
@@ -61,9 +61,16 @@ class _Pick:
 
 
 def multiply_sparse(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], metadata: Val,
-    selector: int, *, fast: bool,
-) -> list[Val]:  # fmt: skip
+    b: Builder,
+    form: TensorForm,
+    a: Sequence[Val],
+    bt: Sequence[Val],
+    c: Sequence[Val],
+    metadata: Val,
+    selector: int,
+    *,
+    fast: bool,
+) -> list[Val]:
     """The registers of D = A*B + C; `form` has the shape and types that PTX spells."""
     depth = shape_of(form.shape)[2] // 2
     fields = list(_fields(WIDTH[form.a], 2 * depth, selector))
@@ -75,7 +82,7 @@ def multiply_sparse(
         integer = IntegerStep(form.a, form.b, 16, depth, form.saturate, sparse=True)
         call_integer(b, integer, *fragments)
     else:
-        call_step(b, Step(form.a, form.d, 16, depth, sparse=True), *fragments, fast=fast)
+        call_step(b, TensorStep(form.a, form.d, 16, depth, sparse=True), *fragments, fast=fast)
     return _loaded(b, c, fragments[3])
 
 
@@ -122,11 +129,17 @@ def _loaded(b: Builder, like: Sequence[Val], d: Val) -> list[Val]:
 
 
 def _fp8(
-    b: Builder, form: Form, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], metadata: Val,
-    fields: Sequence[_Field], fast: bool,
-) -> list[Val]:  # fmt: skip
+    b: Builder,
+    form: TensorForm,
+    a: Sequence[Val],
+    bt: Sequence[Val],
+    c: Sequence[Val],
+    metadata: Val,
+    fields: Sequence[_Field],
+    fast: bool,
+) -> list[Val]:
     """Two steps on f16, of every other four neighbours of B each, and then c is added."""
-    step = Step("f16", "f32", 16, shape_of(form.shape)[2] // 4, sparse=True)
+    step = TensorStep("f16", "f32", 16, shape_of(form.shape)[2] // 4, sparse=True)
     d = [b.zero(v.element, v.lanes) for v in c]
     for odd in (0, 1):
         chosen = [f for f in fields if f.number // 2 % 2 == odd]

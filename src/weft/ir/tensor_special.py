@@ -11,12 +11,19 @@ from collections.abc import Callable
 
 from weft.ir.builder import Builder, Val
 from weft.ir.tensor_format import FORMATS, Format, magnitude
-from weft.ir.tensor_operand import N, Step, element, load_accumulator, picked, store_accumulator
+from weft.ir.tensor_operand import (
+    N,
+    TensorStep,
+    element,
+    load_accumulator,
+    picked,
+    store_accumulator,
+)
 from weft.ir.tensor_slow import call_slow
 
 
 def call_special(
-    b: Builder, step: Step, floor: int, again: Callable[..., None], *fragments: Val
+    b: Builder, step: TensorStep, floor: int, again: Callable[..., None], *fragments: Val
 ) -> None:
     """Call the function of a whole tile; `again` calls the step itself, for finite tiles.
 
@@ -33,7 +40,7 @@ def call_special(
 
 
 def _tile(
-    b: Builder, step: Step, floor: int, again: Callable[..., None],
+    b: Builder, step: TensorStep, floor: int, again: Callable[..., None],
     a: Val, bt: Val, c: Val, d: Val, *picks: Val,
 ) -> None:  # fmt: skip
     depth_of_b = step.runs_of_b.width * step.runs_of_b.count
@@ -71,7 +78,7 @@ def _finite(b: Builder, source: Val, fmt: Format, count: int) -> tuple[Val, Val]
     return copy, b.any(b.load(fmt.container, per, most, 16).uge(fmt.special))
 
 
-def _kinds(b: Builder, step: Step, a: Val, bt: Val, c: Val, *picks: Val) -> Val:
+def _kinds(b: Builder, step: TensorStep, a: Val, bt: Val, c: Val, *picks: Val) -> Val:
     """For each output a float that is infinite or NaN like the output, or any finite one.
 
     A sum of products in which each finite factor is 0 or 1 with its sign: such a sum is finite,

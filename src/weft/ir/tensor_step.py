@@ -19,7 +19,7 @@ from weft.ir.tensor_format import FORMATS, NOTHING, exponent, magnitude, to_floa
 from weft.ir.tensor_operand import (
     Columns,
     N,
-    Step,
+    TensorStep,
     load_accumulator,
     load_columns,
     load_rows,
@@ -44,7 +44,7 @@ LOWEST, HIGHEST = -100, 120
 """Range of `top` where f32 holds every product that counts, both scales and the result."""
 
 
-def call_step(b: Builder, step: Step, *fragments: Val, fast: bool = False) -> None:
+def call_step(b: Builder, step: TensorStep, *fragments: Val, fast: bool = False) -> None:
     """Call the step's function on A, B, C and D in memory; `fast` is a chain of FMAs.
 
     A sparse step has a fifth pointer: its table of rows of B.
@@ -55,12 +55,12 @@ def call_step(b: Builder, step: Step, *fragments: Val, fast: bool = False) -> No
     fn(*fragments)
 
 
-def _accumulator(step: Step) -> str:
+def _accumulator(step: TensorStep) -> str:
     return "half" if step.accumulator == "f16" else "float"
 
 
 def _fma_body(
-    b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
+    b: Builder, step: TensorStep, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
 ) -> None:
     fmt, ty, runs_of_b = step.format, _accumulator(step), step.runs_of_b
     values = b.array("float", runs_of_b.count * runs_of_b.width * N)
@@ -79,7 +79,7 @@ def _fma_body(
 
 
 def _exact_body(
-    b: Builder, step: Step, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
+    b: Builder, step: TensorStep, a: Val, bt: Val, c: Val, d: Val, picks: Val | None = None
 ) -> None:
     rows = b.array("i8", places_of_rows(step).size)
     columns = b.array("i8", places_of_columns(step).size)
@@ -90,7 +90,13 @@ def _exact_body(
 
 
 def call_prepared(
-    b: Builder, step: Step, a: tuple[Val, Val], bt: tuple[Val, Val], c: Val, d: Val, *picks: Val
+    b: Builder,
+    step: TensorStep,
+    a: tuple[Val, Val],
+    bt: tuple[Val, Val],
+    c: Val,
+    d: Val,
+    *picks: Val,
 ) -> None:
     """Call the function that sums, on A and B as they are and prepared."""
     params = [*a, *bt, c, d, *picks]
@@ -102,7 +108,15 @@ def call_prepared(
 
 
 def _checked(
-    b: Builder, step: Step, a: Val, rows: Val, bt: Val, columns: Val, c: Val, d: Val, *picks: Val
+    b: Builder,
+    step: TensorStep,
+    a: Val,
+    rows: Val,
+    bt: Val,
+    columns: Val,
+    c: Val,
+    d: Val,
+    *picks: Val,
 ) -> None:
     """The sums under the rounding mode toward zero, and then the rare tiles that need more."""
     odd = [
@@ -128,7 +142,7 @@ def _checked(
 
 
 def _all_rows(
-    b: Builder, step: Step, rows: Val, columns: Val, c: Val, d: Val, picks: Val | None = None
+    b: Builder, step: TensorStep, rows: Val, columns: Val, c: Val, d: Val, picks: Val | None = None
 ) -> Val:
     """Compute two rows at a time; true if a sum is too small or too large for this path."""
     tile, shift = _Tile(b, step, rows, columns, c, d, picks), 2 * step.format.bias
@@ -162,7 +176,7 @@ class _Tile:
     """The operands of a step, A and B prepared."""
 
     b: Builder
-    step: Step
+    step: TensorStep
     rows: Val
     columns: Val
     c: Val
@@ -255,7 +269,7 @@ class _Tile:
         return found.any("ne", 0)
 
 
-def _round_to_half(b: Builder, step: Step, sums: Val, d: Val) -> None:
+def _round_to_half(b: Builder, step: TensorStep, sums: Val, d: Val) -> None:
     """To nearest even, out of line for its rounding mode; a sum that underflows is +0."""
 
     def body(b: Builder, ps: list[Val]) -> None:

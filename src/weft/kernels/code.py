@@ -10,7 +10,7 @@ from weft.device import devices
 from weft.device.arguments import Packer
 from weft.device.base import Device, KernelInfo, LaunchConfig, Packed, Program
 from weft.device.models import GpuModel
-from weft.device.summary import Entry
+from weft.device.summary import KernelSummary
 from weft.errors import ArgumentError, LaunchError
 from weft.kernels.limits import check
 from weft.source.resources import Resources
@@ -53,7 +53,7 @@ class KernelCode:
         return self._packer
 
     @property
-    def summary(self) -> Entry:
+    def summary(self) -> KernelSummary:
         """Its parameters, launch bounds and shared memory."""
         return self.program.summary.entries[self.entry]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from weft.device.base import LaunchConfig, Limits
-from weft.device.summary import Entry
+from weft.device.summary import KernelSummary
 from weft.errors import LaunchError
 from weft.source.resources import Resources
 
 
 def check(
-    name: str, entry: Entry, config: LaunchConfig, m: Limits, resources: Resources | None
+    name: str, entry: KernelSummary, config: LaunchConfig, m: Limits, resources: Resources | None
 ) -> None:
     """Raise LaunchError where the device would refuse; registers count where they are known."""
     for what, sizes, most in (
@@ -44,7 +44,7 @@ def check(
         _check_registers(name, prod(config.block), m, resources)
 
 
-def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limits) -> None:
+def _check_threads(name: str, entry: KernelSummary, block: tuple[int, int, int], m: Limits) -> None:
     threads = prod(block)
     if threads > m.max_threads_per_block:
         raise LaunchError(
@@ -68,7 +68,7 @@ def _check_threads(name: str, entry: Entry, block: tuple[int, int, int], m: Limi
         )
 
 
-def _check_shared(name: str, entry: Entry, config: LaunchConfig, m: Limits) -> None:
+def _check_shared(name: str, entry: KernelSummary, config: LaunchConfig, m: Limits) -> None:
     static = entry.static_shared
     if static > m.static_shared_per_block or static + config.shared_bytes > m.shared_per_block:
         raise LaunchError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.rules import depth, shared_cost
-from weft.device.sim.tools.counters.sampling import Sample
+from weft.device.sim.tools.counters.sampling import AccessSample
 from weft.measure.profile.cliffs import curves
 from weft.measure.profile.difference import LINE_COUNTERS
 from weft.measure.profile.values import Instruction, Line
@@ -120,8 +120,8 @@ def _ptx(p: AnalysedProfile) -> list[list[Any]]:
 def traces(p: AnalysedProfile) -> dict[str, Any]:
     """Source line -> warp -> what it did there: accesses, or else which lanes were active."""
     by_index = {i.index: i for i in p.instructions}
-    groups: dict[tuple[int, str, int], list[Sample]] = defaultdict(list)
-    accesses: dict[tuple[int, int], dict[tuple[Any, ...], list[Sample]]] = defaultdict(dict)
+    groups: dict[tuple[int, str, int], list[AccessSample]] = defaultdict(list)
+    accesses: dict[tuple[int, int], dict[tuple[Any, ...], list[AccessSample]]] = defaultdict(dict)
     for s in p.samples:
         groups[s.instruction, s.kind, s.warp].append(s)
         if s.kind != LANES:
@@ -139,7 +139,7 @@ def traces(p: AnalysedProfile) -> dict[str, Any]:
     }
 
 
-def _access(by_index: Mapping[int, Instruction], samples: Sequence[Sample]) -> dict[str, Any]:
+def _access(by_index: Mapping[int, Instruction], samples: Sequence[AccessSample]) -> dict[str, Any]:
     """Accesses of one kind in a line. The compiler may have unrolled a loop: then each turn is an
     instruction of its own, and the turns are the first executions of all of them, and so on."""
     first = samples[0]
@@ -158,7 +158,7 @@ def _access(by_index: Mapping[int, Instruction], samples: Sequence[Sample]) -> d
     }  # fmt: skip
 
 
-def _cost(s: Sample) -> dict[str, int]:
+def _cost(s: AccessSample) -> dict[str, int]:
     """What one execution costs: wavefronts of shared memory, or sectors and lines."""
     offsets = [x for x in s.offsets if x is not None]
     if s.place != "shared":
@@ -176,10 +176,10 @@ def _cost(s: Sample) -> dict[str, int]:
 
 
 def _lanes(
-    p: AnalysedProfile, groups: dict[tuple[int, str, int], list[Sample]]
-) -> Iterator[tuple[int, int, list[Sample]]]:
+    p: AnalysedProfile, groups: dict[tuple[int, str, int], list[AccessSample]]
+) -> Iterator[tuple[int, int, list[AccessSample]]]:
     """(line, warp, samples) of the first basic block that each line has code in."""
-    blocks: dict[int, dict[int, list[Sample]]] = defaultdict(dict)
+    blocks: dict[int, dict[int, list[AccessSample]]] = defaultdict(dict)
     for (index, kind, warp), samples in groups.items():
         if kind == LANES:
             blocks[index][warp] = samples
@@ -191,7 +191,7 @@ def _lanes(
             yield from ((line, warp, samples) for warp, samples in blocks[starts[at - 1]].items())
 
 
-def _active(samples: Sequence[Sample]) -> dict[str, Any]:
+def _active(samples: Sequence[AccessSample]) -> dict[str, Any]:
     return {
         "text": "active lanes",
         "space": "lanes",

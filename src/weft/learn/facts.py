@@ -19,7 +19,7 @@ from weft.learn import templates
 from weft.measure import Profile
 from weft.measure.profile import work
 from weft.measure.profile.values import Instruction
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 
 Kind = Callable[[Instruction], bool]
 
@@ -35,7 +35,7 @@ KINDS: Mapping[str, Kind] = {
     "global atomics": _accesses("global", "atomic", "reduction"),
     "global stores": _accesses("global", "store"),
     "tensor core instructions": lambda i: i.work[0].startswith("tensor"),
-    "shuffles": lambda i: work.result(i.opcode) is Result.SHUFFLED,
+    "shuffles": lambda i: work.result(i.opcode) is ResultForm.SHUFFLED,
     "barriers": lambda i: work.joins_block(i.opcode),
 }
 """Kinds of instructions that exercises teach."""

@@ -13,12 +13,12 @@ from weft.device import arrays as device_arrays
 from weft.device.selection import select
 from weft.device.sim.run import settings
 from weft.device.sim.run.draft import drafts
-from weft.device.sim.tools.touches import EVERYWHERE, Touch, Touches
+from weft.device.sim.tools.touches import EVERYWHERE, ThreadAccess, TouchRecorder
 from weft.learn import trial
 from weft.learn.exercise import KernelExercise
 
 if TYPE_CHECKING:
-    from weft.device.sim.run.settings import Request
+    from weft.device.sim.run.settings import LaunchRequest
 
 REMEMBERED = 4096
 """Accesses of one launch that a picture shows at most, for each host thread."""
@@ -91,12 +91,12 @@ class Picture:
 class _Recorder:
     """A session that records the accesses of every launch."""
 
-    seen: list[Touch] = field(default_factory=list)
+    seen: list[ThreadAccess] = field(default_factory=list)
     grid: tuple[int, ...] = (1, 1, 1)
     block: tuple[int, ...] = (1, 1, 1)
 
-    def run(self, asked: Request) -> None:
-        touches = Touches(*EVERYWHERE, reads=True, remembered=REMEMBERED)
+    def run(self, asked: LaunchRequest) -> None:
+        touches = TouchRecorder(*EVERYWHERE, reads=True, remembered=REMEMBERED)
         asked.run(touches)
         self.seen += touches.seen
         self.grid, self.block = asked.plan.config.grid, asked.plan.config.block
@@ -114,7 +114,7 @@ def picture(exercise: KernelExercise, path: Path, unit: str = "thread") -> Pictu
     views = {s.name: device_arrays.view(values[s.name]) for s in (*op.inputs, *op.outputs)}
     strips = tuple(Strip(n, tuple(values[n].shape), n not in inputs) for n in views)
 
-    def elements(touch: Touch) -> Iterable[tuple[str, int]]:
+    def elements(touch: ThreadAccess) -> Iterable[tuple[str, int]]:
         for name, view in views.items():
             first = (touch.address - view.address) // view.itemsize
             if first >= 0 and touch.address + touch.nbytes <= view.address + view.nbytes:

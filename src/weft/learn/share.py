@@ -23,7 +23,7 @@ from weft.learn.exercise import KernelExercise
 
 if TYPE_CHECKING:
     from weft.climbing.rung import Runner
-    from weft.device.sim.run.settings import Request
+    from weft.device.sim.run.settings import LaunchRequest
 
 Place = tuple[int, int]
 """An address and a number of bytes."""
@@ -85,7 +85,7 @@ class _Launches:
         self.memory, self.count = memory, 0
         self.writers = Writers([memory.named[name] for name in memory.outputs])
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         places = {(a.address, a.nbytes): a.name for a in asked.memory if not a.around}
         self.memory.look(places)
         asked.run(self.writers)

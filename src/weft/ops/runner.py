@@ -14,7 +14,7 @@ import torch
 
 from weft.device import devices
 from weft.device.base import LaunchConfig, LaunchTarget, PreparedLaunch
-from weft.device.gpu.addressed_launch import Launch, addressed
+from weft.device.gpu.addressed_launch import AddressedLaunch, addressed
 from weft.ops.plan import (
     COUNTERS,
     PARTIALS,
@@ -140,7 +140,7 @@ def prepare(step: Step, device: int) -> Prepared:
     return Prepared(launch, params, offsets)
 
 
-def _launch(step: Step, device: int) -> Launch:
+def _launch(step: Step, device: int) -> AddressedLaunch:
     launch, params, arguments = prepare(step, device)
     return addressed(launch, params, [offset for _, offset in arguments], torch.Tensor)
 

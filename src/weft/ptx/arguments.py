@@ -13,16 +13,16 @@ from weft.ptx import cfg, isa
 from weft.ptx.isa.columns import Control
 from weft.ptx.model import (
     SIZES,
-    Call,
-    Function,
+    CallSite,
     Instruction,
     Label,
     Mem,
     Operand,
     Param,
+    PtxFunction,
+    PtxVariable,
     Reg,
     Sym,
-    Variable,
 )
 from weft.ptx.normalise import Body, branch_around
 from weft.records import dataclass
@@ -38,12 +38,12 @@ class Lowered:
     locals  local variables, parameters in memory among them: name to (size, align)
     """
 
-    function: Function
+    function: PtxFunction
     body: Body
-    calls: dict[int, Call]
+    calls: dict[int, CallSite]
     registers: dict[str, str]
     locals: dict[str, tuple[int, int]] = field(default_factory=dict)
-    others: dict[str, Variable] = field(default_factory=dict)
+    others: dict[str, PtxVariable] = field(default_factory=dict)
     labels: set[str] = field(default_factory=set)
 
     def live_after_calls(self) -> dict[int, list[str]]:
@@ -86,9 +86,9 @@ def _leaves(ins: Instruction) -> bool:
     return isa.control_of(ins.parts) in (Control.CALL, Control.RETURN)
 
 
-def lower(function: Function) -> Lowered:
+def lower(function: PtxFunction) -> Lowered:
     """The function with its parameters, and those of the calls it makes, lowered."""
-    own: list[Param | Variable] = [v for v in function.variables.values() if v.space == "param"]
+    own: list[Param | PtxVariable] = [v for v in function.variables.values() if v.space == "param"]
     # The parameters of a kernel stay in the parameter block that the launch fills.
     if not function.is_entry:
         own += [p for p in (*function.params, *function.returns) if not p.is_register]
@@ -101,7 +101,7 @@ def lower(function: Function) -> Lowered:
     )
     # A call and a return become several instructions, which one guard cannot cover.
     body = branch_around(function.body, _leaves, "skip:")
-    calls: dict[int, Call] = {}
+    calls: dict[int, CallSite] = {}
     out: Body = []
     for i, item in enumerate(body):
         if isinstance(item, Label):
@@ -133,7 +133,7 @@ def _param_access(ins: Instruction) -> tuple[str, int] | None:
     return None
 
 
-def _in_memory(function: Function, wanted: dict[str, Param | Variable]) -> set[str]:
+def _in_memory(function: PtxFunction, wanted: dict[str, Param | PtxVariable]) -> set[str]:
     """The parameters that cannot be registers."""
     memory = {
         name
@@ -149,7 +149,7 @@ def _in_memory(function: Function, wanted: dict[str, Param | Variable]) -> set[s
     return memory
 
 
-def _scalar(ins: Instruction, offset: int, p: Param | Variable | None) -> bool:
+def _scalar(ins: Instruction, offset: int, p: Param | PtxVariable | None) -> bool:
     if p is None or offset or isa.decode(ins).elements > 1:
         return False
     size = SIZES[ins.parts[-1]]
@@ -158,7 +158,7 @@ def _scalar(ins: Instruction, offset: int, p: Param | Variable | None) -> bool:
     return size == p.size or (isa.decode(ins).row.is_load and size < p.size)
 
 
-def taken_apart(function: Function, name: str) -> Instruction | None:
+def taken_apart(function: PtxFunction, name: str) -> Instruction | None:
     """The first access to a variable of a call that is not to all of it as one scalar."""
     p = function.variables.get(name)
     for item in function.body:
@@ -182,7 +182,7 @@ def symbols(operand: Operand) -> list[str]:
 
 def _placed(
     ins: Instruction,
-    wanted: dict[str, Param | Variable],
+    wanted: dict[str, Param | PtxVariable],
     memory: set[str],
     registers: dict[str, str],
     is_entry: bool,

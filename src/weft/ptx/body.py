@@ -8,9 +8,20 @@ from collections.abc import Callable
 from weft.errors import PtxError
 from weft.ptx import declare, isa
 from weft.ptx.isa.columns import Control
-from weft.ptx.lexer import NAME, Text, brief
-from weft.ptx.lines import LOC, Lines
-from weft.ptx.model import Call, Function, Imm, Instruction, Label, Operand, Param, Reg, Sym, Vec
+from weft.ptx.lexer import NAME, PtxText, brief
+from weft.ptx.lines import LOC, SourceLines
+from weft.ptx.model import (
+    CallSite,
+    Imm,
+    Instruction,
+    Label,
+    Operand,
+    Param,
+    PtxFunction,
+    Reg,
+    Sym,
+    Vec,
+)
 from weft.ptx.operands import operands, split
 from weft.ptx.scope import MAX_REGISTERS, Scope, labels_within
 
@@ -39,17 +50,19 @@ _CALLS = isa.bases(lambda row: row.control is Control.CALL)
 _MOVES = isa.bases(lambda row: row.is_load or row.is_store)
 
 
-def read_body(text: Text, lines: Lines, function: Function, pos: int) -> tuple[int, set[str]]:
+def read_body(
+    text: PtxText, lines: SourceLines, function: PtxFunction, pos: int
+) -> tuple[int, set[str]]:
     """Fill `function` from the `{` at `pos`; gives the end and the names the module must have."""
-    body = _Body(text, lines, function)
+    body = _BodyReader(text, lines, function)
     end = body.read(pos + 1)
     # Labels at the level of the function may be used before they stand, so they count as names from
     # outside until the body has ended.
     return end, body.scope.outside - body.labels
 
 
-class _Body:
-    def __init__(self, text: Text, lines: Lines, function: Function) -> None:
+class _BodyReader:
+    def __init__(self, text: PtxText, lines: SourceLines, function: PtxFunction) -> None:
         self.text, self.lines, self.function = text, lines, function
         self.scope = Scope(function)
         self.scopes = 0
@@ -220,7 +233,7 @@ class _Body:
         (callee,) = operands(target, self.scope)
         if not isinstance(callee, Reg | Sym):
             raise PtxError("not something to call", got=brief(target), allowed="a name, a register")
-        self.function.calls[self.index] = Call(
+        self.function.calls[self.index] = CallSite(
             callee,
             self._names(returns),
             self._names(arguments),

@@ -8,7 +8,7 @@ from dataclasses import field
 from weft.errors import UnsupportedInstruction
 from weft.ptx import isa
 from weft.ptx.isa.columns import Accepts, Control
-from weft.ptx.model import Call, Function, Instruction, Label, Module, Param, Sym
+from weft.ptx.model import CallSite, Instruction, Label, Param, PtxFunction, PtxModule, Sym
 from weft.ptx.services import LANGUAGE, SERVICES
 from weft.records import dataclass
 
@@ -57,7 +57,7 @@ class CallGraph:
         return False
 
 
-def function_ids(module: Module) -> dict[str, int]:
+def function_ids(module: PtxModule) -> dict[str, int]:
     """The number that stands for the address of each function whose address is taken.
 
     The same for all kernels of a module, since they share its memory; 0 is the null pointer.
@@ -75,7 +75,9 @@ def function_ids(module: Module) -> dict[str, int]:
     return {name: i for i, name in enumerate(names, 1)}
 
 
-def targets(module: Module, function: Function, call: Call, ids: dict[str, int]) -> list[str]:
+def targets(
+    module: PtxModule, function: PtxFunction, call: CallSite, ids: dict[str, int]
+) -> list[str]:
     """The functions a call may reach: one, or all candidates of an indirect call."""
     if isinstance(call.target, Sym):
         return [call.target.name]
@@ -97,7 +99,7 @@ def _layout(returns: Sequence[Param], params: Sequence[Param]) -> list[list[int]
     return [[p.size for p in returns], [p.size for p in params]]
 
 
-def call_graph(module: Module, entry: Function, ids: dict[str, int]) -> CallGraph:
+def call_graph(module: PtxModule, entry: PtxFunction, ids: dict[str, int]) -> CallGraph:
     """Everything reachable from `entry`; refuses functions that nothing defines."""
     graph = CallGraph()
     work = [entry]
@@ -183,7 +185,7 @@ def _close(graph: CallGraph, stack: list[str], root: str) -> None:
             graph.recursive.add(name)
 
 
-def _weigh(module: Module, graph: CallGraph, root: str) -> None:
+def _weigh(module: PtxModule, graph: CallGraph, root: str) -> None:
     """Compute the weights bottom up; a shared function counts as its call only."""
     work = [root]
     while work:

@@ -21,7 +21,7 @@ _ENDS = (Control.BRANCH, Control.TABLE, Control.RETURN, Control.EXIT)
 
 
 @dataclass(slots=True)
-class Block:
+class BasicBlock:
     """Straight-line code; `last` is its branch, if it ends in one."""
 
     index: int
@@ -35,7 +35,7 @@ class Block:
 class Graph:
     """Reachable blocks in execution order; block 0 is the entry."""
 
-    blocks: list[Block]
+    blocks: list[BasicBlock]
     post_dominator: list[int]
     live_in: list[set[str]]
     loops: dict[int, set[int]]
@@ -67,12 +67,12 @@ def _cut(
     body: Iterable[Instruction | Label],
     splits: Callable[[Instruction], bool],
     starts: Callable[[Instruction], bool],
-) -> tuple[list[Block], dict[str, int]]:
-    blocks = [Block(0)]
+) -> tuple[list[BasicBlock], dict[str, int]]:
+    blocks = [BasicBlock(0)]
     labels: dict[str, int] = {}
 
     def start() -> None:
-        blocks.append(Block(len(blocks)))
+        blocks.append(BasicBlock(len(blocks)))
 
     for item in body:
         if isinstance(item, Label):
@@ -107,7 +107,7 @@ def _symbol(operand: Operand) -> str:
 
 
 def _connect(
-    blocks: list[Block], labels: dict[str, int], tables: dict[str, tuple[str, ...]]
+    blocks: list[BasicBlock], labels: dict[str, int], tables: dict[str, tuple[str, ...]]
 ) -> None:
     for b in blocks:
         following = b.index + 1 if b.index + 1 < len(blocks) else EXIT
@@ -122,7 +122,7 @@ def _connect(
         b.successors = ends
 
 
-def _order(blocks: list[Block]) -> tuple[list[int], dict[int, set[int]]]:
+def _order(blocks: list[BasicBlock]) -> tuple[list[int], dict[int, set[int]]]:
     """A weak topological order of the reachable blocks and the loops by head."""
     loops: dict[int, set[int]] = {}
 
@@ -202,13 +202,13 @@ def _order(blocks: list[Block]) -> tuple[list[int], dict[int, set[int]]]:
     return out, loops
 
 
-def _renumber(blocks: list[Block], order: list[int], loops: dict[int, set[int]]) -> Graph:
+def _renumber(blocks: list[BasicBlock], order: list[int], loops: dict[int, set[int]]) -> Graph:
     new = {old: i for i, old in enumerate(order)}
     new[EXIT] = EXIT
     out = []
     for old in order:
         b = blocks[old]
-        out.append(Block(new[old], b.code, b.last, [new[s] for s in b.successors]))
+        out.append(BasicBlock(new[old], b.code, b.last, [new[s] for s in b.successors]))
     renamed = {new[h]: {new[x] for x in body} for h, body in loops.items()}
     for head, members in renamed.items():
         for m in members:
@@ -216,7 +216,7 @@ def _renumber(blocks: list[Block], order: list[int], loops: dict[int, set[int]])
     return Graph(out, [], [], renamed)
 
 
-def _post_dominators(blocks: list[Block]) -> list[int]:
+def _post_dominators(blocks: list[BasicBlock]) -> list[int]:
     """Immediate post-dominator of each block (EXIT for none), by the usual iteration."""
     n = len(blocks)
     preds: list[list[int]] = [[] for _ in range(n + 1)]
@@ -265,7 +265,7 @@ def _post_dominators(blocks: list[Block]) -> list[int]:
 
 
 def _liveness(
-    blocks: list[Block],
+    blocks: list[BasicBlock],
     defs: Callable[[Instruction], list[str]],
     uses: Callable[[Instruction], list[str]],
 ) -> list[set[str]]:

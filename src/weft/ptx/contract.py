@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from weft.ptx.cfg import registers
 from weft.ptx.isa import control_of, decode
-from weft.ptx.isa.columns import Control, Result
-from weft.ptx.model import FloatImm, Function, Instruction, Label, Operand, Reg
+from weft.ptx.isa.columns import Control, ResultForm
+from weft.ptx.model import FloatImm, Instruction, Label, Operand, PtxFunction, Reg
 from weft.records import dataclass
 
 TYPES = ("f16", "f16x2", "f32", "f64")
@@ -32,9 +32,9 @@ class _Product:
     kind: str
 
 
-def contract(function: Function) -> Function:
+def contract(function: PtxFunction) -> PtxFunction:
     """`function` with its products and sums fused where ptxas fuses them."""
-    if not any(not isinstance(x, Label) and _is(x, Result.PRODUCT) for x in function.body):
+    if not any(not isinstance(x, Label) and _is(x, ResultForm.PRODUCT) for x in function.body):
         return function
     out: list[Instruction | Label] = []
     products: dict[str, _Product] = {}
@@ -58,12 +58,12 @@ def contract(function: Function) -> Function:
         made: _Product | None = None
         # A guarded `mul` may leave the old value in place, and a saturated product is clamped
         # before the addition: neither is the product of an `fma`.
-        if item.guard is None and _is(item, Result.PRODUCT) and not decode(item).sat:
+        if item.guard is None and _is(item, ResultForm.PRODUCT) and not decode(item).sat:
             a, b = item.operands[1:]
             made = _Product(a, b, False, decode(item).ftz, decode(item).type)
-        elif item.guard is None and _is(item, Result.NEGATION):
+        elif item.guard is None and _is(item, ResultForm.NEGATION):
             made = _negated(products, item)
-        elif item.guard is None and (_is(item, Result.SUM) or _is(item, Result.DIFFERENCE)):
+        elif item.guard is None and (_is(item, ResultForm.SUM) or _is(item, ResultForm.DIFFERENCE)):
             done = _fused(item, products, function, fresh) or done
         out += done
         _forget(products, factor_of, item)
@@ -77,7 +77,7 @@ def contract(function: Function) -> Function:
     return replace(function, body=out, registers={**function.registers, **fresh})
 
 
-def _is(ins: Instruction, form: Result) -> bool:
+def _is(ins: Instruction, form: ResultForm) -> bool:
     """Return whether it is a floating-point instruction without a rounding mode."""
     if ins.parts[-1] not in TYPES:
         return False
@@ -105,11 +105,11 @@ def _forget(
 
 
 def _fused(
-    ins: Instruction, products: dict[str, _Product], function: Function, fresh: dict[str, str]
+    ins: Instruction, products: dict[str, _Product], function: PtxFunction, fresh: dict[str, str]
 ) -> list[Instruction]:
     """The `fma` (with a `neg` before it where a sign changes); empty when nothing fuses."""
     dest, first, second = ins.operands
-    d, subtract = decode(ins), _is(ins, Result.DIFFERENCE)
+    d, subtract = decode(ins), _is(ins, ResultForm.DIFFERENCE)
     for position, (factor, other) in enumerate(((first, second), (second, first))):
         p = products.get(factor.name) if isinstance(factor, Reg) else None
         # Both flush or neither does: an `fma` has a single `.ftz`.
@@ -130,7 +130,7 @@ def _fused(
 def _minus(
     operand: Operand,
     ins: Instruction,
-    function: Function,
+    function: PtxFunction,
     fresh: dict[str, str],
     out: list[Instruction],
 ) -> Operand:

@@ -10,7 +10,7 @@ from weft.errors import PtxError
 from weft.ptx.initial import initial
 from weft.ptx.lexer import NAME, brief
 from weft.ptx.literals import literal
-from weft.ptx.model import SIZES, Imm, Param, Variable
+from weft.ptx.model import SIZES, Imm, Param, PtxVariable
 from weft.ptx.scope import MAX_REGISTERS
 from weft.records import dataclass
 
@@ -102,7 +102,7 @@ def _apply(found: Qualifiers, word: str, argument: str) -> None:
         raise PtxError("not a type", got=f".{brief(word)}", allowed=_TYPES)
 
 
-def variables(space: str, text: str, linkage: str = "") -> list[Variable]:
+def variables(space: str, text: str, linkage: str = "") -> list[PtxVariable]:
     """The variables of one declaration; `text` is what follows the space, without the `;`."""
     head = qualifiers(text)
     pos, found = head.end, []
@@ -170,7 +170,7 @@ def _after_blanks(text: str, pos: int) -> int:
 
 def _variable(
     space: str, linkage: str, head: Qualifiers, name: str, shape: tuple[int | None, ...], value: str
-) -> Variable:
+) -> PtxVariable:
     init: bytes = b""
     relocations: tuple[tuple[int, str, int, bool], ...] = ()
     if value and head.type in SIZES:
@@ -182,7 +182,7 @@ def _variable(
         inner = head.size * math.prod(extent or 0 for extent in shape[1:])
         shape = (-(-len(init) // max(1, inner)), *shape[1:])
         unsized = False
-    return Variable(
+    return PtxVariable(
         name, space, head.type, head.align or head.size, _bytes(head, shape), unsized, init,
         relocations, linkage, head.managed,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 
 from weft.ptx import isa
 from weft.ptx.arguments import Lowered
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import (
     SIZES,
     Imm,
@@ -28,7 +28,7 @@ RETURN = "return:"
 
 
 @dataclass(slots=True)
-class Frame:
+class StackFrame:
     """A recursive function's place on the stack: local variables, then registers saved by calls.
 
     saves  by call: (register, byte offset) of what is read after it
@@ -39,7 +39,7 @@ class Frame:
     size: int
 
 
-def frame_of(code: Lowered) -> Frame:
+def frame_of(code: Lowered) -> StackFrame:
     """The layout of the frame that each activation of a recursive function gets."""
     offsets: dict[str, int] = {}
     end = 0
@@ -59,7 +59,7 @@ def frame_of(code: Lowered) -> Frame:
             at += widths[name]
         saves[call] = places
         size = max(size, -(-at // 16) * 16)
-    return Frame(offsets, saves, size)
+    return StackFrame(offsets, saves, size)
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Instance:
     code: Lowered
     prefix: str
     shared: bool
-    frame: Frame | None
+    frame: StackFrame | None
     ids: dict[str, int]
     sites: list[str] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class Instance:
 
     def renamed(self, ins: Instruction) -> Instruction:
         """An instruction of the function as it stands in this copy."""
-        source = ins.operands[1] if isa.decode(ins).row.form is Result.COPY else None
+        source = ins.operands[1] if isa.decode(ins).row.form is ResultForm.COPY else None
         operands = tuple(self.operand(o) for o in ins.operands)
         # The address of a local variable in a frame depends on the activation: `mov` becomes an
         # addition to the stack pointer.

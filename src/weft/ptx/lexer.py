@@ -15,7 +15,7 @@ _COMMENT = re.compile(r'"[^"\n]*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.S)
 _BLANK = re.compile(r"\s*")
 
 
-class Text:
+class PtxText:
     """PTX text being read: `pos` is where the current statement starts, `loc` its source line."""
 
     def __init__(self, text: str, name: str) -> None:

@@ -26,7 +26,7 @@ _STRING_ITEM = re.compile(rf"({NAME})\s*:|\.b8((?:[\s,]*[0-9]{{1,3}}(?![0-9]))+)
 _Place = tuple[int, int, int]
 
 
-class Lines:
+class SourceLines:
     """The source lines of one module.
 
     Compilers write `.file` and the strings at the end, so they are looked for beforehand.

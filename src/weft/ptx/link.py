@@ -20,19 +20,19 @@ from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 from weft.ptx.model import (
     SIZES,
-    Call,
-    Function,
+    CallSite,
     Imm,
     Instruction,
     Label,
     Mem,
-    Module,
     Operand,
     Param,
+    PtxFunction,
+    PtxModule,
+    PtxVariable,
     Reg,
     Sink,
     Sym,
-    Variable,
 )
 from weft.ptx.services import (
     DEVICE_RUNTIME,
@@ -47,7 +47,7 @@ from weft.ptx.services import (
 STACK, LIMIT, TEST = "stack:", "stack:limit", "call:test"
 
 
-def link(module: Module, entry: Function) -> Function:
+def link(module: PtxModule, entry: PtxFunction) -> PtxFunction:
     """`entry` with everything it calls; itself when it calls nothing and takes no address."""
     ids = function_ids(module)
     if not entry.calls and not ids:
@@ -56,7 +56,7 @@ def link(module: Module, entry: Function) -> Function:
 
 
 class _Linker:
-    def __init__(self, module: Module, entry: Function, ids: dict[str, int]) -> None:
+    def __init__(self, module: PtxModule, entry: PtxFunction, ids: dict[str, int]) -> None:
         self.module, self.entry, self.ids = module, entry, ids
         self.graph = call_graph(module, entry, ids)
         self.lowered: dict[str, Lowered] = {}
@@ -66,7 +66,7 @@ class _Linker:
         self.out = replace(entry, registers={}, variables={}, body=[], calls={}, branch_targets={})
         self.at = Instruction("", ("",), (), None, False, 0, "", None)
 
-    def run(self) -> Function:
+    def run(self) -> PtxFunction:
         self._emit(Instance(self._lowered(self.entry.name), "", False, None, self.ids))
         while self.queue:
             self._emit(self.queue.pop(0))
@@ -98,7 +98,7 @@ class _Linker:
         return self.shared[name]
 
     def _start_stack(self) -> None:
-        self.out.variables[STACK] = Variable(STACK, "local", "b8", 16, STACK_BYTES)
+        self.out.variables[STACK] = PtxVariable(STACK, "local", "b8", 16, STACK_BYTES)
         self.out.registers.update({POINTER: "b64", LIMIT: "b64", TEST: "pred"})
         self._add("mov.u64", Reg(POINTER), Sym(STACK))
 
@@ -135,7 +135,7 @@ class _Linker:
         if me.frame is None:
             for name, (size, align) in me.code.locals.items():
                 at = me.variable(name)
-                self.out.variables[at] = Variable(at, "local", "b8", align, size)
+                self.out.variables[at] = PtxVariable(at, "local", "b8", align, size)
         for name, variable in me.code.others.items():
             at = me.variable(name)
             self.out.variables[at] = replace(variable, name=at)
@@ -156,7 +156,7 @@ class _Linker:
         self.out.body.append(replace(at, guard=guard, guard_negated=False))
 
     # ---- calls ------------------------------------------------------------------------------
-    def _call(self, me: Instance, call: Call) -> None:
+    def _call(self, me: Instance, call: CallSite) -> None:
         for x in (*call.arguments, *call.returns):
             integer = x in call.arguments and x.lstrip("-").isdecimal()
             if x not in me.code.registers and x not in me.code.locals and not integer:
@@ -189,7 +189,7 @@ class _Linker:
         self.labels += 1
         return Label(f"link:{self.labels}")
 
-    def _direct(self, me: Instance, call: Call, name: str) -> None:
+    def _direct(self, me: Instance, call: CallSite, name: str) -> None:
         if name in SERVICES:
             self._service(me, call, name)
             return
@@ -224,7 +224,7 @@ class _Linker:
             self._add("add.s64", Reg(POINTER), Reg(POINTER), Imm(-shift))
         self._restore(saved)
 
-    def _service(self, me: Instance, call: Call, name: str) -> None:
+    def _service(self, me: Instance, call: CallSite, name: str) -> None:
         if len(call.arguments) != SERVICES[name]:
             raise PtxError(
                 f"{name} takes {SERVICES[name]} arguments",

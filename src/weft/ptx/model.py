@@ -112,7 +112,7 @@ class Instruction:
 
 
 @dataclass(slots=True)
-class Call:
+class CallSite:
     """`call (ret), target, (args), prototype-or-targets;` beside its Instruction."""
 
     target: Operand
@@ -129,7 +129,7 @@ class Label:
 
 
 @dataclass(slots=True)
-class Variable:
+class PtxVariable:
     """A variable in a state space; `size` 0 with `unsized` for `extern .shared x[]`.
 
     `init` is the initial bytes, zeros follow it up to `size`; `relocations` lists
@@ -168,7 +168,7 @@ class Param:
 
 
 @dataclass(slots=True)
-class Function:
+class PtxFunction:
     """An `.entry` or `.func` with its body (empty for a declaration).
 
     `registers` has the type of each register that the body uses; `calls` is by instruction index.
@@ -179,9 +179,9 @@ class Function:
     params: list[Param] = field(default_factory=list)
     returns: list[Param] = field(default_factory=list)
     registers: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, Variable] = field(default_factory=dict)
+    variables: dict[str, PtxVariable] = field(default_factory=dict)
     body: list[Instruction | Label] = field(default_factory=list)
-    calls: dict[int, Call] = field(default_factory=dict)
+    calls: dict[int, CallSite] = field(default_factory=dict)
     branch_targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     call_targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     prototypes: dict[str, tuple[tuple[Param, ...], tuple[Param, ...]]] = field(default_factory=dict)
@@ -191,14 +191,14 @@ class Function:
 
 
 @dataclass(slots=True)
-class Module:
+class PtxModule:
     """A whole PTX file."""
 
     version: str
     target: str
     address_size: int
-    functions: dict[str, Function] = field(default_factory=dict)
-    variables: dict[str, Variable] = field(default_factory=dict)
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
+    variables: dict[str, PtxVariable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from weft.ptx.model import Function, Instruction, Label, Sym
+from weft.ptx.model import Instruction, Label, PtxFunction, Sym
 
 Body = list[Instruction | Label]
 
@@ -32,7 +32,7 @@ def branch_around(
     return out
 
 
-def normalise(function: Function, hit: Callable[[Instruction], bool]) -> Function:
+def normalise(function: PtxFunction, hit: Callable[[Instruction], bool]) -> PtxFunction:
     """`function` with `branch_around` applied; itself when nothing in it is guarded so."""
     if not any(not isinstance(x, Label) and x.guard and hit(x) for x in function.body):
         return function

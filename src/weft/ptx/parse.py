@@ -1,4 +1,4 @@
-"""PTX text to a `Module`: the statements of a module, and the headers of its functions."""
+"""PTX text to a `PtxModule`: the statements of a module, and the headers of its functions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import MappingProxyType
 from weft.errors import PtxError
 from weft.ptx import declare
 from weft.ptx.body import read_body
-from weft.ptx.lexer import NAME, Text, brief
-from weft.ptx.lines import Lines
-from weft.ptx.model import Function, Instruction, Module
+from weft.ptx.lexer import NAME, PtxText, brief
+from weft.ptx.lines import SourceLines
+from weft.ptx.model import Instruction, PtxFunction, PtxModule
 
 LINKAGES = ("extern", "visible", "weak", "common")
 TUNING = (
@@ -45,24 +45,24 @@ _TUNING = re.compile(
 
 def parse(
     text: str, sources: Mapping[str, str] = MappingProxyType({}), *, name: str = "kernel.ptx"
-) -> Module:
+) -> PtxModule:
     """Read a whole PTX file; every fault in it is a PtxError with `name`:line.
 
     `sources` maps file names, as `.file` spells them, to their text: errors quote it.
     """
-    source = Text(text, name)
-    reader = _Reader(source, sources)
+    source = PtxText(text, name)
+    reader = _ModuleReader(source, sources)
     try:
         return reader.read()
     except PtxError as error:
         raise source.locate(error) from None
 
 
-class _Reader:
-    def __init__(self, source: Text, sources: Mapping[str, str]) -> None:
+class _ModuleReader:
+    def __init__(self, source: PtxText, sources: Mapping[str, str]) -> None:
         self.source, self.text = source, source.text
-        self.lines = Lines(source.text, sources)
-        self.module = Module("", "", 64, files=self.lines.files)
+        self.lines = SourceLines(source.text, sources)
+        self.module = PtxModule("", "", 64, files=self.lines.files)
         self.linkage = ""
         self.outside: dict[str, set[str]] = {}
         self.aliases: list[tuple[int, str, str]] = []
@@ -72,7 +72,7 @@ class _Reader:
             "alias": self._alias, "entry": self._entry, "func": self._func,
         }  # fmt: skip
 
-    def read(self) -> Module:
+    def read(self) -> PtxModule:
         pos = 0
         while (start := self._skip_semicolons(pos)) < len(self.text):
             pos = self._statement(start)
@@ -146,8 +146,8 @@ class _Reader:
         return found.end()
 
     def _file(self, pos: int) -> int:
-        # Only its syntax is checked: `Lines` has read every `.file` before, since compilers write
-        # them at the end.
+        # Only its syntax is checked: `SourceLines` has read every `.file` before, since compilers
+        # write them at the end.
         return self._expect(_FILE, pos, '.file 1 "name.cu"').end()
 
     def _section(self, pos: int) -> int:
@@ -183,7 +183,7 @@ class _Reader:
     def _function(self, pos: int, is_entry: bool) -> int:
         found = self._expect(_HEADER, pos, ".entry name (parameters), .func (returns) name (...)")
         returns, name, params = found.groups()
-        function = Function(name, is_entry, is_declaration=True)
+        function = PtxFunction(name, is_entry, is_declaration=True)
         function.returns, _ = declare.parameters(returns or "")
         function.params, function.param_bytes = declare.parameters(params or "")
         pos = self._tuning(function, found.end())
@@ -201,7 +201,7 @@ class _Reader:
         self._add(function)
         return pos
 
-    def _tuning(self, function: Function, pos: int) -> int:
+    def _tuning(self, function: PtxFunction, pos: int) -> int:
         while found := _TUNING.match(self.text, pos):
             word, values = found.group(1), found.group(2) or ""
             if word in TUNING and values[:1] != '"':
@@ -216,7 +216,7 @@ class _Reader:
             pos = found.end()
         return self.source.skip_blank(pos)
 
-    def _add(self, function: Function) -> None:
+    def _add(self, function: PtxFunction) -> None:
         known = self.module.functions
         before = known.get(function.name)
         if before and not before.is_declaration and not function.is_declaration:
@@ -249,7 +249,7 @@ class _Reader:
                         allowed="a variable or a function of the module",
                     )
 
-    def _undeclared(self, function: Function, name: str) -> PtxError:
+    def _undeclared(self, function: PtxFunction, name: str) -> PtxError:
         users = (item for item in function.body if isinstance(item, Instruction))
         user = next((item for item in users if name in _NAMES.findall(item.text)), None)
         self.source.loc = user.loc if user else None

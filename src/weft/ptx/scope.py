@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from weft.errors import PtxError
 from weft.ptx.lexer import NAME, brief
-from weft.ptx.model import Function, Operand, Reg, Sym, Vec
+from weft.ptx.model import Operand, PtxFunction, Reg, Sym, Vec
 
 # Limits far above what compilers write: they bound the work that hostile text can cause.
 MAX_REGISTERS = 1 << 20
@@ -23,12 +23,14 @@ class Scope:
     """The names that one `{ }` declares. Inner scopes give their names the suffix `.n`.
 
     A dot cannot stand in an identifier of PTX, so a suffixed name never meets another one.
-    `Function.registers` receives a register when it is first used, not when it is declared:
+    `PtxFunction.registers` receives a register when it is first used, not when it is declared:
     compilers declare ranges that are far larger than what remains in use. `outside` collects,
     for the whole function, the names that no scope has: its own labels and the module's names.
     """
 
-    def __init__(self, function: Function, parent: Scope | None = None, suffix: str = "") -> None:
+    def __init__(
+        self, function: PtxFunction, parent: Scope | None = None, suffix: str = ""
+    ) -> None:
         self.function, self.parent, self.suffix = function, parent, suffix
         self.depth: int = parent.depth + 1 if parent else 0
         self.registers: dict[str, str] = {}

@@ -44,27 +44,27 @@ class Unreadable(Exception):
     """A name that this grammar does not cover."""
 
 
-class Function(NamedTuple):
+class DemangledFunction(NamedTuple):
     """A demangled function: `saxpy<float>` and ('float', 'float const*', ...)."""
 
     name: str
     parameters: tuple[str, ...]
 
 
-def function(mangled: str) -> Function:
+def function(mangled: str) -> DemangledFunction:
     """The name and the parameter types of a mangled function name."""
-    reader = _Reader(mangled)
+    reader = _MangledReader(mangled)
     reader.expect("_Z")
     name, arguments = reader.nested(whole=False) if reader.peek("N") else reader.unscoped()
     if arguments is not None:
         reader.template_arguments = arguments
         reader.type()  # the mangled name of a template includes its return type
-    return Function(name, reader.parameters())
+    return DemangledFunction(name, reader.parameters())
 
 
 def probed_parameters(mangled: str) -> tuple[str, ...]:
     """The parameter types of `void F(...)`, from the mangled name of a variable `probe<F*>`."""
-    reader = _Reader(mangled)
+    reader = _MangledReader(mangled)
     reader.expect("_Z")
     reader.remember(_Type(reader.source_name()))
     reader.expect("IP")
@@ -108,7 +108,7 @@ class _Type:
         return replace(self, left=self.left + suffix)
 
 
-class _Reader:
+class _MangledReader:
     """A cursor over one mangled name, and the substitutions seen so far."""
 
     def __init__(self, text: str) -> None:

@@ -127,14 +127,14 @@ def compile_machine(
     main = unit.files[0]
     try:
         made = nvrtc.compile(main.text, main.name, unit.options, unit.expressions)
-    except nvrtc.Refused as refusal:
+    except nvrtc.NvrtcRefused as refusal:
         if not unit.has_host_code:
             raise _rejected(main, str(refusal)) from None
         output = _output_of_nvcc(unit, "cubin")
         return Machine(output.data, output.log)
     if "ptxas info" not in made.log:  # NVRTC's own cache, used with a driver, has no report
         with contextlib.suppress(
-            nvrtc.Refused
+            nvrtc.NvrtcRefused
         ):  # older releases have neither the option nor the cache
             again = [*unit.options, "--no-cache"]
             made = nvrtc.compile(main.text, main.name, again, unit.expressions)
@@ -155,7 +155,7 @@ def compile_lto(
     main = unit.files[0]
     try:
         code = nvrtc.compile(main.text, main.name, unit.options).lto
-    except nvrtc.Refused as refusal:
+    except nvrtc.NvrtcRefused as refusal:
         raise _rejected(main, str(refusal)) from None
     unit.store("lto", code)
     return code
@@ -198,7 +198,7 @@ class _Unit:
         folders = [f"-I{folder}" for folder in (*self.folders, *headers.folders())]
         return [*self.flags, *folders, f"--pre-include={headers.CONSTANTS}"]
 
-    def compile(self, source: str, expressions: Sequence[str]) -> nvrtc.Compiled:
+    def compile(self, source: str, expressions: Sequence[str]) -> nvrtc.NvrtcOutput:
         """Compile the main file with `source` for its text."""
         name, options = self.files[0].name, self.options
         if not self.complete:  # a header may have changed meanwhile
@@ -334,7 +334,7 @@ def _by_nvcc(unit: _Unit, arch: str, refused: CompileError) -> Ptx:
     )
 
 
-def _output_of_nvcc(unit: _Unit, kind: str) -> from_nvcc.Output:
+def _output_of_nvcc(unit: _Unit, kind: str) -> from_nvcc.NvccOutput:
     from weft.source import from_nvcc  # here: NVRTC compiles most sources
 
     return from_nvcc.compile(unit.files[0], unit.flags, unit.folders, unit.expressions, kind)
@@ -376,7 +376,7 @@ def _probed(unit: _Unit, kernels: Sequence[str]) -> _Probed:
     source = main.text + (signature.PROBE_SOURCE if probes else "")
     try:
         result = unit.compile(source, [*expressions, *probes.values()])
-    except nvrtc.Refused as refusal:
+    except nvrtc.NvrtcRefused as refusal:
         # Retry without probes first: they may be what NVRTC rejects.
         if not probes:
             raise _rejected(main, str(refusal)) from None

@@ -25,7 +25,7 @@ _HOST = re.compile(
 _INSTANCE = "weft_instance_"
 
 
-class Output(NamedTuple):
+class NvccOutput(NamedTuple):
     """The output of nvcc, its messages, and name expression -> entry."""
 
     data: bytes
@@ -46,7 +46,7 @@ def compile(
     folders: Sequence[str],
     expressions: Sequence[str],
     kind: str,
-) -> Output:
+) -> NvccOutput:
     """Compile the device code to `kind`: "ptx" or "cubin"."""
     name = os.path.abspath(main.name)
     near = [f"-I{os.path.dirname(name)}", *(f"-I{folder}" for folder in folders)]
@@ -61,7 +61,7 @@ def compile(
         arguments = [f"-{kind}", *flags, *near, *quiet, str(source), "-o", str(out)]
         log = toolkit.find().run(arguments, what=f"compile {main.name}")
         data = out.read_bytes()
-    return Output(data, log, _entries(data, expressions) if kind == "ptx" else {})
+    return NvccOutput(data, log, _entries(data, expressions) if kind == "ptx" else {})
 
 
 def _instances(expressions: Sequence[str]) -> str:

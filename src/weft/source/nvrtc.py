@@ -23,7 +23,7 @@ from weft.records import dataclass
 
 
 @dataclass(frozen=True)
-class Compiled:
+class NvrtcOutput:
     """NVRTC's output: PTX, the mangled name of each name expression, and the log.
 
     cubin  machine code, for real architectures (sm_90a, not compute_90a)
@@ -37,7 +37,7 @@ class Compiled:
     lto: bytes = b""
 
 
-class Refused(Exception):
+class NvrtcRefused(Exception):
     """NVRTC rejected the source; the text is its log."""
 
 
@@ -51,14 +51,14 @@ those of the runtime and driver, textures and surfaces, launches, or a header th
 
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str] = ()
-) -> Compiled:
+) -> NvrtcOutput:
     """Compile a translation unit and instantiate the name expressions.
 
     NVRTC 13.0 takes a generic lambda in a kernel for a host function; later releases do not.
     """
     try:
         return _compile(source, name, options, expressions)
-    except Refused as refusal:
+    except NvrtcRefused as refusal:
         if _HOST_LAMBDA.search(str(refusal)) is None or _DEVICE_BY_DEFAULT in options:
             raise
         return _compile(source, name, [*options, _DEVICE_BY_DEFAULT], expressions)
@@ -66,7 +66,7 @@ def compile(
 
 def compile_minimal(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str], named: Sequence[str]
-) -> Compiled | None:
+) -> NvrtcOutput | None:
     """The same in less time; None where the runtime may be needed, or the source is rejected.
 
     named  texts of the user that may contain names of the runtime
@@ -74,14 +74,14 @@ def compile_minimal(
     if any(_RUNTIME.search(text) for text in named):
         return None
     # Without the option, errors are the same as those of other sources.
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(NvrtcRefused):
         return compile(source, name, [*options, "--minimal"], expressions)
     return None
 
 
 def _compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str]
-) -> Compiled:
+) -> NvrtcOutput:
     library = _library()
     program = c_void_p()
     _check(library.nvrtcCreateProgram(byref(program), _bytes(source), _bytes(name), 0, None, None))
@@ -92,12 +92,12 @@ def _compile(
         with progress.compiling(name), _running:
             status: int = _loaded().nvrtcCompileProgram(program, len(options), flags)
         if status != _SUCCESS:
-            raise Refused(_text(program, "ProgramLog").strip() or _error(status))
+            raise NvrtcRefused(_text(program, "ProgramLog").strip() or _error(status))
         lowered = {expression: _lowered(program, expression) for expression in expressions}
         log = _text(program, "ProgramLog")
         if "-dlto" in options:
-            return Compiled("", lowered, log, lto=_data(program, "LTOIR"))
-        return Compiled(_text(program, "PTX"), lowered, log, _data(program, "CUBIN"))
+            return NvrtcOutput("", lowered, log, lto=_data(program, "LTOIR"))
+        return NvrtcOutput(_text(program, "PTX"), lowered, log, _data(program, "CUBIN"))
     # NVRTC programs are not freed by Python.
     finally:
         library.nvrtcDestroyProgram(byref(program))
@@ -227,7 +227,7 @@ def _lowered(program: c_void_p, expression: str) -> str:
 def _check(status: int) -> None:
     """Raise Refused with NVRTC's error text."""
     if status != _SUCCESS:
-        raise Refused(_error(status))
+        raise NvrtcRefused(_error(status))
 
 
 def _error(status: int) -> str:

@@ -52,7 +52,7 @@ _lock = threading.Lock()
 
 def compile(
     source: str, name: str, options: Sequence[str], expressions: Sequence[str], own: Sequence[File]
-) -> nvrtc.Compiled:
+) -> nvrtc.NvrtcOutput:
     """Compile as `nvrtc.compile`, with precompiled headers where that saves time.
 
     own  all headers that are not NVIDIA's
@@ -98,7 +98,7 @@ def _begin(key: str) -> tuple[_Headers, bool]:
             return headers, headers.ready
         try:
             headers.folder = tempfile.mkdtemp(dir=_root(os.getpid()))
-        except (OSError, nvrtc.Refused):  # a full disk, or too little memory
+        except (OSError, nvrtc.NvrtcRefused):  # a full disk, or too little memory
             headers.refused = True
             return headers, False
         headers.writing = True
@@ -107,11 +107,11 @@ def _begin(key: str) -> tuple[_Headers, bool]:
 
 def _attempt(
     headers: _Headers, source: str, name: str, options: Sequence[str], expressions: Sequence[str]
-) -> nvrtc.Compiled | None:
+) -> nvrtc.NvrtcOutput | None:
     """Write or use the file; None if that fails, or the source has an error."""
     try:
         made = nvrtc.compile(source, name, options, expressions)
-    except nvrtc.Refused:
+    except nvrtc.NvrtcRefused:
         return None
     finally:
         headers.writing = False

@@ -36,7 +36,7 @@ _OPEN, _CLOSE = "([{<", ")]}>"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ScannedKernel:
     """A `__global__` function as written; an unnamed parameter has the name ''.
 
     template  the parameters of a template, e.g. `typename T` and `int N`
@@ -101,7 +101,7 @@ def read(path: str) -> File:
         return File(path, file.read())
 
 
-def kernels(text: str) -> list[Kernel]:
+def kernels(text: str) -> list[ScannedKernel]:
     """Every `__global__` function with a parameter list in the text."""
     text = without_comments(text)
     regions = list(_extern_c_regions(text))
@@ -117,7 +117,9 @@ def kernels(text: str) -> list[Kernel]:
             before = text[max(0, match.start() - _TEMPLATE_ROOM) : match.start()]
             template = _TEMPLATE.search(before)
             parameters = _split(template[1]) if template else []
-            result.append(Kernel(call[1], names, inside, tuple(p.strip() for p in parameters)))
+            result.append(
+                ScannedKernel(call[1], names, inside, tuple(p.strip() for p in parameters))
+            )
     return result
 
 

@@ -51,7 +51,7 @@ def spellings(ptx: str) -> dict[str, str]:
 
 
 def signatures(
-    ptx: str, written: Iterable[scan.Kernel] = (), probes: Mapping[str, str] | None = None
+    ptx: str, written: Iterable[scan.ScannedKernel] = (), probes: Mapping[str, str] | None = None
 ) -> dict[str, tuple[Parameter, ...]]:
     """Entry -> C++ parameters, with names from the `written` kernels if they match.
 
@@ -74,7 +74,7 @@ def signatures(
     return result
 
 
-def _names(written: Iterable[scan.Kernel]) -> dict[tuple[str, int], tuple[str, ...]]:
+def _names(written: Iterable[scan.ScannedKernel]) -> dict[tuple[str, int], tuple[str, ...]]:
     """(kernel, number of parameters) -> their names, if all declarations agree."""
     declared: dict[tuple[str, int], set[tuple[str, ...]]] = {}
     for kernel in written:
@@ -91,12 +91,12 @@ def _types(entry: str, probed: str | None) -> tuple[str, ...] | None:
         return None
 
 
-def _function(entry: str) -> demangle.Function:
+def _function(entry: str) -> demangle.DemangledFunction:
     """The demangled entry; unreadable and `extern "C"` names are unchanged."""
     try:
         return demangle.function(entry)
     except demangle.Unreadable:
-        return demangle.Function(entry, ())
+        return demangle.DemangledFunction(entry, ())
 
 
 def _unqualified(name: str) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from weft.cli import coverage, show
 from weft.cli.coverage import Family
-from weft.ptx.isa import Decoded, Row, lookup, rows
+from weft.ptx.isa import Decoded, InstructionRow, lookup, rows
 
 
 def run(
@@ -55,7 +55,7 @@ def _summary(families: list[Family], json: bool) -> None:
     )
 
 
-def _rows(matches: list[Row], json: bool) -> None:
+def _rows(matches: list[InstructionRow], json: bool) -> None:
     if json:
         show.data([_facts(row) for row in matches])
         return
@@ -72,7 +72,7 @@ def _match(opcode: str, decoded: Decoded, json: bool) -> None:
     _describe(decoded.row)
 
 
-def _describe(row: Row) -> None:
+def _describe(row: InstructionRow) -> None:
     show.line(row.syntax, "bold")
     for name, words, optional in coverage.modifiers(row):
         show.line(f"  .{name:<9} {' '.join(words)}{'  (optional)' if optional else ''}")
@@ -95,7 +95,7 @@ def _family(family: Family) -> dict[str, Any]:
     }
 
 
-def _facts(row: Row) -> dict[str, Any]:
+def _facts(row: InstructionRow) -> dict[str, Any]:
     return {
         "syntax": row.syntax,
         "opcode": row.base,
@@ -109,5 +109,5 @@ def _facts(row: Row) -> dict[str, Any]:
     }
 
 
-def _file(row: Row) -> str:
+def _file(row: InstructionRow) -> str:
     return coverage.home(row).replace(".", "/") + ".py"

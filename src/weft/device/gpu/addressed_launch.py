@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from weft.device import arrays, driver
 from weft.device.base import PreparedLaunch
 from weft.device.gpu import machine, native_launch, streams
-from weft.device.gpu.call import Call
+from weft.device.gpu.call import KernelCall
 from weft.device.gpu.plan import GpuPlan
 
 
-class Launch(NamedTuple):
+class AddressedLaunch(NamedTuple):
     """Two functions that take one address per pointer and launch on the current stream.
 
     `fast` returns 0 when it has launched; `slow` raises what is wrong. `keep` must live as long as
@@ -32,17 +32,17 @@ class Launch(NamedTuple):
 
 def addressed(
     launch: PreparedLaunch, params: bytes, offsets: Sequence[int], torch_tensor: Any
-) -> Launch:
+) -> AddressedLaunch:
     """A launch on a real GPU with the pointers at `offsets` of its parameter block left open."""
     slow, call = checked(launch, params, offsets), call_of(launch)
     exchange = getattr(torch_tensor, native_launch.EXCHANGE, None)
     fits = len(params) <= native_launch.ROOM and len(call.layout.offsets) <= native_launch.MANY
     known = driver.count() == 1 and machine.is_known_python() and fits
     if exchange is None or not known:
-        return Launch(lambda *addresses: native_launch.REFUSED, slow, None)
+        return AddressedLaunch(lambda *addresses: native_launch.REFUSED, slow, None)
     words = [native_launch.address_word(offset) for offset in offsets]
     made = native_launch.make(call, None, arrays.exchange(exchange), words, params)
-    return Launch(made.launch, slow, made)
+    return AddressedLaunch(made.launch, slow, made)
 
 
 def checked(launch: PreparedLaunch, params: bytes, offsets: Sequence[int]) -> Callable[..., None]:
@@ -58,7 +58,7 @@ def checked(launch: PreparedLaunch, params: bytes, offsets: Sequence[int]) -> Ca
     return slow
 
 
-def call_of(launch: PreparedLaunch) -> Call:
+def call_of(launch: PreparedLaunch) -> KernelCall:
     """The kernel and its configuration on a real GPU."""
     assert isinstance(launch, GpuPlan)
     return launch.call

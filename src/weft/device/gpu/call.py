@@ -14,14 +14,14 @@ Launcher = Callable[..., int]
 """cuLaunchKernelEx: takes what a slot gives, and answers with a result."""
 
 
-class Layout(NamedTuple):
+class ParameterLayout(NamedTuple):
     """The offsets of a kernel's parameters in its parameter block, and the size of the block."""
 
     size: int
     offsets: tuple[int, ...]
 
 
-class Slot:
+class LaunchSlot:
     """The arguments of one driver launch; two simultaneous launches need two slots.
 
     The driver is given a pointer to each parameter, never the block as a whole: ptxas moves
@@ -31,9 +31,9 @@ class Slot:
 
     __slots__ = ("_keep", "buffer", "config", "given", "stream")
 
-    def __init__(self, call: Call, keep: object = None) -> None:
+    def __init__(self, call: KernelCall, keep: object = None) -> None:
         grid, block, shared = call.shape
-        self.config = driver.LaunchConfig(grid, block, shared, None, None, 0)
+        self.config = driver.CuLaunchConfig(grid, block, shared, None, None, 0)
         if call.cooperative:
             attribute = driver.LaunchAttribute(driver.COOPERATIVE, 0, (1,))
             self.config.attributes = ctypes.addressof(attribute)
@@ -49,7 +49,7 @@ class Slot:
         self._keep = (attribute, keep)
 
 
-class Call:
+class KernelCall:
     """A kernel, its configuration, and idle slots; taking and returning a slot are atomic."""
 
     def __init__(
@@ -57,13 +57,13 @@ class Call:
         name: str,
         function: int,
         device: int,
-        layout: Layout,
+        layout: ParameterLayout,
         shape: tuple[tuple[int, int, int], tuple[int, int, int], int],
         cooperative: bool,
     ) -> None:
         self.name, self.function, self.device = name, function, device
         self.layout, self.shape, self.cooperative = layout, shape, cooperative
-        self.idle: list[Slot] = [Slot(self)]
+        self.idle: list[LaunchSlot] = [LaunchSlot(self)]
         direct: Launcher = driver.library().cuLaunchKernelEx
         self.launcher = direct if driver.count() == 1 else self._placed(direct)
 
@@ -72,18 +72,18 @@ class Call:
         try:
             slot = self.idle.pop()
         except IndexError:
-            slot = Slot(self)
+            slot = LaunchSlot(self)
         ctypes.memmove(slot.buffer, params, len(params))
         self.fire(slot, stream)
         self.idle.append(slot)
 
     def bound(self, params: bytes, current: Callable[[], int], keep: object) -> Callable[[], None]:
         """A launch whose parameters stay; each stream has a slot that only it writes to."""
-        slots: dict[int, Slot] = {}
+        slots: dict[int, LaunchSlot] = {}
         note, name, launcher = pending.launched.append, self.name, self.launcher
 
-        def slot_for(stream: int) -> Slot:
-            slot = slots[stream] = Slot(self, keep)
+        def slot_for(stream: int) -> LaunchSlot:
+            slot = slots[stream] = LaunchSlot(self, keep)
             ctypes.memmove(slot.buffer, params, len(params))
             slot.config.stream = slot.stream = stream
             return slot
@@ -97,7 +97,7 @@ class Call:
 
         return launch
 
-    def fire(self, slot: Slot, stream: int) -> None:
+    def fire(self, slot: LaunchSlot, stream: int) -> None:
         """Launch with the arguments of a slot."""
         if slot.stream != stream:
             slot.config.stream = slot.stream = stream
@@ -105,7 +105,7 @@ class Call:
         if code := self.launcher(*slot.given):
             self.failed(code, slot)
 
-    def failed(self, code: int, slot: Slot) -> None:
+    def failed(self, code: int, slot: LaunchSlot) -> None:
         """Retry if only the context was missing; else raise the driver's error."""
         # A new thread has no current context. With one GPU, this retry is cheaper than a look at it
         # before every launch.

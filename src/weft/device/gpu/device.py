@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from weft.device.base import LaunchTarget, Packed, Packer, PreparedLaunch, Program
+from weft.device.base import ArgumentPacker, LaunchTarget, Packed, PreparedLaunch, Program
 from weft.device.gpu.facts import GpuFacts, facts
 from weft.device.gpu.loaded import LoadedProgram
 from weft.device.gpu.plan import GpuPlan
@@ -33,7 +33,9 @@ class GpuDevice:
         """Load machine code, or PTX."""
         return LoadedProgram(program, self, self.number)
 
-    def prepare(self, kernel: LaunchTarget, packer: Packer, stream: object = None) -> GpuPlan:
+    def prepare(
+        self, kernel: LaunchTarget, packer: ArgumentPacker, stream: object = None
+    ) -> GpuPlan:
         """Load the kernel. The driver cannot be stopped meanwhile, so no time limit applies."""
         assert isinstance(kernel.module, LoadedProgram)
         return kernel.module.prepare(kernel.entry, kernel.config, packer, stream)

@@ -17,7 +17,7 @@ import numpy as np
 from weft.device import arrays
 from weft.device.arguments import Packer
 from weft.device.gpu import pending, streams
-from weft.device.gpu.call import Call, Slot
+from weft.device.gpu.call import KernelCall, LaunchSlot
 
 Run = Callable[[Sequence[Any]], bool]
 """Arguments -> whether it has launched; False for arguments that it does not know."""
@@ -63,7 +63,7 @@ def launch(args):
 class FastLaunch:
     """The fast path of one plan, and the array types that it accepts so far."""
 
-    def __init__(self, packer: Packer, call: Call, stream: int | None, library: str) -> None:
+    def __init__(self, packer: Packer, call: KernelCall, stream: int | None, library: str) -> None:
         self._library = library
         self._accepted = [(set[type](), set[object]()) for _ in packer.params]
         self.run: Run = _compile(packer, call, stream, library, self._accepted)
@@ -76,7 +76,9 @@ class FastLaunch:
                 dtypes.add(value.dtype)
 
 
-def fast_launch(packer: Packer, call: Call, stream: int | None, library: str) -> FastLaunch | None:
+def fast_launch(
+    packer: Packer, call: KernelCall, stream: int | None, library: str
+) -> FastLaunch | None:
     """The fast path of a kernel whose parameters are all pointers and plain numbers."""
     if packer.whole is None or library not in _CHECKS:
         return None
@@ -85,7 +87,7 @@ def fast_launch(packer: Packer, call: Call, stream: int | None, library: str) ->
 
 def _compile(
     packer: Packer,
-    call: Call,
+    call: KernelCall,
     stream: int | None,
     library: str,
     accepted: Sequence[tuple[set[type], set[object]]],
@@ -100,7 +102,7 @@ def _compile(
         "failed": call.failed,
         "give": call.idle.append,
         "driver_launch": call.launcher,
-        "make": lambda: Slot(call),
+        "make": lambda: LaunchSlot(call),
         "name": call.name,
         "note": pending.launched.append,
         "pack_into": packer.whole.pack_into,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from weft.device.arguments import Packer
+from weft.device.base import ArgumentPacker as AnyPacker
 from weft.device.base import Device, LaunchConfig, Program
-from weft.device.base import Packer as AnyPacker
 from weft.device.gpu import memory
-from weft.device.gpu.call import Layout
+from weft.device.gpu.call import ParameterLayout
 from weft.device.gpu.facts import facts
 from weft.device.gpu.module import GpuModule, load
 from weft.device.gpu.plan import GpuPlan
@@ -63,7 +63,7 @@ class LoadedProgram:
         """A kernel with its configuration, ready to launch."""
         assert isinstance(packer, Packer)  # the fast paths read how it packs
         parameters = self.program.summary.entries[entry]
-        layout = Layout(parameters.param_bytes, tuple(p.offset for p in parameters.params))
+        layout = ParameterLayout(parameters.param_bytes, tuple(p.offset for p in parameters.params))
         call = self.module.call(entry, layout, *config, name=packer.kernel)
         return GpuPlan(packer, call, stream)
 

@@ -17,7 +17,7 @@ from typing import Any
 from weft.device import driver
 from weft.device.base import Dim3
 from weft.device.gpu import pending
-from weft.device.gpu.call import Call, Layout
+from weft.device.gpu.call import KernelCall, ParameterLayout
 from weft.device.gpu.facts import facts
 from weft.errors import LaunchError, PtxError
 from weft.source.resources import Resources
@@ -138,19 +138,19 @@ class GpuModule:
     def call(
         self,
         entry: str,
-        layout: Layout,
+        layout: ParameterLayout,
         grid: Dim3,
         block: Dim3,
         shared_bytes: int = 0,
         *,
         name: str = "",
-    ) -> Call:
+    ) -> KernelCall:
         """Everything about a launch but its parameters and stream, to be used again and again."""
         kernel = self.kernel(entry)
         # Without an opt-in, static and dynamic shared memory have to fit 48 KiB together.
         if shared_bytes > self._room.get(entry, _DEFAULT_SHARED - self._static(entry)):
             self._make_room(entry, shared_bytes)
-        return Call(
+        return KernelCall(
             name or entry,
             int(kernel.handle),
             self.device,
@@ -176,10 +176,10 @@ class GpuModule:
                 got=f"{len(params)} bytes",
                 allowed=f"{layout.size} bytes",
             )
-        layout = Layout(len(params), layout.offsets)
+        layout = ParameterLayout(len(params), layout.offsets)
         self.call(entry, layout, grid, block, shared_bytes).run(params, stream)
 
-    def _layout(self, entry: str) -> Layout:
+    def _layout(self, entry: str) -> ParameterLayout:
         """The driver's layout of the parameters; it refuses the number after the last one."""
         ask, kernel = driver.library().cuKernelGetParamInfo, int(self.kernel(entry).handle)
         offset, size, end = ctypes.c_size_t(), ctypes.c_size_t(), 0
@@ -188,7 +188,7 @@ class GpuModule:
             while not ask(ctypes.c_void_p(kernel), ctypes.c_size_t(len(offsets)), *answer):
                 offsets.append(offset.value)
                 end = offset.value + size.value
-        return Layout(end, tuple(offsets))
+        return ParameterLayout(end, tuple(offsets))
 
     def symbol(self, name: str) -> tuple[int, int] | None:
         """Address and size of a variable, or None."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from weft.device import arrays, driver
 from weft.device.arguments import Packer
 from weft.device.gpu import machine, pending
-from weft.device.gpu.call import Call, Slot
+from weft.device.gpu.call import KernelCall, LaunchSlot
 
 REFUSED = -1
 EXCHANGE = "__dlpack_c_exchange_api__"
@@ -95,8 +95,8 @@ def _text() -> str:
         refused=REFUSED,
         # A mask: the length of the ring is a power of two.
         kept=pending.KEPT - 1,
-        config_bytes=ctypes.sizeof(driver.LaunchConfig),
-        stream_at=driver.LaunchConfig.stream.offset,
+        config_bytes=ctypes.sizeof(driver.CuLaunchConfig),
+        stream_at=driver.CuLaunchConfig.stream.offset,
     )
 
 
@@ -274,7 +274,7 @@ def _code() -> tuple[machine.Method, object]:
 
 def native_launch(
     packer: Packer,
-    call: Call,
+    call: KernelCall,
     stream: int | None,
     args: Sequence[Any],
     bound: bytes | None = None,
@@ -283,7 +283,7 @@ def native_launch(
 
     None where it cannot be.
     """
-    # With several GPUs the context of the arrays may not be current: `Call` looks first.
+    # With several GPUs the context of the arrays may not be current: `KernelCall` looks first.
     if driver.count() > 1 or not machine.is_known_python():
         return None
     size, offsets = call.layout
@@ -324,7 +324,7 @@ def address_word(offset: int) -> Sequence[int]:
 
 
 def make(
-    call: Call,
+    call: KernelCall,
     stream: int | None,
     api: arrays.Exchange,
     words: Sequence[Sequence[int] | None],
@@ -332,7 +332,7 @@ def make(
     keep: object = None,
 ) -> NativeLaunch:
     """The launch of a parameter block, whose open arguments `words` describe."""
-    python, slot = ctypes.pythonapi, Slot(call)
+    python, slot = ctypes.pythonapi, LaunchSlot(call)
     template = ctypes.create_string_buffer(params, ROOM)
     offsets = (ctypes.c_int64 * MANY)(*call.layout.offsets)
     head = {

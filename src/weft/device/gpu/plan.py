@@ -9,9 +9,9 @@ from typing import Any
 
 from weft.device import driver
 from weft.device.arguments import Packer
-from weft.device.base import FastPath, Packed, Place
+from weft.device.base import ArrayPlace, FastPath, Packed
 from weft.device.gpu import pending, streams
-from weft.device.gpu.call import Call
+from weft.device.gpu.call import KernelCall
 from weft.device.gpu.fast_launch import FastLaunch, fast_launch
 from weft.device.gpu.native_launch import NativeLaunch, native_launch
 from weft.device.time_limit import limited
@@ -24,7 +24,7 @@ _PAUSE = 0.001
 class GpuPlan:
     """Launches on the stream that was given, or on the current one of the arrays' library."""
 
-    def __init__(self, packer: Packer, call: Call, stream: object) -> None:
+    def __init__(self, packer: Packer, call: KernelCall, stream: object) -> None:
         self.call, self._packer = call, packer
         self._stream = None if stream is None else streams.handle(stream)
         self._fast: dict[str, FastLaunch | None] = {}
@@ -68,7 +68,7 @@ class GpuPlan:
             python=None if fast is None else fast.run,
         )
 
-    def _current(self, place: Place | None) -> Callable[[], int]:
+    def _current(self, place: ArrayPlace | None) -> Callable[[], int]:
         stream = self._stream
         if stream is None and place is not None:
             # The current stream of the array's library is asked for at each launch. A stream that

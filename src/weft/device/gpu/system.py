@@ -11,7 +11,7 @@ _PROC = Path("/proc/driver/nvidia")
 _CAP_SYS_ADMIN = 21
 
 
-class Counters(NamedTuple):
+class CounterPermission(NamedTuple):
     """Permission to read the GPU's performance counters, its reason, and how to change it."""
 
     allowed: bool
@@ -25,16 +25,16 @@ def driver_version(root: Path = _PROC) -> str:
     return found[0] if found else ""
 
 
-def counters(root: Path = _PROC) -> Counters:
+def counters(root: Path = _PROC) -> CounterPermission:
     """The permission to read counters; profilers get `ERR_NVGPUCTRPERM` without it."""
     setting = re.search(r"RmProfilingAdminOnly:\s*(\d)", _read(root / "params"))
     if setting is None:
-        return Counters(False, "unknown: the driver does not show its settings")
+        return CounterPermission(False, "unknown: the driver does not show its settings")
     if setting[1] == "0":
-        return Counters(True, "yes, to every user (RmProfilingAdminOnly: 0)")
+        return CounterPermission(True, "yes, to every user (RmProfilingAdminOnly: 0)")
     if _is_admin():
-        return Counters(True, "yes, to administrators, as this process is one")
-    return Counters(
+        return CounterPermission(True, "yes, to administrators, as this process is one")
+    return CounterPermission(
         False,
         "no: the driver keeps them to administrators (RmProfilingAdminOnly: 1)",
         "the machine's administrator can load the driver with NVreg_RestrictProfilingToAdminUsers=0"

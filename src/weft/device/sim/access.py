@@ -1,9 +1,9 @@
 """One access of a warp to memory, described once.
 
-Every instruction that touches memory makes an `Access` for each place it touches: a load has one, a
-copy has two (its source is read, its target is written). Bounds checks, fault messages, counters,
-the sanitizer and every other observer read this description. The `effects` of the instruction's row
-say what there is to describe.
+Every instruction that touches memory makes a `MemoryAccess` for each place it touches: a load has
+one, a copy has two (its source is read, its target is written). Bounds checks, fault messages,
+counters, the sanitizer and every other observer read this description. The `effects` of the
+instruction's row say what there is to describe.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.ptx.model import Instruction
 
 
-class Kind(Enum):
+class AccessKind(Enum):
     """The effect of an access on the bytes.
 
     ATOMIC     they are read, changed and written in one step; the old value is returned
@@ -34,15 +34,15 @@ class Kind(Enum):
     REDUCTION = auto()
 
     @classmethod
-    def of(cls, effect: Effect) -> Kind:
+    def of(cls, effect: Effect) -> AccessKind:
         """The kind of an effect in the instruction table; a result is taken to be used."""
         return _KINDS[effect.does]
 
 
-_KINDS = {Does.READ: Kind.READ, Does.WRITE: Kind.WRITE, Does.UPDATE: Kind.ATOMIC}
+_KINDS = {Does.READ: AccessKind.READ, Does.WRITE: AccessKind.WRITE, Does.UPDATE: AccessKind.ATOMIC}
 
 
-class Unit(Enum):
+class AccessUnit(Enum):
     """The unit that moves the bytes, which determines how the lanes' addresses are interpreted.
 
     LANES     `ld`, `st`, `atom`, `red`: each lane moves its own bytes
@@ -62,7 +62,7 @@ class Unit(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FragmentRows:
     """The memory of a matrix fragment: `count` rows of `nbytes`, `step` bytes apart.
 
     parts  for each register, and in it for each lane: (row, byte in the row) of its `unit` bytes
@@ -77,7 +77,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """One access of a warp.
 
     address  where each lane's bytes begin, and the state space
@@ -91,14 +91,14 @@ class Access:
     """
 
     ins: Instruction
-    unit: Unit
-    kind: Kind
+    unit: AccessUnit
+    kind: AccessKind
     address: Address
     nbytes: int
     align: int | None = None
     lanes: Val | None = None
     sizes: Val | None = None
-    rows: Rows | None = None
+    rows: FragmentRows | None = None
     values: tuple[Val, ...] | None = None
     waits: Completion | None = None
 
@@ -109,18 +109,18 @@ class Access:
 
     @property
     def reads(self) -> bool:
-        return self.kind is not Kind.WRITE
+        return self.kind is not AccessKind.WRITE
 
     @property
     def writes(self) -> bool:
-        return self.kind is not Kind.READ
+        return self.kind is not AccessKind.READ
 
     @property
     def changes(self) -> bool:
         """True if it writes a value computed from the bytes that it reads."""
-        return self.kind in (Kind.ATOMIC, Kind.REDUCTION)
+        return self.kind in (AccessKind.ATOMIC, AccessKind.REDUCTION)
 
 
-def touching(e: Masks, access: Access) -> Val:
+def touching(e: Masks, access: MemoryAccess) -> Val:
     """The lanes that touch memory, as bits."""
     return e.executing() if access.lanes is None else e.executing() & access.lanes

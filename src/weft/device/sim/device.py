@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from weft.device.base import LaunchTarget, Packed, Packer, PreparedLaunch, Program
+from weft.device.base import ArgumentPacker, LaunchTarget, Packed, PreparedLaunch, Program
 from weft.device.models import GpuModel
 from weft.device.sim.run import settings
 from weft.device.sim.run.compile import load_compiler
-from weft.device.sim.run.launch import Plan
+from weft.device.sim.run.launch import LaunchPlan
 from weft.device.sim.run.module import SimModule
-from weft.device.sim.run.settings import Request, Session
+from weft.device.sim.run.settings import LaunchRequest, Session
 from weft.device.time_limit import within
 from weft.records import dataclass
 
@@ -55,22 +55,24 @@ class SimDevice:
         base = None if program.base is None else module(program.base, self)
         return SimModule(program, self.model, fast=self.fast, within=base)
 
-    def prepare(self, kernel: LaunchTarget, packer: Packer, stream: object = None) -> Plan:
+    def prepare(
+        self, kernel: LaunchTarget, packer: ArgumentPacker, stream: object = None
+    ) -> LaunchPlan:
         """A launch that is compiled when it first runs; it runs at once, whatever its stream."""
-        return Plan(cast(SimModule, kernel.module), kernel.entry, kernel.config, lazy=True)
+        return LaunchPlan(cast(SimModule, kernel.module), kernel.entry, kernel.config, lazy=True)
 
     def observe(
         self, kernel: LaunchTarget, packed: Packed, observer: object, time_limit: float | None
     ) -> None:
         """Run one launch under an observer."""
         sim, watching = cast(SimModule, kernel.module), cast("Observer", observer)
-        make = partial(Plan, sim, kernel.entry, kernel.config, watching)
+        make = partial(LaunchPlan, sim, kernel.entry, kernel.config, watching)
         within(time_limit, sim.name(kernel.entry), make).run((), packed, time_limit)
 
     def sanitize(self, launch: PreparedLaunch, packed: Packed, time_limit: float | None) -> None:
         """Run one launch under the sanitizer; raise SanitizerError for its findings."""
         params, memory, keep, _ = packed
-        _strict().run(Request(cast(Plan, launch), params, memory, keep, time_limit))
+        _strict().run(LaunchRequest(cast(LaunchPlan, launch), params, memory, keep, time_limit))
 
 
 def _strict() -> Session:

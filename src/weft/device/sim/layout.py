@@ -7,7 +7,7 @@ slot     one per resident block    frame   one per warp, inside its slot
 from __future__ import annotations
 
 
-class Context:
+class ContextFields:
     """Fields shared by all workers of a launch."""
 
     # `arena._CONTEXT` packs these in the order of their offsets.
@@ -18,7 +18,7 @@ class Context:
     SIZE = 192
 
 
-class Worker:
+class WorkerFields:
     """Fields of one host thread; the error fields are read when `run` returns `FAULT`."""
 
     SITES, SLOTS, SLOT_COUNT, ID = 0, 8, 16, 24
@@ -35,7 +35,7 @@ class Site:
     SIZE = 32
 
 
-class Slot:
+class SlotFields:
     """A resident block."""
 
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
@@ -53,7 +53,7 @@ class Slot:
     FRAMES = BARRIERS + 16 * BARRIER_BYTES
 
 
-class Frame:
+class FrameFields:
     """A warp; pending masks and saved registers follow the header."""
 
     # `emit/stall.py` hashes what is before SEEN and from ROTATE on as it is: SEEN only counts up.
@@ -61,7 +61,7 @@ class Frame:
     HEADER = 32
 
 
-class Status:
+class WarpStatus:
     """Results of a warp's code; `SEPARATED` if it has run several warps of a block."""
 
     DONE, WAITING, YIELDED, FAULT, SEPARATED = range(5)
@@ -71,7 +71,7 @@ class Run:
     """Results of `run`."""
 
     FINISHED, FAULT, STOPPED, DEADLOCK, REPLACED = 0, 1, 2, 3, 4
-    """REPLACED: `Worker.REPLACE` requested that other code of the same IR continue."""
+    """REPLACED: `WorkerFields.REPLACE` requested that other code of the same IR continue."""
 
 
 class Fault:

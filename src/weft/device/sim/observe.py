@@ -31,9 +31,9 @@ from weft.device.sim.protocols import (
 )
 
 if TYPE_CHECKING:
-    from weft.device.sim.access import Access
+    from weft.device.sim.access import MemoryAccess
     from weft.ir import Builder, Val
-    from weft.ptx.cfg import Block
+    from weft.ptx.cfg import BasicBlock
     from weft.ptx.model import Instruction
 
 
@@ -59,7 +59,7 @@ class Watcher:
     def __init__(self, e: Watched) -> None:
         self.e = e
 
-    def reads(self, block: Block) -> Mapping[int, Collection[str]]:
+    def reads(self, block: BasicBlock) -> Mapping[int, Collection[str]]:
         """Registers that `instruction` reads, by the index of the instruction.
 
         They keep their values until then, even where the code itself needs them no more. The order
@@ -67,13 +67,13 @@ class Watcher:
         """
         return {}
 
-    def block(self, block: Block) -> None:
+    def block(self, block: BasicBlock) -> None:
         """A basic block is entered."""
 
     def instruction(self, ins: Instruction) -> None:
         """An instruction is next; its guard has not been tested."""
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         """Memory is about to be touched.
 
         The address of a lane may still be wrong; ranges whose `sizes` are known at run time only
@@ -83,7 +83,7 @@ class Watcher:
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""
 
-    def diverge(self, block: Block) -> None:
+    def diverge(self, block: BasicBlock) -> None:
         """The branch at the end of `block` has split the lanes."""
 
     def leave(self, lanes: Val | None) -> None:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # reading an observer's results must not import the code generator
     from weft.device.sim.address import Address, Stripes, Wide
-    from weft.device.sim.analyse.program import Program
+    from weft.device.sim.analyse.program import KernelProgram
     from weft.ir import Builder, Val
-    from weft.ptx.cfg import Block
+    from weft.ptx.cfg import BasicBlock
     from weft.ptx.model import Instruction, Operand, Sym
 
 
@@ -30,12 +30,12 @@ class Emission(Protocol):
     """The code under construction, and the place in the program that it is for."""
 
     b: Builder
-    program: Program
-    block: Block
+    program: KernelProgram
+    block: BasicBlock
     ins: Instruction
 
 
-class Operands(Emission, Protocol):
+class InstructionOperands(Emission, Protocol):
     """Sources and destinations of the instruction at hand."""
 
     def read(self, operand: Operand, ptx_type: str) -> Val:
@@ -103,7 +103,7 @@ class Masks(Emission, Protocol):
         """Discard the masks computed in code that not all paths pass; call it after such code."""
 
 
-class Executing(Operands, Masks, Protocol):
+class Executing(InstructionOperands, Masks, Protocol):
     """Operands, and the lanes that they apply to."""
 
 

@@ -25,7 +25,7 @@ from numba.cuda.cudadrv.devicearray import DeviceNDArrayBase
 from weft.device import arrays
 from weft.device.arguments import Packed
 from weft.device.base import Allocation
-from weft.device.summary import Argument
+from weft.device.summary import ParameterSummary
 from weft.errors import ArgumentError, PtxError
 
 Value = Any
@@ -54,7 +54,7 @@ class Packer:
         kernel: str,
         names: Sequence[str],
         argument_types: Sequence[Any],
-        params: Sequence[Argument],
+        params: Sequence[ParameterSummary],
         size: int,
         captured: Sequence[Any],
         reachable: Callable[[], list[Allocation]],

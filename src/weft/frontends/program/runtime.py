@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weft.device.base import Allocation, LaunchConfig
 from weft.device.occupancy import occupancy
 from weft.device.sim.run import settings
-from weft.device.sim.run.launch import Plan
+from weft.device.sim.run.launch import LaunchPlan
 from weft.errors import (
     AssertFailed,
     Deadlock,
@@ -78,7 +78,7 @@ class Runtime:
         self._functions: dict[int, tuple[int, str]] = {}
         self._variables: dict[int, tuple[int, str]] = {}
         self._kernels: dict[int, tuple[Unit, str]] = {}
-        self._plans: dict[tuple[int, LaunchConfig, int], Plan] = {}
+        self._plans: dict[tuple[int, LaunchConfig, int], LaunchPlan] = {}
         self._memory: tuple[int, list[Allocation]] = (0, [])
         self._sanitizer: ProgramSanitizer | None = None
         self.find_unknown: Callable[[int], bool] | None = None
@@ -231,7 +231,7 @@ class Runtime:
             return NOT_SUPPORTED
         return 0
 
-    def _plan(self, host: int, grid: LaunchConfig, cooperative: int) -> Plan:
+    def _plan(self, host: int, grid: LaunchConfig, cooperative: int) -> LaunchPlan:
         """The launch plan; compile time is excluded from event times."""
         key = host, grid, cooperative
         if key not in self._plans:
@@ -239,7 +239,7 @@ class Runtime:
             if len(self._plans) >= REMEMBERED:
                 self._plans.clear()
             unit, name = self._kernels[host]
-            plan = Plan(unit.sim, name, grid, cooperative=bool(cooperative))
+            plan = LaunchPlan(unit.sim, name, grid, cooperative=bool(cooperative))
             self.library.weft_prepared(time.perf_counter_ns() - begin)
             return self._plans.setdefault(key, plan)
         return self._plans[key]
@@ -269,7 +269,7 @@ class Runtime:
                 return TOO_LARGE
         return 0
 
-    def _reachable(self, plan: Plan) -> list[Allocation]:
+    def _reachable(self, plan: LaunchPlan) -> list[Allocation]:
         """Memory that a kernel may access: all allocations, and variables of other units."""
         generation = self.library.weft_generation()
         # The list is rebuilt only after an allocation or a free.
@@ -368,7 +368,7 @@ class Runtime:
         self._sanitizer = ProgramSanitizer(self.library, self._source, places, self.say, self._note)
 
     @contextlib.contextmanager
-    def _watched(self, plan: Plan, memory: Sequence[Allocation]) -> Iterator[None]:
+    def _watched(self, plan: LaunchPlan, memory: Sequence[Allocation]) -> Iterator[None]:
         """A context for a launch whose accesses the sanitizer records."""
         if self._sanitizer is None:
             yield

@@ -17,7 +17,7 @@ from weft.device.models import GpuModel
 from weft.device.sim.device import SimDevice
 from weft.device.sim.run.heap import Heap
 from weft.device.sim.run.module import SimModule, TextureUnit
-from weft.device.summary import Entry
+from weft.device.summary import KernelSummary
 from weft.frontends.program.images import fatbin
 from weft.source import demangle, read_ptx
 from weft.source.resources import Resources, read
@@ -79,7 +79,7 @@ class Unit:
     def loaded(self) -> bool:
         return "sim" in vars(self)
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> KernelSummary | None:
         return self.sim.summary.entries.get(name)
 
     def spelled(self, name: str) -> str:

@@ -102,7 +102,9 @@ class Shape:
         return self.layers or (self.sizes[2] if len(self.sizes) > 2 else 1)
 
 
-def shape_of(value: Any, channels: int, layered: bool, cube: bool) -> tuple[Shape, arrays.Memory]:
+def shape_of(
+    value: Any, channels: int, layered: bool, cube: bool
+) -> tuple[Shape, arrays.ArrayMemory]:
     """The texels of an array, and its memory."""
     memory = arrays.view(value)
     sizes = list(value.shape)
@@ -178,7 +180,7 @@ class Texels:
         memory.sizes = (shape.row, 0, 0) if flat else (*shape.sizes, self.pitch)
         return out
 
-    def copy(self, memory: arrays.Memory, *, back: bool = False) -> None:
+    def copy(self, memory: arrays.ArrayMemory, *, back: bool = False) -> None:
         """Copies an array of the same shape to the texels, or the texels to it."""
         shape, asked = self.shape, Copy()
         outside, inside = (asked.to, asked.source) if back else (asked.source, asked.to)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from weft.device import arrays
-from weft.device.arguments import Handle
+from weft.device.arguments import DeviceHandle
 from weft.errors import ArgumentError
 from weft.frontends.textures.memory import Api, Shape, Texels, shape_of
 from weft.frontends.textures.structures import (
@@ -25,7 +25,7 @@ _READS = ("element", "normalized")
 _T = TypeVar("_T", "Texture", "Surface")
 
 
-class Texture(Handle):
+class Texture(DeviceHandle):
     """A texture object. It is its handle, a number, which kernels take as `cudaTextureObject_t`.
 
     texels   the memory that it reads
@@ -48,7 +48,7 @@ class Texture(Handle):
         _copy(self.texels, array)
 
 
-class Surface(Handle):
+class Surface(DeviceHandle):
     """A surface object. It is its handle, a number, which kernels take as `cudaSurfaceObject_t`.
 
     texels   the memory that it reads and writes

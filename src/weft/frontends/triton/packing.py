@@ -14,7 +14,7 @@ from weft.device import arrays
 from weft.device.arguments import Packed, Packer
 from weft.device.base import Allocation
 from weft.device.ctypes_table import to_bfloat16
-from weft.device.summary import Entry
+from weft.device.summary import KernelSummary
 from weft.errors import ArgumentError, LaunchError
 from weft.frontends import addresses
 
@@ -38,7 +38,7 @@ class Leaf(NamedTuple):
 class TritonPacker(Packer):
     """Packs the arguments of one compiled kernel."""
 
-    def __init__(self, kernel: str, entry: Entry, signature: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: str, entry: KernelSummary, signature: Mapping[str, Any]) -> None:
         super().__init__(kernel, entry.params, entry.param_bytes, None)
         self._arguments = dict(signature) | dict.fromkeys(SCRATCH, "*i8")
         self.names = list(self._arguments)

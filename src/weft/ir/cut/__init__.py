@@ -20,7 +20,7 @@ import re
 
 from weft.ir.cut.places import place_cuts
 from weft.ir.cut.read import read
-from weft.ir.cut.write import Unsupported, write
+from weft.ir.cut.write import CannotCut, write
 
 LARGE = 24_000
 """Lines of a function that is cut: about 2,000 instructions of PTX."""
@@ -42,6 +42,6 @@ def cut(text: str, large: int = LARGE, part: int = PART) -> str:
     code = read(text[start:end])
     try:
         parts = write(code, place_cuts(code, part))
-    except Unsupported:
+    except CannotCut:
         return text  # LLVM takes longer for it
     return text[:start] + parts + text[end:]

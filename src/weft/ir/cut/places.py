@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
-from weft.ir.cut.read import Block, Code
+from weft.ir.cut.read import FunctionCode, IrBlock
 
 
-def place_cuts(code: Code, part: int) -> list[list[Block]]:
+def place_cuts(code: FunctionCode, part: int) -> list[list[IrBlock]]:
     """The blocks of each part; a part has about `part` lines."""
     costs = _costs(code)
     starts = [0]
@@ -24,7 +24,7 @@ def place_cuts(code: Code, part: int) -> list[list[Block]]:
     return _with_ways(code, starts)
 
 
-def _costs(code: Code) -> list[tuple[int, int, int]]:
+def _costs(code: FunctionCode) -> list[tuple[int, int, int]]:
     """The cost of a cut before each block: loops around it, branches across, variables to copy."""
     place = {block.label: i for i, block in enumerate(code.blocks)}
     back: dict[int, int] = {}
@@ -52,7 +52,7 @@ def _counts(blocks: int, ranges: Iterable[tuple[int, int]]) -> list[int]:
     return list(accumulate(steps[:-1]))
 
 
-def _with_ways(code: Code, starts: list[int]) -> list[list[Block]]:
+def _with_ways(code: FunctionCode, starts: list[int]) -> list[list[IrBlock]]:
     """The parts, in which blocks that only lead to another part belong to that part."""
     part_of: dict[str, int] = {}
     for number, (start, end) in enumerate(pairwise([*starts, len(code.blocks)])):
@@ -61,7 +61,7 @@ def _with_ways(code: Code, starts: list[int]) -> list[list[Block]]:
     for block in code.blocks:
         if block.local and len(block.targets) == 1:
             part_of[block.label] = part_of[block.targets[0]]
-    parts: list[list[Block]] = [[] for _ in starts]
+    parts: list[list[IrBlock]] = [[] for _ in starts]
     for block in code.blocks:
         parts[part_of[block.label]].append(block)
     return [x for x in parts if x]

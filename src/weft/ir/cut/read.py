@@ -22,7 +22,7 @@ _ACCESS = re.compile(
 
 
 @dataclass(slots=True)
-class Block:
+class IrBlock:
     """A basic block.
 
     body     its lines, each with its end, without the last one
@@ -52,7 +52,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Code:
+class FunctionCode:
     """A function.
 
     entry      the first block, without the lines that make the variables
@@ -63,15 +63,15 @@ class Code:
     """
 
     head: str
-    entry: Block
-    blocks: list[Block]
+    entry: IrBlock
+    blocks: list[IrBlock]
     variables: dict[str, str]
     memory: dict[str, str]
     values: dict[str, str]
     joined: list[bool] = field(default_factory=list)
 
 
-def read(text: str) -> Code:
+def read(text: str) -> FunctionCode:
     """The parts of a function."""
     text = _hold_offsets(text)
     first = _first_lines(text)
@@ -87,7 +87,7 @@ def read(text: str) -> Code:
     for block, loads_and_stores in zip((entry, *blocks), accesses, strict=True):
         _note(block, loads_and_stores, bits)
     memory = {x: kind for x, kind in kinds.items() if x not in variables}
-    code = Code(head, entry, blocks, variables, memory, dict(_VALUE.findall(entry.body)))
+    code = FunctionCode(head, entry, blocks, variables, memory, dict(_VALUE.findall(entry.body)))
     _find_joined(code, kinds.keys() | code.values.keys() | set(NAME.findall(head)))
     _find_live(code)
     return code
@@ -129,22 +129,22 @@ def _hold_offset(text: str, base: str, variable: str, offsets: dict[str, str]) -
     )
 
 
-def _blocks(text: str) -> Iterator[Block]:
+def _blocks(text: str) -> Iterator[IrBlock]:
     _, *pieces = _BLOCK.split(text)
     for label, lines in zip(pieces[::2], pieces[1::2], strict=True):
         body, end, last = lines.rstrip().rpartition("\n")
         names = set(NAME.findall(f"{body} {LABEL.sub('', last)}"))
-        yield Block(label, body + end, last, LABEL.findall(last), names)
+        yield IrBlock(label, body + end, last, LABEL.findall(last), names)
 
 
-def _accesses(block: Block, kinds: dict[str, str]) -> Iterator[tuple[str, bool]]:
+def _accesses(block: IrBlock, kinds: dict[str, str]) -> Iterator[tuple[str, bool]]:
     """Loads and stores of whole variables in order, and whether each is a store."""
     for loaded, stored, variable in _ACCESS.findall(block.body):
         if kinds.get(variable) == (stored or loaded):
             yield variable, bool(stored)
 
 
-def _note(block: Block, accesses: list[tuple[str, bool]], bits: dict[str, int]) -> None:
+def _note(block: IrBlock, accesses: list[tuple[str, bool]], bits: dict[str, int]) -> None:
     for variable, stored in accesses:
         bit = bits.get(variable, 0)
         if stored:
@@ -153,7 +153,7 @@ def _note(block: Block, accesses: list[tuple[str, bool]], bits: dict[str, int]) 
             block.reads |= bit & ~block.writes
 
 
-def _find_joined(code: Code, everywhere: Set[str]) -> None:
+def _find_joined(code: FunctionCode, everywhere: Set[str]) -> None:
     """Find blocks that must be in one function, since a value is computed and used there."""
     # Where values are merged (`phi`), labels are mentioned.
     mentioned = [{f"%{block.label}"} | block.names - everywhere for block in code.blocks]
@@ -173,7 +173,7 @@ def _find_joined(code: Code, everywhere: Set[str]) -> None:
         block.local = names.isdisjoint(shared)
 
 
-def _find_live(code: Code) -> None:
+def _find_live(code: FunctionCode) -> None:
     place = {block.label: block for block in code.blocks}
     following = [[place[x] for x in block.targets] for block in code.blocks]
     changed = True

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
-from weft.ir.cut.read import LABEL, Block, Code
+from weft.ir.cut.read import LABEL, FunctionCode, IrBlock
 from weft.ir.shared_functions import NAME
 from weft.ir.slots import load, size, store
 from weft.records import dataclass
@@ -28,7 +28,7 @@ _PART = 16
 _MEMORY, _AT = "%part.memory", "%part.at"
 
 
-class Unsupported(Exception):
+class CannotCut(Exception):
     """A function that cannot be cut."""
 
 
@@ -48,16 +48,16 @@ class _Layout:
         return f"  {result} = getelementptr i8, ptr {_MEMORY}, i64 {self.offsets[name]}"
 
 
-def write(code: Code, parts: list[list[Block]]) -> str:
+def write(code: FunctionCode, parts: list[list[IrBlock]]) -> str:
     """The text of all functions; raises Unsupported."""
-    return _Writer(code, parts).text()
+    return _PartWriter(code, parts).text()
 
 
-class _Writer:
-    def __init__(self, code: Code, parts: list[list[Block]]) -> None:
+class _PartWriter:
+    def __init__(self, code: FunctionCode, parts: list[list[IrBlock]]) -> None:
         head = _HEAD.match(code.head)
         if head is None:
-            raise Unsupported(code.head)
+            raise CannotCut(code.head)
         self.kind, self.name, self.parameters, self.attributes = head.groups()
         self.code, self.parts = code, parts
         self.layout = _Layout()
@@ -69,7 +69,7 @@ class _Writer:
         """For each part, the labels that others branch to, and their numbers."""
         self._enter_from(-1, [code.entry])
 
-    def _enter_from(self, number: int, blocks: Iterable[Block]) -> None:
+    def _enter_from(self, number: int, blocks: Iterable[IrBlock]) -> None:
         """Record where a part enters others. A part that is never entered is not written."""
         waiting = [(number, blocks)]
         while waiting:
@@ -166,7 +166,7 @@ class _Writer:
         part = self.part_of[label]
         return part << _PART | self.entered[part][label]
 
-    def _last(self, number: int, block: Block, exits: dict[str, str]) -> str:
+    def _last(self, number: int, block: IrBlock, exits: dict[str, str]) -> str:
         """The end of a block in its part; adds the exits that it leads to."""
         if block.last.startswith("  ret "):
             returned = f"%{block.label}.returned"
@@ -181,7 +181,7 @@ class _Writer:
 
         return LABEL.sub(target, block.last)
 
-    def _leave(self, label: str, name: str, blocks: Iterable[Block]) -> Iterator[str]:
+    def _leave(self, label: str, name: str, blocks: Iterable[IrBlock]) -> Iterator[str]:
         """Store the variables that `blocks` may have set and that are live at a label."""
         written = 0
         for block in blocks:
@@ -232,4 +232,4 @@ def _type(instruction: str) -> str:
         match = pattern.match(instruction)
         if match is not None:
             return match[1]
-    raise Unsupported(instruction)
+    raise CannotCut(instruction)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.device.sim.run import settings
-from weft.device.sim.run.settings import Request
+from weft.device.sim.run.settings import LaunchRequest
 
 if TYPE_CHECKING:
     from weft.device.sim.tools.sanitizer.findings import Finding
@@ -35,7 +35,7 @@ class _Sanitized:
     def __init__(self) -> None:
         self._report: Report | None = None
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         from weft.device.sim.tools.sanitizer.session import Report
 
         self._report = self._report or Report()

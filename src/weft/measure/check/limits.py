@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run import settings
-from weft.device.sim.run.settings import Request, Session
+from weft.device.sim.run.settings import LaunchRequest, Session
 from weft.kernels.limits import check
 
 
@@ -24,7 +24,7 @@ class _Held:
     model: GpuModel
     inner: Session | None
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         plan = asked.plan
         summary = plan.sim.kernels.get(plan.entry)
         name = summary.name if summary else plan.entry

@@ -34,11 +34,11 @@ def writer(launch: Configured, positional: Sequence[str], arguments: Mapping[str
     """
 
     def find(arrays: Mapping[str, Any], output: str, index: int) -> Writer:
-        from weft.device.sim.tools.touches import Touches
+        from weft.device.sim.tools.touches import TouchRecorder
 
         here = {**arguments, **{n: buffers.on_host(a) for n, a in arrays.items()}}
         memory = device_arrays.view(here[output])
-        watched = Touches(memory.address + index * memory.itemsize, memory.itemsize)
+        watched = TouchRecorder(memory.address + index * memory.itemsize, memory.itemsize)
         plain, values = _plain(launch, positional, here)
         # Records only the writes to this element.
         plain.observe(watched, *values)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.sim.layout import Space
-from weft.device.sim.tools.counters.counting import Counts
-from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, Row
+from weft.device.sim.tools.counters.counting import LaunchCounts
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTOR_BYTES, WRITTEN_AT, CounterRow
 from weft.device.sim.tools.counters.lines import LOAD
 from weft.device.sim.tools.counters.listing import source_lines
 from weft.measure.profile.values import Access, Array, Instruction, Line
@@ -26,7 +26,7 @@ SPACES = {
 _Numbers = Sequence[int]
 
 
-def instructions(counts: Counts) -> tuple[Instruction, ...]:
+def instructions(counts: LaunchCounts) -> tuple[Instruction, ...]:
     """All instructions of the kernel, executed or not, in program order."""
     notes = counts.notes
     words = counts.words.tolist()
@@ -37,14 +37,14 @@ def instructions(counts: Counts) -> tuple[Instruction, ...]:
     # Each row of counters belongs to a basic block, a guard, a branch or a memory access.
     for what in notes["rows"]:
         start = what["at"] // 8
-        row = words[start : start + Row.SIZE // 8 + what["places"]]
+        row = words[start : start + CounterRow.SIZE // 8 + what["places"]]
         if "block" in what:
-            times = row[Row.REQUESTS // 8]
-            blocks[what["block"]] = times, 32 * times - row[Row.OFF // 8]
+            times = row[CounterRow.REQUESTS // 8]
+            blocks[what["block"]] = times, 32 * times - row[CounterRow.OFF // 8]
         elif "guard" in what:
-            guards[what["guard"]] = row[Row.THREADS // 8]
+            guards[what["guard"]] = row[CounterRow.THREADS // 8]
         elif "diverged" in what:
-            diverged[what["diverged"]] += row[Row.REQUESTS // 8]
+            diverged[what["diverged"]] += row[CounterRow.REQUESTS // 8]
         else:
             accesses[what["access"]].append((what, row))
     lines = source_lines(notes["lines"])
@@ -87,9 +87,9 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) ->
         return _shared(what, row, times)
     at = dict(zip(_COUNTERS, row, strict=False))
     if bulk:
-        return _bulk(what, at, row[Row.BYTES // 8])
+        return _bulk(what, at, row[CounterRow.BYTES // 8])
     if what["places"]:
-        at = _with_ranges(what, at, row[Row.PLACES // 8 :])
+        at = _with_ranges(what, at, row[CounterRow.PLACES // 8 :])
     elif what.get("one"):
         if what["whole"]:
             at |= {"REQUESTS": times, "THREADS": threads}
@@ -150,8 +150,8 @@ def _with_ranges(what: Mapping[str, Any], at: dict[str, int], places: _Numbers) 
 
 
 _COUNTERS = ("REQUESTS", "THREADS", "SECTORS", "TAGS", "WAVEFRONTS", "IDEAL", "MISSES", "PARTS")
-"""The first words of a row, in the order of `Row`."""
-assert [getattr(Row, name) for name in _COUNTERS] == [*range(0, 64, 8)]
+"""The first words of a row, in the order of `CounterRow`."""
+assert [getattr(CounterRow, name) for name in _COUNTERS] == [*range(0, 64, 8)]
 
 
 def _shared(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
@@ -159,7 +159,7 @@ def _shared(what: Mapping[str, Any], row: _Numbers, times: int) -> Access:
     requests, threads, _, _, waves, ideal, _, parts = row[: len(_COUNTERS)]
     executions = 0
     if "costs" in what:
-        full = (times,) if what["always"] else row[Row.FULL // 8 : Row.FULL // 8 + 4]
+        full = (times,) if what["always"] else row[CounterRow.FULL // 8 : CounterRow.FULL // 8 + 4]
         for n, cost in zip(full, what["costs"], strict=False):
             if n:
                 waves, parts, ideal = waves + n * cost[0], parts + n * cost[1], ideal + n * cost[2]
@@ -233,7 +233,7 @@ def _control(opcode: str) -> Control:
     return control_of(opcode.split("."))
 
 
-def arrays(counts: Counts) -> tuple[Array, ...]:
+def arrays(counts: LaunchCounts) -> tuple[Array, ...]:
     """The allocations that the launch accessed, in the order of its arguments."""
     out = []
     sectors = counts.sectors

@@ -12,7 +12,7 @@ from typing import Any
 from weft.device import models
 from weft.device.models import GpuModel
 from weft.device.sim.run import settings
-from weft.device.sim.run.settings import Request
+from weft.device.sim.run.settings import LaunchRequest
 from weft.errors import DeviceError
 from weft.measure.profile import merge, record
 from weft.measure.profile.profile import profile_launch
@@ -52,7 +52,7 @@ class Recording:
         """The profiles in the order of first launches."""
         return list(self._profiles.values())
 
-    def run(self, request: Request) -> None:
+    def run(self, request: LaunchRequest) -> None:
         """Runs one launch; profiles it if it is selected."""
         plan = request.plan
         summary = plan.sim.kernels.get(plan.entry)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.device.models import GpuModel
-from weft.device.sim.tools.counters.counting import Counts
+from weft.device.sim.tools.counters.counting import LaunchCounts
 from weft.device.sim.tools.counters.layout import EPOCHS_AT, SECTOR_BYTES, WRITTEN_AT
 
 MEASURED_L2 = 60e6
@@ -42,7 +42,7 @@ class Traffic:
     written: int
 
 
-def estimate(counts: Counts, gpu: GpuModel) -> Traffic:
+def estimate(counts: LaunchCounts, gpu: GpuModel) -> Traffic:
     """The traffic of a launch that starts with an empty L2."""
     sectors = counts.sectors
     first = PAIR * _sum(_read(sectors))
@@ -77,7 +77,7 @@ def _sum(counts: NDArray[np.uint8]) -> int:
     return int(counts.sum(dtype=np.int64))
 
 
-def _again(counts: Counts, scale: float) -> float:
+def _again(counts: LaunchCounts, scale: float) -> float:
     """Bytes of lines that are used again in a later epoch, after their eviction."""
     words = counts.lines[counts.lines != 0]
     # A sample bounds the time for large arrays; results scale with the step.

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, fields
 from operator import add, attrgetter
 from typing import Any
 
-from weft.device.sim.tools.counters.sampling import Sample
+from weft.device.sim.tools.counters.sampling import AccessSample
 from weft.measure.profile.deferred import DeferredFields
 from weft.values import SourceLine
 
@@ -167,7 +167,7 @@ class Profile(DeferredFields):
     arrays: tuple[Array, ...]
     totals: Mapping[str, float]
     modelled: frozenset[str]
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[AccessSample, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     ptx: tuple[tuple[int, str], ...] = ()
     launches: int = 1

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from weft.ptx import isa
-from weft.ptx.isa.columns import Control, Participants, Result, Unit
+from weft.ptx.isa.columns import Control, Participants, ResultForm, WorkUnit
 
 _FLOATS = {
     "f16": ("fp16", 1), "bf16": ("fp16", 1), "f16x2": ("fp16", 2), "bf16x2": ("fp16", 2),
@@ -30,9 +30,9 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 def work(parts: Sequence[str]) -> tuple[str, int]:
     """The work of an opcode, which is split at its dots."""
     of_row = _row(parts).work
-    if of_row.unit is Unit.TENSOR:
+    if of_row.unit is WorkUnit.TENSOR:
         return _tensor(parts, of_row.operations)
-    if of_row.unit is not Unit.ARITHMETIC:
+    if of_row.unit is not WorkUnit.ARITHMETIC:
         return of_row.unit.value, of_row.operations
     kind = next((p for p in reversed(parts) if p in _FLOATS), None)
     if kind is None or parts[-1] == "pred":
@@ -53,7 +53,7 @@ def expands(opcode: str) -> int:
     return next((counts[p] for p in parts if p in counts), 1)
 
 
-def result(opcode: str) -> Result:
+def result(opcode: str) -> ResultForm:
     """The work of an instruction of this kind."""
     return _row(opcode.split(".")).form
 
@@ -61,7 +61,7 @@ def result(opcode: str) -> Result:
 def is_multiply_add(opcode: str) -> bool:
     """A multiply-add of floating-point numbers."""
     parts = opcode.split(".")
-    return result(opcode) is Result.PRODUCT_SUM and work(parts)[0].startswith("fp")
+    return result(opcode) is ResultForm.PRODUCT_SUM and work(parts)[0].startswith("fp")
 
 
 def joins_block(opcode: str) -> bool:
@@ -82,7 +82,7 @@ def branches(opcode: str) -> bool:
     return isa.control_of(opcode.split(".")) is not Control.NEXT
 
 
-def _row(parts: Sequence[str]) -> isa.Row:
+def _row(parts: Sequence[str]) -> isa.InstructionRow:
     decoded = isa.lookup(parts)
     if decoded is None:
         raise LookupError(f"no row for {'.'.join(parts)}")

@@ -13,7 +13,7 @@ import torch
 from weft.device import arrays, driver
 from weft.device.gpu import machine, native_launch, pending
 from weft.device.gpu.addressed_launch import call_of, checked
-from weft.device.gpu.call import Slot
+from weft.device.gpu.call import LaunchSlot
 from weft.ops import runner
 from weft.ops.plan import Constant, Counters, Plan, Pointer, Step, Word
 
@@ -87,7 +87,7 @@ def _kernel(step: Step, device: torch.device, words: Sequence[int] | None) -> Ro
     offsets = call.layout.offsets
     if len(params) > native_launch.ROOM or len(offsets) > native_launch.MANY:
         return None
-    slot, block = Slot(call), bytes(params)
+    slot, block = LaunchSlot(call), bytes(params)
     slow = checked(launch, block, [at for at, *_ in addresses])
     return (bytes(slot.config), call.function, block, offsets, addresses,
             pending.number(call.name), slow, slot)  # fmt: skip

@@ -5,8 +5,8 @@ import pkgutil
 
 from weft.ptx.isa.registry import (
     Decoded,
+    InstructionRow,
     OperandSpec,
-    Row,
     bases,
     control_of,
     decode,
@@ -20,6 +20,14 @@ for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
 
 __all__ = [
-    "Decoded", "OperandSpec", "Row", "bases", "control_of", "decode", "instruction", "llvm_type",
-    "lookup", "rows",
+    "Decoded",
+    "InstructionRow",
+    "OperandSpec",
+    "bases",
+    "control_of",
+    "decode",
+    "instruction",
+    "llvm_type",
+    "lookup",
+    "rows",
 ]  # fmt: skip

@@ -185,7 +185,7 @@ class Completion(Enum):
     """An mbarrier that the instruction names."""
 
 
-class Step(Enum):
+class AsyncStep(Enum):
     """The part of an instruction in an asynchronous operation."""
 
     ISSUE = auto()
@@ -199,11 +199,11 @@ class Step(Enum):
 class Async:
     """The part of an instruction in an asynchronous operation, and the event that completes it."""
 
-    step: Step
+    step: AsyncStep
     by: Completion
 
 
-class Result(Enum):
+class ResultForm(Enum):
     """The relation of a result to the operands.
 
     Analyses choose their transfer functions by it: for compile-time knowledge of a result, for the
@@ -277,7 +277,7 @@ class Ordering(Enum):
     """Orders accesses of one thread through different proxies."""
 
 
-class Unit(Enum):
+class WorkUnit(Enum):
     """The class of an instruction in profiles."""
 
     ARITHMETIC = "arithmetic"
@@ -294,14 +294,14 @@ class Unit(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class InstructionWork:
     """The work of an instruction for a profile, for each lane.
 
     operations   a multiply-add is two
     expands      machine instructions that the assembler makes of it, about, by type
     """
 
-    unit: Unit = Unit.ARITHMETIC
+    unit: WorkUnit = WorkUnit.ARITHMETIC
     operations: int = 1
     expands: Mapping[str, int] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from weft.ir.tensor_prepare import Fragments
 from weft.ptx.model import Instruction, Operand
 
 
-class AcrossLanes(Protocol):
+class LaneOps(Protocol):
     """Instructions that move values between the lanes of a warp."""
 
     def shuffle(self, ins: Instruction, mode: str) -> None: ...
@@ -21,7 +21,7 @@ class AcrossLanes(Protocol):
     def elect(self, ins: Instruction) -> None: ...
 
 
-class Atomics(Protocol):
+class AtomicOps(Protocol):
     """`[mem] = op([mem], given)` as one step; `dest` receives the old value."""
 
     def run(
@@ -30,7 +30,7 @@ class Atomics(Protocol):
     ) -> None: ...  # fmt: skip
 
 
-class AsyncCopies(Protocol):
+class AsyncCopyOps(Protocol):
     """Copies to shared memory that complete when they are waited for."""
 
     def issue(self, ins: Instruction) -> None: ...
@@ -38,7 +38,7 @@ class AsyncCopies(Protocol):
     def wait(self, pending: int | None) -> None: ...
 
 
-class BulkCopies(Protocol):
+class BulkCopyOps(Protocol):
     """Copies of whole ranges that complete when their mbarrier or their group is waited for."""
 
     def issue(self, ins: Instruction) -> None: ...
@@ -46,7 +46,7 @@ class BulkCopies(Protocol):
     def wait(self, pending: int) -> None: ...
 
 
-class MemoryBarriers(Protocol):
+class MbarrierOps(Protocol):
     """Barrier objects in shared memory, changed by one named step after another."""
 
     def step(
@@ -60,7 +60,7 @@ class MemoryBarriers(Protocol):
     def pending_count(self, ins: Instruction) -> None: ...
 
 
-class Matrices(Protocol):
+class MatrixOps(Protocol):
     """Matrix fragments to and from memory."""
 
     def load_rows(self, ins: Instruction, count: int, space: str, *, transposed: bool) -> None: ...
@@ -74,7 +74,7 @@ class Matrices(Protocol):
     ) -> None: ...
 
 
-class Textures(Protocol):
+class TextureOps(Protocol):
     """The texture unit: texture and surface objects, by their handles."""
 
     def fetch(
@@ -98,13 +98,13 @@ class Warp(Protocol):
     b: Builder
     fast_math: bool
     fragments: Fragments
-    across: AcrossLanes
-    atomics: Atomics
-    copies: AsyncCopies
-    bulk: BulkCopies
-    mbarriers: MemoryBarriers
-    matrices: Matrices
-    textures: Textures
+    across: LaneOps
+    atomics: AtomicOps
+    copies: AsyncCopyOps
+    bulk: BulkCopyOps
+    mbarriers: MbarrierOps
+    matrices: MatrixOps
+    textures: TextureOps
 
     def read(self, operand: Operand, ptx_type: str) -> Val:
         """A source: a scalar when all lanes agree, else 32 lanes."""

@@ -35,25 +35,25 @@ from weft.ptx.isa.columns import (
     GENERIC,
     Accepts,
     Async,
+    AsyncStep,
     Completion,
     Control,
     Does,
     Effect,
+    InstructionWork,
     Nan,
     Ordering,
     Participants,
     Per,
-    Result,
-    Step,
-    Unit,
+    ResultForm,
     Waits,
-    Work,
+    WorkUnit,
 )
 from weft.ptx.model import SIZES, Instruction
 from weft.records import dataclass
 
 RowFunction = Callable[..., Any]
-_TABLE: dict[str, list[Row]] = {}
+_TABLE: dict[str, list[InstructionRow]] = {}
 MANUAL = "https://docs.nvidia.com/cuda/parallel-thread-execution/#"
 
 
@@ -79,7 +79,7 @@ class OperandSpec:
 
 
 @dataclass(frozen=True)
-class Row:
+class InstructionRow:
     """Everything about one instruction."""
 
     syntax: str
@@ -93,9 +93,9 @@ class Row:
     warp: bool = False
     notes: str = ""
     has_dest: bool = True
-    form: Result = Result.OTHER
+    form: ResultForm = ResultForm.OTHER
     nans: Nan = Nan.CANONICAL
-    work: Work = field(default_factory=Work)
+    work: InstructionWork = field(default_factory=InstructionWork)
     effects: tuple[Effect, ...] = ()
     participants: Participants = Participants.LANE
     waits: Waits = Waits.NOTHING
@@ -124,7 +124,7 @@ class Row:
     @property
     def is_load(self) -> bool:
         """Each lane loads registers from an address of its own."""
-        return self.form is Result.LOADED
+        return self.form is ResultForm.LOADED
 
     @functools.cached_property
     def is_store(self) -> bool:
@@ -143,7 +143,7 @@ class Row:
     @functools.cached_property
     def completes_by(self) -> Completion | None:
         """The event that completes its accesses; None: they are complete when it is."""
-        issues = self.async_ is not None and self.async_.step is Step.ISSUE
+        issues = self.async_ is not None and self.async_.step is AsyncStep.ISSUE
         return self.async_.by if self.async_ is not None and issues else None
 
     @functools.cached_property
@@ -189,7 +189,7 @@ class Decoded:
     parts   all words of the opcode
     """
 
-    row: Row
+    row: InstructionRow
     words: Mapping[str, str]
     types: Mapping[str, str]
     parts: tuple[str, ...]
@@ -264,7 +264,7 @@ class Decoded:
     @property
     def wide(self) -> bool:
         """True for a product twice as wide as its factors."""
-        return self.row.form in (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
+        return self.row.form in (ResultForm.WIDE_PRODUCT, ResultForm.WIDE_PRODUCT_SUM)
 
     @property
     def cache_operator(self) -> str:
@@ -309,9 +309,9 @@ def instruction(
     vectors: Sequence[str] = (),
     warp: bool = False,
     notes: str = "",
-    form: Result = Result.OTHER,
+    form: ResultForm = ResultForm.OTHER,
     nans: Nan = Nan.CANONICAL,
-    work: Work | Unit | None = None,
+    work: InstructionWork | WorkUnit | None = None,
     effects: Sequence[Effect] = (),
     participants: Participants | None = None,
     waits: Waits | None = None,
@@ -348,7 +348,7 @@ def instruction(
         specs = _operands(operands, "" if warp else "type")
         named = any(x.name == "membermask" for x in specs)
         who = participants or (Participants.MASK if named else Participants.LANE)
-        row = Row(
+        row = InstructionRow(
             syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp, notes,
             _has_dest(operands), form, nans, _work(work, effects, control), tuple(effects), who,
             waits or _waits(who), async_, control, ordering, aligned, accepts, literals or {},
@@ -367,13 +367,15 @@ def _waits(who: Participants) -> Waits:
     return Waits.NOTHING if alone else Waits.PARTICIPANTS
 
 
-def _work(work: Work | Unit | None, effects: Sequence[Effect], control: Control) -> Work:
+def _work(
+    work: InstructionWork | WorkUnit | None, effects: Sequence[Effect], control: Control
+) -> InstructionWork:
     """The given work; else by its effects: access memory, change control flow, or compute."""
-    if isinstance(work, Work):
+    if isinstance(work, InstructionWork):
         return work
     if work is None and control is not Control.NEXT:
-        return Work(Unit.CONTROL)
-    return Work(work or (Unit.MEMORY if effects else Unit.ARITHMETIC))
+        return InstructionWork(WorkUnit.CONTROL)
+    return InstructionWork(work or (WorkUnit.MEMORY if effects else WorkUnit.ARITHMETIC))
 
 
 # Many rows have the same words and operands: the table is made in every process.
@@ -440,12 +442,12 @@ def control_of(parts: Sequence[str]) -> Control:
     return Control.NEXT if decoded is None else decoded.row.control
 
 
-def bases(holds: Callable[[Row], bool]) -> frozenset[str]:
+def bases(holds: Callable[[InstructionRow], bool]) -> frozenset[str]:
     """The base opcodes with a row for which this holds."""
     return frozenset(row.base for row in rows() if holds(row))
 
 
-def rows(base: str | None = None) -> list[Row]:
+def rows(base: str | None = None) -> list[InstructionRow]:
     """All rows, or those of one base opcode."""
     if base is not None:
         return list(_TABLE.get(base, ()))

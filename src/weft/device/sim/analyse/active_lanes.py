@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from weft.device.sim.analyse.idle_warps import MIRRORED, Values, is_thread
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.ptx.model import Instruction
 
 _TESTS: dict[str, Callable[[int, int], bool]] = {
@@ -17,7 +17,7 @@ _TESTS: dict[str, Callable[[int, int], bool]] = {
 
 
 def find(
-    program: Program, values: Values, comparisons: Mapping[str, Instruction]
+    program: KernelProgram, values: Values, comparisons: Mapping[str, Instruction]
 ) -> dict[int, int]:
     """Blocks that only lanes below some number run -> that number."""
     out: dict[int, int] = {}
@@ -37,7 +37,7 @@ def find(
     return out
 
 
-def _test(program: Program, ins: Instruction, values: Values) -> Callable[[int], bool] | None:
+def _test(program: KernelProgram, ins: Instruction, values: Values) -> Callable[[int], bool] | None:
     """A comparison of threadIdx.x with a constant, as a function of the thread."""
     a, b = ins.operands[1:3]
     order = program.decoded[ins.index].comparison

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.ptx.isa.columns import Nan
 from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg, Sym, Vec
 
 
-def find(program: Program) -> None:
+def find(program: KernelProgram) -> None:
     """Find registers that hold results of f32 arithmetic alone.
 
     The host's arithmetic gives NaNs that a GPU does not. In these registers they are made canonical
@@ -42,11 +42,11 @@ def find(program: Program) -> None:
     program.raw_nan = raw & arithmetic
 
 
-def _nans(program: Program, ins: Instruction) -> Nan:
+def _nans(program: KernelProgram, ins: Instruction) -> Nan:
     return program.decoded[ins.index].row.nans
 
 
-def _some(program: Program, code: list[Instruction], nans: Nan) -> bool:
+def _some(program: KernelProgram, code: list[Instruction], nans: Nan) -> bool:
     """Return whether one of these registers has such results; most are written once."""
     for ins in code:  # noqa: SIM110
         if program.decoded[ins.index].row.nans is nans:
@@ -54,14 +54,14 @@ def _some(program: Program, code: list[Instruction], nans: Nan) -> bool:
     return False
 
 
-def _all_raw(program: Program, code: list[Instruction], raw: set[str]) -> bool:
+def _all_raw(program: KernelProgram, code: list[Instruction], raw: set[str]) -> bool:
     for ins in code:  # noqa: SIM110
         if not _raw_source(program, ins, raw):
             return False
     return True
 
 
-def _copied(program: Program, ins: Instruction) -> list[Operand]:
+def _copied(program: KernelProgram, ins: Instruction) -> list[Operand]:
     """The sources whose bits a copying instruction hands on: those of its result's type."""
     dest, *sources = program.decoded[ins.index].row.operands
     return [
@@ -71,7 +71,7 @@ def _copied(program: Program, ins: Instruction) -> list[Operand]:
     ]
 
 
-def _raw_source(program: Program, ins: Instruction, raw: set[str]) -> bool:
+def _raw_source(program: KernelProgram, ins: Instruction, raw: set[str]) -> bool:
     """Return whether an instruction writes only results of f32 arithmetic to its register."""
     nans = _nans(program, ins)
     if nans is Nan.COPIED and not isinstance(ins.operands[0], Vec):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from weft.device.sim.analyse.form import SOME_UNIFORM, UNIFORM, Form, meet, vector
-from weft.device.sim.analyse.program import CARRY, Program
+from weft.device.sim.analyse.program import CARRY, KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, spin_heads
 from weft.ptx import cfg
 from weft.ptx.cfg import EXIT, Graph
@@ -21,7 +21,7 @@ from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction
 
 
-def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
+def analyse(program: KernelProgram, starts: Callable[[Instruction], bool]) -> None:
     """The graph, forms, splits, and blends; blocks also begin where `starts` says."""
     function = program.function
     program.graph = graph = cfg.build(
@@ -55,7 +55,7 @@ def analyse(program: Program, starts: Callable[[Instruction], bool]) -> None:
     program.forms.setdefault(CARRY, SOME_UNIFORM)
 
 
-def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:
+def _users(program: KernelProgram) -> dict[str, list[tuple[int, Instruction]]]:
     out: dict[str, list[tuple[int, Instruction]]] = {}
     for b in program.graph.blocks:
         for ins in b.code:
@@ -65,7 +65,7 @@ def _users(program: Program) -> dict[str, list[tuple[int, Instruction]]]:
 
 
 def _propagate(
-    program: Program,
+    program: KernelProgram,
     work: list[tuple[int, Instruction]],
     queued: set[int],
     users: Mapping[str, list[tuple[int, Instruction]]],
@@ -103,7 +103,7 @@ def _without_top(form: Form) -> Form:
     return replace(form, top=None)
 
 
-def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instruction]]:
+def _diverge(program: KernelProgram, overtaken: set[int]) -> list[tuple[int, Instruction]]:
     """Find branches that split a warp; return what must be analysed again."""
     graph = program.graph
     split = False
@@ -134,7 +134,7 @@ def _diverge(program: Program, overtaken: set[int]) -> list[tuple[int, Instructi
     return again
 
 
-def _note_split(program: Program, source: int, overtaken: set[int]) -> None:
+def _note_split(program: KernelProgram, source: int, overtaken: set[int]) -> None:
     """Mark the blocks that run with part of the warp, and where the other lanes wait meanwhile."""
     graph = program.graph
     stop = graph.post_dominator[source]

@@ -28,7 +28,7 @@ that the time for a thousand early returns would grow quadratically.
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class HammockPath:
     """The blocks of one side of a branch; it is entered at the first of them alone."""
 
     entry: int
@@ -41,7 +41,7 @@ class Hammock:
 
     source: int
     join: int
-    ways: tuple[Way, ...]
+    ways: tuple[HammockPath, ...]
     """One for an `if`, two for an `if else`."""
 
     @property
@@ -89,7 +89,9 @@ def _shape(graph: Graph, source: int) -> Hammock | None:
     if last is None or control_of(last.parts) is Control.TABLE or len(set(successors)) != 2:
         return None
     join = graph.post_dominator[source]
-    ways = [Way(x, _reach(graph, x, join)) for x in sorted(successors) if x not in (join, EXIT)]
+    ways = [
+        HammockPath(x, _reach(graph, x, join)) for x in sorted(successors) if x not in (join, EXIT)
+    ]
     small = all(len(way.members) <= LARGEST for way in ways)
     return Hammock(source, join, tuple(ways)) if ways and small else None
 

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from weft.device.sim.analyse.phases import ENDED, START, Phases
-from weft.device.sim.analyse.program import Program
-from weft.ptx.cfg import EXIT, Block
+from weft.device.sim.analyse.program import KernelProgram
+from weft.ptx.cfg import EXIT, BasicBlock
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Control, Result, Waits
+from weft.ptx.isa.columns import Control, ResultForm, Waits
 from weft.ptx.model import Instruction, Operand, Reg, Special
 from weft.records import dataclass
 
@@ -51,7 +51,7 @@ class Idle:
 
 
 def find(
-    program: Program, phases: Phases, values: Values, comparisons: Mapping[str, Instruction]
+    program: KernelProgram, phases: Phases, values: Values, comparisons: Mapping[str, Instruction]
 ) -> dict[tuple[int, int], Idle]:
     """The first branch of each phase that has idle warps, as (block, successor).
 
@@ -71,7 +71,7 @@ def find(
 
 
 def _follow(
-    program: Program,
+    program: KernelProgram,
     first: int,
     phases: Phases,
     end: int,
@@ -106,7 +106,9 @@ def _follow(
     return out if last == EXIT else []
 
 
-def _is_idle(program: Program, ins: Instruction, kept: Collection[str], values: Values) -> bool:
+def _is_idle(
+    program: KernelProgram, ins: Instruction, kept: Collection[str], values: Values
+) -> bool:
     """Return whether the instruction changes nothing that is visible after the phase."""
     defs, row = program.defs(ins), decode(ins).row
     if any(x in kept for x in defs):
@@ -118,7 +120,10 @@ def _is_idle(program: Program, ins: Instruction, kept: Collection[str], values: 
 
 
 def _branch(
-    program: Program, block: Block, values: Values, comparisons: Mapping[str, Instruction]
+    program: KernelProgram,
+    block: BasicBlock,
+    values: Values,
+    comparisons: Mapping[str, Instruction],
 ) -> tuple[int, Test] | None:
     """The successor of warps with large numbers, and the outcome of the branch's test for them."""
     last = block.last
@@ -131,7 +136,7 @@ def _branch(
     return block.successors[int(value == last.guard_negated)], Test(ins, value)
 
 
-def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
+def _large(program: KernelProgram, ins: Instruction, values: Values) -> bool | None:
     """The result of a comparison for large threadIdx.x, if it holds for all larger ones, too."""
     a, b = ins.operands[1:3]
     order = program.decoded[ins.index].comparison
@@ -147,18 +152,18 @@ def _large(program: Program, ins: Instruction, values: Values) -> bool | None:
     return _LARGE.get(order)
 
 
-def is_thread(program: Program, operand: Operand, values: Values) -> bool:
+def is_thread(program: KernelProgram, operand: Operand, values: Values) -> bool:
     """Return whether the operand is threadIdx.x, which grows with the number of the warp."""
     if isinstance(operand, Reg):
         steps = values.get(operand.name, ())
-        if len(steps) != 1 or decode(steps[0]).row.form is not Result.COPY:
+        if len(steps) != 1 or decode(steps[0]).row.form is not ResultForm.COPY:
             return False
         operand = steps[0].operands[1]
     one_row = program.shape[1] == program.shape[2] == 1
     return one_row and isinstance(operand, Special) and operand.name == "tid.x"
 
 
-def _is_common(program: Program, operand: Operand, values: Values) -> bool:
+def _is_common(program: KernelProgram, operand: Operand, values: Values) -> bool:
     """Return whether the operand has the same value in all warps of a block."""
     form = program.form_of(operand)
     if form is not None and form.const is not None:

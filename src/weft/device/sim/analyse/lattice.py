@@ -29,7 +29,7 @@ from weft.device.sim.analyse.form import (
     trailing_zeros,
     wrapped,
 )
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 
 Transfer = Callable[[Sequence[Form], int, bool], Form]
 """(operand forms, width in bits, signed type) -> form of the result."""
@@ -223,27 +223,31 @@ def _max_top(fs: Sequence[Form]) -> int | None:
     return max(tops) if tops else None
 
 
-TABLE: Mapping[Result, Transfer] = {
-    Result.SUM: _add,
-    Result.DIFFERENCE: _sub,
-    Result.PRODUCT: _mul,
-    Result.PRODUCT_SUM: _mad,
-    Result.LEFT_SHIFT: _shl,
-    Result.RIGHT_SHIFT: _shr,
-    Result.AND: _and,
-    Result.OR: _or,
-    Result.XOR: _xor,
-    Result.REMAINDER: _bounded(_rem_top),
-    Result.QUOTIENT: _bounded(_div_top),
-    Result.MINIMUM: _bounded(_min_top),
-    Result.MAXIMUM: _bounded(_max_top),
-    Result.SELECTION: _bounded(lambda fs: _max_top(fs[:2])),
+TABLE: Mapping[ResultForm, Transfer] = {
+    ResultForm.SUM: _add,
+    ResultForm.DIFFERENCE: _sub,
+    ResultForm.PRODUCT: _mul,
+    ResultForm.PRODUCT_SUM: _mad,
+    ResultForm.LEFT_SHIFT: _shl,
+    ResultForm.RIGHT_SHIFT: _shr,
+    ResultForm.AND: _and,
+    ResultForm.OR: _or,
+    ResultForm.XOR: _xor,
+    ResultForm.REMAINDER: _bounded(_rem_top),
+    ResultForm.QUOTIENT: _bounded(_div_top),
+    ResultForm.MINIMUM: _bounded(_min_top),
+    ResultForm.MAXIMUM: _bounded(_max_top),
+    ResultForm.SELECTION: _bounded(lambda fs: _max_top(fs[:2])),
 }
 """The value of a row's column `form` -> the transfer function."""
 
 BOUNDED = (
-    Result.REMAINDER, Result.QUOTIENT, Result.MINIMUM, Result.MAXIMUM, Result.SELECTION,
-)  # fmt: skip
+    ResultForm.REMAINDER,
+    ResultForm.QUOTIENT,
+    ResultForm.MINIMUM,
+    ResultForm.MAXIMUM,
+    ResultForm.SELECTION,
+)
 """Rules that give no more than a bound of the lanes."""
 
 KEEPS_OFFSETS = frozenset(TABLE) - frozenset(BOUNDED)

@@ -6,7 +6,7 @@ places after the barriers that its code may reach first, or with the warp (`ENDE
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.ptx.cfg import EXIT, Graph
 from weft.ptx.model import Instruction
@@ -37,7 +37,7 @@ class Phases:
         return all(len(self.ends[p]) == 1 for p in self.before(end))
 
 
-def find(program: Program) -> Phases:
+def find(program: KernelProgram) -> Phases:
     """The phases of a program."""
     graph = program.graph
     sites = [(b.index, b.code[-1]) for b in graph.blocks if b.code and is_block_barrier(b.code[-1])]

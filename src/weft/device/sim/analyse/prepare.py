@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from weft.device.base import Dim3
 from weft.device.sim.analyse import deferred_nan, divergence, hammocks, special_copies, validate
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
 from weft.ptx import isa
 from weft.ptx.contract import contract
 from weft.ptx.link import link
-from weft.ptx.model import Function, Label, Module
+from weft.ptx.model import Label, PtxFunction, PtxModule
 from weft.ptx.normalise import normalise
 
 
-def prepare(module: Module, function: Function, shape: Dim3) -> Program:
+def prepare(module: PtxModule, function: PtxFunction, shape: Dim3) -> KernelProgram:
     """Link, decode, build the graph, and run the analyses to their fixed point."""
     validate.check(module, function)
     function = contract(normalise(link(module, function), is_block_barrier))
-    program = Program(module, function, shape)
+    program = KernelProgram(module, function, shape)
     _place_variables(program)
     _decode(program)
     special_copies.replace_reads(program)
@@ -31,7 +31,7 @@ def prepare(module: Module, function: Function, shape: Dim3) -> Program:
     return program
 
 
-def _place_variables(program: Program) -> None:
+def _place_variables(program: KernelProgram) -> None:
     """Compute the offset of every variable inside its space, and of the dynamic shared memory.
 
     Variables of the module's own memory have theirs in the table of addresses that `image` makes.
@@ -64,7 +64,7 @@ def _place_variables(program: Program) -> None:
         program.symbols[p.name] = ("param", p.offset)
 
 
-def _decode(program: Program) -> None:
+def _decode(program: KernelProgram) -> None:
     code = [x for x in program.function.body if not isinstance(x, Label)]
     for index, ins in enumerate(code):
         ins.index = index

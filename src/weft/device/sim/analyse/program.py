@@ -30,16 +30,16 @@ from weft.device.sim.analyse.result_form import (
 from weft.device.sim.analyse.special import special_form
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import Graph
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import (
-    Function,
     Imm,
     Instruction,
     Mem,
-    Module,
     Not,
     Operand,
     Pair,
+    PtxFunction,
+    PtxModule,
     Reg,
     Special,
     Sym,
@@ -55,11 +55,11 @@ PLAIN = INTEGERS | {"pred"}
 
 
 @dataclass(slots=True)
-class Program:
+class KernelProgram:
     """One kernel for one block shape."""
 
-    module: Module
-    function: Function
+    module: PtxModule
+    function: PtxFunction
     shape: Dim3
     decoded: dict[int, isa.Decoded] = field(default_factory=dict)
     graph: Graph = field(default_factory=lambda: Graph([], [], [], {}))
@@ -186,7 +186,7 @@ class Program:
         if len(operands) < len(sources):
             return None
         if d.row.warp:
-            if d.row.form is Result.ADDRESS and d.space == "local":
+            if d.row.form is ResultForm.ADDRESS and d.space == "local":
                 return self._local_address(d, operands[0])
             rule = WARP_FORMS.get(d.row.form)
             result = rule(ins, operands) if rule else vector()
@@ -211,7 +211,7 @@ class Program:
     def _integer(self, ins: Instruction, d: isa.Decoded, fs: list[Form]) -> Form | None:
         """The form of an integer result whose arithmetic keeps structure, else None."""
         kind, dest = d.type, ins.operands[0]
-        if d.row.form is Result.CONVERSION and isinstance(dest, Reg):
+        if d.row.form is ResultForm.CONVERSION and isinstance(dest, Reg):
             register = bits_of(self.function.registers[dest.name])
             return convert(ins, fs[0], d.types["d"], d.types["a"], register)
         fs = [

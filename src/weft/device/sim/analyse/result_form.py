@@ -8,7 +8,7 @@ from __future__ import annotations
 from weft.device.sim.analyse import lattice
 from weft.device.sim.analyse.form import SOME_UNIFORM, UNIFORM, Form, truncated, vector
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Participants, Result
+from weft.ptx.isa.columns import Participants, ResultForm
 from weft.ptx.model import SIZES, Instruction, Reg
 
 INTEGERS = frozenset(f"{sign}{bits}" for sign in "usb" for bits in (8, 16, 32, 64))
@@ -53,7 +53,7 @@ def widening_product(fs: list[Form], signed: bool) -> Form:
         product = Form(UNIFORM, top=top)
     else:
         product = vector()
-    return product if len(fs) == 2 else lattice.TABLE[Result.SUM]([product, fs[2]], 64, signed)
+    return product if len(fs) == 2 else lattice.TABLE[ResultForm.SUM]([product, fs[2]], 64, signed)
 
 
 def _of_operands(ins: Instruction, fs: list[Form]) -> Form:
@@ -103,12 +103,12 @@ def _shuffled(ins: Instruction, fs: list[Form]) -> Form:
 
 
 WARP_FORMS = {
-    Result.COPY: _moved,
-    Result.ADDRESS: _generic,
-    Result.LOADED: _load,
-    Result.SHUFFLED: _shuffled,
-    Result.OF_GROUP: _of_group,
-    Result.OF_OPERANDS: _of_operands,
-    Result.UNIFORM: _uniform,
+    ResultForm.COPY: _moved,
+    ResultForm.ADDRESS: _generic,
+    ResultForm.LOADED: _load,
+    ResultForm.SHUFFLED: _shuffled,
+    ResultForm.OF_GROUP: _of_group,
+    ResultForm.OF_OPERANDS: _of_operands,
+    ResultForm.UNIFORM: _uniform,
 }
 """The rules for warp rows, by the row's column `form`; others give each lane its own value."""

@@ -10,18 +10,18 @@ from collections import Counter
 from dataclasses import replace
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.special import STEADY, special_form
 from weft.ptx import cfg
 from weft.ptx.cfg import EXIT, Graph
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Label, Reg, Special
 
 State = dict[str, Special | None]
 """Register -> the special register that it holds; None where that is not known."""
 
 
-def replace_reads(program: Program) -> None:
+def replace_reads(program: KernelProgram) -> None:
     """Replace operands of the function, instruction by instruction."""
     names = _candidates(program)
     if not names:
@@ -44,7 +44,7 @@ def replace_reads(program: Program) -> None:
     program.forget_operands()
 
 
-def _candidates(program: Program) -> set[str]:
+def _candidates(program: KernelProgram) -> set[str]:
     """Registers that are written more than once, and once with a special register."""
     writes: Counter[str] = Counter()
     copies: set[str] = set()
@@ -56,10 +56,10 @@ def _candidates(program: Program) -> set[str]:
     return {x for x in copies if writes[x] > 1}
 
 
-def _copied(program: Program, ins: Instruction) -> Special | None:
+def _copied(program: KernelProgram, ins: Instruction) -> Special | None:
     """The special register that an instruction copies to a register of 32 bits."""
     d = program.decoded[ins.index]
-    if d.row.form is not Result.COPY or ins.guard is not None:
+    if d.row.form is not ResultForm.COPY or ins.guard is not None:
         return None
     dest, *sources = ins.operands
     if len(sources) != 1 or not isinstance(sources[0], Special) or not isinstance(dest, Reg):
@@ -71,13 +71,13 @@ def _copied(program: Program, ins: Instruction) -> Special | None:
     return special if whole and steady and scalar else None
 
 
-def _write(program: Program, ins: Instruction, state: State) -> None:
+def _write(program: KernelProgram, ins: Instruction, state: State) -> None:
     for name in program.defs(ins):
         if name in state:
             state[name] = _copied(program, ins)
 
 
-def _read(program: Program, ins: Instruction, state: State) -> Instruction:
+def _read(program: KernelProgram, ins: Instruction, state: State) -> Instruction:
     """The instruction with the special registers that its operands hold."""
     row = program.decoded[ins.index].row
     if row.warp or not row.has_dest:
@@ -87,7 +87,7 @@ def _read(program: Program, ins: Instruction, state: State) -> Instruction:
     return replace(ins, operands=(dest, *found)) if found != sources else ins
 
 
-def _at_starts(program: Program, graph: Graph, names: set[str]) -> list[State]:
+def _at_starts(program: KernelProgram, graph: Graph, names: set[str]) -> list[State]:
     """The contents of the registers at the start of each block, for all of its predecessors."""
     known: list[State | None] = [None] * len(graph.blocks)
     known[0] = dict.fromkeys(names)

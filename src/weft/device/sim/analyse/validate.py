@@ -18,15 +18,15 @@ from weft.ptx.isa.columns import GENERIC, Accepts, Control
 from weft.ptx.model import (
     SIZES,
     FloatImm,
-    Function,
     Imm,
     Instruction,
     Label,
     Mem,
-    Module,
     Not,
     Operand,
     Pair,
+    PtxFunction,
+    PtxModule,
     Reg,
     Sink,
     Special,
@@ -94,7 +94,7 @@ def naming(current: Callable[[], Instruction]) -> Iterator[None]:
         ) from e
 
 
-def check(module: Module, entry: Function) -> None:
+def check(module: PtxModule, entry: PtxFunction) -> None:
     """Raise PtxError for the first instruction of `entry`, or of what it calls, that is wrong."""
     names = [entry.name]
     if entry.calls:
@@ -112,7 +112,7 @@ def check(module: Module, entry: Function) -> None:
         _Checker(module, function).run()
 
 
-def _check_parameters(function: Function) -> None:
+def _check_parameters(function: PtxFunction) -> None:
     """Check a function's parameters: each call copies them element by element."""
     sizes = [(p.name, p.size) for p in (*function.params, *function.returns)]
     sizes += [(v.name, v.size) for v in function.variables.values() if v.space == "param"]
@@ -126,7 +126,7 @@ def _check_parameters(function: Function) -> None:
 
 
 class _Checker:
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: PtxModule, function: PtxFunction) -> None:
         self.module, self.function = module, function
         self.labels = {x.name for x in function.body if isinstance(x, Label)}
         self.spaces = {v.name: v.space for v in module.variables.values()}
@@ -223,13 +223,15 @@ class _Checker:
         else:
             self._target(operand, kind, d.row)
 
-    def _target(self, operand: Operand, kind: str, row: isa.Row) -> None:
+    def _target(self, operand: Operand, kind: str, row: isa.InstructionRow) -> None:
         if isinstance(operand, Reg):
             self._width(operand, kind, row)
         elif not isinstance(operand, Sink):
             raise self.fail("its destination is not a register")
 
-    def _vector(self, operand: Vec, kind: str, row: isa.Row, *, written: bool = False) -> None:
+    def _vector(
+        self, operand: Vec, kind: str, row: isa.InstructionRow, *, written: bool = False
+    ) -> None:
         size = len(operand.items)
         if not row.accepts & _VECTORS or (
             Accepts.COUNTED in row.accepts and size != isa.decode(self.ins).vector_length
@@ -243,7 +245,7 @@ class _Checker:
             else:
                 self._source(item, kind, row)
 
-    def _source(self, operand: Operand, kind: str, row: isa.Row) -> None:
+    def _source(self, operand: Operand, kind: str, row: isa.InstructionRow) -> None:
         match operand:
             case Reg():
                 self._width(operand, kind, row)
@@ -309,7 +311,7 @@ class _Checker:
         if space == "const" or not isinstance(base, Sym) or base.name not in names:
             raise self.fail("cannot be written")
 
-    def _width(self, register: Reg, kind: str, row: isa.Row) -> None:
+    def _width(self, register: Reg, kind: str, row: isa.InstructionRow) -> None:
         declared = self.function.registers.get(register.name)
         if declared is None:
             raise self.fail(f"register {register.name} is not declared")

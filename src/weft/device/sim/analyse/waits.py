@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.ptx.cfg import Graph
-from weft.ptx.isa import Row, decode
+from weft.ptx.isa import InstructionRow, decode
 from weft.ptx.isa.columns import Control, Participants, Waits
 from weft.ptx.model import Instruction, Operand, Special
 
@@ -16,7 +16,7 @@ def is_warp_sync(ins: Instruction) -> bool:
     return row.waits is Waits.PARTICIPANTS and row.participants in _OF_A_WARP
 
 
-def member_mask(ins: Instruction, row: Row) -> Operand | None:
+def member_mask(ins: Instruction, row: InstructionRow) -> Operand | None:
     """The operand that names the lanes of a warp-wide instruction; None: it is for all of them."""
     if row.participants is not Participants.MASK:
         return None
@@ -43,7 +43,7 @@ def may_wait(ins: Instruction) -> bool:
 _CLOCKS = ("clock", "globaltimer")
 
 
-def may_change(ins: Instruction, row: Row) -> bool:
+def may_change(ins: Instruction, row: InstructionRow) -> bool:
     """Return whether this or another thread can observe a change after the instruction.
 
     Copies change memory when they are waited for, and the host may change anything when it is

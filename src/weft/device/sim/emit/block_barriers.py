@@ -13,9 +13,9 @@ from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.suspend import Suspending, Suspension
-from weft.device.sim.layout import NOTHING_PENDING, Frame, Slot, Status
+from weft.device.sim.layout import NOTHING_PENDING, FrameFields, SlotFields, WarpStatus
 from weft.ir import Builder, Val
-from weft.ptx.cfg import EXIT, Block
+from weft.ptx.cfg import EXIT, BasicBlock
 from weft.ptx.isa import decode
 from weft.ptx.model import Instruction
 
@@ -38,7 +38,7 @@ class BlockBarriers:
         """Block and instruction of each place where a warp may wait."""
         self.end = waits_at + 16 * len(self.sites)
 
-    def leave(self, block: Block) -> None:
+    def leave(self, block: BasicBlock) -> None:
         """The end of a block of code at a barrier: the lanes that have arrived wait."""
         e, b = self.e, self.e.b
         site = next(i for i, (x, _) in enumerate(self.sites) if x == block.index)
@@ -47,11 +47,11 @@ class BlockBarriers:
         if not e.program.partial[block.index]:
             names = self.suspension.survivors(block, target)
             if self.lockstep.used:
-                self.suspension.suspend(names, Status.WAITING, place=site + 1)
+                self.suspension.suspend(names, WarpStatus.WAITING, place=site + 1)
                 with b.when(self.lockstep.is_apart()):
                     self._check_release(site)
             else:
-                self.suspension.suspend(names, Status.WAITING)
+                self.suspension.suspend(names, WarpStatus.WAITING)
                 self._check_release(site)
             self._after_barrier(block, site)
             b.jump("end" if target == EXIT else f"B{target}")
@@ -79,7 +79,7 @@ class BlockBarriers:
             ("i32", 0),
             _barrier_arrive,
         )
-        live = self.words.load(Frame.LIVE)
+        live = self.words.load(FrameFields.LIVE)
         # An expected count is a multiple of the warp size. A warp of which all live lanes arrive
         # counts as 32, although its last lanes may be missing or have exited.
         whole = b.select(lanes.eq(live), b.integer("i32", 32), b.intrinsic("ctpop", [lanes]))
@@ -100,18 +100,18 @@ class BlockBarriers:
         e, b = self.e, self.e.b
         at = self.waits_at + 16 * site
         number = self.words.load(at + 4)
-        row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
-        now = b.load("i32", 0, b.at(row, Slot.GENERATION))
+        row = b.at(e.slot, (number * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS).zext("i64"))
+        now = b.load("i32", 0, b.at(row, SlotFields.GENERATION))
         return now.ne(self.words.load(at + 8))
 
     def _check_release(self, site: int) -> None:
         e, b = self.e, self.e.b
-        self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
+        self.words.store(FrameFields.SEEN, b.load("i32", 0, b.at(e.slot, SlotFields.RELEASES)))
         with b.when(self._released(site) ^ 1):
-            b.ret(b.integer("i32", Status.WAITING))
+            b.ret(b.integer("i32", WarpStatus.WAITING))
         self.words.store(self.waits_at + 16 * site, b.integer("i32", 0))
 
-    def _after_barrier(self, block: Block, site: int) -> None:
+    def _after_barrier(self, block: BasicBlock, site: int) -> None:
         """Write the result of `bar.red`."""
         e, b = self.e, self.e.b
         ins = block.code[-1]
@@ -120,8 +120,8 @@ class BlockBarriers:
             return
         at = self.waits_at + 16 * site
         number, gen = self.words.load(at + 4), self.words.load(at + 8)
-        row = b.at(e.slot, (number * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
-        pair = b.at(row, ((gen & 1) * 8 + Slot.RESULT).zext("i64"))
+        row = b.at(e.slot, (number * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS).zext("i64"))
+        pair = b.at(row, ((gen & 1) * 8 + SlotFields.RESULT).zext("i64"))
         passed, total = b.load("i32", 0, pair), b.load("i32", 0, b.at(pair, 4))
         if reduction == "popc":
             e.write(ins.operands[0], passed)
@@ -144,8 +144,8 @@ class BlockBarriers:
         e, b = self.e, self.e.b
         graph = e.program.graph
         names = self.survivors()
-        self.suspension.suspend(names, Status.WAITING, self._waiting_site())
-        self.words.store(Frame.SEEN, b.load("i32", 0, b.at(e.slot, Slot.RELEASES)))
+        self.suspension.suspend(names, WarpStatus.WAITING, self._waiting_site())
+        self.words.store(FrameFields.SEEN, b.load("i32", 0, b.at(e.slot, SlotFields.RELEASES)))
         for site, (index, _) in enumerate(self.sites):
             block = graph.blocks[index]
             # There the whole warp arrives together, and `leave` waits.
@@ -161,12 +161,12 @@ class BlockBarriers:
                 self._after_barrier(block, site)
                 self.words.store(at, b.integer("i32", 0))
                 send(lanes, block.successors[0])
-        low = self.words.load(Frame.LOWEST)
+        low = self.words.load(FrameFields.LOWEST)
         # Lanes may return right after their barrier, so that none is left.
-        gone = self.words.load(Frame.LIVE).eq(0)
+        gone = self.words.load(FrameFields.LIVE).eq(0)
         b.jump_if(low.ne(NOTHING_PENDING) | gone, "dispatch")
-        self.words.store(Frame.SITE, self._waiting_site())
-        b.ret(b.integer("i32", Status.WAITING))
+        self.words.store(FrameFields.SITE, self._waiting_site())
+        b.ret(b.integer("i32", WarpStatus.WAITING))
 
     def _waiting_site(self) -> Val:
         """A barrier that lanes of this warp wait at."""
@@ -181,16 +181,16 @@ class BlockBarriers:
 def _barrier_arrive(x: Builder, args: list[Val]) -> Val:
     """(slot, number, count or 0, lanes, weight, lanes whose predicate holds) -> generation."""
     slot, number, count, lanes, weight, passed = args
-    row = x.at(slot, ((number & 15) * Slot.BARRIER_BYTES + Slot.BARRIERS).zext("i64"))
+    row = x.at(slot, ((number & 15) * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS).zext("i64"))
 
     def bump(at: int, by: Val) -> None:
         p = x.at(row, at)
         x.store(x.load("i32", 0, p) + by, p)
 
-    bump(Slot.ARRIVED, x.intrinsic("ctpop", [lanes]))
-    bump(Slot.WEIGHT, weight)
-    bump(Slot.POPC, x.intrinsic("ctpop", [passed]))
-    x.store(count, x.at(row, Slot.EXPECTED))
-    ids = x.at(slot, Slot.ARRIVED_IDS)
+    bump(SlotFields.ARRIVED, x.intrinsic("ctpop", [lanes]))
+    bump(SlotFields.WEIGHT, weight)
+    bump(SlotFields.POPC, x.intrinsic("ctpop", [passed]))
+    x.store(count, x.at(row, SlotFields.EXPECTED))
+    ids = x.at(slot, SlotFields.ARRIVED_IDS)
     x.store(x.load("i32", 0, ids) | (x.integer("i32", 1) << (number & 15)), ids)
-    return x.load("i32", 0, x.at(row, Slot.GENERATION))
+    return x.load("i32", 0, x.at(row, SlotFields.GENERATION))

@@ -16,15 +16,15 @@ from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
     FINISHED,
     FRESH,
-    Context,
-    Frame,
+    ContextFields,
+    FrameFields,
     Run,
-    Slot,
-    Status,
-    Worker,
+    SlotFields,
+    WarpStatus,
+    WorkerFields,
 )
 from weft.device.sim.observe import Watcher
-from weft.ir import Builder, Function, IrModule, Val
+from weft.ir import Builder, IrFunction, IrModule, Val
 
 WARP_CALL = "preserve_nonecc"
 """The calling convention of `warp`: the callee saves no registers, since the caller uses few."""
@@ -65,15 +65,15 @@ def emit_run(
     _emit_start(module, frames, threads, batch, together, late, watch)
     if waits:
         emit_stall(module, frames)
-    fn = Function("run", [], "i32", "#0")
+    fn = IrFunction("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
     context, worker = fn.params
-    _Worker(b, context, worker, watch, waits).emit(slot_bytes)
+    _WorkerLoop(b, context, worker, watch, waits).emit(slot_bytes)
     module.functions["run"] = fn.text().replace("define internal", "define")
 
 
-class _Worker:
+class _WorkerLoop:
     """The body of `run`: the worker's slots in turn, until no block is left."""
 
     def __init__(self, b: Builder, context: Val, worker: Val, watch: Watcher, waits: bool) -> None:
@@ -89,14 +89,16 @@ class _Worker:
         b.store(self.zero, self.idle)
         with b.forever() as again:
             b.jump_if(_stopped(b, self.context), "stopped", rare=True)
-            replaced = b.val("i32", 0, f"load volatile i32, {b.at(worker, Worker.REPLACE).typed}")
+            replaced = b.val(
+                "i32", 0, f"load volatile i32, {b.at(worker, WorkerFields.REPLACE).typed}"
+            )
             b.jump_if(replaced.ne(0), "replaced", rare=True)
-            slots = b.load("ptr", 0, b.at(worker, Worker.SLOTS))
+            slots = b.load("ptr", 0, b.at(worker, WorkerFields.SLOTS))
             slot = b.at(slots, b.load("i32", 0, self.current).zext("i64") * slot_bytes)
-            occupied = b.load("i32", 0, b.at(slot, Slot.STATE)).ne(0)
+            occupied = b.load("i32", 0, b.at(slot, SlotFields.STATE)).ne(0)
             ready = b.either(occupied, lambda: b.integer("i1", 1), partial(self._start, slot))
             b.either(ready, partial(self._run, slot, again), self._nothing_to_run)
-            count = b.load("i64", 0, b.at(worker, Worker.SLOT_COUNT)).trunc("i32")
+            count = b.load("i64", 0, b.at(worker, WorkerFields.SLOT_COUNT)).trunc("i32")
             following = b.load("i32", 0, self.current) + self.one
             b.store(b.select(following.uge(count), self.zero, following), self.current)
             with b.when(b.load("i32", 0, self.idle).uge(count)):
@@ -104,7 +106,7 @@ class _Worker:
         b.place("stopped")
         b.ret(b.integer("i32", Run.STOPPED))
         b.place("replaced")
-        b.store(self.zero, b.at(worker, Worker.REPLACE))
+        b.store(self.zero, b.at(worker, WorkerFields.REPLACE))
         b.ret(b.integer("i32", Run.REPLACED))
 
     def _call(self, kind: str, name: str, slot: Val) -> str:
@@ -129,9 +131,9 @@ class _Worker:
     def _finished(self, slot: Val, again: str) -> None:
         b = self.b
         self.watch.finished(b, self.context, self.worker, slot)
-        b.store(self.zero, b.at(slot, Slot.STATE))
+        b.store(self.zero, b.at(slot, SlotFields.STATE))
         note_change(b, self.worker)
-        progress = b.at(self.worker, Worker.PROGRESS)
+        progress = b.at(self.worker, WorkerFields.PROGRESS)
         b.store(b.load("i64", 0, progress) + 1, progress)
         b.store(self.zero, self.idle)
         b.jump(again)  # the same slot takes the next block
@@ -147,7 +149,9 @@ class _Worker:
     def _stuck(self) -> None:
         b = self.b
         self._note_slot()
-        b.store(self.one, b.at(self.context, Context.STOP))  # other blocks may wait for this one
+        b.store(
+            self.one, b.at(self.context, ContextFields.STOP)
+        )  # other blocks may wait for this one
         b.ret(b.integer("i32", Run.DEADLOCK))
 
     def _failed(self) -> None:
@@ -155,19 +159,21 @@ class _Worker:
         b = self.b
         self._note_slot()
         # A warp that was asked to stop leaves the same way as one that failed, without an error.
-        error = b.load("i64", 0, b.at(self.worker, Worker.ERROR)).ne(0)
+        error = b.load("i64", 0, b.at(self.worker, WorkerFields.ERROR)).ne(0)
         b.jump_unless(error | (_stopped(b, self.context) ^ 1), "stopped")
-        b.store(self.one, b.at(self.context, Context.STOP))
+        b.store(self.one, b.at(self.context, ContextFields.STOP))
         b.ret(b.integer("i32", Run.FAULT))
 
     def _note_slot(self) -> None:
         b = self.b
-        b.store(b.load("i32", 0, self.current).zext("i64"), b.at(self.worker, Worker.ERROR_SLOT))
+        b.store(
+            b.load("i32", 0, self.current).zext("i64"), b.at(self.worker, WorkerFields.ERROR_SLOT)
+        )
 
 
 def _stopped(b: Builder, context: Val) -> Val:
     """True at run time if the launch must end."""
-    return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).typed}").ne(0)
+    return b.val("i32", 0, f"load volatile i32, {b.at(context, ContextFields.STOP).typed}").ne(0)
 
 
 def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
@@ -175,9 +181,9 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
 
     Jumps to "none" when all blocks have been taken.
     """
-    following, end = b.at(worker, Worker.BATCH_NEXT), b.at(worker, Worker.BATCH_END)
-    shared = b.at(context, Context.NEXT)
-    total = b.load("i64", 0, b.at(context, Context.TOTAL))
+    following, end = b.at(worker, WorkerFields.BATCH_NEXT), b.at(worker, WorkerFields.BATCH_END)
+    shared = b.at(context, ContextFields.NEXT)
+    total = b.load("i64", 0, b.at(context, ContextFields.TOTAL))
     held = b.load("i64", 0, following)
 
     def take() -> Val:
@@ -204,31 +210,33 @@ def _emit_start(
     watch: Watcher,
 ) -> None:
     """start(context, worker, slot): puts the next block into a slot; returns 0 if there is none."""
-    fn = Function("start", [], "i32", "#0")
+    fn = IrFunction("start", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     index = _next_block(b, context, worker, batch)
-    gx, gy = (b.load("i64", 0, b.at(context, x)) for x in (Context.GRID_X, Context.GRID_Y))
-    flat = b.load("i64", 0, b.at(context, Context.TOTAL)).eq(
+    gx, gy = (
+        b.load("i64", 0, b.at(context, x)) for x in (ContextFields.GRID_X, ContextFields.GRID_Y)
+    )
+    flat = b.load("i64", 0, b.at(context, ContextFields.TOTAL)).eq(
         gx
     )  # a one-dimensional grid needs no division
     zero = b.integer("i64", 0)
     rows = b.either(flat, lambda: zero, lambda: b.binary("udiv", index, gx))
     depth = b.either(flat, lambda: zero, lambda: b.binary("udiv", rows, gy))
     places = (
-        (Slot.BLOCK_X, index - rows * gx),
-        (Slot.BLOCK_Y, rows - depth * gy),
-        (Slot.BLOCK_Z, depth),
+        (SlotFields.BLOCK_X, index - rows * gx),
+        (SlotFields.BLOCK_Y, rows - depth * gy),
+        (SlotFields.BLOCK_Z, depth),
     )
     for field, v in places:
         b.store(v.trunc("i32"), b.at(slot, field))
-    b.store(b.integer("i32", 1), b.at(slot, Slot.STATE))
-    b.store(b.integer("i32", threads), b.at(slot, Slot.LIVE_THREADS))
-    b.store(b.integer("i32", frames.warps), b.at(slot, Slot.LIVE_WARPS))
-    b.store(b.integer("i64", 0), b.at(slot, Slot.RELEASES))
-    b.store(b.integer("i32", int(together)), b.at(slot, Slot.TOGETHER))
-    b.store(b.integer("i64", 0), b.at(slot, Slot.EPOCH))
+    b.store(b.integer("i32", 1), b.at(slot, SlotFields.STATE))
+    b.store(b.integer("i32", threads), b.at(slot, SlotFields.LIVE_THREADS))
+    b.store(b.integer("i32", frames.warps), b.at(slot, SlotFields.LIVE_WARPS))
+    b.store(b.integer("i64", 0), b.at(slot, SlotFields.RELEASES))
+    b.store(b.integer("i32", int(together)), b.at(slot, SlotFields.TOGETHER))
+    b.store(b.integer("i64", 0), b.at(slot, SlotFields.EPOCH))
     if not late:
         clear(b, slot, frames)
     watch.started(b, context, worker, slot)
@@ -242,25 +250,25 @@ def _emit_round(
     module: IrModule, warps: int, frame_bytes: int, waits: bool, together: bool
 ) -> None:
     """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
-    fn = Function("round", [], "i32", "#0")
+    fn = IrFunction("round", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     zero = b.integer("i32", 0)
-    frames = b.at(slot, Slot.FRAMES)
+    frames = b.at(slot, SlotFields.FRAMES)
 
     def call(*rest: Val) -> Val:
         args = ", ".join(x.typed for x in (context, worker, slot, frames, *rest))
         return b.val("i32", 0, f"call {WARP_CALL} i32 @warp({args})")
 
     if together:
-        flag = b.at(slot, Slot.TOGETHER)
+        flag = b.at(slot, SlotFields.TOGETHER)
         with b.when(b.load("i32", 0, flag).ne(0)):
             b.store(zero, flag)
             result = call(zero, b.integer("i32", FRESH), b.integer("i32", 1))
-            with b.when(result.eq(Status.FAULT), rare=True):
+            with b.when(result.eq(WarpStatus.FAULT), rare=True):
                 b.ret(b.integer("i32", Round.FAULT))
-            with b.when(result.eq(Status.DONE)):
+            with b.when(result.eq(WarpStatus.DONE)):
                 b.ret(b.integer("i32", Round.DONE))
     ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
@@ -272,30 +280,30 @@ def _emit_round(
             frame = b.at(frames, w.zext("i64") * frame_bytes)
             state = b.load("i32", 0, frame)
             done = state.eq(FINISHED)
-            seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
-            held = b.load("i32", 0, b.at(frame, Frame.STATUS)).eq(Status.WAITING)
+            seen = b.load("i32", 0, b.at(frame, FrameFields.SEEN))
+            held = b.load("i32", 0, b.at(frame, FrameFields.STATUS)).eq(WarpStatus.WAITING)
             # A warp at a barrier need not be called before some barrier of the block has completed.
-            same = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES)))
+            same = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES)))
             with b.when((done | (held & same)) ^ 1):
                 result = call(w, state, zero)
-                b.store(result, b.at(frame, Frame.STATUS))
-                with b.when(result.eq(Status.FAULT), rare=True):
+                b.store(result, b.at(frame, FrameFields.STATUS))
+                with b.when(result.eq(WarpStatus.FAULT), rare=True):
                     b.ret(b.integer("i32", Round.FAULT))
-                with b.when(result.eq(Status.DONE)):
-                    at = b.at(slot, Slot.LIVE_WARPS)
+                with b.when(result.eq(WarpStatus.DONE)):
+                    at = b.at(slot, SlotFields.LIVE_WARPS)
                     b.store(b.load("i32", 0, at) - 1, at)
                     # Barriers no longer expect the threads of this warp.
-                    b.store(b.integer("i64", 1), b.at(worker, Worker.CHANGED))
-                with b.when(result.eq(Status.WAITING)):
-                    now = b.load("i32", 0, b.at(slot, Slot.RELEASES))
-                    b.store(now, b.at(frame, Frame.SEEN))
-                away = result.eq(Status.YIELDED).zext("i32")
+                    b.store(b.integer("i64", 1), b.at(worker, WorkerFields.CHANGED))
+                with b.when(result.eq(WarpStatus.WAITING)):
+                    now = b.load("i32", 0, b.at(slot, SlotFields.RELEASES))
+                    b.store(now, b.at(frame, FrameFields.SEEN))
+                away = result.eq(WarpStatus.YIELDED).zext("i32")
                 b.store(b.load("i32", 0, yielded) + away, yielded)
                 b.store(b.load("i32", 0, ran) + (b.integer("i32", 1) - away), ran)
-        ids = b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS))
+        ids = b.load("i32", 0, b.at(slot, SlotFields.ARRIVED_IDS))
         with b.when(ids.ne(0)):
             b.emit(f"call void @release({slot.typed})")
-        with b.when(b.load("i32", 0, b.at(slot, Slot.LIVE_WARPS)).eq(0)):
+        with b.when(b.load("i32", 0, b.at(slot, SlotFields.LIVE_WARPS)).eq(0)):
             b.ret(b.integer("i32", Round.DONE))
 
         def count_down(rounds: Val) -> None:
@@ -319,36 +327,41 @@ def _emit_round(
 
 def _emit_release(module: IrModule, watch: Watcher) -> None:
     """release(slot): completes every barrier at which all that are expected have arrived."""
-    fn = Function("release", [], "void", "#0")
+    fn = IrFunction("release", [], "void", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%S")]
     slot = fn.params[0]
     zero = b.integer("i32", 0)
-    live = b.load("i32", 0, b.at(slot, Slot.LIVE_THREADS))
+    live = b.load("i32", 0, b.at(slot, SlotFields.LIVE_THREADS))
 
     def one(i: Val) -> None:
-        row = b.at(slot, i.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS)
-        arrived = b.load("i32", 0, b.at(row, Slot.ARRIVED))
-        weight = b.load("i32", 0, b.at(row, Slot.WEIGHT))
-        expected = b.load("i32", 0, b.at(row, Slot.EXPECTED))
+        row = b.at(slot, i.zext("i64") * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS)
+        arrived = b.load("i32", 0, b.at(row, SlotFields.ARRIVED))
+        weight = b.load("i32", 0, b.at(row, SlotFields.WEIGHT))
+        expected = b.load("i32", 0, b.at(row, SlotFields.EXPECTED))
         whole = b.select(expected.eq(0), arrived.uge(live), weight.uge(expected))
         with b.when(arrived.ne(0) & whole):
-            generation = b.load("i32", 0, b.at(row, Slot.GENERATION))
+            generation = b.load("i32", 0, b.at(row, SlotFields.GENERATION))
             # Two results are kept: a warp that resumes late still finds its own after the next
             # phase.
-            pair = b.at(row, ((generation & 1) * 8 + Slot.RESULT).zext("i64"))
-            b.store(b.load("i32", 0, b.at(row, Slot.POPC)), pair)
+            pair = b.at(row, ((generation & 1) * 8 + SlotFields.RESULT).zext("i64"))
+            b.store(b.load("i32", 0, b.at(row, SlotFields.POPC)), pair)
             b.store(arrived, b.at(pair, 4))
-            for field in (Slot.ARRIVED, Slot.WEIGHT, Slot.EXPECTED, Slot.POPC):
+            for field in (
+                SlotFields.ARRIVED,
+                SlotFields.WEIGHT,
+                SlotFields.EXPECTED,
+                SlotFields.POPC,
+            ):
                 b.store(zero, b.at(row, field))
-            b.store(generation + 1, b.at(row, Slot.GENERATION))
+            b.store(generation + 1, b.at(row, SlotFields.GENERATION))
             watch.released(b, slot, i)
-            releases = b.at(slot, Slot.RELEASES)
+            releases = b.at(slot, SlotFields.RELEASES)
             b.store(b.load("i32", 0, releases) + 1, releases)
-            ids = b.at(slot, Slot.ARRIVED_IDS)
+            ids = b.at(slot, SlotFields.ARRIVED_IDS)
             bit = b.integer("i32", 1) << i
             b.store(b.load("i32", 0, ids) & ~bit, ids)
 
-    each_lane(b, b.load("i32", 0, b.at(slot, Slot.ARRIVED_IDS)), one)
+    each_lane(b, b.load("i32", 0, b.at(slot, SlotFields.ARRIVED_IDS)), one)
     b.ret()
     module.functions["release"] = fn.text()

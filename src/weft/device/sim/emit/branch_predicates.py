@@ -14,11 +14,11 @@ from functools import partial
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
 from weft.device.sim.analyse.idle_warps import MIRRORED
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.protocols import Executing
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Imm, Instruction, Not, Operand, Reg, Special
 from weft.records import dataclass
 
@@ -29,7 +29,7 @@ _ORDER = {
 
 _COMBINED = 64
 """The most predicates that one may take part in: each adds a call to evaluate its lanes."""
-_COMBINATIONS = (Result.AND, Result.OR, Result.NOT)
+_COMBINATIONS = (ResultForm.AND, ResultForm.OR, ResultForm.NOT)
 """Rows that combine predicates."""
 
 
@@ -64,14 +64,14 @@ class Predicates:
     def defer(self, ins: Instruction) -> bool:
         """Defer a predicate's definition to the branch; False when it cannot be deferred."""
         form = decode(ins).row.form
-        if form is not Result.COMPARISON and form not in _COMBINATIONS:
+        if form is not ResultForm.COMPARISON and form not in _COMBINATIONS:
             return False
         if any(name in self.settled for name in self.e.program.defs(ins)):
             self.settle(ins)
             return True
         if ins.guard is not None or not self._only_branches(ins):
             return False
-        predicate = self._compare(ins) if form is Result.COMPARISON else self._combine(ins)
+        predicate = self._compare(ins) if form is ResultForm.COMPARISON else self._combine(ins)
         if predicate is None:
             return False
         dest = ins.operands[0]
@@ -184,10 +184,10 @@ class Predicates:
             return None
         sources = [self._source(o) for o in ins.operands[1:]]
         form = decode(ins).row.form
-        if form is Result.NOT:
+        if form is ResultForm.NOT:
             return _negate(sources[0])
         a, b = sources
-        settles = 0 if form is Result.AND else 1  # one side alone decides
+        settles = 0 if form is ResultForm.AND else 1  # one side alone decides
 
         def alone(q: LanePredicate) -> Val:
             return q.agreed & (q.value ^ 1 if settles == 0 else q.value)
@@ -221,10 +221,10 @@ class Predicates:
         )
 
 
-def settles(program: Program, ins: Instruction) -> bool:
+def settles(program: KernelProgram, ins: Instruction) -> bool:
     """Return whether it compares an affine value of 32 bits with a uniform one."""
     d = decode(ins)
-    if d.row.form is not Result.COMPARISON or d.operation:
+    if d.row.form is not ResultForm.COMPARISON or d.operation:
         return False
     if d.comparison not in _ORDER or d.type not in ("s32", "u32", "b32"):
         return False

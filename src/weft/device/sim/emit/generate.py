@@ -7,20 +7,20 @@ from collections.abc import Callable
 from weft.device.base import Dim3
 from weft.device.sim.analyse import validate
 from weft.device.sim.analyse.prepare import prepare
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
 from weft.device.sim.emit.warp import WarpEmitter
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching
 from weft.ir import IrModule
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
-from weft.ptx.model import Instruction, Module, Special
+from weft.ptx.model import Instruction, PtxModule, Special
 
 
 def generate(
-    module: Module,
+    module: PtxModule,
     entry: str,
     shape: Dim3,
     *,
@@ -39,7 +39,7 @@ def generate(
     with validate.naming(lambda: warp.ins):
         warp.emit(None if early is None else lambda: early(ir.text()))
     frame = warp.schedule.frame_bytes
-    slot = Slot.FRAMES + program.warps * frame
+    slot = SlotFields.FRAMES + program.warps * frame
     slot = -(-slot // 64) * 64
     waits = bool(warp.schedule.spin_heads)
     emit_run(
@@ -69,16 +69,16 @@ def generate(
     return ir.text(), info
 
 
-def _code(program: Program) -> list[Instruction]:
+def _code(program: KernelProgram) -> list[Instruction]:
     return [i for i in program.function.body if isinstance(i, Instruction)]
 
 
-def _calls_host(program: Program) -> bool:
+def _calls_host(program: KernelProgram) -> bool:
     """Return whether the program calls the host; linking has made every other call a branch."""
     return any(control_of(i.parts) is Control.CALL for i in _code(program))
 
 
-def _grid_barrier(program: Program) -> bool:
+def _grid_barrier(program: KernelProgram) -> bool:
     """Return whether cooperative_groups uses a grid barrier, found through special registers."""
     return any(
         isinstance(x, Special) and x.name.startswith("envreg")

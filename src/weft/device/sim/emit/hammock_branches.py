@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from weft.device.sim.analyse.hammocks import Hammock
-from weft.device.sim.emit.pending_lanes import Running
+from weft.device.sim.emit.pending_lanes import RunningLanes
 from weft.device.sim.protocols import Masks
 from weft.ir import Val
 from weft.records import dataclass
 
 
-class Branching(Running, Masks, Protocol):
+class Branching(RunningLanes, Masks, Protocol):
     """The warp at the end of a block."""
 
 

@@ -9,7 +9,7 @@ result is 0, or Fault.* + 256 * lane for a call that ends the launch.
 
 from __future__ import annotations
 
-from weft.device.sim.layout import Context, Worker
+from weft.device.sim.layout import ContextFields, WorkerFields
 from weft.device.sim.memory.accessing import Accessing
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Reg, Sink, Sym
@@ -46,15 +46,15 @@ def _ask(b: Builder, args: list[Val]) -> Val:
     # The call enters Python and acquires its lock, so it is skipped where no lane calls.
     with b.when(lanes.eq(0), rare=True):
         b.ret(b.integer("i1", 1))
-    host = b.load("ptr", 0, b.at(args[1], Context.HOST))
+    host = b.load("ptr", 0, b.at(args[1], ContextFields.HOST))
     arguments = ", ".join(a.typed for a in args[:9])
     status = b.val("i32", 0, f"call i32 {host.ref}({arguments})")
     fine = status.eq(0)
     with b.when(fine ^ 1, rare=True):
         fields = {
-            Worker.ERROR: (status & 255).zext("i64"),
-            Worker.ERROR_LANE: (status >> 8).zext("i64"),
-            Worker.ERROR_SITE: site,
+            WorkerFields.ERROR: (status & 255).zext("i64"),
+            WorkerFields.ERROR_LANE: (status >> 8).zext("i64"),
+            WorkerFields.ERROR_SITE: site,
         }
         for at, v in fields.items():
             b.store(v, b.at(worker, at))

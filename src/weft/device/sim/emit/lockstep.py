@@ -20,7 +20,7 @@ from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_hea
 from weft.device.sim.emit import separation
 from weft.device.sim.emit.frame import FrameLayout, WarpPlace
 from weft.device.sim.emit.registers import Registers
-from weft.device.sim.layout import Slot, Status
+from weft.device.sim.layout import SlotFields, WarpStatus
 from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
@@ -143,8 +143,8 @@ class Lockstep:
             resume = b.integer("i32", place)
             if not self.phases.is_certain(place):
                 with b.when(self._agrees(resume) ^ 1, rare=True):
-                    self._separate(Status.WAITING, resume)
-                    b.ret(b.integer("i32", Status.SEPARATED))
+                    self._separate(WarpStatus.WAITING, resume)
+                    b.ret(b.integer("i32", WarpStatus.SEPARATED))
             with b.when(self._is_last()):
                 self.pass_barrier(place)
             self._next_warp(place)
@@ -179,8 +179,8 @@ class Lockstep:
         with b.when(self.on.ne(0)):
             if not self.phases.is_certain(ENDED):
                 with b.when(self._agrees(b.integer("i32", ENDED)) ^ 1, rare=True):
-                    self._separate(Status.DONE)
-                    b.ret(b.integer("i32", Status.SEPARATED))
+                    self._separate(WarpStatus.DONE)
+                    b.ret(b.integer("i32", WarpStatus.SEPARATED))
             with b.when(self._is_last()):
                 self.all_end()
             self._next_warp(ENDED)
@@ -188,8 +188,8 @@ class Lockstep:
     def all_end(self) -> None:
         """Return after all warps have ended."""
         b = self.e.b
-        b.store(b.integer("i32", 0), b.at(self.e.slot, Slot.LIVE_WARPS))
-        b.ret(b.integer("i32", Status.DONE))
+        b.store(b.integer("i32", 0), b.at(self.e.slot, SlotFields.LIVE_WARPS))
+        b.ret(b.integer("i32", WarpStatus.DONE))
 
     def suspend(self, status: int) -> None:
         """Suspend a warp that waits or yields by itself: then warps are called one by one."""
@@ -203,7 +203,7 @@ class Lockstep:
         alone = b.integer("i32", status)
         if not self.used:
             return alone
-        return b.select(self.is_apart(), alone, b.integer("i32", Status.SEPARATED))
+        return b.select(self.is_apart(), alone, b.integer("i32", WarpStatus.SEPARATED))
 
     def _agrees(self, outcome: Val) -> Val:
         """True at run time if the earlier warps have the same outcome. The first warp decides."""

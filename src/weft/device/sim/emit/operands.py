@@ -8,15 +8,15 @@ from collections.abc import Hashable, Sequence
 
 from weft.device.sim.address import Stripes, Wide
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, VECTOR, Form
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.special import special_form
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import WarpPlace
-from weft.device.sim.emit.registers import Part, Registers
+from weft.device.sim.emit.registers import RegisterPart, Registers
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.lane_sets import lane_bits, lanes_of, spread
-from weft.device.sim.layout import Context
-from weft.ir import BITS, CONSTANT, Builder, Function, IrModule, Val
+from weft.device.sim.layout import ContextFields
+from weft.ir import BITS, CONSTANT, Builder, IrFunction, IrModule, Val
 from weft.ptx.isa import llvm_type
 from weft.ptx.model import (
     FloatImm,
@@ -49,9 +49,9 @@ class WarpOperands:
     specials: Specials
     predicates: Predicates
 
-    def __init__(self, program: Program, module: IrModule) -> None:
+    def __init__(self, program: KernelProgram, module: IrModule) -> None:
         self.program = program
-        fn = Function("warp", [], "i32", "#0")
+        fn = IrFunction("warp", [], "i32", "#0")
         self.b = b = Builder(module, fn)
         fn.params = [Val(b, ty, 0, f"%{name}") for name, ty in PARAMETERS]
         self.context, self.worker, self.slot, self.frames, warp = fn.params[:5]
@@ -209,7 +209,7 @@ class WarpOperands:
         """The address of a variable, as an instruction of its space sees it."""
         b, (space, offset) = self.b, self.program.symbols[sym.name]
         if space in ("global", "const"):  # the offset is into the table of addresses
-            table = b.load("ptr", 0, b.at(self.context, Context.SYMBOLS), flags=CONSTANT)
+            table = b.load("ptr", 0, b.at(self.context, ContextFields.SYMBOLS), flags=CONSTANT)
             return b.load("i64", 0, b.at(table, offset), flags=CONSTANT) + sym.offset
         return b.integer("i64", offset + sym.offset)
 
@@ -255,7 +255,7 @@ class WarpOperands:
         v = self.b.resize(self.b.bits(v), f"i{BITS[storage]}", signed=signed)
         return self.b.reinterpret(v, storage)
 
-    def _blend(self, name: str, value: Val, part: Part) -> Val:
+    def _blend(self, name: str, value: Val, part: RegisterPart) -> Val:
         """Combine with the old value: lanes that do not run, or whose guard is false, keep it."""
         b, blends = self.b, name in self.program.blend[self.block.index]
         if self.ins.guard is not None and not self.predicate_taken:

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Protocol
 
 from weft.device.sim.emit.frame import FrameWords
-from weft.device.sim.layout import NOTHING_PENDING, Frame
+from weft.device.sim.layout import NOTHING_PENDING, FrameFields
 from weft.device.sim.protocols import Located
 from weft.ir import Val
 
 
-class Running(Located, Protocol):
+class RunningLanes(Located, Protocol):
     """The warp's mask of running lanes."""
 
     mask_slot: Val
 
 
-class Pending:
+class PendingQueue:
     """The lanes of a warp under emission that wait for their turn."""
 
-    def __init__(self, e: Running, words: FrameWords) -> None:
+    def __init__(self, e: RunningLanes, words: FrameWords) -> None:
         self.e, self.words = e, words
         regions, hammocks = e.program.regions, e.program.hammocks
         # The lanes of a hammock wait in variables of its branch, and not inside of its ways.
@@ -31,7 +31,7 @@ class Pending:
         self.points = sorted(waiting - hammocks.around.keys())
         self.point = {x: i for i, x in enumerate(self.points)}
         self.bit_words = (len(self.points) + 63) // 64
-        self.words_at = Frame.HEADER
+        self.words_at = FrameFields.HEADER
         self.masks_at = self.words_at + 8 * self.bit_words
         self.end = self.masks_at + 4 * len(self.points)
 
@@ -40,7 +40,7 @@ class Pending:
         e, b = self.e, self.e.b
         if not self.points:
             return
-        self.words.store(Frame.LOWEST, b.integer("i32", NOTHING_PENDING))
+        self.words.store(FrameFields.LOWEST, b.integer("i32", NOTHING_PENDING))
         for i in range(self.bit_words):
             b.store(b.integer("i64", 0), b.at(e.frame, self.words_at + 8 * i))
         for i in range(len(self.points)):
@@ -48,7 +48,7 @@ class Pending:
 
     def none_before(self, target: int) -> Val:
         """True at run time if no lane is due before those that go to `target`."""
-        return self.words.load(Frame.LOWEST).sgt(self.point.get(target, 0))
+        return self.words.load(FrameFields.LOWEST).sgt(self.point.get(target, 0))
 
     def add(self, target: int, lanes: Val) -> None:
         """Record lanes that will continue at `target` later."""
@@ -58,8 +58,8 @@ class Pending:
         b.store(b.load("i32", 0, at) | lanes, at)
         word = b.at(e.frame, self.words_at + 8 * (i // 64))
         b.store(b.load("i64", 0, word) | (1 << (i % 64)), word)
-        low = self.words.load(Frame.LOWEST)
-        self.words.store(Frame.LOWEST, b.smin(low, i))
+        low = self.words.load(FrameFields.LOWEST)
+        self.words.store(FrameFields.LOWEST, b.smin(low, i))
 
     def take(self, i: Val) -> None:
         """Make pending point i the running one and jump to its block."""
@@ -82,12 +82,12 @@ class Pending:
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
             low = b.select(word.ne(0), first, low)
-        self.words.store(Frame.LOWEST, low)
+        self.words.store(FrameFields.LOWEST, low)
 
     def next_turn(self) -> Val:
         """The next pending point after the one that ran last, so that all get a turn."""
         e, b = self.e, self.e.b
-        last = self.words.load(Frame.ROTATE)
+        last = self.words.load(FrameFields.ROTATE)
         chosen = b.integer("i32", NOTHING_PENDING)
         for k in reversed(range(self.bit_words)):
             word = b.load("i64", 0, b.at(e.frame, self.words_at + 8 * k))
@@ -97,7 +97,7 @@ class Pending:
             word = word & above
             first = b.intrinsic("cttz", [word], extra="false").trunc("i32") + 64 * k
             chosen = b.select(word.ne(0), first, chosen)
-        low = self.words.load(Frame.LOWEST)
+        low = self.words.load(FrameFields.LOWEST)
         chosen = b.select(chosen.eq(NOTHING_PENDING), low, chosen)
-        self.words.store(Frame.ROTATE, chosen)
+        self.words.store(FrameFields.ROTATE, chosen)
         return chosen

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from weft.device.sim.analyse.form import INDEXED
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.special import STEADY
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.emit import branch_predicates
@@ -21,19 +21,32 @@ from weft.device.sim.emit.registers import Registers
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Executing, Located
-from weft.ptx.cfg import Block
-from weft.ptx.isa.columns import Result
+from weft.ptx.cfg import BasicBlock
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import FloatImm, Imm, Instruction, Mem, Operand, Reg, Special, Sym
 
 LONGEST = 8
 """The maximum number of instructions to recompute a register."""
 SHORT = 4
 """The maximum for a register that every block recomputes, if it reads the register."""
-_ROWS = frozenset({
-    Result.COPY, Result.CONVERSION, Result.ADDRESS, Result.SUM, Result.DIFFERENCE, Result.PRODUCT,
-    Result.WIDE_PRODUCT, Result.PRODUCT_SUM, Result.WIDE_PRODUCT_SUM, Result.LEFT_SHIFT,
-    Result.RIGHT_SHIFT, Result.AND, Result.OR, Result.XOR,
-})  # fmt: skip
+_ROWS = frozenset(
+    {
+        ResultForm.COPY,
+        ResultForm.CONVERSION,
+        ResultForm.ADDRESS,
+        ResultForm.SUM,
+        ResultForm.DIFFERENCE,
+        ResultForm.PRODUCT,
+        ResultForm.WIDE_PRODUCT,
+        ResultForm.PRODUCT_SUM,
+        ResultForm.WIDE_PRODUCT_SUM,
+        ResultForm.LEFT_SHIFT,
+        ResultForm.RIGHT_SHIFT,
+        ResultForm.AND,
+        ResultForm.OR,
+        ResultForm.XOR,
+    }
+)
 """Rows that are cheap where their result is a scalar."""
 
 
@@ -81,7 +94,7 @@ class Recomputed:
         """After a suspension, recompute the registers that no block recomputes itself."""
         self._emit(x for x in names if len(self.sources.get(x, ())) > SHORT)
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: BasicBlock) -> None:
         """At the start of a block, recompute the short values that it reads or compares."""
         e = self.e
         used: set[str] = set()
@@ -117,7 +130,9 @@ class Recomputed:
         e.ins, e.specials.values = saved
 
 
-def _single(program: Program, code: Sequence[Instruction]) -> Iterator[tuple[str, Instruction]]:
+def _single(
+    program: KernelProgram, code: Sequence[Instruction]
+) -> Iterator[tuple[str, Instruction]]:
     """Registers written once, and before they are read: the same value wherever computed."""
     writes = Counter(r for ins in code for r in program.defs(ins))
     unwritten = program.graph.live_in[0]
@@ -129,7 +144,7 @@ def _single(program: Program, code: Sequence[Instruction]) -> Iterator[tuple[str
             yield dest.name, ins
 
 
-def _plan(program: Program, code: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+def _plan(program: KernelProgram, code: Sequence[Instruction]) -> dict[str, list[Instruction]]:
     out: dict[str, list[Instruction]] = {}
     for dest, ins in _single(program, code):
         form = program.forms[dest]
@@ -144,7 +159,7 @@ def _plan(program: Program, code: Sequence[Instruction]) -> dict[str, list[Instr
 
 
 def _comparisons(
-    program: Program, code: Sequence[Instruction], values: Mapping[str, object]
+    program: KernelProgram, code: Sequence[Instruction], values: Mapping[str, object]
 ) -> dict[str, Instruction]:
     """Predicates that scalars settle where all lanes agree, of values that are in `values`."""
     return {
@@ -156,16 +171,16 @@ def _comparisons(
     }
 
 
-def _is_cheap(program: Program, ins: Instruction) -> bool:
+def _is_cheap(program: KernelProgram, ins: Instruction) -> bool:
     d = program.decoded[ins.index]
     row, operands = d.row, ins.operands[1:]
-    if row.form is Result.LOADED:
+    if row.form is ResultForm.LOADED:
         # Parameters do not change while a kernel runs.
         return d.space == "param" and all(_is_parameter(program, x) for x in operands)
     return row.form in _ROWS and all(_is_steady(x) for x in operands)
 
 
-def _is_parameter(program: Program, operand: Operand) -> bool:
+def _is_parameter(program: KernelProgram, operand: Operand) -> bool:
     if not isinstance(operand, Mem) or not isinstance(operand.base, Sym):
         return False
     return program.symbols.get(operand.base.name, ("",))[0] == "param"

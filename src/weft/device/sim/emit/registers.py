@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.analyse.form import INDEXED, SPARSE, STRIPED, VECTOR, ZERO, Form
-from weft.device.sim.analyse.program import CARRY, Program
+from weft.device.sim.analyse.program import CARRY, KernelProgram
 from weft.device.sim.lane_sets import lane_bits, lanes_of
 from weft.ir import BITS, Builder, Val
 from weft.records import dataclass
@@ -24,7 +24,7 @@ MANY_LIVE = 14
 
 
 @dataclass(slots=True)
-class Part:
+class RegisterPart:
     """One stack slot of a register."""
 
     ty: str
@@ -49,9 +49,9 @@ class Part:
 class Registers:
     """Stack slots for every register that is used, made on demand."""
 
-    def __init__(self, program: Program, b: Builder, frame: Callable[[], Val]) -> None:
+    def __init__(self, program: KernelProgram, b: Builder, frame: Callable[[], Val]) -> None:
         self.program, self.b = program, b
-        self.parts: dict[str, list[Part]] = {}
+        self.parts: dict[str, list[RegisterPart]] = {}
         self._frame = frame
         self.frame_bytes = 0
         self.at_start: list[str] = []
@@ -113,7 +113,7 @@ class Registers:
             known = self._storage[name] = "float" if is_float else kind
         return known
 
-    def of(self, name: str) -> list[Part]:
+    def of(self, name: str) -> list[RegisterPart]:
         """The slots of a register: one, or (base, index) for the symbolic wide forms."""
         if name not in self.parts:
             form = self.program.forms[name]
@@ -134,7 +134,7 @@ class Registers:
     def _is_resident(self, name: str, lanes: int) -> bool:
         return name in (self.resident if lanes else self.resident_scalars)
 
-    def _on_stack(self, ty: str, lanes: int, *, joined: bool) -> Part:
+    def _on_stack(self, ty: str, lanes: int, *, joined: bool) -> RegisterPart:
         """A slot on the stack.
 
         A register that lives inside of one block is written there before it is read. Any other has
@@ -145,7 +145,7 @@ class Registers:
         if joined:
             shape = f"<{lanes} x {ty}>" if lanes else ty
             self.at_start.append(f"  store {shape} poison, ptr {slot.ref}")
-        return Part(ty, lanes, slot)
+        return RegisterPart(ty, lanes, slot)
 
     def clear_unwritten(self) -> None:
         """A fresh warp: registers that may be read before they are written are 0."""
@@ -153,12 +153,12 @@ class Registers:
             for part in self.of(name):
                 self.store(part, self.b.zero(part.ty, part.lanes))
 
-    def _in_frame(self, ty: str, lanes: int) -> Part:
-        part = Part(ty, lanes, None, align=64 if lanes else 4)
+    def _in_frame(self, ty: str, lanes: int) -> RegisterPart:
+        part = RegisterPart(ty, lanes, None, align=64 if lanes else 4)
         self.frame_offset(part)
         return part
 
-    def place(self, part: Part, lane: Val | None = None) -> Val:
+    def place(self, part: RegisterPart, lane: Val | None = None) -> Val:
         """The address of a part, or of a lane of it, whose number has 64 bits."""
         b = self.b
         start = self._frame() if part.slot is None else part.slot
@@ -166,7 +166,7 @@ class Registers:
             start = b.at(start, lane * (BITS[part.ty] // 8))
         return b.at(start, part.offset) if part.slot is None else start
 
-    def load(self, part: Part) -> Val:
+    def load(self, part: RegisterPart) -> Val:
         if part.stored is not None and part.stored[0] == self.b.block:
             return Val(self.b, part.ty, 0, part.stored[1])
         if part.resident and part.ty == "i1":
@@ -174,7 +174,7 @@ class Registers:
             return lanes_of(self.b, bits) if part.lanes else bits.trunc("i1")
         return self.b.load(part.ty, part.lanes, self.place(part), part.align)
 
-    def store(self, part: Part, value: Val) -> None:
+    def store(self, part: RegisterPart, value: Val) -> None:
         if part.resident and part.ty == "i1":
             bits = lane_bits(self.b, [value]) if part.lanes else value.zext("i32")
             self.b.store(bits, self.place(part), 4)
@@ -189,7 +189,7 @@ class Registers:
         """Return whether it must survive a suspension; a known constant need not."""
         return form.const is None
 
-    def frame_offset(self, part: Part) -> int:
+    def frame_offset(self, part: RegisterPart) -> int:
         """The register's place in the frame, given out on first use."""
         if part.offset < 0:
             size = part.frame_bytes
@@ -219,7 +219,7 @@ class Registers:
             b.store(v, self.place(part))
             part.stored = None
 
-    def _kept(self, names: list[str]) -> list[Part]:
+    def _kept(self, names: list[str]) -> list[RegisterPart]:
         forms = self.program.forms
         parts = [p for name in names if self.keep(forms[name]) for p in self.of(name)]
         # The others are in the frame at all times.

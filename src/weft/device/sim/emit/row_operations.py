@@ -9,7 +9,7 @@ from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, Form
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.lane_sets import spread
-from weft.device.sim.layout import Context, Fault, Slot
+from weft.device.sim.layout import ContextFields, Fault, SlotFields
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.protocols import Errors, Executing, Located
 from weft.errors import PtxError
@@ -181,12 +181,16 @@ def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
     def within(p: Val, size: Val) -> Val:
         return (v - b.val("i64", 0, f"ptrtoint {p.typed} to i64")).ult(size)
 
-    const = b.load("ptr", 0, b.at(e.context, Context.CONSTS))
+    const = b.load("ptr", 0, b.at(e.context, ContextFields.CONSTS))
     tests = {
-        "shared": lambda: within(e.shared, b.load("i64", 0, b.at(e.slot, Slot.SHARED_BYTES))),
+        "shared": lambda: within(e.shared, b.load("i64", 0, b.at(e.slot, SlotFields.SHARED_BYTES))),
         "local": lambda: within(e.local, b.integer("i64", 32 * e.program.local_bytes)),
-        "param": lambda: within(e.params, b.load("i64", 0, b.at(e.context, Context.PARAM_BYTES))),
-        "const": lambda: within(const, b.load("i64", 0, b.at(e.context, Context.CONST_BYTES))),
+        "param": lambda: within(
+            e.params, b.load("i64", 0, b.at(e.context, ContextFields.PARAM_BYTES))
+        ),
+        "const": lambda: within(
+            const, b.load("i64", 0, b.at(e.context, ContextFields.CONST_BYTES))
+        ),
     }
     name = space.split("::")[0]
     if name in tests:

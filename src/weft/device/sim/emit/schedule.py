@@ -15,20 +15,20 @@ from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameLayout, FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches
 from weft.device.sim.emit.lockstep import Lockstep
-from weft.device.sim.emit.pending_lanes import Pending
+from weft.device.sim.emit.pending_lanes import PendingQueue
 from weft.device.sim.emit.separation import retire
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import (
     FINISHED,
     NOTHING_PENDING,
-    Context,
-    Frame,
-    Slot,
-    Status,
-    Worker,
+    ContextFields,
+    FrameFields,
+    SlotFields,
+    WarpStatus,
+    WorkerFields,
 )
 from weft.ir import Val
-from weft.ptx.cfg import EXIT, Block
+from weft.ptx.cfg import EXIT, BasicBlock
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction
@@ -54,7 +54,7 @@ class Schedule:
         self.e = e
         graph = e.program.graph
         self.words = FrameWords(e)
-        self.pending = Pending(e, self.words)
+        self.pending = PendingQueue(e, self.words)
         self.hammocks = HammockBranches(e)
         self.lockstep = Lockstep(e)
         self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
@@ -91,7 +91,7 @@ class Schedule:
             last = e.warp.eq(e.program.warps - 1)
             first = b.select(last, b.integer("i32", (1 << (n % 32)) - 1), b.integer("i32", -1))
         b.store(first, e.mask_slot)
-        self.words.store(Frame.LIVE, first)
+        self.words.store(FrameFields.LIVE, first)
         self.pending.start()
         for start in self._starts:
             start()
@@ -106,8 +106,8 @@ class Schedule:
             self._emit_queues()
             self._emit_dispatch()
         b.place("abort")
-        b.store(e.warp.zext("i64"), b.at(e.worker, Worker.ERROR_WARP))
-        b.ret(b.integer("i32", Status.FAULT))
+        b.store(e.warp.zext("i64"), b.at(e.worker, WorkerFields.ERROR_WARP))
+        b.ret(b.integer("i32", WarpStatus.FAULT))
         resumes = self.suspension.resumes
         cases = " ".join(f"i32 {i}, label %{label}" for i, label in resumes.items())
         state = self.start_state
@@ -139,14 +139,14 @@ class Schedule:
 
     def live(self) -> Val:
         """The lanes that have not returned, as bits."""
-        return self.words.load(Frame.LIVE)
+        return self.words.load(FrameFields.LIVE)
 
     def waiting(self, barrier: int) -> Val:
         """The lanes that wait at a barrier, as bits."""
         return self.words.load(self.waits_at + 16 * barrier)
 
     # ---- leaving a block --------------------------------------------------------------------
-    def leave(self, block: Block) -> None:
+    def leave(self, block: BasicBlock) -> None:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
             self._stop_at_barrier(block.index)
@@ -168,7 +168,7 @@ class Schedule:
                 self.e.guard(), lambda: self.edge(block, taken), lambda: self.edge(block, fallen)
             )
 
-    def edge(self, block: Block, target: int) -> None:
+    def edge(self, block: BasicBlock, target: int) -> None:
         """Continue at `target` with the running lanes, unless lanes before it are pending."""
         e, b = self.e, self.e.b
         hammock = e.program.hammocks.around.get(block.index)
@@ -189,7 +189,7 @@ class Schedule:
         self._queued.add(target)
         b.branch(self.pending.none_before(target), f"B{target}", f"queue{target}")
 
-    def _turn(self, block: Block, target: int) -> None:
+    def _turn(self, block: BasicBlock, target: int) -> None:
         """A backward branch: ends the launch on request; a loop that may be waiting yields."""
         self.stop_if_asked()
         if target in self.spin_heads:
@@ -199,7 +199,7 @@ class Schedule:
         """Every backward branch tests whether the launch must end, so that no loop runs forever."""
         e, b = self.e, self.e.b
         # Volatile: another thread sets it, and LLVM would hoist the load out of the loop.
-        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).typed}")
+        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, ContextFields.STOP).typed}")
         b.jump_if(stop.ne(0), "abort", rare=True)
 
     def _stop_at_barrier(self, index: int) -> None:
@@ -207,7 +207,7 @@ class Schedule:
         if self.e.program.graph.blocks[index].successors[0] <= index:
             self.stop_if_asked()
 
-    def _split(self, block: Block) -> None:
+    def _split(self, block: BasicBlock) -> None:
         """A conditional branch on which lanes may disagree."""
         e, b = self.e, self.e.b
         taken, fallen = block.successors
@@ -244,7 +244,7 @@ class Schedule:
             self._skip_idle(block, target)
             self.edge(block, target)
 
-    def _skip_idle(self, block: Block, target: int) -> None:
+    def _skip_idle(self, block: BasicBlock, target: int) -> None:
         """Go to the next barrier if this warp and all later ones are idle up to it."""
         b, idle = self.e.b, self.idle.get((block.index, target))
         if idle is None or not self.lockstep.skips or (idle.end == ENDED and self._finishes):
@@ -261,7 +261,7 @@ class Schedule:
                     self._stop_at_barrier(self.barriers[idle.end - 1][0])
                     self.lockstep.pass_barrier(idle.end)
 
-    def _many(self, block: Block, last: Instruction) -> None:
+    def _many(self, block: BasicBlock, last: Instruction) -> None:
         """`brx.idx`: each lane picks its target from a table."""
         e, b = self.e, self.e.b
         table = e.program.branch_table(last)
@@ -290,7 +290,7 @@ class Schedule:
             self._note_ways(block, hits)
         b.jump("dispatch")
 
-    def _note_ways(self, block: Block, hits: list[tuple[int, Val]]) -> None:
+    def _note_ways(self, block: BasicBlock, hits: list[tuple[int, Val]]) -> None:
         """Notify the observer when lanes have gone to more than one target."""
         e, b = self.e, self.e.b
         ways = b.integer("i32", 0)
@@ -302,7 +302,7 @@ class Schedule:
         with b.when(ways.ugt(1)):
             e.watch.diverge(block)
 
-    def _pick(self, block: Block, last: Instruction, table: list[int]) -> None:
+    def _pick(self, block: BasicBlock, last: Instruction, table: list[int]) -> None:
         """`brx.idx` on which all lanes agree, or that leads to one place."""
         e, b = self.e, self.e.b
         if len(set(block.successors)) == 1:
@@ -331,7 +331,7 @@ class Schedule:
         """Run the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
-        i = self.words.load(Frame.LOWEST)
+        i = self.words.load(FrameFields.LOWEST)
         with b.when(i.eq(NOTHING_PENDING)):
             self._none_pending()
         if self.suspension.rotates:
@@ -347,7 +347,7 @@ class Schedule:
     def _none_pending(self) -> None:
         """No lane can run: some wait at a barrier, or all have returned."""
         b = self.e.b
-        live = self.words.load(Frame.LIVE)
+        live = self.words.load(FrameFields.LIVE)
         with b.when(live.eq(0)):
             self._finish()
         if self.barriers:
@@ -367,10 +367,10 @@ class Schedule:
         """Mark these lanes as returned."""
         e, b = self.e, self.e.b
         e.watch.leave(lanes)
-        self.words.store(Frame.LIVE, self.words.load(Frame.LIVE) & ~lanes)
+        self.words.store(FrameFields.LIVE, self.words.load(FrameFields.LIVE) & ~lanes)
         if self.barriers:
             # Barriers expect only threads that have not exited.
-            at = b.at(e.slot, Slot.LIVE_THREADS)
+            at = b.at(e.slot, SlotFields.LIVE_THREADS)
             b.store(b.load("i32", 0, at) - b.intrinsic("ctpop", [lanes]), at)
 
     def _emit_exit(self) -> None:
@@ -393,5 +393,5 @@ class Schedule:
             self.lockstep.end()
         if self.barriers:
             retire(b, e.slot, e.frame)
-        self.words.store(Frame.STATE, b.integer("i32", FINISHED))
-        b.ret(b.integer("i32", Status.DONE))
+        self.words.store(FrameFields.STATE, b.integer("i32", FINISHED))
+        b.ret(b.integer("i32", WarpStatus.DONE))

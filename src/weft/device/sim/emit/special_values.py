@@ -8,7 +8,7 @@ from collections.abc import Callable
 from weft.device.sim.analyse.form import AFFINE, VECTOR
 from weft.device.sim.analyse.special import MASKS, special_form
 from weft.device.sim.lane_sets import spread
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
 from weft.device.sim.protocols import Located
 from weft.ir import CONSTANT, Val
 
@@ -82,10 +82,12 @@ class Specials:
         if kind == "tid":
             return self._thread_base(axis)
         if kind == "ctaid":
-            at = {"x": Slot.BLOCK_X, "y": Slot.BLOCK_Y, "z": Slot.BLOCK_Z}[axis]
+            at = {"x": SlotFields.BLOCK_X, "y": SlotFields.BLOCK_Y, "z": SlotFields.BLOCK_Z}[axis]
             return b.load("i32", 0, b.at(self.e.slot, at), flags=CONSTANT)
         if kind == "nctaid":
-            at = {"x": Context.GRID_X, "y": Context.GRID_Y, "z": Context.GRID_Z}[axis]
+            at = {"x": ContextFields.GRID_X, "y": ContextFields.GRID_Y, "z": ContextFields.GRID_Z}[
+                axis
+            ]
             return b.load("i32", 0, b.at(self.e.context, at), flags=CONSTANT)
         return self._counter(kind)
 
@@ -97,11 +99,11 @@ class Specials:
             # As on an H200: 64 warps on each of 132 SMs. Blocks on one host thread share its
             # number, as blocks on one SM do.
             "nwarpid": lambda: b.integer("i32", 64),
-            "smid": lambda: b.load("i64", 0, b.at(e.worker, Worker.ID)).trunc("i32"),
+            "smid": lambda: b.load("i64", 0, b.at(e.worker, WorkerFields.ID)).trunc("i32"),
             "nsmid": lambda: b.integer("i32", 132),
-            "gridid": lambda: b.load("i64", 0, b.at(e.context, Context.GRID_ID)),
+            "gridid": lambda: b.load("i64", 0, b.at(e.context, ContextFields.GRID_ID)),
             "dynamic_smem_size": lambda: b.load(
-                "i64", 0, b.at(e.context, Context.DYNAMIC_SHARED)
+                "i64", 0, b.at(e.context, ContextFields.DYNAMIC_SHARED)
             ).trunc("i32"),
             "total_smem_size": lambda: e.shared_bytes,
             "aggr_smem_size": lambda: e.shared_bytes,
@@ -121,7 +123,7 @@ class Specials:
         return b.integer("i32", 0)
 
     def _workspace(self) -> Val:
-        return self.e.b.load("i64", 0, self.e.b.at(self.e.context, Context.GRID_WORKSPACE))
+        return self.e.b.load("i64", 0, self.e.b.at(self.e.context, ContextFields.GRID_WORKSPACE))
 
     def _clock(self) -> Val:
         """The host's own cycle or time counter."""

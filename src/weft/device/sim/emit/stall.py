@@ -14,8 +14,8 @@ up (the generation of a barrier) takes part as a difference.
 from __future__ import annotations
 
 from weft.device.sim.emit.frame import FrameLayout
-from weft.device.sim.layout import FINISHED, Context, Frame, Slot, Worker
-from weft.ir import Builder, Function, IrModule, Val
+from weft.device.sim.layout import FINISHED, ContextFields, FrameFields, SlotFields, WorkerFields
+from weft.ir import Builder, IrFunction, IrModule, Val
 
 # 2^64 divided by the golden ratio: an odd factor, so that multiplying loses no bits.
 _FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
@@ -25,18 +25,18 @@ _NOTE = 16  # bytes of a row in a frame: lanes that wait, at which barrier, its 
 
 def emit_stall(module: IrModule, frames: FrameLayout) -> None:
     """Add `stall(context, worker, slot)`: called after a round in which the block only waited."""
-    fn = Function("stall", [], "void", "#0")
+    fn = IrFunction("stall", [], "void", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
-    flag = b.at(worker, Worker.CHANGED)
+    flag = b.at(worker, WorkerFields.CHANGED)
     changed = b.load("i64", 0, flag)
     with b.when(changed.ne(0)):
         b.store(b.integer("i64", 0), flag)
         note_change(b, worker)
         b.ret()
     epoch = b.val(
-        "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).typed} acquire, align 8"
+        "i64", 0, f"load atomic i64, {b.at(context, ContextFields.EPOCH).typed} acquire, align 8"
     )
     with b.when(epoch.ne(0)):  # detection is on
         _compare(b, slot, epoch, _state(b, slot, frames))
@@ -46,7 +46,7 @@ def emit_stall(module: IrModule, frames: FrameLayout) -> None:
 
 def note_change(b: Builder, worker: Val) -> None:
     """Count a change that other threads can see: a thread that reads the count sees the change."""
-    at = b.at(worker, Worker.CHANGES)
+    at = b.at(worker, WorkerFields.CHANGES)
     _publish(b, b.load("i64", 0, at) + 1, at)
 
 
@@ -56,7 +56,14 @@ def _publish(b: Builder, value: Val, at: Val) -> None:
 
 def _compare(b: Builder, slot: Val, epoch: Val, state: Val) -> None:
     kept, age, limit, repeated, compared = (
-        b.at(slot, x) for x in (Slot.STATE_HASH, Slot.AGE, Slot.LIMIT, Slot.REPEATED, Slot.EPOCH)
+        b.at(slot, x)
+        for x in (
+            SlotFields.STATE_HASH,
+            SlotFields.AGE,
+            SlotFields.LIMIT,
+            SlotFields.REPEATED,
+            SlotFields.EPOCH,
+        )
     )
     zero, one = b.integer("i64", 0), b.integer("i64", 1)
     with b.when(b.load("i64", 0, compared).ne(epoch)):
@@ -78,12 +85,14 @@ def _compare(b: Builder, slot: Val, epoch: Val, state: Val) -> None:
 def _state(b: Builder, slot: Val, frames: FrameLayout) -> Val:
     mixed = b.alloca("i64")
     b.store(b.integer("i64", 0), mixed)
-    _mix(b, mixed, b.load("i64", 0, b.at(slot, Slot.LIVE_THREADS)))  # and LIVE_WARPS
+    _mix(b, mixed, b.load("i64", 0, b.at(slot, SlotFields.LIVE_THREADS)))  # and LIVE_WARPS
     if frames.barriers:
         with b.loop(_BARRIERS) as i:
-            _mix_barrier(b, mixed, b.at(slot, i.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS))
+            _mix_barrier(
+                b, mixed, b.at(slot, i.zext("i64") * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS)
+            )
     with b.loop(frames.warps) as w:
-        frame = b.at(slot, w.zext("i64") * frames.nbytes + Slot.FRAMES)
+        frame = b.at(slot, w.zext("i64") * frames.nbytes + SlotFields.FRAMES)
         with b.when(b.load("i32", 0, frame).ne(FINISHED)):
             _mix_frame(b, mixed, slot, frame, frames)
     return b.load("i64", 0, mixed)
@@ -107,21 +116,27 @@ def _mix_pair(b: Builder, mixed: Val, low: Val, high: Val) -> None:
 def _mix_barrier(b: Builder, mixed: Val, row: Val) -> None:
     field = {
         at: b.load("i32", 0, b.at(row, at))
-        for at in (Slot.ARRIVED, Slot.WEIGHT, Slot.EXPECTED, Slot.POPC, Slot.GENERATION)
+        for at in (
+            SlotFields.ARRIVED,
+            SlotFields.WEIGHT,
+            SlotFields.EXPECTED,
+            SlotFields.POPC,
+            SlotFields.GENERATION,
+        )
     }
-    _mix_pair(b, mixed, field[Slot.ARRIVED], field[Slot.WEIGHT])
-    _mix_pair(b, mixed, field[Slot.EXPECTED], field[Slot.POPC])
+    _mix_pair(b, mixed, field[SlotFields.ARRIVED], field[SlotFields.WEIGHT])
+    _mix_pair(b, mixed, field[SlotFields.EXPECTED], field[SlotFields.POPC])
     for later in (0, 1):  # the results of the last two generations
-        at = ((field[Slot.GENERATION] + later) & 1) * 8 + Slot.RESULT
+        at = ((field[SlotFields.GENERATION] + later) & 1) * 8 + SlotFields.RESULT
         _mix(b, mixed, b.load("i64", 0, b.at(row, at.zext("i64"))))
 
 
 def _mix_frame(b: Builder, mixed: Val, slot: Val, frame: Val, frames: FrameLayout) -> None:
-    _mix_words(b, mixed, frame, Frame.SEEN)
-    seen = b.load("i32", 0, b.at(frame, Frame.SEEN))
-    current = seen.eq(b.load("i32", 0, b.at(slot, Slot.RELEASES))).zext("i32")
-    _mix_pair(b, mixed, current, b.load("i32", 0, b.at(frame, Frame.SITE)))
-    after = Frame.ROTATE
+    _mix_words(b, mixed, frame, FrameFields.SEEN)
+    seen = b.load("i32", 0, b.at(frame, FrameFields.SEEN))
+    current = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES))).zext("i32")
+    _mix_pair(b, mixed, current, b.load("i32", 0, b.at(frame, FrameFields.SITE)))
+    after = FrameFields.ROTATE
     _mix_words(b, mixed, b.at(frame, after), (frames.waits_at - after) // 8 * 8)
     if frames.waits_at % 8:  # an odd number of pending masks
         _mix(b, mixed, b.load("i32", 0, b.at(frame, frames.waits_at - 4)).zext("i64"))
@@ -136,7 +151,7 @@ def _mix_note(b: Builder, mixed: Val, slot: Val, note: Val) -> None:
     """Lanes that wait at a barrier; where none wait, the row holds an earlier time's."""
     lanes, number, then = (b.load("i32", 0, b.at(note, at)) for at in (0, 4, 8))
     with b.when(lanes.ne(0)):
-        row = b.at(slot, number.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS)
-        now = b.load("i32", 0, b.at(row, Slot.GENERATION))
+        row = b.at(slot, number.zext("i64") * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS)
+        now = b.load("i32", 0, b.at(row, SlotFields.GENERATION))
         _mix_pair(b, mixed, lanes, number)
         _mix_pair(b, mixed, now - then, number)

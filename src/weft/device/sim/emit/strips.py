@@ -20,7 +20,7 @@ from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Executing
 from weft.ir import BITS, Val
-from weft.ptx.cfg import EXIT, Block
+from weft.ptx.cfg import EXIT, BasicBlock
 from weft.ptx.isa import decode, llvm_type
 from weft.ptx.isa.columns import Ordering
 from weft.ptx.model import FloatImm, Imm, Instruction, Operand, Reg
@@ -49,7 +49,7 @@ class Stripped(Executing, Protocol):
         """A result as the register `name` keeps it."""
 
 
-def reorder(e: Stripped, block: Block, taken: Collection[int]) -> None:
+def reorder(e: Stripped, block: BasicBlock, taken: Collection[int]) -> None:
     """Move loads and scalar work first, as far as their operands allow, so that runs get longer.
 
     taken  instructions that can be part of a strip, by their index
@@ -98,7 +98,7 @@ def _is_lane_row(e: Stripped, ins: Instruction) -> bool:
     return not e.program.decoded[ins.index].row.warp
 
 
-def takes(e: Stripped, block: Block, ins: Instruction, *, predicates: bool = False) -> bool:
+def takes(e: Stripped, block: BasicBlock, ins: Instruction, *, predicates: bool = False) -> bool:
     """Return whether the instruction can be part of a strip."""
     d = e.program.decoded[ins.index]
     dest = None if d.row.warp else ins.operands[0]
@@ -160,7 +160,7 @@ def plan_in_registers(e: Stripped) -> dict[int, dict[int, int]]:
     return out
 
 
-def _runs(e: Stripped, block: Block, taken: set[int]) -> Iterator[tuple[int, int]]:
+def _runs(e: Stripped, block: BasicBlock, taken: set[int]) -> Iterator[tuple[int, int]]:
     """Start and length of runs that are long enough."""
     # Not where a watcher reads registers before an instruction.
     taken = taken - e.watch.reads(block).keys()
@@ -174,7 +174,7 @@ def _runs(e: Stripped, block: Block, taken: set[int]) -> Iterator[tuple[int, int
         start += max(count, 1)
 
 
-def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:
+def _pays(e: Stripped, block: BasicBlock, start: int, count: int) -> bool:
     """Return whether fewer results leave a strip than it computes."""
     run = block.code[start : start + count]
     needed = _live_after(e, block, start + count)
@@ -186,7 +186,7 @@ def _pays(e: Stripped, block: Block, start: int, count: int) -> bool:
     return True
 
 
-def emit(e: Stripped, block: Block, start: int, count: int) -> None:
+def emit(e: Stripped, block: BasicBlock, start: int, count: int) -> None:
     """The loop over strips for `count` instructions."""
     b = e.b
     run = block.code[start : start + count]
@@ -207,7 +207,7 @@ def emit(e: Stripped, block: Block, start: int, count: int) -> None:
     e.forget_mask()
 
 
-def emit_in_registers(e: Stripped, block: Block, start: int, count: int) -> None:
+def emit_in_registers(e: Stripped, block: BasicBlock, start: int, count: int) -> None:
     """One strip after the other for `count` instructions."""
     run = block.code[start : start + count]
     needed = _live_after(e, block, start + count)
@@ -247,7 +247,7 @@ def _compute(
     return values
 
 
-def _live_after(e: Stripped, block: Block, position: int) -> set[str]:
+def _live_after(e: Stripped, block: BasicBlock, position: int) -> set[str]:
     live: set[str] = set()
     for s in block.successors:
         if s != EXIT:

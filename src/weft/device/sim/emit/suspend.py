@@ -7,18 +7,18 @@ from typing import Protocol
 from weft.device.sim.analyse.waits import member_mask
 from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.emit.lockstep import Lockstep, Together
-from weft.device.sim.emit.pending_lanes import Pending, Running
+from weft.device.sim.emit.pending_lanes import PendingQueue, RunningLanes
 from weft.device.sim.emit.recompute import Recomputed, Recomputing
-from weft.device.sim.layout import NOTHING_PENDING, Frame, Status
+from weft.device.sim.layout import NOTHING_PENDING, FrameFields, WarpStatus
 from weft.ir import Val
-from weft.ptx.cfg import EXIT, Block
+from weft.ptx.cfg import EXIT, BasicBlock
 
 SPIN_FUEL = 256
 """Iterations of a loop that may be waiting before the warp yields. A waiting loop must yield, since
 the thread it waits for may be a lane of the same warp or of a block on the same host thread."""
 
 
-class Suspending(Running, Together, Recomputing, Protocol):
+class Suspending(RunningLanes, Together, Recomputing, Protocol):
     """The emitter's interface for saving a warp."""
 
 
@@ -26,7 +26,7 @@ class Suspension:
     """Suspending and resuming of a warp under emission."""
 
     def __init__(
-        self, e: Suspending, words: FrameWords, pending: Pending, lockstep: Lockstep
+        self, e: Suspending, words: FrameWords, pending: PendingQueue, lockstep: Lockstep
     ) -> None:
         self.e, self.words, self.pending, self.lockstep = e, words, pending, lockstep
         self.recomputed = Recomputed(e)
@@ -44,7 +44,7 @@ class Suspension:
     def _refuel(self) -> None:
         self.e.b.store(self.e.b.integer("i32", SPIN_FUEL), self.fuel)
 
-    def survivors(self, block: Block, target: int) -> set[str]:
+    def survivors(self, block: BasicBlock, target: int) -> set[str]:
         """Registers that must outlive a suspension in `block`."""
         live = self.e.program.graph.live_in
         names: set[str] = set() if target == EXIT else set(live[target])
@@ -77,18 +77,18 @@ class Suspension:
             self.lockstep.meet(place)
         elif self.lockstep.used:
             self.lockstep.suspend(status)
-        self.words.store(Frame.STATE, b.integer("i32", number))
-        self.words.store(Frame.SITE, site or b.integer("i32", e.ins.index))
-        self.words.store(Frame.MASK, b.load("i32", 0, e.mask_slot))
+        self.words.store(FrameFields.STATE, b.integer("i32", number))
+        self.words.store(FrameFields.SITE, site or b.integer("i32", e.ins.index))
+        self.words.store(FrameFields.MASK, b.load("i32", 0, e.mask_slot))
         b.ret(self.lockstep.result(status))
         b.place(label)
         e.registers.restore(saved, e.frame)
         self.recomputed.resume(names)
         # Where warps run together, the mask has not been saved: all lanes that live wait there.
-        lanes = Frame.MASK if place is None else Frame.LIVE
+        lanes = FrameFields.MASK if place is None else FrameFields.LIVE
         b.store(self.words.load(lanes), e.mask_slot)
 
-    def turn(self, block: Block, target: int) -> None:
+    def turn(self, block: BasicBlock, target: int) -> None:
         """A backward branch of a loop that may be waiting: yields after `SPIN_FUEL` iterations."""
         b = self.e.b
         left = b.load("i32", 0, self.fuel) - 1
@@ -96,26 +96,26 @@ class Suspension:
         with b.when(left.slt(0), rare=True):
             self._let_others_run(block, target)
 
-    def _let_others_run(self, block: Block, target: int) -> None:
+    def _let_others_run(self, block: BasicBlock, target: int) -> None:
         """Let other lanes, warps and blocks run; then run the next pending lanes."""
         e, b = self.e, self.e.b
         if not e.program.partial[block.index]:
-            self.suspend(self.survivors(block, target), Status.YIELDED)
+            self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
             self._refuel()
             b.jump(f"B{target}")
             return
         # Among the pending lanes, so that `rotate` can give the turn to those that they wait for.
         self.pending.add(target, e.mask())
-        self.suspend(self.survivors(block, target), Status.YIELDED)
+        self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
         self._refuel()
         self.rotates = True
         b.jump("rotate")
 
-    def meet(self, block: Block) -> None:
+    def meet(self, block: BasicBlock) -> None:
         """Before a `.sync` instruction: waits for named lanes that have not arrived yet."""
         e, b = self.e, self.e.b
         lanes = e.mask()
-        named = self.words.load(Frame.LIVE)
+        named = self.words.load(FrameFields.LIVE)
         mask = member_mask(block.code[0], e.program.decoded[block.code[0].index].row)
         if mask is not None:
             member = e.read(mask, "b32")
@@ -123,6 +123,6 @@ class Suspension:
                 member = b.extract(member, b.intrinsic("cttz", [lanes], extra="false") & 31)
             named = named & member
         # Only pending lanes can still arrive: other live lanes wait at a barrier.
-        others = self.words.load(Frame.LOWEST).ne(NOTHING_PENDING)
+        others = self.words.load(FrameFields.LOWEST).ne(NOTHING_PENDING)
         with b.when((named & ~lanes).ne(0) & others, rare=True):
             self._let_others_run(block, block.index)

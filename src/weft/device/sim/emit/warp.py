@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, UNIFORM, Form
 from weft.device.sim.analyse.lattice import KEEPS_OFFSETS, adds_bits
-from weft.device.sim.analyse.program import CARRY, Program
+from weft.device.sim.analyse.program import CARRY, KernelProgram
 from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
 from weft.device.sim.emit.block_loop import WARP_CALL
@@ -22,23 +22,23 @@ from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import StripedRules, WideRules
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
 from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
 from weft.device.sim.memory.bulk_copies import BulkCopies
-from weft.device.sim.memory.changes import Changes
-from weft.device.sim.memory.groups import Group
+from weft.device.sim.memory.changes import ChangeRecorder
+from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.textures import Textures
-from weft.device.sim.memory.windows import Windows
+from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
 from weft.ir.tensor_prepare import Fragments
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Operand, Pair, Reg
 
 
@@ -47,7 +47,7 @@ class WarpEmitter(WarpOperands):
 
     def __init__(
         self,
-        program: Program,
+        program: KernelProgram,
         module: IrModule,
         *,
         fast_math: bool = False,
@@ -60,16 +60,16 @@ class WarpEmitter(WarpOperands):
         self._early: Callable[[], None] | None = None
         self._before_early = 0
         self.strips: dict[int, dict[int, int]] = {}
-        self.groups: dict[tuple[str, int, int, bool], Group] = {}
+        self.groups: dict[tuple[str, int, int, bool], AccessGroup] = {}
         self.specials = Specials(self)
         self.predicates = Predicates(self)
-        self.windows = Windows(self)
+        self.windows = SiteWindows(self)
         self.wide = WideRules(self)
         self.striped = StripedRules(self)
         self.schedule = Schedule(self)
         if self.schedule.lockstep.used:
             self.windows.reserve_lasts(self.schedule)
-        self.changes = Changes(self, self.schedule.spin_heads)
+        self.changes = ChangeRecorder(self, self.schedule.spin_heads)
         self.memory = LoadsAndStores(self, self.changes)
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self, self.changes)
@@ -113,15 +113,15 @@ class WarpEmitter(WarpOperands):
 
     def _prologue(self) -> None:
         b = self.b
-        self.shared = b.load("ptr", 0, b.at(self.slot, Slot.SHARED))
-        self.shared_bytes = b.load("i64", 0, b.at(self.slot, Slot.SHARED_BYTES)).trunc("i32")
-        local = b.load("ptr", 0, b.at(self.slot, Slot.LOCAL))
-        self.params = b.load("ptr", 0, b.at(self.context, Context.PARAMS))
-        self.sites = b.load("ptr", 0, b.at(self.worker, Worker.SITES))
+        self.shared = b.load("ptr", 0, b.at(self.slot, SlotFields.SHARED))
+        self.shared_bytes = b.load("i64", 0, b.at(self.slot, SlotFields.SHARED_BYTES)).trunc("i32")
+        local = b.load("ptr", 0, b.at(self.slot, SlotFields.LOCAL))
+        self.params = b.load("ptr", 0, b.at(self.context, ContextFields.PARAMS))
+        self.sites = b.load("ptr", 0, b.at(self.worker, WorkerFields.SITES))
         self.schedule.lockstep.enter(local)
         self.schedule.prologue()
 
-    def _emit_block(self, block: Block) -> None:
+    def _emit_block(self, block: BasicBlock) -> None:
         self.block = block
         # What another block has computed need not dominate this one.
         self._mask = None
@@ -141,7 +141,7 @@ class WarpEmitter(WarpOperands):
             self.watch.instruction(block.last)
         self.schedule.leave(block)
 
-    def _emit_code(self, block: Block) -> None:
+    def _emit_code(self, block: BasicBlock) -> None:
         runs = self.strips.get(block.index, {})
         self.position = 0
         while self.position < len(block.code):
@@ -218,7 +218,7 @@ class WarpEmitter(WarpOperands):
             else:
                 read = self.base if scalar_bases else self.read
                 args.append(read(sources.pop(0), d.types[spec.name]))
-        sums = result.kind == AFFINE and d.row.form in (Result.OR, Result.XOR)
+        sums = result.kind == AFFINE and d.row.form in (ResultForm.OR, ResultForm.XOR)
         if sums and self._adds_bits(ins):
             assert args[0] is not None and args[1] is not None
             out: Any = args[0] + args[1]
@@ -300,13 +300,13 @@ class WarpEmitter(WarpOperands):
         """Record an error and leave the warp; the following code is unreachable."""
         b = self.b
         fields = {
-            Worker.ERROR: b.integer("i64", code),
-            Worker.ERROR_SITE: b.integer("i64", self.ins.index),
+            WorkerFields.ERROR: b.integer("i64", code),
+            WorkerFields.ERROR_SITE: b.integer("i64", self.ins.index),
         }
         if lane is not None:
-            fields[Worker.ERROR_LANE] = lane.zext("i64")
+            fields[WorkerFields.ERROR_LANE] = lane.zext("i64")
         if address is not None:
-            fields[Worker.ERROR_ADDRESS] = address
+            fields[WorkerFields.ERROR_ADDRESS] = address
         for at, v in fields.items():
             b.store(v, b.at(self.worker, at))
         b.jump("abort")

@@ -7,30 +7,30 @@ from dataclasses import replace
 
 from weft.device.sim.address import Stripes, Wide
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, ZERO, Form
-from weft.device.sim.protocols import Operands
+from weft.device.sim.protocols import InstructionOperands
 from weft.ir import Val
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Operand, Reg
 
 
 class WideRules:
     """Rules by which instructions build a wide form."""
 
-    def __init__(self, e: Operands) -> None:
+    def __init__(self, e: InstructionOperands) -> None:
         self.e = e
-        self.rules: Mapping[Result, Callable[[Instruction, Form], Wide]] = {
-            Result.COPY: self._mov,
-            Result.CONVERSION: self._cvt,
+        self.rules: Mapping[ResultForm, Callable[[Instruction, Form], Wide]] = {
+            ResultForm.COPY: self._mov,
+            ResultForm.CONVERSION: self._cvt,
             # Global addresses are generic already; `convert_address` adds the start of a window.
-            Result.ADDRESS: self._mov,
-            Result.SUM: self._add,
-            Result.DIFFERENCE: self._sub,
-            Result.LEFT_SHIFT: self._shl,
-            Result.PRODUCT: self._mul,
-            Result.WIDE_PRODUCT: self._mul,
-            Result.PRODUCT_SUM: self._mad,
-            Result.WIDE_PRODUCT_SUM: self._mad,
+            ResultForm.ADDRESS: self._mov,
+            ResultForm.SUM: self._add,
+            ResultForm.DIFFERENCE: self._sub,
+            ResultForm.LEFT_SHIFT: self._shl,
+            ResultForm.PRODUCT: self._mul,
+            ResultForm.WIDE_PRODUCT: self._mul,
+            ResultForm.PRODUCT_SUM: self._mad,
+            ResultForm.WIDE_PRODUCT_SUM: self._mad,
         }
 
     def build(self, ins: Instruction, result: Form) -> Wide:
@@ -133,7 +133,7 @@ class WideRules:
 class StripedRules:
     """Rules by which instructions build a striped form: a base and a step."""
 
-    def __init__(self, e: Operands) -> None:
+    def __init__(self, e: InstructionOperands) -> None:
         self.e = e
 
     def build(self, ins: Instruction, result: Form) -> Stripes:
@@ -142,20 +142,20 @@ class StripedRules:
         assert step is not None
         return Stripes(base, step, result.off, result.rows)
 
-    def _value(self, row: Result, operands: list[Operand]) -> tuple[Val, Val | None]:
+    def _value(self, row: ResultForm, operands: list[Operand]) -> tuple[Val, Val | None]:
         """The base and the step of a result; the step is None if it is affine."""
-        if row in (Result.COPY, Result.CONVERSION):
+        if row in (ResultForm.COPY, ResultForm.CONVERSION):
             return self._source(operands[0])
-        if row is Result.PRODUCT_SUM:
+        if row is ResultForm.PRODUCT_SUM:
             return self._sum(self._product(*operands[:2]), self._source(operands[2]), 1)
-        if row is Result.PRODUCT:
+        if row is ResultForm.PRODUCT:
             return self._product(*operands)
-        if row is Result.LEFT_SHIFT:
+        if row is ResultForm.LEFT_SHIFT:
             (base, step), n = self._source(operands[0]), self.e.program.form_of(operands[1])
             assert n is not None and n.const is not None and step is not None
             return base * (1 << n.const), step * (1 << n.const)
         a, b = (self._source(x) for x in operands)
-        return self._sum(a, b, -1 if row is Result.DIFFERENCE else 1)
+        return self._sum(a, b, -1 if row is ResultForm.DIFFERENCE else 1)
 
     def _source(self, operand: Operand) -> tuple[Val, Val | None]:
         form = self.e.program.form_of(operand)

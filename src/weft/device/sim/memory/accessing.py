@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from weft.device.sim.memory.windows import Windows
+from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher
-from weft.device.sim.protocols import Errors, LaneArrays, Located, Masks, Operands
+from weft.device.sim.protocols import Errors, InstructionOperands, LaneArrays, Located, Masks
 
 
-class Accessing(Operands, Masks, Located, Errors, Protocol):
+class Accessing(InstructionOperands, Masks, Located, Errors, Protocol):
     """Addresses from operands, checked for the lanes that execute, and shown to the observer."""
 
-    windows: Windows
+    windows: SiteWindows
     watch: Watcher
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
@@ -22,7 +22,7 @@ from weft.errors import PtxError
 from weft.ir import Builder, Val
 from weft.ir.flush import least
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Async, Completion, Step
+from weft.ptx.isa.columns import Async, AsyncStep, Completion
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg
 
 _P, _I32 = ("ptr", 0), ("i32", 0)
@@ -79,8 +79,10 @@ class AsyncCopies:
         wanted = self._bytes_wanted(more[0], size) if more else None
         a = resolve(e, source, Space.GLOBAL)
         group = Completion.GROUP
-        read = Access(ins, Unit.COPY, Kind.READ, a, size, sizes=wanted, waits=group)
-        write = Access(ins, Unit.COPY, Kind.WRITE, to, size, waits=group)
+        read = MemoryAccess(
+            ins, AccessUnit.COPY, AccessKind.READ, a, size, sizes=wanted, waits=group
+        )
+        write = MemoryAccess(ins, AccessUnit.COPY, AccessKind.WRITE, to, size, waits=group)
         for access in (read, write):
             e.watch.access(access)
         if a.off == to.off == tuple(range(0, 32 * size, size)):
@@ -112,7 +114,7 @@ class AsyncCopies:
         )
         return fn(self._ring(), lanes, b.integer("i32", size))
 
-    def _copy_row(self, write: Access, read: Access, lanes: Val, nothing: Val) -> None:
+    def _copy_row(self, write: MemoryAccess, read: MemoryAccess, lanes: Val, nothing: Val) -> None:
         """Copy for the whole warp at once, with a negative size; zeros if it wants nothing."""
         b, to, a, size = self.e.b, write.address, read.address, read.nbytes
         entry = self._begin(lanes, -size)
@@ -125,7 +127,7 @@ class AsyncCopies:
             source = b.val("ptr", 0, f"inttoptr {a.first.typed} to ptr")
             b.store(b.load("i32", 8 * size, source, size), data, 16)
 
-    def _copy_lanes(self, write: Access, read: Access, lanes: Val) -> None:
+    def _copy_lanes(self, write: MemoryAccess, read: MemoryAccess, lanes: Val) -> None:
         """Each lane's copy by itself."""
         entry = self._begin(lanes, read.nbytes)
         self._note_targets(write, lanes, entry)
@@ -134,7 +136,7 @@ class AsyncCopies:
         else:
             self._read_partly(read, lanes, entry, read.sizes)
 
-    def _note_targets(self, access: Access, lanes: Val, entry: Val) -> None:
+    def _note_targets(self, access: MemoryAccess, lanes: Val, entry: Val) -> None:
         """Check the targets of a whole warp and record them as vectors."""
         e, b, nbytes = self.e, self.e.b, access.nbytes
         offsets = access.address.shared_offsets()
@@ -152,7 +154,7 @@ class AsyncCopies:
         with b.when(done ^ 1, rare=True):
             self._note_each_target(access, lanes, entry)
 
-    def _note_each_target(self, access: Access, lanes: Val, entry: Val) -> None:
+    def _note_each_target(self, access: MemoryAccess, lanes: Val, entry: Val) -> None:
         e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -161,7 +163,7 @@ class AsyncCopies:
         fn = checks.checked_lanes(e, f"async_target_{access.nbytes}", access, [_P], touch)
         e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), entry))
 
-    def _read(self, access: Access, lanes: Val, entry: Val) -> None:
+    def _read(self, access: MemoryAccess, lanes: Val, entry: Val) -> None:
         e, size = self.e, access.nbytes
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
@@ -179,7 +181,7 @@ class AsyncCopies:
             return ignored.select(b.zero("i32", 32), size)
         return b.umin(e.read_lanes(operand, "u32"), size)
 
-    def _read_partly(self, access: Access, lanes: Val, entry: Val, wanted: Val) -> None:
+    def _read_partly(self, access: MemoryAccess, lanes: Val, entry: Val, wanted: Val) -> None:
         """Copy for lanes that read everything, then for those that read a part, then zeros."""
         e, b, size = self.e, self.e.b, access.nbytes
         whole = lanes & e.bits_of(wanted.eq(size))
@@ -190,7 +192,7 @@ class AsyncCopies:
         with b.when(part.ne(0), rare=True):
             self._read_bytes(replace(access, nbytes=1), part, entry, wanted)
 
-    def _read_bytes(self, byte: Access, lanes: Val, entry: Val, wanted: Val) -> None:
+    def _read_bytes(self, byte: MemoryAccess, lanes: Val, entry: Val, wanted: Val) -> None:
         """Check the last byte and then the first, and copy what is between."""
         e, b = self.e, self.e.b
         addresses, counts = e.memory.addresses(byte.address), e.memory.buffer(1)
@@ -238,7 +240,7 @@ class AsyncCopies:
         fn(self._ring(), e.executing(), b.integer("i32", -1 if pending is None else pending))
 
 
-_COPY = Async(Step.ISSUE, Completion.GROUP)
+_COPY = Async(AsyncStep.ISSUE, Completion.GROUP)
 
 
 def _is_copy(ins: Instruction) -> bool:

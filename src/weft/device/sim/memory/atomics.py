@@ -12,13 +12,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
-from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.lane_sets import each_lane, reduce_lanes, reduction
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.changes import Changes
+from weft.device.sim.memory.changes import ChangeRecorder
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import LaneArrays
 from weft.ir import Builder, Val
@@ -142,10 +142,10 @@ def _exchange(b: Builder, p: Val, old: Val, new: Val) -> tuple[Val, Val]:
     )
 
 
-class Places(LaneArrays, Protocol):
+class AtomicPlaces(LaneArrays, Protocol):
     """Stack arrays, and the single location of a uniform access."""
 
-    def place(self, access: Access, lanes: Val) -> Val:
+    def place(self, access: MemoryAccess, lanes: Val) -> Val:
         """The checked location; some lane must run."""
 
 
@@ -153,13 +153,13 @@ class Placing(Accessing, Protocol):
     """The emitter's interface for atomics."""
 
     @property
-    def memory(self) -> Places: ...
+    def memory(self) -> AtomicPlaces: ...
 
 
 class Atomics:
     """Atomic instructions of a warp under emission."""
 
-    def __init__(self, e: Placing, changes: Changes) -> None:
+    def __init__(self, e: Placing, changes: ChangeRecorder) -> None:
         self.e, self.changes = e, changes
 
     @cached_property
@@ -183,9 +183,9 @@ class Atomics:
         # the assembler makes a reduction of an atomic with an unread result, unless it acquires
         d = isa.decode(ins)
         answers = op in ("exch", "cas") or d.order in ("acquire", "acq_rel")
-        kind = Kind.ATOMIC if wanted or answers else Kind.REDUCTION
+        kind = AccessKind.ATOMIC if wanted or answers else AccessKind.REDUCTION
         waits = d.row.completes_by
-        access = Access(ins, Unit.LANES, kind, a, what.size * count, waits=waits)
+        access = MemoryAccess(ins, AccessUnit.LANES, kind, a, what.size * count, waits=waits)
         e.watch.access(access)
         lanes = e.executing()
         if a.uniform and count == 1:
@@ -230,7 +230,7 @@ class Atomics:
         return data
 
     def _lane_by_lane(
-        self, access: Access, what: Operation, operands: list[list[Val]], lanes: Val
+        self, access: MemoryAccess, what: Operation, operands: list[list[Val]], lanes: Val
     ) -> None:
         e, size, count = self.e, what.size, len(operands[0])
 
@@ -253,7 +253,7 @@ class Atomics:
         e.abort_unless(fn(table, lanes, site, data, *self._near(what)))
 
     def _at_one_place(
-        self, access: Access, what: Operation, x: list[Val], lanes: Val, wanted: bool
+        self, access: MemoryAccess, what: Operation, x: list[Val], lanes: Val, wanted: bool
     ) -> None:
         if self.e.executes_fully:
             self._together(access, what, x, lanes, wanted)
@@ -262,7 +262,7 @@ class Atomics:
             self._together(access, what, x, lanes, wanted)
 
     def _together(
-        self, access: Access, what: Operation, x: list[Val], lanes: Val, wanted: bool
+        self, access: MemoryAccess, what: Operation, x: list[Val], lanes: Val, wanted: bool
     ) -> None:
         e, b = self.e, self.e.b
         p = e.memory.place(access, lanes)

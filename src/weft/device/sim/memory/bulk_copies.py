@@ -8,11 +8,11 @@ has overwritten since. A full list completes all copies.
 
 from __future__ import annotations
 
-from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.bulk_list import UNIT, Pending, Reduction, add, land
+from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, add, land
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
@@ -33,7 +33,7 @@ class BulkCopies:
         issued = [ins for ins in code if _is_bulk(ins)]
         self.used = bool(issued)
         self.kinds = sorted({r for ins in issued if (r := _reduction(ins))})
-        self.at = frame.reserve(Pending.SIZE if self.used else 0, self._start, self._finish)
+        self.at = frame.reserve(PendingCopies.SIZE if self.used else 0, self._start, self._finish)
 
     def _start(self) -> None:
         """A fresh warp has nothing pending."""
@@ -67,30 +67,42 @@ class BulkCopies:
             assert isinstance(mem, Mem)
             a = resolve(e, mem, SPACES[effect.state_space(decoded.words)])
             if effect.nbytes(decoded.words) is None:
-                kind = Kind.REDUCTION if reduction and effect.writes else Kind.of(effect)
-                access = Access(ins, Unit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits)
+                kind = (
+                    AccessKind.REDUCTION if reduction and effect.writes else AccessKind.of(effect)
+                )
+                access = MemoryAccess(
+                    ins, AccessUnit.BULK, kind, a, 0, UNIT, lanes, nbytes, waits=waits
+                )
                 self._range(access, lanes, data, b.at(data, 256 * i))
             else:
-                access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD, None, lanes,
-                                waits=waits)  # fmt: skip
+                access = MemoryAccess(
+                    ins,
+                    AccessUnit.MBARRIER,
+                    AccessKind.of(effect),
+                    a,
+                    WORD,
+                    None,
+                    lanes,
+                    waits=waits,
+                )
                 self._note(access, lanes, b.at(data, 256 * i))
             accesses.append(access)
         # After the checks, since an observer may follow a range to its end; the source comes first.
         for access in sorted(accesses, key=lambda a: a.writes):
             e.watch.access(access)
         number = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
-        group = b.load("i32", 0, b.at(self._own(), Pending.GROUP))
+        group = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP))
         add(b, self.kinds)(self.pending(), data, lanes, number, e.warp, group)
         e.forget_mask()
 
-    def _range(self, access: Access, lanes: Val, sizes: Val, into: Val) -> None:
+    def _range(self, access: MemoryAccess, lanes: Val, sizes: Val, into: Val) -> None:
         """Check a range of sizes[lane] bytes; its start goes to `into`."""
         e, b = self.e, self.e.b
         table = e.memory.addresses(access.address)
         e.abort_unless(checks.check_ranges(e, access, table, sizes, lanes))
         b.store(b.load("i64", 32, table, 64), into, 64)
 
-    def _note(self, access: Access, lanes: Val, into: Val) -> None:
+    def _note(self, access: MemoryAccess, lanes: Val, into: Val) -> None:
         """Check the addresses of mbarriers and store them in `into`."""
         e = self.e
 
@@ -105,7 +117,7 @@ class BulkCopies:
         """Close the group that is being collected."""
         if self.used:
             e, b = self.e, self.e.b
-            at = b.at(self._own(), Pending.GROUP)
+            at = b.at(self._own(), PendingCopies.GROUP)
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
 
     def wait(self, pending: int) -> None:
@@ -122,7 +134,7 @@ class BulkCopies:
 
     def _land_groups(self, beyond: int) -> None:
         b = self.e.b
-        limit = b.load("i32", 0, b.at(self._own(), Pending.GROUP)) + beyond
+        limit = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP)) + beyond
         land(b, self.kinds)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:

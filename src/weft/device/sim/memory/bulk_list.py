@@ -21,7 +21,7 @@ EVERYTHING = -1
 """Given instead of a warp: every copy completes."""
 
 
-class Pending:
+class PendingCopies:
     """The list: its number of copies and (in each warp's own) the group being collected."""
 
     COUNT, GROUP = 0, 4
@@ -58,18 +58,20 @@ def add(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
         pending, data, lanes, kind, warp, group = args
 
         def one(lane: Val) -> None:
-            with b.when(_field(b, pending, Pending.COUNT).eq(Pending.LIMIT), rare=True):
+            with b.when(_field(b, pending, PendingCopies.COUNT).eq(PendingCopies.LIMIT), rare=True):
                 everything = b.integer("i32", EVERYTHING)
                 land(b, kinds)(pending, b.integer("i64", 0), everything, group)
-            count = _field(b, pending, Pending.COUNT)
+            count = _field(b, pending, PendingCopies.COUNT)
             entry = _entry(b, pending, count)
-            for i, at in enumerate((Pending.TARGET, Pending.SOURCE, Pending.BARRIER), 1):
+            for i, at in enumerate(
+                (PendingCopies.TARGET, PendingCopies.SOURCE, PendingCopies.BARRIER), 1
+            ):
                 place = b.at(data, (lane.zext("i64") << 3) + 256 * i)
                 b.store(b.load("i64", 0, place, 8), b.at(entry, at), 8)
             nbytes = b.load("i32", 0, b.at(data, lane.zext("i64") << 2))
             for i, v in enumerate((nbytes, kind, warp, group)):
-                b.store(v, b.at(entry, Pending.NBYTES + 4 * i))
-            b.store(count + 1, b.at(pending, Pending.COUNT))
+                b.store(v, b.at(entry, PendingCopies.NBYTES + 4 * i))
+            b.store(count + 1, b.at(pending, PendingCopies.COUNT))
 
         each_lane(b, lanes, one)
 
@@ -85,22 +87,22 @@ def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
         pending, barrier, warp, limit = args
         kept = b.alloca("i32")
         b.store(b.integer("i32", 0), kept)
-        with b.loop(_field(b, pending, Pending.COUNT)) as i:
+        with b.loop(_field(b, pending, PendingCopies.COUNT)) as i:
             entry = _entry(b, pending, i)
-            reports = b.load("i64", 0, b.at(entry, Pending.BARRIER), 8)
-            old = (_field(b, entry, Pending.OF_GROUP) - limit).slt(0)
-            own = reports.eq(0) & _field(b, entry, Pending.WARP).eq(warp) & old
+            reports = b.load("i64", 0, b.at(entry, PendingCopies.BARRIER), 8)
+            old = (_field(b, entry, PendingCopies.OF_GROUP) - limit).slt(0)
+            own = reports.eq(0) & _field(b, entry, PendingCopies.WARP).eq(warp) & old
             # A copy with a barrier belongs to no group: waiting for groups leaves it alone.
             hit = b.select(barrier.eq(0), own, reports.eq(barrier)) | warp.eq(EVERYTHING)
             with b.when(hit):
                 _carry_out(b, kinds, entry, reports)
             with b.when(hit ^ 1):  # entries that stay move up, so that the order of issue is kept
                 j = b.load("i32", 0, kept)
-                for at in range(0, Pending.ENTRY, 8):
+                for at in range(0, PendingCopies.ENTRY, 8):
                     word = b.load("i64", 0, b.at(entry, at), 8)
                     b.store(word, b.at(_entry(b, pending, j), at), 8)
                 b.store(j + 1, kept)
-        b.store(b.load("i32", 0, kept), b.at(pending, Pending.COUNT))
+        b.store(b.load("i32", 0, kept), b.at(pending, PendingCopies.COUNT))
 
     return b.helper("bulk_land", [_P, _I64, _I32, _I32], None, body)
 
@@ -108,7 +110,7 @@ def land(b: Builder, kinds: Sequence[Reduction]) -> Callable[..., object]:
 def _carry_out(b: Builder, kinds: Sequence[Reduction], entry: Val, reports: Val) -> None:
     """Execute an entry: kind 0 copies; the reductions are numbered from 1."""
     target, source = (b.load("ptr", 0, b.at(entry, 8 * i), 8) for i in range(2))
-    nbytes, kind = _field(b, entry, Pending.NBYTES), _field(b, entry, Pending.KIND)
+    nbytes, kind = _field(b, entry, PendingCopies.NBYTES), _field(b, entry, PendingCopies.KIND)
     # `check_ranges` has tested that sizes and addresses are multiples of UNIT.
     with b.when(kind.eq(0)), b.loop(nbytes >> 4) as i:
         at = i.zext("i64") << 4
@@ -126,4 +128,4 @@ def _field(b: Builder, p: Val, at: int) -> Val:
 
 
 def _entry(b: Builder, pending: Val, number: Val) -> Val:
-    return b.at(b.at(pending, Pending.HEADER), number.zext("i64") * Pending.ENTRY)
+    return b.at(b.at(pending, PendingCopies.HEADER), number.zext("i64") * PendingCopies.ENTRY)

@@ -1,18 +1,18 @@
 """Records that a warp has changed something that another thread can see.
 
-A kernel with loops that may be waiting sets `Worker.CHANGED` whenever it writes. An atomic that
-leaves its place as it was (a failed compare-and-swap, an addition of zero) changes nothing, nor
-does a store to shared or local memory of what is there already: these are what a waiting loop does.
-Every other store counts as a change, whatever it stores. `stall.py` reads the flag.
+A kernel with loops that may be waiting sets `WorkerFields.CHANGED` whenever it writes. An atomic
+that leaves its place as it was (a failed compare-and-swap, an addition of zero) changes nothing,
+nor does a store to shared or local memory of what is there already: these are what a waiting loop
+does. Every other store counts as a change, whatever it stores. `stall.py` reads the flag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.analyse.waits import may_change
-from weft.device.sim.layout import Worker
+from weft.device.sim.layout import WorkerFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.ir import Builder, Val
@@ -20,7 +20,7 @@ from weft.ptx.isa import decode
 from weft.ptx.model import Imm, Instruction
 
 
-class Changes:
+class ChangeRecorder:
     """The record of a warp's writes, under emission."""
 
     def __init__(self, e: Accessing, spin_heads: Collection[int]) -> None:
@@ -53,7 +53,7 @@ class Changes:
         if ins.guard is not None and not e.predicate_taken:
             self.note(e.executing())
         elif e.predicate_taken or self._noted != e.block.index:  # once in a block will do
-            e.b.store(e.b.integer("i64", 1), e.b.at(e.worker, Worker.CHANGED))
+            e.b.store(e.b.integer("i64", 1), e.b.at(e.worker, WorkerFields.CHANGED))
             self._noted = -1 if e.predicate_taken else e.block.index
 
     def looks_at(self, ins: Instruction) -> bool:
@@ -63,14 +63,14 @@ class Changes:
     def note(self, lanes: Val) -> None:
         """Record that these lanes have changed something."""
         b = self.e.b
-        at = b.at(self.e.worker, Worker.CHANGED)
+        at = b.at(self.e.worker, WorkerFields.CHANGED)
         b.store(b.load("i64", 0, at) | lanes.zext("i64"), at)
 
     def looks_at_atomic(self, ins: Instruction) -> bool:
         """Return whether the change depends on the value that this atomic has read."""
         return self.used and _atomic(ins)
 
-    def store(self, access: Access, lanes: Val) -> None:
+    def store(self, access: MemoryAccess, lanes: Val) -> None:
         """Store lane by lane, and record whether that has changed anything."""
         e, b, values = self.e, self.e.b, access.values
         assert values is not None
@@ -93,7 +93,7 @@ class Changes:
         kinds = [("ptr", 0), ("ptr", 0)]
         name = f"store_noting_{ty}_{access.space}_x{count}"
         fn = checks.checked_lanes(e, name, access, kinds, touch)
-        at = b.at(e.worker, Worker.CHANGED)
+        at = b.at(e.worker, WorkerFields.CHANGED)
         e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), data, at))
 
 

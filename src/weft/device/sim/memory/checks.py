@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.analyse.form import SPAN
 from weft.device.sim.lane_sets import each_lane, lane_table
-from weft.device.sim.layout import Context, Fault, Site, Slot, Space, Worker
+from weft.device.sim.layout import ContextFields, Fault, Site, SlotFields, Space, WorkerFields
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
 
@@ -25,8 +25,8 @@ def _search(b: Builder, args: list[Val]) -> Val:
     inside it cannot be a wrapped 32-bit index apart (see `form.SPAN`).
     """
     context, _, site, address, nbytes, writes = args
-    table = b.load("ptr", 0, b.at(context, Context.TABLE))
-    count = b.load("i64", 0, b.at(context, Context.TABLE_COUNT)).trunc("i32")
+    table = b.load("ptr", 0, b.at(context, ContextFields.TABLE))
+    count = b.load("i64", 0, b.at(context, ContextFields.TABLE_COUNT)).trunc("i32")
     with b.loop(count) as i:
         row = b.at(table, i.zext("i64") * 32)
         low = b.load("i64", 0, row, 8)
@@ -70,8 +70,8 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
             return find(context, worker, site, address, nbytes, writes)
 
         def in_shared() -> Val:
-            start = b.load("i64", 0, b.at(slot, Slot.SHARED))
-            return within(start, b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)))
+            start = b.load("i64", 0, b.at(slot, SlotFields.SHARED))
+            return within(start, b.load("i64", 0, b.at(slot, SlotFields.SHARED_BYTES)))
 
         def in_local() -> Val:
             start = b.val("i64", 0, f"ptrtoint {local.typed} to i64")
@@ -79,8 +79,8 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
             return within(start, b.integer("i64", local_bytes))
 
         def in_params() -> Val:
-            start = b.load("i64", 0, b.at(context, Context.PARAMS))
-            return within(start, b.load("i64", 0, b.at(context, Context.PARAM_BYTES)))
+            start = b.load("i64", 0, b.at(context, ContextFields.PARAMS))
+            return within(start, b.load("i64", 0, b.at(context, ContextFields.PARAM_BYTES)))
 
         # A generic address may be in any of the windows, so each of them is tried in turn.
         tests: list[Callable[[], Val]] = []
@@ -119,12 +119,12 @@ def _note(
     writes: Val,
 ) -> None:  # fmt: skip
     fields = {
-        Worker.ERROR: b.integer("i64", code),
-        Worker.ERROR_LANE: lane.zext("i64"),
-        Worker.ERROR_ADDRESS: address,
-        Worker.ERROR_SPACE: b.integer("i64", space),
-        Worker.ERROR_BYTES: nbytes,
-        Worker.ERROR_WRITES: writes,
+        WorkerFields.ERROR: b.integer("i64", code),
+        WorkerFields.ERROR_LANE: lane.zext("i64"),
+        WorkerFields.ERROR_ADDRESS: address,
+        WorkerFields.ERROR_SPACE: b.integer("i64", space),
+        WorkerFields.ERROR_BYTES: nbytes,
+        WorkerFields.ERROR_WRITES: writes,
     }
     for at, value in fields.items():
         b.store(value, b.at(worker, at))
@@ -141,8 +141,8 @@ def quick_check(
 
     if space == Space.SHARED:
         low, starts = window(
-            b.load("i64", 0, b.at(slot, Slot.SHARED)),
-            b.load("i64", 0, b.at(slot, Slot.SHARED_BYTES)),
+            b.load("i64", 0, b.at(slot, SlotFields.SHARED)),
+            b.load("i64", 0, b.at(slot, SlotFields.SHARED_BYTES)),
         )
         return lambda address, lane: (address - low).ult(starts)
     if space == Space.LOCAL:
@@ -188,7 +188,7 @@ def lane_helper(
                 size = b.integer("i64", nbytes)
                 ok = check(context, worker, slot, local, site, address, size, flags, lane)
                 with b.when(ok ^ 1):
-                    b.store(number, b.at(worker, Worker.ERROR_SITE))
+                    b.store(number, b.at(worker, WorkerFields.ERROR_SITE))
                     b.ret(b.integer("i1", 0))
             pointer = b.val("ptr", 0, f"inttoptr {address.typed} to ptr")
             touch(b, lane, pointer, args[8:])
@@ -202,7 +202,7 @@ def lane_helper(
 def checked_lanes(
     e: Located,
     name: str,
-    access: Access,
+    access: MemoryAccess,
     extra: list[tuple[str, int]],
     touch: Callable[[Builder, Val, Val, list[Val]], None],
 ) -> Callable[..., Val]:
@@ -220,7 +220,7 @@ def checked_lanes(
     return call
 
 
-def check_ranges(e: Located, access: Access, table: Val, sizes: Val, lanes: Val) -> Val:
+def check_ranges(e: Located, access: MemoryAccess, table: Val, sizes: Val, lanes: Val) -> Val:
     """Ranges of sizes[lane] bytes at table[lane], each inside one allocation or window.
 
     Sizes are arbitrary, so the range is looked up as a whole: its ends may be in different
@@ -242,7 +242,7 @@ def check_ranges(e: Located, access: Access, table: Val, sizes: Val, lanes: Val)
             flags = b.integer("i64", writes)
             ok = check(context, worker, slot, local, window, address, size, flags, lane)
             with b.when(ok ^ 1, rare=True):
-                b.store(number, b.at(worker, Worker.ERROR_SITE))
+                b.store(number, b.at(worker, WorkerFields.ERROR_SITE))
                 b.ret(b.integer("i1", 0))
 
         each_lane(b, bits, one)
@@ -254,11 +254,11 @@ def check_ranges(e: Located, access: Access, table: Val, sizes: Val, lanes: Val)
     return fn(e.context, e.worker, e.slot, e.local, table, sizes, lanes, number)
 
 
-def check_one(e: Located, access: Access, lanes: Val, site: int) -> Val:
+def check_one(e: Located, access: MemoryAccess, lanes: Val, site: int) -> Val:
     """Check the one address of a uniform access; an error names the first lane that runs."""
     b, a = e.b, access.address
     assert a.first is not None
-    b.store(b.integer("i64", e.ins.index), b.at(e.worker, Worker.ERROR_SITE))
+    b.store(b.integer("i64", e.ins.index), b.at(e.worker, WorkerFields.ERROR_SITE))
     lane = b.intrinsic("cttz", [lanes], extra="false") & 31
     window = b.at(e.sites, Site.SIZE * site)
     size, flags = b.integer("i64", access.nbytes), b.integer("i64", int(access.writes))
@@ -284,7 +284,7 @@ def check_members(
             zero = x.integer("i64", 0)
             ok = check(context, worker, slot, local, window, base + offset, nbytes, zero, lane)
             with x.when(ok ^ 1, rare=True):
-                x.store(index, x.at(worker, Worker.ERROR_SITE))
+                x.store(index, x.at(worker, WorkerFields.ERROR_SITE))
                 x.ret(x.integer("i1", 0))
         return x.integer("i1", 1)
 

@@ -23,7 +23,7 @@ inside one window are then closer than a wrapped 32-bit index.
 
 
 @dataclass(slots=True)
-class Group:
+class AccessGroup:
     """Accesses [base + low] to [base + high); `first` is the lowest lane's address at `low`."""
 
     space: int
@@ -44,7 +44,7 @@ class Grouping(Resolving, Protocol):
     position: int
     versions: dict[str, int]
     """The number of writes to each register in the block."""
-    groups: dict[tuple[str, int, int, bool], Group]
+    groups: dict[tuple[str, int, int, bool], AccessGroup]
 
 
 def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
@@ -60,7 +60,9 @@ def _access(ins: Instruction) -> tuple[Mem, int, bool] | None:
     return mem, d.lane_bytes, row.is_store
 
 
-def find(e: Grouping, mem: Mem, space: int, nbytes: int, *, checked: bool = False) -> Group | None:
+def find(
+    e: Grouping, mem: Mem, space: int, nbytes: int, *, checked: bool = False
+) -> AccessGroup | None:
     """The group that an access belongs to; None for a single access.
 
     checked  only a group that an earlier access has checked
@@ -84,9 +86,9 @@ def find(e: Grouping, mem: Mem, space: int, nbytes: int, *, checked: bool = Fals
     return group if inside and fits and not alone else None
 
 
-def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> Group:
+def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> AccessGroup:
     """The range that this and later accesses by the same base cover."""
-    group = Group(space, 1 << 62, -(1 << 62), [], [], [])
+    group = AccessGroup(space, 1 << 62, -(1 << 62), [], [], [])
     for ins in e.block.code[e.position :]:
         other = _access(ins)
         if other is not None and isinstance(other[0].base, Reg) and other[0].base.name == name:
@@ -103,7 +105,7 @@ def _gather(e: Grouping, name: str, space: int, writes: bool, nbytes: int) -> Gr
     return group
 
 
-def ends(e: Resolving, mem: Mem, space: int, group: Group, nbytes: int) -> Address:
+def ends(e: Resolving, mem: Mem, space: int, group: AccessGroup, nbytes: int) -> Address:
     """An address that spans the group: its first lane's start to its last lane's end."""
     low = resolve(e, Mem(mem.base, group.low), space)
     high = resolve(e, Mem(mem.base, group.high - nbytes), space)

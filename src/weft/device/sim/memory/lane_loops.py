@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.address import Address, Wide
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.memory.checks import checked_lanes
@@ -84,7 +84,7 @@ def scatter(e: Emission, p: Val, off: tuple[int, ...], size: int, data: Val) -> 
 
 
 def load_lanes(
-    e: Located, access: Access, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    e: Located, access: MemoryAccess, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
 ) -> Val:  # fmt: skip
     """Each running lane's elements into data[element][lane]."""
@@ -99,7 +99,7 @@ def load_lanes(
 
 
 def copy_lanes(
-    e: Located, access: Access, addresses: Val, lanes: Val, target: Val, site: int
+    e: Located, access: MemoryAccess, addresses: Val, lanes: Val, target: Val, site: int
 ) -> Val:
     """Copy the bytes that each running lane may read to target + its lane offset."""
     a, nbytes = access.address, access.nbytes
@@ -115,7 +115,7 @@ def copy_lanes(
 
 
 def store_lanes(
-    e: Located, access: Access, addresses: Val, lanes: Val, size: int, count: int, data: Val,
+    e: Located, access: MemoryAccess, addresses: Val, lanes: Val, size: int, count: int, data: Val,
     site: int,
 ) -> Val:  # fmt: skip
     """data[element][lane] into each running lane's place, in lane order."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.device.sim.access import Access, Kind, Rows, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, FragmentRows, MemoryAccess
 from weft.device.sim.address import SPACES, Address
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
@@ -40,7 +40,7 @@ def _transpose8(b: Builder, args: list[Val]) -> Val:
 
 
 @dataclass(frozen=True)
-class Lines:
+class FragmentLines:
     """The location of a wmma fragment in memory.
 
     parts   for each unit of `unit` bytes of [register][lane]: (line, byte inside the line)
@@ -60,7 +60,7 @@ class Lines:
         return max(4, self.width // 8)
 
 
-def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
+def lines_of(matrix: str, shape: str, kind: str, layout: str) -> FragmentLines:
     """The locations of a fragment's registers in a matrix that is stored by rows or by columns."""
     m, n, k = shape_of(shape)
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
@@ -77,7 +77,7 @@ def lines_of(matrix: str, shape: str, kind: str, layout: str) -> Lines:
             bits.append([(r, c * width) if by_rows else (c, r * width) for r, c in held])
     together = all(x == (b[0][0], b[0][1] + i * width) for b in bits for i, x in enumerate(b))
     parts = [b[0] for b in bits] if together else [x for b in bits for x in b]
-    return Lines(
+    return FragmentLines(
         count=count,
         nbytes=length * width // 8,
         default_stride=length,
@@ -101,7 +101,7 @@ class Matrices:
         dest, mem = ins.operands
         assert isinstance(mem, Mem)
         data = e.memory.buffer(8)
-        self._rows(ins, Kind.READ, resolve(e, mem, SPACES[space]), count, data)
+        self._rows(ins, AccessKind.READ, resolve(e, mem, SPACES[space]), count, data)
         values = [b.load("i32", 32, b.at(data, 128 * i), 64) for i in range(count)]
         e.write_vector(dest, [self._turned(v) for v in values] if transposed else values)
 
@@ -113,7 +113,7 @@ class Matrices:
         data = e.memory.buffer(8)
         for i, v in enumerate(e.read_vector(source, "b32")):
             b.store(self._turned(v) if transposed else v, b.at(data, 128 * i), 64)
-        self._rows(ins, Kind.WRITE, resolve(e, mem, SPACES[space]), count, data)
+        self._rows(ins, AccessKind.WRITE, resolve(e, mem, SPACES[space]), count, data)
 
     def transpose(self, ins: Instruction) -> None:
         """`movmatrix`."""
@@ -122,12 +122,12 @@ class Matrices:
     def _turned(self, v: Val) -> Val:
         return self.e.b.helper("transpose8", [("i32", 32)], ("i32", 32), _transpose8)(v)
 
-    def _rows(self, ins: Instruction, kind: Kind, a: Address, count: int, data: Val) -> None:
+    def _rows(self, ins: Instruction, kind: AccessKind, a: Address, count: int, data: Val) -> None:
         """Copy row by row between memory and `data`; shared memory is checked at once."""
         e, b = self.e, self.e.b
         # Only the first 8 * count lanes name rows; the addresses of the others mean nothing.
         naming = b.integer("i32", (1 << 8 * count) - 1)
-        access = Access(ins, Unit.MATRIX, kind, a, ROW, lanes=naming)
+        access = MemoryAccess(ins, AccessUnit.MATRIX, kind, a, ROW, lanes=naming)
         e.watch.access(access)
         index = None if access.writes else a.shared_offsets()
         if index is None:
@@ -147,7 +147,7 @@ class Matrices:
                 self._each_row(access, count, data)
         e.forget_mask()
 
-    def _each_row(self, access: Access, count: int, data: Val) -> None:
+    def _each_row(self, access: MemoryAccess, count: int, data: Val) -> None:
         e, writes = self.e, access.writes
         lanes = e.executing() & ((1 << 8 * count) - 1)
 
@@ -168,7 +168,7 @@ class Matrices:
         e, b = self.e, self.e.b
         dest, mem, *stride = ins.operands
         lines = lines_of(matrix, shape, kind, layout)
-        first, step = self._checked(ins, Kind.READ, mem, stride, lines, space)
+        first, step = self._checked(ins, AccessKind.READ, mem, stride, lines, space)
         data = e.memory.buffer(8)
         name = f"wmma_load_{matrix}_{shape}_{kind}_{layout}"
         b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=False))(
@@ -187,17 +187,17 @@ class Matrices:
         data, size = e.memory.buffer(8), 32 * lines.register_bytes
         for i, v in enumerate(e.read_vector(source, f"b{8 * lines.register_bytes}")):
             b.store(v, b.at(data, size * i), 64)
-        first, step = self._checked(ins, Kind.WRITE, mem, stride, lines, space)
+        first, step = self._checked(ins, AccessKind.WRITE, mem, stride, lines, space)
         name = f"wmma_store_{shape}_{kind}_{layout}"
         b.helper(name, [_I64, _I64, _P], None, _copier(name, lines, writes=True))(first, step, data)
 
     def _checked(
         self,
         ins: Instruction,
-        kind: Kind,
+        kind: AccessKind,
         mem: Operand,
         stride: list[Operand],
-        lines: Lines,
+        lines: FragmentLines,
         space: str,
     ) -> tuple[Val, Val]:
         """(address of the first line, bytes between lines), all lines inside an allocation."""
@@ -211,8 +211,8 @@ class Matrices:
             lanes = e.read(stride[0], "u32")
             elements = b.extract(lanes, leader) if lanes.lanes else lanes
         step = (elements.zext("i64") * lines.width) >> 3
-        rows = Rows(first, step, lines.count, lines.nbytes, lines.unit, lines.parts)
-        access = Access(ins, Unit.FRAGMENT, kind, a, lines.nbytes, rows=rows)
+        rows = FragmentRows(first, step, lines.count, lines.nbytes, lines.unit, lines.parts)
+        access = MemoryAccess(ins, AccessUnit.FRAGMENT, kind, a, lines.nbytes, rows=rows)
         e.watch.access(access)
         self._check_lines(access, rows)
         return first, step
@@ -224,7 +224,7 @@ class Matrices:
             return a.first
         return b.load("i64", 0, b.at(self.e.memory.addresses(a), leader.zext("i64") << 3), 8)
 
-    def _check_lines(self, access: Access, rows: Rows) -> None:
+    def _check_lines(self, access: MemoryAccess, rows: FragmentRows) -> None:
         """Check that the ends of the matrix are inside one window, or else every piece of a line.
 
         Lines are then checked as if lane i accessed line i.
@@ -239,7 +239,7 @@ class Matrices:
             self._check_each_line(replace(access, nbytes=piece), rows)
         e.forget_mask()
 
-    def _check_each_line(self, piece: Access, rows: Rows) -> None:
+    def _check_each_line(self, piece: MemoryAccess, rows: FragmentRows) -> None:
         """Check each line; `piece` is the part of a line that is looked up at a time."""
         e, b, nbytes = self.e, self.e.b, piece.nbytes
 
@@ -278,7 +278,9 @@ def _line_addresses(b: Builder, args: list[Val]) -> None:
         b.store(first + k * step, b.at(out, k << 3), 8)
 
 
-def _copier(name: str, lines: Lines, *, writes: bool) -> Callable[[Builder, list[Val]], None]:
+def _copier(
+    name: str, lines: FragmentLines, *, writes: bool
+) -> Callable[[Builder, list[Val]], None]:
     """(first line, step, data): copies every unit of the fragment, in either direction."""
 
     def body(b: Builder, args: list[Val]) -> None:

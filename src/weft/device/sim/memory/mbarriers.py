@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
@@ -152,7 +152,7 @@ class MemoryBarriers:
             operand = b.resize(e.read(source, kind), "i64")
         a = resolve(e, mem, SPACES[space])
         (effect,) = (x for x in e.program.decoded[ins.index].row.effects if x.barrier)
-        access = Access(ins, Unit.MBARRIER, Kind.of(effect), a, WORD)
+        access = MemoryAccess(ins, AccessUnit.MBARRIER, AccessKind.of(effect), a, WORD)
         e.watch.access(access)
         data = e.memory.buffer(1)
         b.store(b.splat(operand, 32), data, 64)

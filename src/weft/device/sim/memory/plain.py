@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.form import ZERO
 from weft.device.sim.layout import Space
 from weft.device.sim.memory import checks, groups, lane_loops, prefetch, sparse, striped
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.changes import Changes
-from weft.device.sim.memory.groups import Group
+from weft.device.sim.memory.changes import ChangeRecorder
+from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.lane_moves import LaneMoves
 from weft.device.sim.memory.resolve import resolve
 from weft.ir import BITS, Val
@@ -37,7 +37,7 @@ class Grouped(Accessing, groups.Grouping, Protocol):
 class LoadsAndStores:
     """`ld` and `st` of a warp under emission."""
 
-    def __init__(self, e: Grouped, changes: Changes) -> None:
+    def __init__(self, e: Grouped, changes: ChangeRecorder) -> None:
         self.e, self.changes = e, changes
         self._arrays: dict[str, Val] = {}
         self.moves = LaneMoves(e, self)
@@ -50,7 +50,7 @@ class LoadsAndStores:
         nbytes = BITS[ty] // 8 * count
         bounded = self.e.windows.bounded(mem, space, nbytes)
         a, group = self._address(mem, space, nbytes, whole=bounded)
-        access = Access(self.e.ins, Unit.LANES, Kind.READ, a, nbytes)
+        access = MemoryAccess(self.e.ins, AccessUnit.LANES, AccessKind.READ, a, nbytes)
         self.e.watch.access(access)
         # Loads of named parameters and of static shared variables take this path.
         if bounded or self.e.windows.always_inside(a, nbytes):
@@ -76,7 +76,7 @@ class LoadsAndStores:
 
     def _address(
         self, mem: Mem, space: int, nbytes: int, *, whole: bool
-    ) -> tuple[Address, Group | None]:
+    ) -> tuple[Address, AccessGroup | None]:
         """The address of an access, and the checked group that it belongs to.
 
         The ends of the address are omitted if they have been checked, unless it must be `whole`.
@@ -90,7 +90,7 @@ class LoadsAndStores:
             return Address(space, ZERO), group  # uniform, and the group has the place
         return resolve(self.e, mem, space, ends=group is None), group
 
-    def _load_rows(self, access: Access, ty: str, count: int) -> list[Val]:
+    def _load_rows(self, access: MemoryAccess, ty: str, count: int) -> list[Val]:
         """Load lanes of which it is only known that they are rows of a block."""
         runs = striped.find(self.e, access) if count == 1 else None
         if runs is None:
@@ -102,7 +102,7 @@ class LoadsAndStores:
             likely=True,
         )
 
-    def _store_rows(self, access: Access, values: list[Val]) -> None:
+    def _store_rows(self, access: MemoryAccess, values: list[Val]) -> None:
         """As `_load_rows`."""
         runs = striped.find(self.e, access) if len(values) == 1 else None
         if runs is None:
@@ -116,7 +116,7 @@ class LoadsAndStores:
             likely=True,
         )
 
-    def _or_scratch(self, ok: Val, near: Address, access: Access) -> Address:
+    def _or_scratch(self, ok: Val, near: Address, access: MemoryAccess) -> Address:
         """The address itself, or a scratch copy of the bytes that the running lanes may read there.
 
         One vector load then serves both cases, and no vectors are joined.
@@ -136,8 +136,8 @@ class LoadsAndStores:
         return Address(a.space, a.off, first, first)
 
     def _checked(
-        self, mem: Mem, access: Access, group: Group | None
-    ) -> tuple[Val, Address, Group | None]:
+        self, mem: Mem, access: MemoryAccess, group: AccessGroup | None
+    ) -> tuple[Val, Address, AccessGroup | None]:
         """(whether to take the fast path, the address for it, the group of the access).
 
         It is checked once per base in a block; `group` is one that has been checked.
@@ -157,8 +157,8 @@ class LoadsAndStores:
 
     def _load_uniform(
         self,
-        access: Access,
-        group: Group | None,
+        access: MemoryAccess,
+        group: AccessGroup | None,
         ok: Val,
         near: Address,
         ty: str,
@@ -191,7 +191,7 @@ class LoadsAndStores:
             return load()
         return b.either(lanes.ne(0), load, lambda: [b.zero(ty, 0)] * count)
 
-    def _check_members(self, group: Group, lanes: Val) -> None:
+    def _check_members(self, group: AccessGroup, lanes: Val) -> None:
         """Check every access of a uniform group by itself: all of them are about to run."""
         e = self.e
         assert group.first is not None
@@ -208,8 +208,8 @@ class LoadsAndStores:
         looked_at = self.changes.looks_at(e.ins)
         bounded = e.windows.bounded(mem, space, nbytes)
         a, group = self._address(mem, space, nbytes, whole=looked_at or bounded)
-        access = Access(
-            e.ins, Unit.LANES, Kind.WRITE, a, nbytes, values=tuple(values),
+        access = MemoryAccess(
+            e.ins, AccessUnit.LANES, AccessKind.WRITE, a, nbytes, values=tuple(values),
             waits=decode(e.ins).row.completes_by,
         )  # fmt: skip
         e.watch.access(access)
@@ -239,7 +239,7 @@ class LoadsAndStores:
             likely=True,
         )
 
-    def place(self, access: Access, lanes: Val) -> Val:
+    def place(self, access: MemoryAccess, lanes: Val) -> Val:
         """The one place of a uniform access, checked; some lane must run."""
         e, b, a = self.e, self.e.b, access.address
         if not e.windows.always_inside(a, access.nbytes):
@@ -295,7 +295,7 @@ class LoadsAndStores:
             self._arrays[name] = self.e.b.array(ty, count)
         return self._arrays[name]
 
-    def _load_slow(self, access: Access, ty: str, count: int) -> list[Val]:
+    def _load_slow(self, access: MemoryAccess, ty: str, count: int) -> list[Val]:
         e, b, a = self.e, self.e.b, access.address
         data, size, lanes = self.buffer(count), BITS[ty] // 8, e.executing()
         if count == 1 and not a.scalar:
@@ -306,7 +306,7 @@ class LoadsAndStores:
         e.abort_unless(ok)
         return [b.load(ty, 32, b.at(data, 32 * size * i), 8) for i in range(count)]
 
-    def _store_slow(self, access: Access, values: list[Val]) -> None:
+    def _store_slow(self, access: MemoryAccess, values: list[Val]) -> None:
         e, b, a = self.e, self.e.b, access.address
         size, lanes = values[0].bits // 8, e.executing()
         if len(values) == 1 and not a.scalar:

@@ -7,13 +7,13 @@ from typing import Protocol
 from weft.device.sim.address import Address, Wide
 from weft.device.sim.analyse.form import AFFINE, INDEXED, LANES, SPARSE, ZERO
 from weft.device.sim.layout import Space
-from weft.device.sim.protocols import Emission, Operands, Pointers
+from weft.device.sim.protocols import Emission, InstructionOperands, Pointers
 from weft.errors import PtxError
 from weft.ir import Val
 from weft.ptx.model import Mem, Reg, Special, Sym
 
 
-class Resolving(Operands, Pointers, Protocol):
+class Resolving(InstructionOperands, Pointers, Protocol):
     """The emitter's interface for computing addresses."""
 
 
@@ -31,7 +31,7 @@ def resolve(e: Resolving, mem: Mem, space: int, *, ends: bool = True) -> Address
     return _flat(e, mem, space, ends)
 
 
-def _flat(e: Operands, mem: Mem, space: int, ends: bool) -> Address:
+def _flat(e: InstructionOperands, mem: Mem, space: int, ends: bool) -> Address:
     b, base = e.b, mem.base
     form = e.program.form_of(base)
     assert form is not None
@@ -68,7 +68,7 @@ def _plus(p: Val, n: int) -> Val:
     return p + n if n else p
 
 
-def _offset32(e: Operands, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
+def _offset32(e: InstructionOperands, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
     """(scalar, lane offsets) or (lanes, None) of an address inside a small window."""
     base = mem.base
     if isinstance(base, Sym):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.address import Address, Wide
-from weft.device.sim.layout import Site, Space, Worker
+from weft.device.sim.layout import Site, Space, WorkerFields
 from weft.device.sim.memory import checks, prefetch
 from weft.device.sim.protocols import Emission, Errors, Located
 from weft.ir import BITS, Builder, Val
@@ -32,7 +32,7 @@ class Checked(Located, Errors, Protocol):
     """Checks addresses and leaves the warp when one is wrong."""
 
 
-def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
+def load(e: Checked, access: MemoryAccess, ty: str, lanes: Val, site: int) -> Val:
     """One element a lane."""
     w = _wide(e, access.address)
     size = BITS[ty] // 8
@@ -62,7 +62,7 @@ def load(e: Checked, access: Access, ty: str, lanes: Val, site: int) -> Val:
     return out
 
 
-def store(e: Checked, access: Access, value: Val, lanes: Val, site: int) -> None:
+def store(e: Checked, access: MemoryAccess, value: Val, lanes: Val, site: int) -> None:
     """One element a lane, in lane order."""
     w = _wide(e, access.address)
     size = value.bits // 8
@@ -110,7 +110,7 @@ def _head(e: Located, w: Wide, lanes: Val, site: int) -> list[Val]:
 
 
 def _abort_on_error(e: Checked) -> None:
-    error = e.b.load("i64", 0, e.b.at(e.worker, Worker.ERROR), 8)
+    error = e.b.load("i64", 0, e.b.at(e.worker, WorkerFields.ERROR), 8)
     e.abort_unless(error.eq(0))
 
 
@@ -122,7 +122,7 @@ def _widen(v: Val, w: Wide) -> Val:
 
 def _by_groups(
     b: Builder,
-    access: Access,
+    access: MemoryAccess,
     e: Emission,
     w: Wide,
     args: list[Val],
@@ -172,7 +172,7 @@ def _group_ends(
 
 
 def _lane_by_lane(
-    b: Builder, e: Emission, access: Access, w: Wide, args: list[Val], data: Val
+    b: Builder, e: Emission, access: MemoryAccess, w: Wide, args: list[Val], data: Val
 ) -> None:
     base, scale, lanes, number = args[5:9]
     size, space = access.nbytes, access.space

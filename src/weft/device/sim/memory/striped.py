@@ -7,7 +7,7 @@ vector. Everything else is handled like unknown addresses (`sparse`).
 
 from __future__ import annotations
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.layout import Site, Space
 from weft.device.sim.memory import prefetch
 from weft.device.sim.memory.accessing import Accessing
@@ -16,7 +16,7 @@ from weft.records import dataclass
 
 
 @dataclass(slots=True)
-class Runs:
+class RowRuns:
     """The byte offset of each row of the warp; `ok` if all of them may be accessed."""
 
     starts: list[Val]
@@ -24,7 +24,7 @@ class Runs:
     ok: Val
 
 
-def find(e: Accessing, access: Access) -> Runs | None:
+def find(e: Accessing, access: MemoryAccess) -> RowRuns | None:
     """The rows of an access; None unless they are runs of equal or neighbouring elements."""
     w, b, nbytes = access.address.wide, e.b, access.nbytes
     apart = w.row_step() if w is not None else None
@@ -41,10 +41,10 @@ def find(e: Accessing, access: Access) -> Runs | None:
         if nbytes > 1:
             ok = ok & (ends[0] & (nbytes - 1)).eq(0)
         starts.append(ends[0])
-    return Runs(starts, apart, ok)
+    return RowRuns(starts, apart, ok)
 
 
-def load(e: Accessing, access: Access, runs: Runs, ty: str) -> Val:
+def load(e: Accessing, access: MemoryAccess, runs: RowRuns, ty: str) -> Val:
     """One element a lane; the runs have been checked."""
     b, size, length = e.b, BITS[ty] // 8, 32 // len(runs.starts)
     if access.space == Space.GLOBAL:
@@ -55,7 +55,7 @@ def load(e: Accessing, access: Access, runs: Runs, ty: str) -> Val:
     return b.concat([b.splat(b.load(ty, 0, p, size), length) for p in places])
 
 
-def store(e: Accessing, runs: Runs, value: Val) -> None:
+def store(e: Accessing, runs: RowRuns, value: Val) -> None:
     """One element a lane, in lane order; the runs have been checked."""
     b, size, length = e.b, value.bits // 8, 32 // len(runs.starts)
     for i, p in enumerate(runs.starts):

@@ -3,9 +3,9 @@
     int32 unit(const int32 request[8], int32 lanes, int64 values[rows][32])
 
 The unit is in the runtime library of whole programs (`shim/textures`), where texture objects are
-made; `Context.TEXTURES` has its address. Row 0 of the values are the handles, the rows after it the
-coordinates, the level or the gradients, and what is stored. Results replace the first rows. The
-unit returns 0, or 1 + the first lane whose access is invalid.
+made; `ContextFields.TEXTURES` has its address. Row 0 of the values are the handles, the rows after
+it the coordinates, the level or the gradients, and what is stored. Results replace the first rows.
+The unit returns 0, or 1 + the first lane whose access is invalid.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.device.sim.lane_sets import lane_table
-from weft.device.sim.layout import Context, Fault, Worker
+from weft.device.sim.layout import ContextFields, Fault, WorkerFields
 from weft.device.sim.memory.accessing import Accessing
 from weft.errors import PtxError
 from weft.ir import Builder, Val
@@ -144,7 +144,7 @@ def _ask(b: Builder, args: list[Val]) -> Val:
     context, worker, request, lanes, values, site = args
     with b.when(lanes.eq(0), rare=True):
         b.ret(b.integer("i1", 1))
-    address = b.load("i64", 0, b.at(context, Context.TEXTURES))
+    address = b.load("i64", 0, b.at(context, ContextFields.TEXTURES))
     status = b.either(
         address.ne(0),
         lambda: _called(b, address, request, lanes, values),
@@ -154,9 +154,9 @@ def _ask(b: Builder, args: list[Val]) -> Val:
     fine = status.eq(0)
     with b.when(fine ^ 1, rare=True):
         fields = {
-            Worker.ERROR: b.integer("i64", Fault.TEXTURE),
-            Worker.ERROR_LANE: (status - 1).zext("i64"),
-            Worker.ERROR_SITE: site,
+            WorkerFields.ERROR: b.integer("i64", Fault.TEXTURE),
+            WorkerFields.ERROR_LANE: (status - 1).zext("i64"),
+            WorkerFields.ERROR_SITE: site,
         }
         for at, v in fields.items():
             b.store(v, b.at(worker, at))

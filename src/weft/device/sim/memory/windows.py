@@ -19,7 +19,7 @@ MANY_LOADS = 64
 """Loads that have a place in the frame of each warp."""
 
 
-class Windows:
+class SiteWindows:
     """The windows of a warp under emission."""
 
     def __init__(self, e: Located) -> None:

@@ -21,7 +21,7 @@ from weft.device.sim.run.launch import thread_count
 if TYPE_CHECKING:
     from weft.device.base import Dim3
     from weft.device.sim.run.module import SimModule
-    from weft.device.sim.run.tiers.kernel_code import KernelCode
+    from weft.device.sim.run.tiers.kernel_code import TieredCode
 
 
 class _Ahead:
@@ -29,9 +29,9 @@ class _Ahead:
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
-        self.compiled: dict[tuple[SimModule, str, Dim3], Future[KernelCode]] = {}
+        self.compiled: dict[tuple[SimModule, str, Dim3], Future[TieredCode]] = {}
 
-    def run(self, asked: settings.Request) -> None:
+    def run(self, asked: settings.LaunchRequest) -> None:
         plan = asked.plan
         place = plan.sim, plan.entry, plan.config.block
         if place not in self.compiled:

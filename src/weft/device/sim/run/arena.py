@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.device.sim.code_info import CodeInfo
-from weft.device.sim.layout import Context, Site, Slot, Worker
+from weft.device.sim.layout import ContextFields, Site, SlotFields, WorkerFields
 from weft.records import dataclass
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<20q{Context.SIZE - 160 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<20q{ContextFields.SIZE - 160 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
@@ -70,14 +70,14 @@ class Arena:
         rows: int,
     ) -> None:
         self.info, self.slots, self.shared_bytes = info, slots, shared_bytes
-        self._params = Context.SIZE + WORKSPACE
+        self._params = ContextFields.SIZE + WORKSPACE
         self._param_bytes = max(param_bytes, 1)
         self._table = -(-(self._params + param_bytes + 8) // ROW) * ROW
         head, self.address = _aligned(self._table + rows * ROW)
         self._head = head.data
-        self.context = head[: Context.SIZE].view(np.int64)
+        self.context = head[: ContextFields.SIZE].view(np.int64)
         self.table = head[self._table :].view(np.int64).reshape(rows, 4)
-        self.workspace = (self.address + Context.SIZE, WORKSPACE, 1, 0)
+        self.workspace = (self.address + ContextFields.SIZE, WORKSPACE, 1, 0)
         self.workers = [self._worker(i) for i in range(workers)]
         self.verdict = ""
 
@@ -87,21 +87,21 @@ class Arena:
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
         block, base = _aligned(heads + n * (shared + local))
-        memory = np.zeros(Worker.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
-        fields, sites = memory[: Worker.SIZE // 8], memory[Worker.SIZE // 8 :]
+        memory = np.zeros(WorkerFields.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
+        fields, sites = memory[: WorkerFields.SIZE // 8], memory[WorkerFields.SIZE // 8 :]
         address = int(memory.ctypes.data)
-        fields[Worker.SITES // 8] = address + Worker.SIZE
-        fields[Worker.SLOTS // 8] = base
-        fields[Worker.SLOT_COUNT // 8] = n
-        fields[Worker.ID // 8] = number
+        fields[WorkerFields.SITES // 8] = address + WorkerFields.SIZE
+        fields[WorkerFields.SLOTS // 8] = base
+        fields[WorkerFields.SLOT_COUNT // 8] = n
+        fields[WorkerFields.ID // 8] = number
         after = base + heads
         view = block.view(np.int64)
         for i in range(n):
             head = i * info.slot_bytes // 8
-            view[head + Slot.STATE // 8] = 0
-            view[head + Slot.SHARED // 8] = after + i * shared
-            view[head + Slot.SHARED_BYTES // 8] = self.shared_bytes
-            view[head + Slot.LOCAL // 8] = after + n * shared + i * local
+            view[head + SlotFields.STATE // 8] = 0
+            view[head + SlotFields.SHARED // 8] = after + i * shared
+            view[head + SlotFields.SHARED_BYTES // 8] = self.shared_bytes
+            view[head + SlotFields.LOCAL // 8] = after + n * shared + i * local
         return WorkerMemory(fields, sites, block, address)
 
     def begin(
@@ -124,18 +124,35 @@ class Arena:
         x, y, z = grid
         # A null workspace makes the grid barrier of cooperative groups trap.
         _CONTEXT.pack_into(
-            self._head, 0,
-            0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
-            address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
-            dynamic_shared, host, (address + Context.SIZE) * cooperative, 0,  # workspace, grid id
-            self._param_bytes, const[1], 0, 0, textures,  # no observer, no epoch yet
-        )  # fmt: skip
+            self._head,
+            0,
+            0,
+            x * y * z,
+            x,
+            y,
+            z,
+            0,  # the next block, all, the grid, stop
+            address + table_at,
+            len(rows) // 4,
+            address + params_at,
+            symbols,
+            const[0],
+            dynamic_shared,
+            host,
+            (address + ContextFields.SIZE) * cooperative,
+            0,  # workspace, grid id
+            self._param_bytes,
+            const[1],
+            0,
+            0,
+            textures,  # no observer, no epoch yet
+        )
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
         # The windows of the sites too: they are allocations of the last launch.
-        size = Worker.SIZE - Worker.ERROR + Site.SIZE * max(1, self.info.sites)
+        size = WorkerFields.SIZE - WorkerFields.ERROR + Site.SIZE * max(1, self.info.sites)
         for worker in self.workers:
-            ctypes.memset(worker.address + Worker.ERROR, 0, size)
+            ctypes.memset(worker.address + WorkerFields.ERROR, 0, size)
 
     def slot(self, worker: int, index: int) -> NDArray[np.int32]:
         """A slot's memory as 32-bit words."""

@@ -13,30 +13,30 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.device.base import Allocation
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.run import elements
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import SIZES, Imm, Instruction, Mem, Operand, Reg, Special, Sym
 
 _DEEP = 24
 """The maximum length of the chain of instructions that is followed back from an address."""
 
-_OPERATIONS: Mapping[Result, Callable[[Sequence[int]], int]] = {
-    Result.COPY: lambda v: v[0],
-    Result.CONVERSION: lambda v: v[0],
-    Result.ADDRESS: lambda v: v[0],
-    Result.SUM: lambda v: v[0] + v[1],
-    Result.DIFFERENCE: lambda v: v[0] - v[1],
-    Result.NEGATION: lambda v: -v[0],
-    Result.PRODUCT: lambda v: v[0] * v[1],
-    Result.WIDE_PRODUCT: lambda v: v[0] * v[1],
-    Result.PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
-    Result.WIDE_PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
+_OPERATIONS: Mapping[ResultForm, Callable[[Sequence[int]], int]] = {
+    ResultForm.COPY: lambda v: v[0],
+    ResultForm.CONVERSION: lambda v: v[0],
+    ResultForm.ADDRESS: lambda v: v[0],
+    ResultForm.SUM: lambda v: v[0] + v[1],
+    ResultForm.DIFFERENCE: lambda v: v[0] - v[1],
+    ResultForm.NEGATION: lambda v: -v[0],
+    ResultForm.PRODUCT: lambda v: v[0] * v[1],
+    ResultForm.WIDE_PRODUCT: lambda v: v[0] * v[1],
+    ResultForm.PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
+    ResultForm.WIDE_PRODUCT_SUM: lambda v: v[0] * v[1] + v[2],
     # PTX gives 0 for larger amounts; without the bound, Python would build a huge number.
-    Result.LEFT_SHIFT: lambda v: v[0] << min(v[1], 64),
-    Result.AND: lambda v: v[0] & v[1],
-    Result.OR: lambda v: v[0] | v[1],
+    ResultForm.LEFT_SHIFT: lambda v: v[0] << min(v[1], 64),
+    ResultForm.AND: lambda v: v[0] & v[1],
+    ResultForm.OR: lambda v: v[0] | v[1],
 }
 _FLOATS = ("f16", "f32", "f64")
 _WIDEST = 8
@@ -56,7 +56,9 @@ class Thread(NamedTuple):
     variables: Mapping[str, int]
 
 
-def held(program: Program, ins: Instruction, thread: Thread, memory: Sequence[Allocation]) -> str:
+def held(
+    program: KernelProgram, ins: Instruction, thread: Thread, memory: Sequence[Allocation]
+) -> str:
     """`flag[0] of 1 int32 holds 0`; "" where the address or its memory is not known."""
     mem = next((x for x in ins.operands if isinstance(x, Mem)), None)
     kind = next((p for p in reversed(ins.parts) if p in SIZES), "")
@@ -85,7 +87,7 @@ def _dtype(array: Allocation, kind: str) -> np.dtype[np.generic]:
 class _Evaluation:
     """Values of registers that are written in one place."""
 
-    def __init__(self, program: Program, thread: Thread) -> None:
+    def __init__(self, program: KernelProgram, thread: Thread) -> None:
         self.program, self.thread = program, thread
         self._offsets = {p.name: p.offset for p in program.function.params}
         self._definitions: dict[str, list[Instruction]] = {}
@@ -117,10 +119,10 @@ class _Evaluation:
             return None
         d = decode(ins)
         form = d.row.form
-        if form is Result.LOADED and d.space == "param":
+        if form is ResultForm.LOADED and d.space == "param":
             return self._param(ins)
         operation = _OPERATIONS.get(form)
-        if operation is None or (form is Result.ADDRESS and d.space != "global"):
+        if operation is None or (form is ResultForm.ADDRESS and d.space != "global"):
             return None
         values = [self.value(x, depth) for x in ins.operands[1:]]
         operands = [v for v in values if v is not None]

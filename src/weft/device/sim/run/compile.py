@@ -18,17 +18,17 @@ from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import shared_code
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.ir.cut import cut
-from weft.ir.outline import Outlined, Unsupported, helpers, outline
+from weft.ir.outline import CannotOutline, Outlined, helpers, outline
 from weft.records import dataclass
 
 if TYPE_CHECKING:
     from weft.device.base import Dim3
     from weft.device.sim.run.observation import Observer
-    from weft.ptx.model import Module
+    from weft.ptx.model import PtxModule
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledKernel:
     """Machine code for one kernel and block shape.
 
     ir       a digest of its IR: codes of the same IR have the same frames, so that one can go on
@@ -37,18 +37,18 @@ class Compiled:
     """
 
     info: CodeInfo
-    code: jit.Code
+    code: jit.LoadedCode
     ir: str
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ObjectFile:
     """An object file, the processor time that LLVM took, and the shared code that it calls."""
 
     data: bytes
     seconds: float
-    shared: Mapping[str, jit.Library] = field(default_factory=dict)
+    shared: Mapping[str, jit.LoadedLibrary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,17 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class CompileJob:
     """A kernel to compile; `parsed` is only called if its code is not cached."""
 
-    parsed: Callable[[], Module]
+    parsed: Callable[[], PtxModule]
     text: str
     entry: str
     shape: Dim3
     fast: bool = False
     observer: Observer | None = None
 
-    def cached(self, *, draft: bool) -> Compiled | None:
+    def cached(self, *, draft: bool) -> CompiledKernel | None:
         """The code in the cache; None if there is none that can be loaded."""
         data = cache.get("sim", self._key(draft))
         if not data:
@@ -88,7 +88,7 @@ class Job:
             if libraries is None:
                 return None
             code = jit.load_object(data[4 + size :], libraries)
-            return Compiled(CodeInfo(**head["info"]), code, head["ir"], head["seconds"])
+            return CompiledKernel(CodeInfo(**head["info"]), code, head["ir"], head["seconds"])
         except (ValueError, TypeError, KeyError, jit.BadObject):
             return None
 
@@ -104,7 +104,7 @@ class Job:
             )
         return Source(text, info, hashlib.sha256(text.encode()).hexdigest())
 
-    def compile(self, *, draft: bool) -> tuple[Compiled, Source]:
+    def compile(self, *, draft: bool) -> tuple[CompiledKernel, Source]:
         """Generate the IR and compile it in this process."""
         with progress.compiling(f"{self.entry} for the simulated GPU"):
             if draft:
@@ -116,7 +116,7 @@ class Job:
                 made = compile_full(source.text)
         return self.keep(source, made, draft=draft), source
 
-    def keep(self, source: Source, made: Made, *, draft: bool) -> Compiled:
+    def keep(self, source: Source, made: ObjectFile, *, draft: bool) -> CompiledKernel:
         """Load the code made from `source`, and put it into the cache."""
         about = {
             "info": asdict(source.info),
@@ -127,7 +127,7 @@ class Job:
         head = json.dumps(about).encode()
         cache.put("sim", self._key(draft), len(head).to_bytes(4, "little") + head + made.data)
         code = jit.load_object(made.data, list(made.shared.values()))
-        return Compiled(source.info, code, source.digest, made.seconds)
+        return CompiledKernel(source.info, code, source.digest, made.seconds)
 
     def _key(self, draft: bool) -> str:
         seen = self.observer.key if self.observer is not None else ""
@@ -158,14 +158,14 @@ def load_compiler() -> None:
     jit.identity()
 
 
-def compile_full(text: str) -> Made:
+def compile_full(text: str) -> ObjectFile:
     """Full code."""
     begin = time.thread_time()
     data = jit.compile_object(cut(text))
-    return Made(data, time.thread_time() - begin)
+    return ObjectFile(data, time.thread_time() - begin)
 
 
-def compile_draft(text: str) -> Made:
+def compile_draft(text: str) -> ObjectFile:
     """A draft of IR that is complete."""
     with _Sharing() as sharing:
         return sharing.draft(text)
@@ -180,7 +180,7 @@ class _Sharing:
 
     def __init__(self) -> None:
         self._wanted: queue.SimpleQueue[Outlined | None] = queue.SimpleQueue()
-        self._libraries: dict[str, jit.Library] = {}
+        self._libraries: dict[str, jit.LoadedLibrary] = {}
         self._tasks = ThreadTasks([self._provide])
 
     def _provide(self) -> int:
@@ -203,12 +203,12 @@ class _Sharing:
         if (outlined := helpers(text)).shared:
             self._wanted.put(outlined)
 
-    def draft(self, text: str) -> Made:
+    def draft(self, text: str) -> ObjectFile:
         """The draft of the whole module; is called once."""
         try:
             with garbage.paused():
                 outlined = outline(text)
-        except Unsupported:
+        except CannotOutline:
             return _draft(text)  # the whole module
         self._wanted.put(outlined)
         # Calls are left, mostly: passes would take longer than they save.
@@ -218,7 +218,7 @@ class _Sharing:
         return replace(made, shared=self._libraries)
 
 
-def _draft(text: str, passes: Sequence[str] | None = None) -> Made:
+def _draft(text: str, passes: Sequence[str] | None = None) -> ObjectFile:
     begin = time.thread_time()
     data = jit.compile_object(text, draft=True, passes=passes)
-    return Made(data, time.thread_time() - begin)
+    return ObjectFile(data, time.thread_time() - begin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import NamedTuple
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_warp_sync, may_wait
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Waits
@@ -46,7 +46,7 @@ class Awaited(NamedTuple):
     reads: tuple[Instruction, ...] = ()
 
 
-def waited_for(program: Program, site: Instruction | None, at_barrier: bool) -> Awaited:
+def waited_for(program: KernelProgram, site: Instruction | None, at_barrier: bool) -> Awaited:
     """The condition that a warp stopped at this instruction waits for."""
     if site is not None and is_warp_sync(site):
         return Awaited("warp", "waits for other lanes of its warp")
@@ -79,7 +79,7 @@ def explained(kinds: Set[str]) -> tuple[str, str]:
     return _KINDS[next((kind for kind in _KINDS if kind in kinds), "flag")]
 
 
-def _loop(program: Program, site: Instruction | None) -> list[Instruction]:
+def _loop(program: KernelProgram, site: Instruction | None) -> list[Instruction]:
     """The shortest waiting loop around an instruction."""
     graph = program.graph
     inside = {
@@ -91,7 +91,7 @@ def _loop(program: Program, site: Instruction | None) -> list[Instruction]:
     return min((code for code in loops if any(map(may_wait, code))), key=len, default=[])
 
 
-def _place(program: Program, ins: Instruction) -> str:
+def _place(program: KernelProgram, ins: Instruction) -> str:
     """The memory's owner: a variable, or the parameter that points to it."""
     mem = next((x for x in ins.operands if isinstance(x, Mem)), None)
     name = "" if mem is None else _origin(program, mem.base, 0)
@@ -99,7 +99,7 @@ def _place(program: Program, ins: Instruction) -> str:
     return (f" in {name}" if name else "") + (" in shared memory" if shared else "")
 
 
-def _origin(program: Program, operand: Operand, depth: int) -> str:
+def _origin(program: KernelProgram, operand: Operand, depth: int) -> str:
     """The one variable or parameter from which an address is computed, where there is only one."""
     if isinstance(operand, Sym):
         params = [p.name for p in program.function.params]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
 from weft.device.sim.run.arena import Arena
 
 PAUSE = 0.05
@@ -56,7 +56,7 @@ class Watch:
         return self.deadlocked
 
     def changes(self) -> int:
-        return sum(w[Worker.CHANGES] for w in self.arena.workers)
+        return sum(w[WorkerFields.CHANGES] for w in self.arena.workers)
 
     def repeats(self, epoch: int) -> bool:
         """Return whether every block that has begun has returned to a state of this epoch."""
@@ -65,15 +65,15 @@ class Watch:
             return False  # it computes, and will end or not
         workers = range(len(arena.workers))
         slots = [arena.slot(w, i) for w in workers for i in range(arena.slots)]
-        busy = [slot.view("int64") for slot in slots if slot[Slot.STATE // 4]]
-        begun = int(arena.context[Context.NEXT // 8])
-        total = int(arena.context[Context.TOTAL // 8])
+        busy = [slot.view("int64") for slot in slots if slot[SlotFields.STATE // 4]]
+        begun = int(arena.context[ContextFields.NEXT // 8])
+        total = int(arena.context[ContextFields.TOTAL // 8])
         if not busy or (begun < total and len(busy) < len(slots)):
             return False  # it is about to end, or another block will begin
-        ended = sum(w[Worker.PROGRESS] for w in arena.workers)
+        ended = sum(w[WorkerFields.PROGRESS] for w in arena.workers)
         # A block that has been taken and is not in its slot yet is about to run.
         return min(begun, total) - ended == len(busy) and all(
-            slot[Slot.EPOCH // 8] == epoch and slot[Slot.REPEATED // 8] for slot in busy
+            slot[SlotFields.EPOCH // 8] == epoch and slot[SlotFields.REPEATED // 8] for slot in busy
         )
 
 
@@ -90,7 +90,7 @@ def _look() -> bool:
     if seen != _seen or seen[0] is None:
         _epoch, _seen = _epoch + 1, seen
         for each in _running:
-            each.arena.context[Context.EPOCH // 8] = _epoch
+            each.arena.context[ContextFields.EPOCH // 8] = _epoch
         return False
     # Once more, since something may have changed while the blocks were looked at.
     return all(each.repeats(_epoch) for each in _running) and seen == _activity()

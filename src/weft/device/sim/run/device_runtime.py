@@ -33,7 +33,7 @@ set_conditional: Callable[[int, int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ChildGrid:
     """A child grid that waits for its parent."""
 
     entry: str
@@ -42,7 +42,7 @@ class Grid:
     depth: int
 
 
-Item = Grid | Callable[[], object]
+Item = ChildGrid | Callable[[], object]
 """Work that runs after a grid: another grid, a copy or a fill."""
 
 
@@ -58,7 +58,7 @@ class Descendants:
     depth: int = 0
     children: list[Item] = field(default_factory=list)
     tails: list[Item] = field(default_factory=list)
-    buffers: dict[int, Grid] = field(default_factory=dict)
+    buffers: dict[int, ChildGrid] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
 
     def in_order(self) -> list[Item]:
@@ -73,7 +73,7 @@ class Launching(Protocol):
     def descendants(self) -> Descendants: ...
 
 
-class Caller(Protocol):
+class CallingLane(Protocol):
     """One lane that calls."""
 
     @property
@@ -104,9 +104,9 @@ class DeviceRuntime:
         self._module, self._allocate, self._release = module, allocate, release
         self._next_handle = _FIRST_STREAM
 
-    def handlers(self) -> Mapping[str, Callable[[Caller], int]]:
+    def handlers(self) -> Mapping[str, Callable[[CallingLane], int]]:
         """Function name in PTX -> its handler."""
-        calls: dict[str, Callable[[Caller], int]] = {
+        calls: dict[str, Callable[[CallingLane], int]] = {
             "GetParameterBufferV2": self._parameter_buffer, "LaunchDeviceV2": self._launch,
             "GetLastError": self._last_error, "PeekAtLastError": self._peek_error,
             "GetDeviceCount": lambda _: 1, "RuntimeGetVersion": lambda _: _VERSION,
@@ -119,7 +119,7 @@ class DeviceRuntime:
         return {**served, SET_CONDITIONAL: self._set_conditional}
 
     # ---- launches ---------------------------------------------------------------------------
-    def _parameter_buffer(self, caller: Caller) -> int:
+    def _parameter_buffer(self, caller: CallingLane) -> int:
         function, *sizes = caller.values[:8]
         grid, block, shared = tuple(sizes[:3]), tuple(sizes[3:6]), sizes[6] & 0xFFFFFFFF
         names = {number: name for name, number in self._module.summary.functions.items()}
@@ -141,12 +141,12 @@ class DeviceRuntime:
             return self._failed(caller, _NO_MEMORY) * 0
         config = LaunchConfig((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared)
         size = entry.param_bytes
-        caller.launch.descendants.buffers[address] = Grid(
+        caller.launch.descendants.buffers[address] = ChildGrid(
             names[function], config, bytes(size), depth
         )
         return address
 
-    def _launch(self, caller: Caller) -> int:
+    def _launch(self, caller: CallingLane) -> int:
         address, stream = caller.values[:2]
         pending = caller.launch.descendants
         grid = pending.buffers.pop(address, None)
@@ -157,23 +157,23 @@ class DeviceRuntime:
         tail = stream == _TAIL_STREAM
         # A tail launch takes the place of its parent, so a chain of them may be of any length.
         depth = grid.depth - 1 if tail else grid.depth
-        ready = Grid(grid.entry, grid.config, params, depth)
+        ready = ChildGrid(grid.entry, grid.config, params, depth)
         (pending.tails if tail else pending.children).append(ready)
         return _OK
 
     # ---- memory -----------------------------------------------------------------------------
-    def _malloc(self, caller: Caller) -> int:
+    def _malloc(self, caller: CallingLane) -> int:
         address = self._allocate(caller, caller.values[1])
         if not address:
             self._failed(caller, _NO_MEMORY)
         return address
 
-    def _free(self, caller: Caller) -> int:
+    def _free(self, caller: CallingLane) -> int:
         if caller.values[0]:
             self._release(caller.values[0])
         return _OK
 
-    def _copy(self, caller: Caller) -> int:
+    def _copy(self, caller: CallingLane) -> int:
         to, source, size = caller.values[:3]
         if caller.window(to) < size or caller.window(source) < size:
             return self._failed(caller, _INVALID_VALUE)
@@ -181,7 +181,7 @@ class DeviceRuntime:
         work.append(functools.partial(ctypes.memmove, to, source, size))
         return _OK
 
-    def _fill(self, caller: Caller) -> int:
+    def _fill(self, caller: CallingLane) -> int:
         to, value, size = caller.values[:3]
         if caller.window(to) < size:
             return self._failed(caller, _INVALID_VALUE)
@@ -190,26 +190,26 @@ class DeviceRuntime:
         return _OK
 
     # ---- the rest ---------------------------------------------------------------------------
-    def _failed(self, caller: Caller, error: int) -> int:
+    def _failed(self, caller: CallingLane, error: int) -> int:
         """Store the error of a thread, and return it."""
         caller.launch.descendants.errors[caller.place] = error
         return error
 
-    def _last_error(self, caller: Caller) -> int:
+    def _last_error(self, caller: CallingLane) -> int:
         return caller.launch.descendants.errors.pop(caller.place, _OK)
 
-    def _peek_error(self, caller: Caller) -> int:
+    def _peek_error(self, caller: CallingLane) -> int:
         return caller.launch.descendants.errors.get(caller.place, _OK)
 
-    def _handle(self, caller: Caller) -> int:
+    def _handle(self, caller: CallingLane) -> int:
         """A new stream or event."""
         self._next_handle += 1
         return self._next_handle
 
-    def _nothing(self, caller: Caller) -> int:
+    def _nothing(self, caller: CallingLane) -> int:
         return _OK
 
-    def _set_conditional(self, caller: Caller) -> int:
+    def _set_conditional(self, caller: CallingLane) -> int:
         handle, value = caller.values[:2]
         if set_conditional is not None:
             set_conditional(handle, value & 0xFFFFFFFF)

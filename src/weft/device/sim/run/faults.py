@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weft.device.sim.analyse.prepare import prepare
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.emit.row_operations import BARRIER_LIMITS, COUNT
 from weft.device.sim.layout import (
     FINISHED,
-    Context,
+    ContextFields,
     Fault,
-    Frame,
+    FrameFields,
     Run,
-    Slot,
+    SlotFields,
     Space,
-    Status,
-    Worker,
+    WarpStatus,
+    WorkerFields,
 )
 from weft.device.sim.run import elements
 from weft.device.sim.run.arena import Arena
@@ -66,7 +66,7 @@ def explain(
         if result == Run.FAULT:
             return story.fault(i, failed)
         if result == Run.DEADLOCK:
-            return story.deadlock([(i, arena.workers[i][Worker.ERROR_SLOT])], "barrier")
+            return story.deadlock([(i, arena.workers[i][WorkerFields.ERROR_SLOT])], "barrier")
     if failed is not None:
         return failed
     if arena.verdict == "deadlock":
@@ -105,11 +105,11 @@ class _Story:
         self.arena, self.memory = arena, memory
         names = {v: k for k, v in module.ptx.entries.items()}
         self.name = names.get(entry, entry)
-        self._program: Program | None = None
+        self._program: KernelProgram | None = None
 
     # ---- places -----------------------------------------------------------------------------
     @property
-    def program(self) -> Program:
+    def program(self) -> KernelProgram:
         if self._program is None:
             m = self.module
             self._program = prepare(m.module, m.function(self.entry), self.config.block)
@@ -123,7 +123,9 @@ class _Story:
 
     def block(self, worker: int, slot: int) -> tuple[int, int, int]:
         words = self.arena.slot(worker, slot)
-        x, y, z = (int(words[k // 4]) for k in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z))
+        x, y, z = (
+            int(words[k // 4]) for k in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
+        )
         return x, y, z
 
     def thread(self, warp: int, lane: int) -> tuple[int, int, int]:
@@ -134,10 +136,10 @@ class _Story:
     def _frame(self, worker: int, slot: int, warp: int) -> dict[str, int]:
         info = self.arena.info
         words = self.arena.slot(worker, slot)
-        at = (Slot.FRAMES + warp * info.frame_bytes) // 4
+        at = (SlotFields.FRAMES + warp * info.frame_bytes) // 4
         fields = {
-            "state": Frame.STATE, "status": Frame.STATUS, "site": Frame.SITE,
-            "mask": Frame.MASK, "live": Frame.LIVE,
+            "state": FrameFields.STATE, "status": FrameFields.STATUS, "site": FrameFields.SITE,
+            "mask": FrameFields.MASK, "live": FrameFields.LIVE,
         }  # fmt: skip
         return {k: int(words[at + v // 4]) for k, v in fields.items()}
 
@@ -152,15 +154,19 @@ class _Story:
     # ---- errors -----------------------------------------------------------------------------
     def fault(self, worker: int, failed: BaseException | None) -> Error | BaseException:
         w = self.arena.workers[worker]
-        code, lane, warp = w[Worker.ERROR], w[Worker.ERROR_LANE], w[Worker.ERROR_WARP]
-        block = self.block(worker, w[Worker.ERROR_SLOT])
+        code, lane, warp = (
+            w[WorkerFields.ERROR],
+            w[WorkerFields.ERROR_LANE],
+            w[WorkerFields.ERROR_WARP],
+        )
+        block = self.block(worker, w[WorkerFields.ERROR_SLOT])
         thread = self.thread(warp, lane)
-        ins = self.instruction(w[Worker.ERROR_SITE])
+        ins = self.instruction(w[WorkerFields.ERROR_SITE])
         # A service has kept its own exception; the code in the worker only ended the warp.
         if failed is not None:
             error: Error | BaseException = failed
         elif code in (Fault.ILLEGAL, Fault.READ_ONLY, Fault.MISALIGNED):
-            error = self._address(code, ins, w[Worker.ERROR_ADDRESS], worker, block, thread)
+            error = self._address(code, ins, w[WorkerFields.ERROR_ADDRESS], worker, block, thread)
         elif code == Fault.TRAP:
             error = Trapped(
                 f"{self.name} executed a trap",
@@ -169,7 +175,7 @@ class _Story:
                 next="look for __trap(), a library's failed check, or code that cannot be reached",
             )
         elif code == Fault.BARRIER:
-            error = self._barrier(ins, w[Worker.ERROR_ADDRESS], block, thread)
+            error = self._barrier(ins, w[WorkerFields.ERROR_ADDRESS], block, thread)
         elif code == Fault.TEXTURE:
             error = self._texture(ins, block, thread)
         else:
@@ -231,8 +237,8 @@ class _Story:
         # The fields of a worker are signed.
         address &= 2**64 - 1
         w = self.arena.workers[worker]
-        writes, nbytes = bool(w[Worker.ERROR_WRITES]), w[Worker.ERROR_BYTES]
-        space = w[Worker.ERROR_SPACE]
+        writes, nbytes = bool(w[WorkerFields.ERROR_WRITES]), w[WorkerFields.ERROR_BYTES]
+        space = w[WorkerFields.ERROR_SPACE]
         verb = "write" if writes else "read"
         kind = MisalignedAddress if code == Fault.MISALIGNED else IllegalAddress
         near = self._nearest(address, nbytes, writes) if space not in _OF_A_BLOCK else None
@@ -293,9 +299,9 @@ class _Story:
         """The nearest allocation, and by how much it was missed."""
         if space == Space.SHARED:
             w = self.arena.workers[worker]
-            words = self.arena.slot(worker, w[Worker.ERROR_SLOT]).view("int64")
-            off = address - int(words[Slot.SHARED // 8])
-            size = int(words[Slot.SHARED_BYTES // 8])
+            words = self.arena.slot(worker, w[WorkerFields.ERROR_SLOT]).view("int64")
+            off = address - int(words[SlotFields.SHARED // 8])
+            size = int(words[SlotFields.SHARED_BYTES // 8])
             return (
                 f"{size} bytes of shared memory; the access is at byte {off}, element "
                 f"{off // nbytes} of {nbytes} bytes"
@@ -327,7 +333,7 @@ class _Story:
                 if f["state"] in (FINISHED, 0):
                     continue
                 site = self.instruction(f["site"])
-                awaited = waited_for(self.program, site, f["status"] == Status.WAITING)
+                awaited = waited_for(self.program, site, f["status"] == WarpStatus.WAITING)
                 lanes_apart = f["live"] & ~f["mask"] and awaited.kind == "lock"
                 kinds.add("warp" if lanes_apart else awaited.kind)
                 now = self._held(awaited.reads, block, warp, f["mask"] or f["live"])
@@ -361,7 +367,7 @@ class _Story:
         }
         owned = self.module.owned()
         variables = {a.name: a.address for a in owned}
-        params = int(self.arena.context[Context.PARAMS // 8])
+        params = int(self.arena.context[ContextFields.PARAMS // 8])
         thread = Thread(special, params, variables)
         memory = [*self.memory, *owned]
         texts = {held(self.program, ins, thread, memory) for ins in reads}

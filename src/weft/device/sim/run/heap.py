@@ -16,7 +16,7 @@ GAP = 16
 """Unallocated bytes between allocations, so that an overrun is detected."""
 
 
-class Block(NamedTuple):
+class HeapBlock(NamedTuple):
     """Allocations of one size: the first one's address, its thread and its instruction."""
 
     address: int
@@ -32,7 +32,7 @@ class Heap:
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self.live: dict[int, int] = {}
-        self.made: dict[int, Block] = {}
+        self.made: dict[int, HeapBlock] = {}
         self.listeners: list[Callable[[int, int], None]] = []
         """Called with the address and the size of each new allocation."""
         self._block = np.empty(0, np.uint8)
@@ -60,7 +60,7 @@ class Heap:
             if room >= need:
                 self._free[i : i + 1] = [(start + need, room - need)] if room > need else []
                 self.live[start] = size
-                self.made[start] = Block(start, size, site, place)
+                self.made[start] = HeapBlock(start, size, site, place)
                 # The bytes written by the previous owner do not count.
                 initialised.emptied(start, size)
                 for listener in self.listeners:

@@ -14,7 +14,7 @@ _VECTORS = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "neon
 
 
 @dataclass(frozen=True)
-class Host:
+class SimulatorHost:
     """The machine under the simulator."""
 
     llvmlite: str
@@ -24,11 +24,11 @@ class Host:
     threads: int
 
 
-def describe() -> Host:
+def describe() -> SimulatorHost:
     """Query LLVM about this machine."""
     cpu, features = jit.host()
     present = {name[1:] for name in features.split(",") if name.startswith("+")}
-    return Host(
+    return SimulatorHost(
         llvmlite=llvmlite.__version__,
         llvm=".".join(map(str, llvm.llvm_version_info)),
         cpu=cpu,

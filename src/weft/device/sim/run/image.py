@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.device.summary import ModuleSummary, Variable
+from weft.device.summary import ModuleSummary, VariableSummary
 from weft.errors import LaunchError, PtxError
 from weft.records import dataclass
 
@@ -29,7 +29,7 @@ CONST_BYTES = 1 << 20
 class Placed:
     """A variable, its location, and the numbers of the functions it points to at first."""
 
-    variable: Variable
+    variable: VariableSummary
     address: int
     functions: tuple[int, ...]
 
@@ -42,7 +42,7 @@ class _Chunk:
         self.base = -(-self.array.ctypes.data // ALIGN) * ALIGN
         self.room, self.used = nbytes, 0
 
-    def take(self, v: Variable) -> int | None:
+    def take(self, v: VariableSummary) -> int | None:
         start = -(-self.used // v.align) * v.align
         if start + v.size > self.room:
             return None
@@ -50,7 +50,7 @@ class _Chunk:
         return self.base + start
 
 
-class Image:
+class VariableImage:
     """Global and constant variables; lives as long as any module that was placed in it.
 
     `rows` are the numbers that it adds to a launch's table of allocations.
@@ -93,7 +93,7 @@ class Image:
         return self._bytes(self.placed[name].address, v.size).view(dtype)
 
     def _placed_before(
-        self, variables: Sequence[Variable], ids: Mapping[str, int]
+        self, variables: Sequence[VariableSummary], ids: Mapping[str, int]
     ) -> dict[str, int]:
         """The variables of an earlier module with the same name and the same initial value."""
         same = {
@@ -110,7 +110,7 @@ class Image:
                 del same[name]
         return same
 
-    def _make(self, new: list[Variable]) -> dict[str, int]:
+    def _make(self, new: list[VariableSummary]) -> dict[str, int]:
         addresses = {}
         for space in ("global", "const"):
             variables = [v for v in new if v.space == space]
@@ -137,7 +137,7 @@ class Image:
         at = address - chunk.array.ctypes.data
         return chunk.array[at : at + size]
 
-    def _fill(self, v: Variable, addresses: dict[str, int], ids: Mapping[str, int]) -> None:
+    def _fill(self, v: VariableSummary, addresses: dict[str, int], ids: Mapping[str, int]) -> None:
         memory = self._bytes(addresses[v.name], v.size)
         memory[: len(v.init)] = np.frombuffer(v.init, np.uint8)
         for where, symbol, addend in v.relocations:
@@ -153,10 +153,10 @@ class Image:
             memory[where : where + 8] = packed
 
 
-def _functions(v: Variable, ids: Mapping[str, int]) -> tuple[int, ...]:
+def _functions(v: VariableSummary, ids: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(ids[symbol] for _, symbol, _ in v.relocations if symbol in ids)
 
 
-def _points_away(v: Variable, same: dict[str, int], ids: Mapping[str, int]) -> bool:
+def _points_away(v: VariableSummary, same: dict[str, int], ids: Mapping[str, int]) -> bool:
     """Return whether it points to a variable of its own module only."""
     return any(symbol not in same and symbol not in ids for _, symbol, _ in v.relocations)

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig, Packed
-from weft.device.sim.layout import Context, Run
+from weft.device.sim.layout import ContextFields, Run
 from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
-from weft.device.sim.run.device_runtime import Grid
+from weft.device.sim.run.device_runtime import ChildGrid
 from weft.device.sim.run.host_threads import ThreadTasks
 from weft.device.sim.run.module import SimModule
-from weft.device.sim.run.tiers.kernel_code import KernelCode
+from weft.device.sim.run.tiers.kernel_code import TieredCode
 from weft.device.time_limit import limited, within
 from weft.memory_errors import memory_for
 
@@ -43,7 +43,7 @@ def thread_count() -> int:
         return os.cpu_count() or 1
 
 
-class Plan:
+class LaunchPlan:
     """A kernel and a grid with all that its launches have in common."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Plan:
         self.cooperative = cooperative
         self.total = config.grid[0] * config.grid[1] * config.grid[2]
         self._symbols = int(sim.place().ctypes.data)
-        self._under: dict[str, Plan] = {}
+        self._under: dict[str, LaunchPlan] = {}
         self._prepared = False
         if not lazy:
             self.prepare()
@@ -86,11 +86,11 @@ class Plan:
         self._idle_one = self._idle(1)
         self._prepared = True
 
-    def under(self, observer: Observer) -> Plan:
+    def under(self, observer: Observer) -> LaunchPlan:
         """The same launches under an observer."""
         with self.sim._lock:
             if observer.key not in self._under:
-                self._under[observer.key] = Plan(
+                self._under[observer.key] = LaunchPlan(
                     self.sim, self.entry, self.config, observer, cooperative=self.cooperative
                 )
         plan = self._under[observer.key]
@@ -111,16 +111,16 @@ class Plan:
         last.
         """
         sim, services = self.sim, self.sim.services
-        plans: dict[tuple[str, LaunchConfig], Plan] = {}
+        plans: dict[tuple[str, LaunchConfig], LaunchPlan] = {}
         waiting = services.take_descendants()
         while waiting:
             item = waiting.pop(0)
-            if not isinstance(item, Grid):
+            if not isinstance(item, ChildGrid):
                 item()
                 continue
             key = item.entry, item.config
             if key not in plans:
-                plans[key] = Plan(sim, item.entry, item.config, cooperative=False)
+                plans[key] = LaunchPlan(sim, item.entry, item.config, cooperative=False)
             with services.deeper(item.depth):
                 plans[key]._run_one(item.params, memory, keep, time_limit)
             waiting[:0] = services.take_descendants()
@@ -130,7 +130,7 @@ class Plan:
     ) -> None:
         report = settings.active() if self.observer is None else None
         if report is not None:
-            report.run(settings.Request(self, params, memory, keep, time_limit))
+            report.run(settings.LaunchRequest(self, params, memory, keep, time_limit))
             return
         if settings.before_launch is not None and self.observer is None:
             settings.before_launch(self, params, memory)
@@ -257,10 +257,12 @@ class Plan:
                         code.spend(clock.lap(), arena, self.total)
                     watch.expired = time.monotonic() >= deadline
                     if watch.expired or watch.stuck():
-                        arena.context[Context.STOP // 8] = 1
+                        arena.context[ContextFields.STOP // 8] = 1
                         tasks.wait()
             except BaseException:
-                arena.context[Context.STOP // 8] = 1  # Ctrl-C: stop the workers, then propagate it
+                arena.context[ContextFields.STOP // 8] = (
+                    1  # Ctrl-C: stop the workers, then propagate it
+                )
                 tasks.wait()
                 raise
         if not code.settled:
@@ -281,6 +283,6 @@ class _Stopwatch:
         return seconds
 
 
-def _work(code: KernelCode, arena: Arena, worker: int, keep: object) -> int:
+def _work(code: TieredCode, arena: Arena, worker: int, keep: object) -> int:
     """Run one thread's part; it owns all that the code accesses: its caller may not wait."""
     return code.run(arena, worker)

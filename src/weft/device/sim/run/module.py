@@ -16,10 +16,10 @@ from weft.device.occupancy import occupancy
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.run import draft
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.compile import Job
-from weft.device.sim.run.image import Image
-from weft.device.sim.run.tiers.kernel_code import KernelCode
-from weft.device.summary import Entry, ModuleSummary, choose, matching
+from weft.device.sim.run.compile import CompileJob
+from weft.device.sim.run.image import VariableImage
+from weft.device.sim.run.tiers.kernel_code import TieredCode
+from weft.device.summary import KernelSummary, ModuleSummary, choose, matching
 from weft.errors import Error, LaunchError
 from weft.memory_errors import memory_for
 from weft.records import dataclass
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
 
     from weft.device.sim.run.observation import Observer
     from weft.device.sim.run.services import Services
-    from weft.ptx.model import Function, Module
+    from weft.ptx.model import PtxFunction, PtxModule
 
 
 REMEMBERED = 128
@@ -70,12 +70,12 @@ class SimModule:
         self._summary: ModuleSummary | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
-        self._code: dict[tuple[str, Dim3, str, draft.Tier], KernelCode] = {}
+        self._code: dict[tuple[str, Dim3, str, draft.Tier], TieredCode] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
         # Reentrant: `Plan.under` holds it while its plan compiles.
         self._lock = threading.RLock()
         self.root: SimModule = within.root if within else self
-        self.image: Image = within.image if within else Image()
+        self.image: VariableImage = within.image if within else VariableImage()
         self.allocates = False
 
     @property
@@ -84,7 +84,7 @@ class SimModule:
         return self._lock
 
     @property
-    def module(self) -> Module:
+    def module(self) -> PtxModule:
         """The parsed PTX."""
         return self.program.module
 
@@ -108,10 +108,10 @@ class SimModule:
                 root._services = root._services or Services(root)
         return root._services
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> KernelSummary:
         return self.summary.entries[name]
 
-    def function(self, entry: str) -> Function:
+    def function(self, entry: str) -> PtxFunction:
         return self.module.functions[entry]
 
     def place(self) -> NDArray[np.int64]:
@@ -151,7 +151,7 @@ class SimModule:
             for name, x in self.image.placed.items()
         ]
 
-    def code(self, entry: str, block: Dim3, observer: Observer | None = None) -> KernelCode:
+    def code(self, entry: str, block: Dim3, observer: Observer | None = None) -> TieredCode:
         """Machine code of a kernel for one block size, with an observer's beside it."""
         tier = draft.chosen()
         place = entry, block, "" if observer is None else observer.key, tier
@@ -161,8 +161,10 @@ class SimModule:
                 if len(self._code) >= REMEMBERED:  # prepared launches keep what they run
                     del self._code[next(iter(self._code))]
                     self._idle.clear()
-                job = Job(lambda: self.module, self.ptx.text, entry, block, self.fast, observer)
-                self._code[place] = code = KernelCode(job, tier)
+                job = CompileJob(
+                    lambda: self.module, self.ptx.text, entry, block, self.fast, observer
+                )
+                self._code[place] = code = TieredCode(job, tier)
         return code
 
     def idle(self, *place: object) -> list[Arena]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
 from weft.device.sim.observe import Watching
 
 if TYPE_CHECKING:
@@ -46,30 +46,30 @@ class Observation:
 
     def parameter(self, offset: int) -> int:
         """The 64 bits of the parameter block at a byte offset: a pointer, mostly."""
-        start = int(self._arena.context[Context.PARAMS // 8])
+        start = int(self._arena.context[ContextFields.PARAMS // 8])
         return ctypes.c_uint64.from_address(start + offset).value
 
     def for_launch(self, memory: Bytes) -> None:
-        """Memory that all workers share: its address is in `Context.OBSERVER`."""
+        """Memory that all workers share: its address is in `ContextFields.OBSERVER`."""
         self._kept.append(memory)
-        self._arena.context[Context.OBSERVER // 8] = memory.ctypes.data
+        self._arena.context[ContextFields.OBSERVER // 8] = memory.ctypes.data
 
     def for_workers(self, nbytes: int) -> list[Bytes]:
-        """Zeroed memory for each host thread: its address is in `Worker.OBSERVER`."""
+        """Zeroed memory for each host thread: its address is in `WorkerFields.OBSERVER`."""
         out = [zeroed(nbytes) for _ in range(self.workers)]
         for worker, memory in zip(self._arena.workers, out, strict=True):
-            worker.fields[Worker.OBSERVER // 8] = memory.ctypes.data
+            worker.fields[WorkerFields.OBSERVER // 8] = memory.ctypes.data
         self._kept += out
         return out
 
     def for_slots(self, nbytes: int) -> list[Bytes]:
-        """Zeroed memory for each resident block: its address is in `Slot.OBSERVER`."""
+        """Zeroed memory for each resident block: its address is in `SlotFields.OBSERVER`."""
         out = []
         for worker in range(self.workers):
             for index in range(self.slots):
                 memory = zeroed(nbytes)
                 at = ctypes.c_int64.from_buffer(
-                    self._arena.slot(worker, index).data.cast("B"), Slot.OBSERVER
+                    self._arena.slot(worker, index).data.cast("B"), SlotFields.OBSERVER
                 )
                 at.value = memory.ctypes.data
                 out.append(memory)

@@ -31,7 +31,7 @@ _snprintf.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p)
 _snprintf.restype = ctypes.c_int
 
 
-class Arguments:
+class PrintfArguments:
     """The packed arguments of one call."""
 
     def __init__(self, address: int, read: ReadMemory) -> None:
@@ -52,7 +52,7 @@ class Arguments:
         return self.read(at, size)
 
 
-def render(form: bytes, arguments: Arguments, string: ReadString) -> bytes:
+def render(form: bytes, arguments: PrintfArguments, string: ReadString) -> bytes:
     """The text of one call; characters outside conversions are copied."""
     out, end = [], 0
     for match in _PIECE.finditer(form):
@@ -63,7 +63,7 @@ def render(form: bytes, arguments: Arguments, string: ReadString) -> bytes:
     return b"".join(out)
 
 
-def _convert(match: re.Match[bytes], arguments: Arguments, string: ReadString) -> bytes:
+def _convert(match: re.Match[bytes], arguments: PrintfArguments, string: ReadString) -> bytes:
     kind, length = match["kind"], match["length"] or b""
     if kind == b"%":
         return b"%"
@@ -92,7 +92,7 @@ def _bounded(n: int) -> int:
 
 
 def _argument(
-    kind: bytes, length: bytes, arguments: Arguments, string: ReadString, limit: int | None
+    kind: bytes, length: bytes, arguments: PrintfArguments, string: ReadString, limit: int | None
 ) -> Argument:
     if kind in b"fFeEgGaA":
         return ctypes.c_double(arguments.double())

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.layout import Context, Fault, Site, Slot, Worker
+from weft.device.sim.layout import ContextFields, Fault, Site, SlotFields, WorkerFields
 from weft.device.sim.run.device_runtime import Descendants, DeviceRuntime, Item, Owner
 from weft.device.sim.run.heap import Heap
-from weft.device.sim.run.printf import Arguments, render
+from weft.device.sim.run.printf import PrintfArguments, render
 from weft.errors import AssertFailed, DeviceError, IllegalAddress
 from weft.ptx.services import NOT_A_FUNCTION, NUMBERS, STACK_BYTES, STACK_FULL
 
@@ -45,7 +45,7 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 
 
 @dataclass(slots=True)
-class Running:
+class RunningLaunch:
     """A launch that is under way."""
 
     arena: Arena
@@ -65,13 +65,15 @@ class Running:
         self.rows[address] = row
         if row == self.count:
             self.count += 1
-            self.arena.context[Context.TABLE_COUNT // 8] = self.count
+            self.arena.context[ContextFields.TABLE_COUNT // 8] = self.count
 
     def windows(self, slot: int) -> list[tuple[int, int]]:
         """(address, bytes) of shared memory and of the parameters."""
-        shared = (ctypes.c_int64 * 2).from_address(slot + Slot.SHARED)
+        shared = (ctypes.c_int64 * 2).from_address(slot + SlotFields.SHARED)
         context = self.arena.context
-        params, size = (int(context[x // 8]) for x in (Context.PARAMS, Context.PARAM_BYTES))
+        params, size = (
+            int(context[x // 8]) for x in (ContextFields.PARAMS, ContextFields.PARAM_BYTES)
+        )
         return [(shared[0], shared[1]), (params, size)]
 
     def remove(self, address: int) -> None:
@@ -91,7 +93,7 @@ class Caller:
     `site` is the calling instruction, where an observer has recorded it.
     """
 
-    launch: Running
+    launch: RunningLaunch
     slot: int
     thread: int
     local: tuple[int, int]
@@ -141,7 +143,7 @@ class Caller:
     @property
     def place(self) -> str:
         """Block and thread, for messages."""
-        at = (ctypes.c_int32 * 3).from_address(self.slot + Slot.BLOCK_X)
+        at = (ctypes.c_int32 * 3).from_address(self.slot + SlotFields.BLOCK_X)
         x, y, _ = self.launch.block
         n = self.thread
         return f"block {tuple(at)}, thread {(n % x, n // x % y, n // (x * y))}"
@@ -165,7 +167,7 @@ class Services:
         self._callback = _SIGNATURE(self._serve)
         self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         self._lock = threading.RLock()
-        self._launches: dict[int, Running] = {}
+        self._launches: dict[int, RunningLaunch] = {}
         self._mine = threading.local()
         self._handlers: dict[str, Callable[[Caller], int]] = {
             "vprintf": self._printf, "__assertfail": self._assert, "malloc": self._malloc,
@@ -176,7 +178,7 @@ class Services:
     # ---- for the launcher -------------------------------------------------------------------
     def begin(self, arena: Arena, block: Dim3, rows: int) -> None:
         """Begin a launch with this number of rows in its table, earlier allocations included."""
-        launch = Running(arena, block, arena.table, rows)
+        launch = RunningLaunch(arena, block, arena.table, rows)
         with self._lock:
             for address, size in self.heap.live.items():
                 launch.add(address, size)
@@ -186,7 +188,7 @@ class Services:
 
     def end(self) -> None:
         """End the launch that this thread began."""
-        launch: Running = self._mine.launch
+        launch: RunningLaunch = self._mine.launch
         with self._lock:
             del self._launches[launch.arena.address]
         self._mine.launch, self._mine.ended = None, launch.descendants
@@ -209,7 +211,7 @@ class Services:
     @property
     def failed(self) -> BaseException | None:
         """The exception that ended the launch of this thread."""
-        launch: Running | None = getattr(self._mine, "launch", None)
+        launch: RunningLaunch | None = getattr(self._mine, "launch", None)
         return launch.failed if launch is not None else None
 
     # ---- for compiled code ------------------------------------------------------------------
@@ -221,7 +223,7 @@ class Services:
         data = (ctypes.c_int64 * 256).from_address(values)
         handler = self._handlers[_NAMES[number]]
         windows = launch.windows(slot)
-        site = ctypes.c_int64.from_address(worker + Worker.ERROR_SITE).value
+        site = ctypes.c_int64.from_address(worker + WorkerFields.ERROR_SITE).value
         for lane in (i for i in range(32) if lanes >> i & 1):
             window = ((local or 0) + lane * local_bytes, local_bytes)
             # Eight: a launch takes the most.
@@ -239,7 +241,7 @@ class Services:
 
     def _printf(self, caller: Caller) -> int:
         form, buffer = caller.values[:2]
-        arguments = Arguments(buffer, caller.read)
+        arguments = PrintfArguments(buffer, caller.read)
         text = render(caller.string(form), arguments, caller.string)
         (self.stdout or sys.stdout).write(text.decode(errors="replace"))
         return arguments.count

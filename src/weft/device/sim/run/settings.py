@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """A kernel and a grid, ready to be launched: `launch.Plan`."""
+    """A kernel and a grid, ready to be launched: `launch.LaunchPlan`."""
 
     sim: SimModule
     entry: str
@@ -34,7 +34,7 @@ class Planned(Protocol):
 
 
 @dataclass(frozen=True)
-class Request:
+class LaunchRequest:
     """One requested launch; `keep` owns the memory."""
 
     plan: Planned
@@ -54,7 +54,7 @@ class Request:
 class Session(Protocol):
     """A handler of launches: the sanitizer's report, a profiler's recording."""
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         """One launch."""
 
 

@@ -31,12 +31,12 @@ RECENT = 128
 _lock = threading.Lock()
 _batches: dict[str, str] = {}
 """The batch of a function; it may have been freed."""
-_loaded: weakref.WeakValueDictionary[str, jit.Library] = weakref.WeakValueDictionary()
+_loaded: weakref.WeakValueDictionary[str, jit.LoadedLibrary] = weakref.WeakValueDictionary()
 """Batches of this process."""
-_recent: OrderedDict[str, jit.Library] = OrderedDict()
+_recent: OrderedDict[str, jit.LoadedLibrary] = OrderedDict()
 
 
-def provide(outlined: Outlined) -> dict[str, jit.Library]:
+def provide(outlined: Outlined) -> dict[str, jit.LoadedLibrary]:
     """Compile the missing functions; return the batches that the kernel needs."""
     with _lock:
         found = _find(outlined.shared)
@@ -51,7 +51,7 @@ def provide(outlined: Outlined) -> dict[str, jit.Library]:
         return {_batches[name]: found[name] for name in sorted(found)}
 
 
-def load(batches: Iterable[str]) -> list[jit.Library] | None:
+def load(batches: Iterable[str]) -> list[jit.LoadedLibrary] | None:
     """Load batches from the cache; None if one is not there."""
     with _lock:
         libraries = [_load(batch) for batch in batches]
@@ -67,13 +67,13 @@ def forget() -> None:
         _recent.clear()
 
 
-def _find(names: Iterable[str]) -> dict[str, jit.Library]:
+def _find(names: Iterable[str]) -> dict[str, jit.LoadedLibrary]:
     """The batches of those functions that are loaded."""
     found = {name: _loaded.get(_batches.get(name, "")) for name in names}
     return {name: library for name, library in found.items() if library is not None}
 
 
-def _compile(outlined: Outlined, missing: list[str], found: dict[str, jit.Library]) -> None:
+def _compile(outlined: Outlined, missing: list[str], found: dict[str, jit.LoadedLibrary]) -> None:
     """Add the missing functions to those that were found."""
     texts = [outlined.shared[name] for name in missing]
     others = [declaration(text) for name, text in outlined.shared.items() if name not in missing]
@@ -102,7 +102,7 @@ def _index_key() -> str:
     return cache.key("shared index", generator(), jit.identity())
 
 
-def _load(batch: str) -> jit.Library | None:
+def _load(batch: str) -> jit.LoadedLibrary | None:
     """A batch that is loaded, or in the cache."""
     if (library := _loaded.get(batch)) is not None:
         return _used(batch, library)
@@ -121,7 +121,9 @@ def _load(batch: str) -> jit.Library | None:
         return None
 
 
-def _add(batch: str, names: list[str], data: bytes, needs: list[jit.Library]) -> jit.Library:
+def _add(
+    batch: str, names: list[str], data: bytes, needs: list[jit.LoadedLibrary]
+) -> jit.LoadedLibrary:
     library = _loaded[batch] = jit.load_library(data, names, needs)
     _batches.update(dict.fromkeys(names, batch))
     if len(_batches) > MOST:
@@ -130,7 +132,7 @@ def _add(batch: str, names: list[str], data: bytes, needs: list[jit.Library]) ->
     return _used(batch, library)
 
 
-def _used(batch: str, library: jit.Library) -> jit.Library:
+def _used(batch: str, library: jit.LoadedLibrary) -> jit.LoadedLibrary:
     _recent[batch] = library
     _recent.move_to_end(batch)
     while len(_recent) > RECENT:

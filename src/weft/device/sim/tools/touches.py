@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.device.sim.access import Access, Rows, touching
+from weft.device.sim.access import FragmentRows, MemoryAccess, touching
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Context, Slot, Space, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.faults import line_of
 from weft.device.sim.run.observation import Observation
@@ -30,7 +30,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
 @dataclass(frozen=True)
-class Touch:
+class ThreadAccess:
     """One access of one thread.
 
     does   "read", "write", "atomic" or "reduction"
@@ -47,7 +47,7 @@ class Touch:
         return f"{self.line}, block {self.block}, thread {self.thread}"
 
 
-class Touches:
+class TouchRecorder:
     """Records the accesses of the `nbytes` at an address; without `reads`, the writes alone.
 
     seen    the first accesses of each host thread, in the order in which it executed them
@@ -65,11 +65,11 @@ class Touches:
         self._reads, self._remembered = reads, remembered
         self.key = f"touches {remembered}" if reads else f"writes {remembered}"
         self._place = np.array([address, nbytes], np.int64)
-        self.seen: list[Touch] = []
+        self.seen: list[ThreadAccess] = []
         self.count = 0
 
     def watcher(self, e: Watched) -> Watcher:
-        return _Watcher(e, self._reads, self._remembered)
+        return _PlaceWatcher(e, self._reads, self._remembered)
 
     def begin(self, observation: Observation) -> None:
         observation.for_launch(self._place.view(np.uint8))
@@ -86,7 +86,7 @@ class Touches:
             for number, x, y, z, n, address, nbytes in rows.tolist():
                 does, line = notes[str(number)]
                 thread = (n % bx, n // bx % by, n // (bx * by))
-                self.seen.append(Touch(does, line, (x, y, z), thread, address, nbytes))
+                self.seen.append(ThreadAccess(does, line, (x, y, z), thread, address, nbytes))
 
 
 class TouchWatcher(Watcher):
@@ -99,7 +99,7 @@ class TouchWatcher(Watcher):
     name: str
     reads_too: bool
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         if not (access.writes or self.reads_too):
             return
         if access.space not in (Space.GLOBAL, Space.GENERIC):
@@ -114,7 +114,7 @@ class TouchWatcher(Watcher):
             sizes = access.sizes
         self._note(access, e.memory.addresses(access.address), sizes)
 
-    def number(self, access: Access) -> int:
+    def number(self, access: MemoryAccess) -> int:
         """The number that describes an access to the helper."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class TouchWatcher(Watcher):
         """Emit the helper; `args` are those that `_note` gives it."""
         raise NotImplementedError
 
-    def _fragment(self, access: Access, rows: Rows) -> None:
+    def _fragment(self, access: MemoryAccess, rows: FragmentRows) -> None:
         """Record each register of each lane by itself."""
         e, b = self.e, self.e.b
         sizes = b.splat(b.integer("i32", rows.unit), 32)
@@ -135,7 +135,7 @@ class TouchWatcher(Watcher):
                 b.store(at, e.memory.table(), 64)
                 self._note(access, e.memory.table(), sizes)
 
-    def _note(self, access: Access, addresses: Val, sizes: Val) -> None:
+    def _note(self, access: MemoryAccess, addresses: Val, sizes: Val) -> None:
         """Call the helper with the addresses and sizes of the lanes."""
         e, b = self.e, self.e.b
         table = e.memory.offsets()  # an array of 32 words, whatever they are
@@ -146,7 +146,7 @@ class TouchWatcher(Watcher):
         note(e.context, e.worker, e.slot, addresses, table, lanes, number, first)
 
 
-class _Watcher(TouchWatcher):
+class _PlaceWatcher(TouchWatcher):
     """Compares the addresses with the place."""
 
     name = "note_touches"
@@ -159,7 +159,7 @@ class _Watcher(TouchWatcher):
     def notes(self) -> Mapping[str, Any]:
         return {"touches": self._notes}
 
-    def number(self, access: Access) -> int:
+    def number(self, access: MemoryAccess) -> int:
         self._notes[str(access.ins.index)] = access.kind.name.lower(), line_of(access.ins)
         return access.ins.index
 
@@ -169,9 +169,9 @@ class _Watcher(TouchWatcher):
 
 def _note_touches(b: Builder, args: list[Val], *, remembered: int) -> None:
     context, worker, slot, addresses, sizes, lanes, number, first = args
-    place = b.load("ptr", 0, b.at(context, Context.OBSERVER))
+    place = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
     start, size = b.load("i64", 0, place, 8), b.load("i64", 0, b.at(place, 8), 8)
-    memory = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
+    memory = b.load("ptr", 0, b.at(worker, WorkerFields.OBSERVER))
 
     def look(lane: Val) -> None:
         address = b.load("i64", 0, b.at(addresses, lane.zext("i64") << 3), 8)
@@ -183,7 +183,9 @@ def _note_touches(b: Builder, args: list[Val], *, remembered: int) -> None:
             with b.when(count.ult(remembered)):
                 row = b.at(memory, count * _ROW + 8)
                 b.store(number, row, 8)
-                for i, axis in enumerate((Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)):
+                for i, axis in enumerate(
+                    (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
+                ):
                     value = b.load("i32", 0, b.at(slot, axis)).zext("i64")
                     b.store(value, b.at(row, 8 + 8 * i), 8)
                 b.store((first + lane).zext("i64"), b.at(row, 32), 8)

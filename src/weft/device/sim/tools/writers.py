@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Context, Slot
+from weft.device.sim.layout import ContextFields, SlotFields
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.observation import Observation
 from weft.device.sim.tools.touches import TouchWatcher
@@ -47,7 +47,7 @@ class Writers:
         self._heads: list[NDArray[np.int64]] = []
 
     def watcher(self, e: Watched) -> Watcher:
-        return _Watcher(e)
+        return _WriterWatcher(e)
 
     def begin(self, observation: Observation) -> None:
         grid, threads = observation.config.grid, math.prod(observation.config.block)
@@ -83,20 +83,20 @@ class Writers:
         return sum(bool(head[_WRITTEN]) for head in self._heads)
 
 
-class _Watcher(TouchWatcher):
+class _WriterWatcher(TouchWatcher):
     name = "note_writers"
     reads_too = True
 
-    def number(self, access: Access) -> int:
+    def number(self, access: MemoryAccess) -> int:
         return _READS * access.reads | _WRITES * access.writes
 
     def body(self, b: Builder, args: list[Val]) -> None:
         context, _, slot, addresses, _, lanes, does, first = args
-        head = b.load("ptr", 0, b.at(context, Context.OBSERVER))
+        head = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
         across, down, threads = (b.load("i64", 0, b.at(head, 8 * i), 8) for i in range(3))
         x, y, z = (
             b.load("i32", 0, b.at(slot, axis)).zext("i64")
-            for axis in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
+            for axis in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
         )
         block = (z * down + y) * across + x
 

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from weft.device.sim.run.settings import Request, Session
+from weft.device.sim.run.settings import LaunchRequest, Session
 from weft.device.sim.tools.sanitizer.findings import Finding
 from weft.device.sim.tools.sanitizer.session import Report
 
@@ -22,7 +22,7 @@ class ForwardedReport(Report):
         super().__init__()
         self._file = open(descriptor, "a", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the end
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         one = Report()
         try:
             one.run(asked)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.device.sim.run.faults import line_of
-from weft.device.sim.run.launch import Plan
+from weft.device.sim.run.launch import LaunchPlan
 from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding
@@ -30,7 +30,7 @@ class Touched:
 
     work: Work
     name: str
-    plan: Plan | None
+    plan: LaunchPlan | None
     reads: Extents
     writes: Extents
     frames: tuple[int, ...] = ()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from weft.device.sim.run import initialised
-from weft.device.sim.run.launch import Plan
+from weft.device.sim.run.launch import LaunchPlan
 from weft.device.sim.tools.sanitizer import extents
 from weft.device.sim.tools.sanitizer.extents import Extents
 from weft.device.sim.tools.sanitizer.findings import Finding
@@ -111,7 +111,7 @@ class ProgramSanitizer:
 
     # ---- what is touched --------------------------------------------------------------------
     @contextlib.contextmanager
-    def launching(self, plan: Plan, name: str) -> Iterator[None]:
+    def launching(self, plan: LaunchPlan, name: str) -> Iterator[None]:
         """Records the accesses of the launch inside, as part of this thread's work.
 
         With a single stream only host-accessible memory can race, so only that is recorded.
@@ -140,7 +140,7 @@ class ProgramSanitizer:
         """Extents of device-accessible rows; pageable memory is copied before the call returns."""
         return extents.nothing() if self._at(int(rows[0][0])) is None else _extents(rows)
 
-    def _add(self, name: str, plan: Plan | None, reads: Extents, writes: Extents) -> None:
+    def _add(self, name: str, plan: LaunchPlan | None, reads: Extents, writes: Extents) -> None:
         with self._lock:
             work = self._thread_state.work
             frames = self._places.here()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from weft.measure.profile import floor
 from weft.measure.profile.advice.rule import Advice, Rule, RuleContext, at
 from weft.measure.profile.work import expands, is_multiply_add, result
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 
 _LANES = 0.75
 """Fraction of active lanes below which divergence is reported."""
@@ -21,12 +21,12 @@ _MATMUL = 16.0
 """Multiply-adds per accessed element above which tensor cores may help."""
 
 CHEAPER = {
-    Result.QUOTIENT: "multiply with a reciprocal that is computed once, or use __fdividef / "
+    ResultForm.QUOTIENT: "multiply with a reciprocal that is computed once, or use __fdividef / "
     "-use_fast_math",
-    Result.REMAINDER: "use powers of two (i & (n - 1)), or count along instead of dividing",
-    Result.ROOT: "use rsqrtf and a multiplication, or compare squares",
-    Result.RECIPROCAL: "use __frcp_rn only where the last bit counts; __fdividef and rsqrtf are "
-    "one step",
+    ResultForm.REMAINDER: "use powers of two (i & (n - 1)), or count along instead of dividing",
+    ResultForm.ROOT: "use rsqrtf and a multiplication, or compare squares",
+    ResultForm.RECIPROCAL: "use __frcp_rn only where the last bit counts; __fdividef and rsqrtf "
+    "are one step",
 }
 _FUNCTIONS = "share sub-expressions, use exp2f with a factor folded in, or a polynomial"
 

@@ -6,7 +6,7 @@ A comparison of floats is ordered (false when an operand is NaN) unless its name
 from __future__ import annotations
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Nan, Result, Unit
+from weft.ptx.isa.columns import Nan, ResultForm, WorkUnit
 from weft.ptx.isa.registry import instruction
 
 _INTS = "b16 b32 b64 u16 u32 u64 s16 s32 s64"
@@ -64,7 +64,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 # ---- setp --------------------------------------------------------------------------------------
 @instruction(
     "setp.cmp.type  p|q:pred, a, b",
-    form=Result.COMPARISON,
+    form=ResultForm.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_INT_TESTS,
     type=_INTS,
@@ -72,7 +72,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 )
 @instruction(
     "setp.cmp.op.type  p|q:pred, a, b, c:pred",
-    form=Result.COMPARISON,
+    form=ResultForm.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_INT_TESTS,
     op=_OPS,
@@ -81,7 +81,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 )
 @instruction(
     "setp.cmp{.ftz}.type  p|q:pred, a, b",
-    form=Result.COMPARISON,
+    form=ResultForm.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_FLOAT_TESTS,
     ftz="ftz",
@@ -95,7 +95,7 @@ def _joined(e: Builder, test: Val, op: str, c: Val | None) -> Val:
 )
 @instruction(
     "setp.cmp.op{.ftz}.type  p|q:pred, a, b, c:pred",
-    form=Result.COMPARISON,
+    form=ResultForm.COMPARISON,
     manual="comparison-and-selection-instructions-setp",
     cmp=_FLOAT_TESTS,
     op=_OPS,
@@ -114,7 +114,7 @@ def setp(
 
 @instruction(
     "setp.cmp{.ftz}.type  p|q:pred, a, b",
-    form=Result.COMPARISON,
+    form=ResultForm.COMPARISON,
     manual="half-precision-comparison-instructions-setp",
     cmp=_FLOAT_TESTS,
     ftz="ftz",
@@ -123,7 +123,7 @@ def setp(
 )
 @instruction(
     "setp.cmp.op{.ftz}.type  p|q:pred, a, b, c:pred",
-    form=Result.COMPARISON,
+    form=ResultForm.COMPARISON,
     manual="half-precision-comparison-instructions-setp",
     cmp=_FLOAT_TESTS,
     op=_OPS,
@@ -232,8 +232,8 @@ def _either(e: Builder, first: Val, a: Val, b: Val) -> Val:
 
 @instruction(
     "selp.type  d, a, b, c:pred",
-    form=Result.SELECTION,
-    work=Unit.MOVE,
+    form=ResultForm.SELECTION,
+    work=WorkUnit.MOVE,
     manual="comparison-and-selection-instructions-selp",
     nans=Nan.COPIED,
     type=_INTS + " f32 f64",
@@ -245,8 +245,8 @@ def selp(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "slct.type.s32  d, a, b, c:s32",
-    form=Result.SELECTION,
-    work=Unit.MOVE,
+    form=ResultForm.SELECTION,
+    work=WorkUnit.MOVE,
     manual="comparison-and-selection-instructions-slct",
     nans=Nan.COPIED,
     type=_INTS + " f32 f64",
@@ -258,8 +258,8 @@ def slct(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "slct{.ftz}.type.f32  d, a, b, c:f32",
-    form=Result.SELECTION,
-    work=Unit.MOVE,
+    form=ResultForm.SELECTION,
+    work=WorkUnit.MOVE,
     manual="comparison-and-selection-instructions-slct",
     nans=Nan.COPIED,
     ftz="ftz",

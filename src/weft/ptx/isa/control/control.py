@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from weft.ptx.isa.columns import Control, Ordering, Participants, Unit, Waits
+from weft.ptx.isa.columns import Control, Ordering, Participants, Waits, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -74,7 +74,7 @@ def brkpt(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "pmevent{.mask}  a",
-    work=Unit.CONTROL,
+    work=WorkUnit.CONTROL,
     manual="miscellaneous-instructions-pmevent",
     warp=True,
     mask="mask",
@@ -85,7 +85,7 @@ def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
 
 @instruction(
     "nanosleep.u32  t",
-    work=Unit.CONTROL,
+    work=WorkUnit.CONTROL,
     manual="miscellaneous-instructions-nanosleep",
     warp=True, waits=Waits.TIME,
 )  # fmt: skip
@@ -109,7 +109,7 @@ def _reduce(w: Warp, ins: Instruction, *, kind: str, type: str) -> None:
 for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".aligned")):
     _row = functools.partial(
         instruction,
-        manual=_BAR, warp=True, work=Unit.SYNC, participants=Participants.BLOCK,
+        manual=_BAR, warp=True, work=WorkUnit.SYNC, participants=Participants.BLOCK,
         aligned=bool(_word),
     )  # fmt: skip
     _row(f"{_base}{{.cta}}.sync{_word}  a{{, b}}", waits=Waits.PARTICIPANTS)(_barrier)
@@ -122,7 +122,7 @@ for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".align
 
 @instruction(
     "bar.warp.sync  membermask",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-bar-warp-sync",
     warp=True,
 )  # fmt: skip
@@ -132,7 +132,7 @@ def bar_warp(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "membar{.proxy}.level",
-    work=Unit.SYNC, ordering=Ordering.FENCE,
+    work=WorkUnit.SYNC, ordering=Ordering.FENCE,
     manual="parallel-synchronization-and-communication-instructions-membar",
     level="cta gl sys alias", warp=True,
 )  # fmt: skip
@@ -144,19 +144,19 @@ def membar(w: Warp, ins: Instruction, *, level: str) -> None:
     "fence{.order}{.restrict}{.scope}",
     manual=_FENCE,
     order="sc acq_rel acquire release", scope="cta cluster gpu sys", restrict=_RESTRICT,
-    warp=True, work=Unit.SYNC, ordering=Ordering.FENCE,
+    warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE,
 )  # fmt: skip
 @instruction(
     "fence.mbarrier_init.release.cluster",
     manual=_FENCE,
-    warp=True, work=Unit.SYNC, ordering=Ordering.FENCE,
+    warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE,
 )  # fmt: skip
 @instruction(
     "fence.proxy.kind{.order}{.restrict}{.scope}{.space}  {, [a]}{, size}",
     manual=_FENCE,
     kind="alias async async::generic tensormap::generic", order="acquire release",
     scope="cta cluster gpu sys", restrict=_RESTRICT, space="global shared::cta shared::cluster",
-    warp=True, work=Unit.SYNC, ordering=Ordering.PROXY_FENCE,
+    warp=True, work=WorkUnit.SYNC, ordering=Ordering.PROXY_FENCE,
 )  # fmt: skip
 def fence(w: Warp, ins: Instruction, **words: str) -> None:
     w.fence()
@@ -164,7 +164,7 @@ def fence(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "griddepcontrol.action",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-griddepcontrol",
     action="wait launch_dependents", warp=True,
 )  # fmt: skip
@@ -174,7 +174,7 @@ def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
 
 @instruction(
     "setmaxnreg.action.sync.aligned.u32  n",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual="miscellaneous-instructions-setmaxnreg",
     action="inc dec", warp=True, participants=Participants.WARPGROUP,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Nan, Result, Unit
+from weft.ptx.isa.columns import Nan, ResultForm, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -13,8 +13,8 @@ _SYNC = "parallel-synchronization-and-communication-instructions-"
 
 @instruction(
     "shfl.sync.mode.b32  d|p:b32, a:b32, b, c, membermask",
-    form=Result.SHUFFLED,
-    work=Unit.MOVE,
+    form=ResultForm.SHUFFLED,
+    work=WorkUnit.MOVE,
     nans=Nan.COPIED,
     manual=_DATA + "shfl-sync",
     mode="up down bfly idx",
@@ -26,8 +26,8 @@ def shfl_sync(w: Warp, ins: Instruction, *, mode: str) -> None:
 
 @instruction(
     "shfl.mode.b32  d|p:b32, a:b32, b, c",
-    form=Result.SHUFFLED,
-    work=Unit.MOVE,
+    form=ResultForm.SHUFFLED,
+    work=WorkUnit.MOVE,
     nans=Nan.COPIED,
     manual=_DATA + "shfl-deprecated",
     mode="up down bfly idx",
@@ -39,16 +39,16 @@ def shfl(w: Warp, ins: Instruction, *, mode: str) -> None:
 
 @instruction(
     "vote.sync.op.pred  p:pred, a:pred, membermask",
-    form=Result.OF_GROUP,
-    work=Unit.SYNC,
+    form=ResultForm.OF_GROUP,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "vote-sync",
     op="all any uni",
     warp=True,
 )
 @instruction(
     "vote.op.pred  p:pred, a:pred",
-    form=Result.OF_GROUP,
-    work=Unit.SYNC,
+    form=ResultForm.OF_GROUP,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "vote-deprecated",
     op="all any uni",
     warp=True,
@@ -59,15 +59,15 @@ def vote(w: Warp, ins: Instruction, *, op: str) -> None:
 
 @instruction(
     "vote.sync.ballot.b32  d:b32, a:pred, membermask",
-    form=Result.OF_GROUP,
-    work=Unit.SYNC,
+    form=ResultForm.OF_GROUP,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "vote-sync",
     warp=True,
 )
 @instruction(
     "vote.ballot.b32  d:b32, a:pred",
-    form=Result.OF_GROUP,
-    work=Unit.SYNC,
+    form=ResultForm.OF_GROUP,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "vote-deprecated",
     warp=True,
 )
@@ -77,8 +77,8 @@ def ballot(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "activemask.b32  d:b32",
-    form=Result.UNIFORM,
-    work=Unit.SYNC,
+    form=ResultForm.UNIFORM,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "activemask",
     warp=True,
 )
@@ -88,7 +88,7 @@ def activemask(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "match.op.sync.type  d|p:b32, a:type, membermask",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "match-sync",
     op="any all",
     type="b32 b64",
@@ -100,8 +100,8 @@ def match(w: Warp, ins: Instruction, *, op: str, type: str) -> None:
 
 @instruction(
     "redux.sync.op.type  d:b32, a:b32, membermask",
-    form=Result.OF_GROUP,
-    work=Unit.SYNC,
+    form=ResultForm.OF_GROUP,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "redux-sync",
     op="add min max",
     type="u32 s32",
@@ -113,8 +113,8 @@ def redux(w: Warp, ins: Instruction, *, op: str, type: str) -> None:
 
 @instruction(
     "redux.sync.op.b32  d:b32, a:b32, membermask",
-    form=Result.OF_GROUP,
-    work=Unit.SYNC,
+    form=ResultForm.OF_GROUP,
+    work=WorkUnit.SYNC,
     manual=_SYNC + "redux-sync",
     op="and or xor",
     warp=True,
@@ -123,6 +123,8 @@ def redux_bits(w: Warp, ins: Instruction, *, op: str) -> None:
     w.across.reduce(ins, op, signed=False)
 
 
-@instruction("elect.sync  d|p, membermask", work=Unit.SYNC, manual=_SYNC + "elect-sync", warp=True)
+@instruction(
+    "elect.sync  d|p, membermask", work=WorkUnit.SYNC, manual=_SYNC + "elect-sync", warp=True
+)
 def elect(w: Warp, ins: Instruction) -> None:
     w.across.elect(ins)

@@ -26,7 +26,7 @@ from weft.ir.narrow import (
     raw_bits,
     saturate,
 )
-from weft.ptx.isa.columns import Accepts, Nan, Unit
+from weft.ptx.isa.columns import Accepts, Nan, WorkUnit
 from weft.ptx.isa.registry import instruction
 
 _MANUAL = "data-movement-and-conversion-instructions-cvt"
@@ -117,7 +117,7 @@ def limited(b: Builder, bits: Val, kind: str, sat: str, relu: str, satfinite: st
 
 @instruction(
     "cvt.frnd{.ftz}{.sat}{.relu}{.satfinite}.dtype.atype  d:dtype, a:atype",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     frnd="rn rz rm rp",
@@ -145,7 +145,7 @@ def rounded(
 
 @instruction(
     "cvt.f32.f32  d:f32, a:f32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     nans=Nan.COPIED,  # without `.ftz` and `.sat` nothing is computed
@@ -157,7 +157,7 @@ def unchanged(e: Builder, a: Val) -> Val:
 
 @instruction(
     "cvt{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     ftz="ftz",
@@ -184,7 +184,7 @@ def exact(e: Builder, a: Val, *, ftz: str, sat: str, dtype: str, atype: str) -> 
 
 @instruction(
     "cvt.irnd{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     irnd="rni rzi rmi rpi",

@@ -15,7 +15,7 @@ from weft.ir.narrow import (
     raw_bits,
     saturate,
 )
-from weft.ptx.isa.columns import Accepts, Result, Unit
+from weft.ptx.isa.columns import Accepts, ResultForm, WorkUnit
 from weft.ptx.isa.registry import instruction
 
 _MANUAL = "data-movement-and-conversion-instructions-cvt"
@@ -43,8 +43,8 @@ def _clamp(e: Builder, a: Val, source: str, dest: str) -> Val:
 
 @instruction(
     "cvt{.sat}.dtype.atype  d:dtype, a:atype",
-    form=Result.CONVERSION,
-    work=Unit.CONVERT,
+    form=ResultForm.CONVERSION,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     sat="sat",
@@ -64,7 +64,7 @@ def int_to_int(e: Builder, a: Val, *, sat: str, dtype: str, atype: str) -> Val:
 
 @instruction(
     "cvt.irnd{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     irnd="rni rzi rmi rpi",
@@ -99,7 +99,7 @@ def float_to_int(
 
 @instruction(
     "cvt.frnd{.ftz}{.sat}.dtype.atype  d:dtype, a:atype",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     frnd="rn rz rm rp",
@@ -133,7 +133,7 @@ def int_to_float(
 
 @instruction(
     "cvt.pack.sat.ctype.s32  d:b32, a:s32, b:s32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual="data-movement-and-conversion-instructions-cvt-pack",
     ctype="u16 s16",
@@ -146,7 +146,7 @@ def pack(e: Builder, a: Val, b: Val, *, ctype: str) -> Val:
 
 @instruction(
     "cvt.pack.sat.ctype.s32.b32  d:b32, a:s32, b:s32, c:b32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual="data-movement-and-conversion-instructions-cvt-pack",
     ctype="u2 s2 u4 s4 u8 s8",

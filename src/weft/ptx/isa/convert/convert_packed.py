@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weft.ir import Builder, Val
 from weft.ir.narrow import bfloat_from_float, cut, half_from_float, infinity, is_nan, raw_bits
-from weft.ptx.isa.columns import Accepts, Unit
+from weft.ptx.isa.columns import Accepts, WorkUnit
 from weft.ptx.isa.convert.convert_float import limited
 from weft.ptx.isa.registry import instruction
 
@@ -22,7 +22,7 @@ _F8_SHAPE = {"e4m3x2": (7, 0x7E), "e5m2x2": (8, 0x7B)}
 
 @instruction(
     "cvt.frnd{.relu}{.satfinite}.dtype.f32  d:dtype, a:f32, b:f32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     frnd="rn rz",
@@ -46,7 +46,7 @@ def pair(e: Builder, a: Val, b: Val, *, frnd: str, relu: str, satfinite: str, dt
 
 @instruction(
     "cvt.rna{.satfinite}.tf32.f32  d:b32, a:f32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     satfinite="satfinite",
@@ -70,7 +70,7 @@ def tf32_away(e: Builder, a: Val, *, satfinite: str) -> Val:
 
 @instruction(
     "cvt.frnd{.satfinite}{.relu}.tf32.f32  d:b32, a:f32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     frnd="rn rz",
@@ -108,7 +108,7 @@ def _to_f8(e: Builder, kind: str, relu: str, v: Val) -> Val:
 
 @instruction(
     "cvt.rn.satfinite{.relu}.dtype.f32  d:b16, a:f32, b:f32",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     relu="relu",
@@ -124,7 +124,7 @@ def f8_from_f32(e: Builder, a: Val, b: Val, *, relu: str, dtype: str) -> Val:
 
 @instruction(
     "cvt.rn.satfinite{.relu}.dtype.f16x2  d:b16, a:f16x2",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     relu="relu",
@@ -141,7 +141,7 @@ def f8_from_f16(e: Builder, a: Val, *, relu: str, dtype: str) -> Val:
 
 @instruction(
     "cvt.rn{.relu}.f16x2.atype  d:f16x2, a:b16",
-    work=Unit.CONVERT,
+    work=WorkUnit.CONVERT,
     accepts=Accepts.WIDER,
     manual=_MANUAL,
     relu="relu",

@@ -12,7 +12,7 @@ from weft.ir import Builder, Val
 from weft.ir.flush import least, rarely, raw_bits
 from weft.ir.mufu import mufu
 from weft.ir.rounding import rounded
-from weft.ptx.isa.columns import Nan, Result, Unit, Work
+from weft.ptx.isa.columns import InstructionWork, Nan, ResultForm, WorkUnit
 from weft.ptx.isa.registry import instruction
 
 # The least denormal, 2^-149, becomes a normal number.
@@ -43,7 +43,7 @@ def _scaled(e: Builder, name: str, x: Val, undo: Callable[[Builder, Val], Val]) 
 
 @instruction(
     "ex2.approx{.ftz}.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-ex2",
     ftz="ftz", type="f32",
     vectors=["ex2.approx.ftz.f32  3.0 -> 8.0", "ex2.approx.f32  -149.0 -> 0x00000001",
@@ -73,7 +73,7 @@ def ex2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "lg2.approx{.ftz}.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-lg2",
     ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["lg2.approx.f32  8.0 -> 3.0", "lg2.approx.ftz.f32  0x00000001 -> -inf",
@@ -87,7 +87,7 @@ def lg2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "rsqrt.approx{.ftz}.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-rsqrt",
     ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["rsqrt.approx.f32  4.0 -> 0.5", "rsqrt.approx.ftz.f32  -0.0 -> -inf"],
@@ -101,7 +101,7 @@ def rsqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "sqrt.approx{.ftz}.type  d, a",
-    form=Result.ROOT, work=Unit.SPECIAL,
+    form=ResultForm.ROOT, work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-sqrt",
     ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["sqrt.approx.f32  4.0 -> 2.0", "sqrt.approx.ftz.f32  -1.0 -> 0x7fffffff"],
@@ -114,7 +114,7 @@ def sqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "sin.approx{.ftz}.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-sin",
     ftz="ftz", type="f32",
     vectors=["sin.approx.f32  -0.0 -> -0.0", "sin.approx.ftz.f32  inf -> 0x7fffffff"],
@@ -126,7 +126,7 @@ def sin(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "cos.approx{.ftz}.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-cos",
     ftz="ftz", type="f32",
     vectors=["cos.approx.f32  0.0 -> 1.0"],
@@ -138,7 +138,7 @@ def cos(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "tanh.approx.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-tanh",
     type="f32",
     vectors=["tanh.approx.f32  0x80000001 -> 0x80000001", "tanh.approx.f32  -9.0 -> -1.0"],
@@ -149,7 +149,7 @@ def tanh(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "rcp.approx{.ftz}.type  d, a",
-    form=Result.RECIPROCAL, work=Unit.SPECIAL,
+    form=ResultForm.RECIPROCAL, work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-rcp",
     ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["rcp.approx.ftz.f32  4.0 -> 0.25", "rcp.approx.f32  0x7f000000 -> 0x00400000",
@@ -197,7 +197,7 @@ _DIV_SCALES: dict[tuple[str, str], Scales] = {
 
 @instruction(
     "div.kind{.ftz}.type  d, a, b",
-    form=Result.QUOTIENT, work=Work(expands={"full": 4}),
+    form=ResultForm.QUOTIENT, work=InstructionWork(expands={"full": 4}),
     manual="floating-point-instructions-div",
     kind="approx full", ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["div.full.f32  6.0 4.0 -> 1.5", "div.approx.f32  1.0 0x7f000000 -> 0.0",
@@ -220,8 +220,8 @@ def div(e: Builder, a: Val, b: Val, *, kind: str, ftz: str, type: str) -> Val:
 
 @instruction(
     "rcp.approx.ftz.type  d, a",
-    form=Result.RECIPROCAL,
-    work=Unit.SPECIAL,
+    form=ResultForm.RECIPROCAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-rcp-approx-ftz-f64",
     type="f64",
     vectors=["rcp.approx.ftz.f64  4.0 -> 0.25", "rcp.approx.ftz.f64  0.0 -> inf"],
@@ -232,7 +232,7 @@ def rcp_f64(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "rsqrt.approx.ftz.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-rsqrt-approx-ftz-f64",
     type="f64",
     vectors=["rsqrt.approx.ftz.f64  4.0 -> 0.5"],
@@ -249,7 +249,7 @@ def _high_word(e: Builder, name: str, a: Val) -> Val:
 
 @instruction(
     "rsqrt.approx.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-rsqrt",
     type="f64",
     vectors=["rsqrt.approx.f64  4.0 -> 0.5", "rsqrt.approx.f64  -1.0 -> 0xfff8000000000000"],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from weft.ir import Builder, Val
 from weft.ir.flush import from_bits
 from weft.ir.mufu import mufu
-from weft.ptx.isa.columns import Unit
+from weft.ptx.isa.columns import WorkUnit
 from weft.ptx.isa.registry import instruction
 
 
 @instruction(
     "ex2.approx.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="half-precision-floating-point-instructions-ex2",
     type="f16 f16x2",
     vectors=["ex2.approx.f16  3.0 -> 8.0", "ex2.approx.f16x2  0xcc00c400 -> 0x01002c00"],
@@ -22,7 +22,7 @@ def ex2_f16(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "ex2.approx.ftz.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="half-precision-floating-point-instructions-ex2",
     type="bf16 bf16x2",
     vectors=["ex2.approx.ftz.bf16  0x4040 -> 0x4100"],
@@ -33,7 +33,7 @@ def ex2_bf16(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "tanh.approx.type  d, a",
-    work=Unit.SPECIAL,
+    work=WorkUnit.SPECIAL,
     manual="half-precision-floating-point-instructions-tanh",
     type="f16 f16x2 bf16 bf16x2",
     vectors=["tanh.approx.f16  -9.0 -> -1.0", "tanh.approx.bf16x2  0x7fc04110 -> 0x7fff3f80"],

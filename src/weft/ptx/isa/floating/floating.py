@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.ir import Builder, Val
 from weft.ir.rounding import rounded
-from weft.ptx.isa.columns import Nan, Result, Work
+from weft.ptx.isa.columns import InstructionWork, Nan, ResultForm
 from weft.ptx.isa.registry import instruction
 
 _ROUNDING = "rn rz rm rp"
@@ -29,7 +29,7 @@ def _saturate(e: Builder, r: Val) -> Val:
 
 @instruction(
     "add{.rnd}{.ftz}{.sat}.type  d, a, b",
-    form=Result.SUM,
+    form=ResultForm.SUM,
     manual="floating-point-instructions-add",
     rnd=_ROUNDING, ftz="ftz", sat="sat", type="f32", nans=Nan.RAW,
     vectors=[
@@ -45,7 +45,7 @@ def add_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: s
 
 @instruction(
     "add{.rnd}.type  d, a, b",
-    form=Result.SUM,
+    form=ResultForm.SUM,
     manual="floating-point-instructions-add",
     rnd=_ROUNDING, type="f64",
     vectors=[
@@ -61,7 +61,7 @@ def add_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "sub{.rnd}{.ftz}{.sat}.type  d, a, b",
-    form=Result.DIFFERENCE,
+    form=ResultForm.DIFFERENCE,
     manual="floating-point-instructions-sub",
     rnd=_ROUNDING, ftz="ftz", sat="sat", type="f32", nans=Nan.RAW,
     vectors=["sub.f32  1.5 2.25 -> -0.75", "sub.sat.f32  1.5 2.25 -> 0.0"],
@@ -72,7 +72,7 @@ def sub_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: s
 
 @instruction(
     "sub{.rnd}.type  d, a, b",
-    form=Result.DIFFERENCE,
+    form=ResultForm.DIFFERENCE,
     manual="floating-point-instructions-sub",
     rnd=_ROUNDING, type="f64",
     vectors=["sub.f64  1.5 2.25 -> -0.75"],
@@ -83,7 +83,7 @@ def sub_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "mul{.rnd}{.ftz}{.sat}.type  d, a, b",
-    form=Result.PRODUCT,
+    form=ResultForm.PRODUCT,
     manual="floating-point-instructions-mul",
     rnd=_ROUNDING, ftz="ftz", sat="sat", type="f32", nans=Nan.RAW,
     vectors=[
@@ -99,7 +99,7 @@ def mul_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: s
 
 @instruction(
     "mul{.rnd}.type  d, a, b",
-    form=Result.PRODUCT,
+    form=ResultForm.PRODUCT,
     manual="floating-point-instructions-mul",
     rnd=_ROUNDING, type="f64",
     vectors=["mul.f64  1.5 -2.0 -> -3.0", "mul.f64  0.0 inf -> 0xfff8000000000000"],
@@ -110,7 +110,7 @@ def mul_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "fma.rnd{.ftz}{.sat}.type  d, a, b, c",
-    form=Result.PRODUCT_SUM, work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM, work=InstructionWork(operations=2),
     manual="floating-point-instructions-fma",
     rnd=_ROUNDING, ftz="ftz", sat="sat", type="f32", nans=Nan.RAW,
     vectors=[
@@ -125,7 +125,7 @@ def fma_f32(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, ftz: str, sat: str,
 
 @instruction(
     "fma.rnd.type  d, a, b, c",
-    form=Result.PRODUCT_SUM, work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM, work=InstructionWork(operations=2),
     manual="floating-point-instructions-fma",
     rnd=_ROUNDING, type="f64",
     vectors=[
@@ -139,7 +139,7 @@ def fma_f64(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "mad{.rnd}{.ftz}{.sat}.type  d, a, b, c",
-    form=Result.PRODUCT_SUM, work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM, work=InstructionWork(operations=2),
     manual="floating-point-instructions-mad",
     rnd=_ROUNDING, ftz="ftz", sat="sat", type="f32", nans=Nan.RAW,
     vectors=["mad.rn.f32  2.0 3.0 4.0 -> 10.0"],
@@ -151,7 +151,7 @@ def mad_f32(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, ftz: str, sat: str,
 
 @instruction(
     "mad.rnd.type  d, a, b, c",
-    form=Result.PRODUCT_SUM, work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM, work=InstructionWork(operations=2),
     manual="floating-point-instructions-mad",
     rnd=_ROUNDING, type="f64",
     vectors=["mad.rn.f64  2.0 3.0 4.0 -> 10.0"],
@@ -163,7 +163,7 @@ def mad_f64(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "div.rnd{.ftz}.type  d, a, b",
-    form=Result.QUOTIENT, work=Work(expands={"f32": 10}),
+    form=ResultForm.QUOTIENT, work=InstructionWork(expands={"f32": 10}),
     manual="floating-point-instructions-div",
     rnd=_ROUNDING, ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["div.rn.f32  1.0 3.0 -> 0x3eaaaaab", "div.rz.f32  1.0 3.0 -> 0x3eaaaaaa"],
@@ -174,7 +174,7 @@ def div_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, type: str) -> Val
 
 @instruction(
     "div.rnd.type  d, a, b",
-    form=Result.QUOTIENT, work=Work(expands={"f64": 22}),
+    form=ResultForm.QUOTIENT, work=InstructionWork(expands={"f64": 22}),
     manual="floating-point-instructions-div",
     rnd=_ROUNDING, type="f64",
     vectors=["div.rn.f64  1.0 4.0 -> 0.25", "div.rn.f64  -1.0 0.0 -> -inf"],
@@ -185,7 +185,7 @@ def div_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "rcp.rnd{.ftz}.type  d, a",
-    form=Result.RECIPROCAL, work=Work(expands={"f32": 6}),
+    form=ResultForm.RECIPROCAL, work=InstructionWork(expands={"f32": 6}),
     manual="floating-point-instructions-rcp",
     rnd=_ROUNDING, ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["rcp.rn.f32  3.0 -> 0x3eaaaaab", "rcp.rn.ftz.f32  0x00000001 -> inf"],
@@ -197,7 +197,7 @@ def rcp_f32(e: Builder, a: Val, *, rnd: str, ftz: str, type: str) -> Val:
 
 @instruction(
     "rcp.rnd.type  d, a",
-    form=Result.RECIPROCAL, work=Work(expands={"f64": 14}),
+    form=ResultForm.RECIPROCAL, work=InstructionWork(expands={"f64": 14}),
     manual="floating-point-instructions-rcp",
     rnd=_ROUNDING, type="f64",
     vectors=["rcp.rn.f64  4.0 -> 0.25"],
@@ -208,7 +208,7 @@ def rcp_f64(e: Builder, a: Val, *, rnd: str, type: str) -> Val:
 
 @instruction(
     "sqrt.rnd{.ftz}.type  d, a",
-    form=Result.ROOT, work=Work(expands={"f32": 9}),
+    form=ResultForm.ROOT, work=InstructionWork(expands={"f32": 9}),
     manual="floating-point-instructions-sqrt",
     rnd=_ROUNDING, ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["sqrt.rn.f32  2.0 -> 0x3fb504f3", "sqrt.rp.f32  -1.0 -> 0x7fffffff"],
@@ -219,7 +219,7 @@ def sqrt_f32(e: Builder, a: Val, *, rnd: str, ftz: str, type: str) -> Val:
 
 @instruction(
     "sqrt.rnd.type  d, a",
-    form=Result.ROOT, work=Work(expands={"f64": 20}),
+    form=ResultForm.ROOT, work=InstructionWork(expands={"f64": 20}),
     manual="floating-point-instructions-sqrt",
     rnd=_ROUNDING, type="f64",
     vectors=["sqrt.rn.f64  2.25 -> 1.5", "sqrt.rn.f64  -1.0 -> 0xfff8000000000000"],

@@ -21,7 +21,7 @@ from weft.ir.narrow import (
     raw_bits,
     saturate,
 )
-from weft.ptx.isa.columns import Result, Work
+from weft.ptx.isa.columns import InstructionWork, ResultForm
 from weft.ptx.isa.registry import instruction
 
 F16 = "f16 f16x2"
@@ -101,7 +101,7 @@ def _bf16_pair(op: str) -> Body:
     return body
 
 
-_FORMS = {"add": Result.SUM, "sub": Result.DIFFERENCE, "mul": Result.PRODUCT}
+_FORMS = {"add": ResultForm.SUM, "sub": ResultForm.DIFFERENCE, "mul": ResultForm.PRODUCT}
 _PAIR_VECTORS = {
     "add": ("1.5 2.25 -> 3.75", "0x3c003c00 0x3c004000 -> 0x40004200", "0x3f80 0x3b80 -> 0x3f80"),
     "sub": ("1.5 2.25 -> -0.75", "0x3c003c00 0x3c004000 -> 0x0000bc00", "0x3f80 0x3b80 -> 0x3f7f"),
@@ -158,8 +158,8 @@ def _f16_fma(ftz: str, sat: str, relu: str) -> Body:
 
 @instruction(
     "fma.rn{.ftz}{.sat}{.relu}.type  d, a, b, c",
-    form=Result.PRODUCT_SUM,
-    work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual=MANUAL + "fma",
     ftz="ftz",
     sat="sat",
@@ -209,8 +209,8 @@ def _bf16_fma(relu: str) -> Body:
 
 @instruction(
     "fma.rn{.relu}.type  d, a, b, c",
-    form=Result.PRODUCT_SUM,
-    work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual=MANUAL + "fma",
     relu="relu",
     type=BF16,

@@ -7,7 +7,7 @@ matter; as an addend it is a NaN like any other.
 from __future__ import annotations
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Result, Work
+from weft.ptx.isa.columns import InstructionWork, ResultForm
 from weft.ptx.isa.floating.half import BF16, F16, MANUAL, fma_bf16, fma_f16, per_half
 from weft.ptx.isa.registry import instruction
 
@@ -16,8 +16,8 @@ _OUTSIDE = 0x7FF7
 
 @instruction(
     "fma.rn.oob{.relu}.type  d, a, b, c",
-    form=Result.PRODUCT_SUM,
-    work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual=MANUAL + "fma",
     relu="relu",
     type=F16,
@@ -34,8 +34,8 @@ def fma_oob_f16(e: Builder, a: Val, b: Val, c: Val, *, relu: str, type: str) -> 
 
 @instruction(
     "fma.rn.oob{.relu}.type  d, a, b, c",
-    form=Result.PRODUCT_SUM,
-    work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual=MANUAL + "fma",
     relu="relu",
     type=BF16,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from weft.ir import Builder, Val
 from weft.ir.narrow import flush, is_nan
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.isa.floating.half import BF16, F16, MANUAL, Body, kind_of, per_half
 from weft.ptx.isa.registry import instruction
 
-_FORMS = {"neg": Result.NEGATION, "min": Result.MINIMUM, "max": Result.MAXIMUM}
+_FORMS = {"neg": ResultForm.NEGATION, "min": ResultForm.MINIMUM, "max": ResultForm.MAXIMUM}
 _NAN = 0x7FFF
 _SIGN = 0x8000
 
@@ -32,7 +32,7 @@ def _sign_row(op: str) -> Callable[..., Val]:
 for _op, _results in {"neg": ("-1.5", "0xbf80"), "abs": ("1.5", "0x3f80")}.items():
     instruction(
         f"{_op}{{.ftz}}.type  d, a",
-        form=_FORMS.get(_op, Result.OTHER),
+        form=_FORMS.get(_op, ResultForm.OTHER),
         manual=MANUAL + _op,
         ftz="ftz",
         type=F16,
@@ -40,7 +40,7 @@ for _op, _results in {"neg": ("-1.5", "0xbf80"), "abs": ("1.5", "0x3f80")}.items
     )(_sign_row(_op))
     instruction(
         f"{_op}.type  d, a",
-        form=_FORMS.get(_op, Result.OTHER),
+        form=_FORMS.get(_op, ResultForm.OTHER),
         manual=MANUAL + _op,
         type=BF16,
         vectors=[f"{_op}.bf16  0x3f80 -> {_results[1]}"],
@@ -86,7 +86,7 @@ def _extreme_row(op: str) -> Callable[..., Val]:
 for _op, _best in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "0x3f80")}.items():
     instruction(
         f"{_op}{{.ftz}}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
-        form=_FORMS.get(_op, Result.OTHER),
+        form=_FORMS.get(_op, ResultForm.OTHER),
         manual=MANUAL + _op,
         ftz="ftz",
         nan="NaN",
@@ -101,7 +101,7 @@ for _op, _best in {"min": ("1.5", "-0.0", "0xbf80"), "max": ("2.25", "0.0", "0x3
     )(_extreme_row(_op))
     instruction(
         f"{_op}{{.nan}}{{.xorsign}}{{.abs}}.type  d, a, b",
-        form=_FORMS.get(_op, Result.OTHER),
+        form=_FORMS.get(_op, ResultForm.OTHER),
         manual=MANUAL + _op,
         nan="NaN",
         xorsign="xorsign",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.ir import Builder, Val
 from weft.ir.flush import flush, from_bits
 from weft.ir.rounding import nan64
-from weft.ptx.isa.columns import Nan, Result
+from weft.ptx.isa.columns import Nan, ResultForm
 from weft.ptx.isa.registry import instruction
 
 _SIGN = 0x80000000
@@ -13,7 +13,7 @@ _SIGN = 0x80000000
 
 @instruction(
     "min{.ftz}{.nan}{.xorsign}{.abs}.type  d, a, b",
-    form=Result.MINIMUM,
+    form=ResultForm.MINIMUM,
     manual="floating-point-instructions-min",
     ftz="ftz", nan="NaN", xorsign="xorsign", abs="abs", type="f32", nans=Nan.RAW,
     vectors=[
@@ -31,7 +31,7 @@ def min_f32(
 
 @instruction(
     "max{.ftz}{.nan}{.xorsign}{.abs}.type  d, a, b",
-    form=Result.MAXIMUM,
+    form=ResultForm.MAXIMUM,
     manual="floating-point-instructions-max",
     ftz="ftz", nan="NaN", xorsign="xorsign", abs="abs", type="f32", nans=Nan.RAW,
     vectors=[
@@ -63,7 +63,7 @@ def _extreme(e: Builder, which: str, a: Val, b: Val, ftz: str, nan: str, xorsign
 
 @instruction(
     "min.type  d, a, b",
-    form=Result.MINIMUM,
+    form=ResultForm.MINIMUM,
     manual="floating-point-instructions-min",
     type="f64",
     vectors=["min.f64  1.0 0x7ff0000000000001 -> 1.0", "min.f64  -0.0 0.0 -> -0.0"],
@@ -75,7 +75,7 @@ def min_f64(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "max.type  d, a, b",
-    form=Result.MAXIMUM,
+    form=ResultForm.MAXIMUM,
     manual="floating-point-instructions-max",
     type="f64",
     vectors=[
@@ -113,7 +113,7 @@ def abs_f64(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "neg{.ftz}.type  d, a",
-    form=Result.NEGATION,
+    form=ResultForm.NEGATION,
     manual="floating-point-instructions-neg",
     ftz="ftz", type="f32", nans=Nan.RAW,
     vectors=["neg.f32  1.5 -> -1.5", "neg.ftz.f32  0x00000001 -> -0.0"],
@@ -124,7 +124,7 @@ def neg_f32(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
 
 @instruction(
     "neg.type  d, a",
-    form=Result.NEGATION,
+    form=ResultForm.NEGATION,
     manual="floating-point-instructions-neg",
     type="f64",
     vectors=["neg.f64  0.0 -> -0.0", "neg.f64  0x7ff8000000000001 -> 0x7ff8000000000001"],

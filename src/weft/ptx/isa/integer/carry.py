@@ -8,7 +8,7 @@ which the manual leaves open, is the hardware's.
 from __future__ import annotations
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Work
+from weft.ptx.isa.columns import InstructionWork
 from weft.ptx.isa.integer.integer import product
 from weft.ptx.isa.registry import instruction
 
@@ -89,7 +89,7 @@ def subc_cc(e: Builder, a: Val, b: Val, cc: Val, *, type: str) -> tuple[Val, Val
 
 @instruction(
     "mad.mode.cc.type  d|cc, a, b, c",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="extended-precision-arithmetic-instructions-mad-cc",
     mode="lo hi",
     type=_TYPES,
@@ -101,7 +101,7 @@ def mad_cc(e: Builder, a: Val, b: Val, c: Val, *, mode: str, type: str) -> tuple
 
 @instruction(
     "madc.mode.type  d, a, b, c, cc:pred",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="extended-precision-arithmetic-instructions-madc",
     mode="lo hi",
     type=_TYPES,
@@ -113,7 +113,7 @@ def madc(e: Builder, a: Val, b: Val, c: Val, cc: Val, *, mode: str, type: str) -
 
 @instruction(
     "madc.mode.cc.type  d|cc, a, b, c, cc:pred",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="extended-precision-arithmetic-instructions-madc",
     mode="lo hi",
     type=_TYPES,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Result, Work
+from weft.ptx.isa.columns import InstructionWork, ResultForm
 from weft.ptx.isa.constant import const_int
 from weft.ptx.isa.registry import instruction
 
@@ -99,8 +99,8 @@ def _constant(e: Builder, a: Val, divisor: int, signed: bool, rem: bool) -> Val:
 
 @instruction(
     "div.type  d, a, b",
-    form=Result.QUOTIENT,
-    work=Work(expands={"s32": 18, "u32": 15, "s64": 80, "u64": 70}),
+    form=ResultForm.QUOTIENT,
+    work=InstructionWork(expands={"s32": 18, "u32": 15, "s64": 80, "u64": 70}),
     manual="integer-arithmetic-instructions-div",
     type=_INTS,
     vectors=[
@@ -121,8 +121,8 @@ def div(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "rem.type  d, a, b",
-    form=Result.REMAINDER,
-    work=Work(expands={"s32": 20, "u32": 17, "s64": 80, "u64": 70}),
+    form=ResultForm.REMAINDER,
+    work=InstructionWork(expands={"s32": 20, "u32": 17, "s64": 80, "u64": 70}),
     manual="integer-arithmetic-instructions-rem",
     type=_INTS,
     vectors=[

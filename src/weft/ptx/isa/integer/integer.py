@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.ir import BITS, Builder, Val
-from weft.ptx.isa.columns import Result, Work
+from weft.ptx.isa.columns import InstructionWork, ResultForm
 from weft.ptx.isa.registry import instruction
 
 _INTS = "u16 u32 u64 s16 s32 s64"
@@ -17,7 +17,7 @@ _SIGNED = "s16 s32 s64"
 
 @instruction(
     "add.type  d, a, b",
-    form=Result.SUM,
+    form=ResultForm.SUM,
     manual="integer-arithmetic-instructions-add",
     type=_INTS,
     vectors=["add.s32  2 3 -> 5", "add.u16  65535 1 -> 0"],
@@ -28,7 +28,7 @@ def add(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "sub.type  d, a, b",
-    form=Result.DIFFERENCE,
+    form=ResultForm.DIFFERENCE,
     manual="integer-arithmetic-instructions-sub",
     type=_INTS,
     vectors=["sub.s32  2 3 -> -1", "sub.u64  0 1 -> 0xffffffffffffffff"],
@@ -109,7 +109,7 @@ def product(e: Builder, a: Val, b: Val, mode: str, type: str) -> Val:
 
 @instruction(
     "mul.lo.type  d, a, b",
-    form=Result.PRODUCT,
+    form=ResultForm.PRODUCT,
     manual="integer-arithmetic-instructions-mul",
     type=_INTS,
     vectors=["mul.lo.s32  -3 7 -> -21"],
@@ -134,7 +134,7 @@ def mul_hi(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "mul.wide.type  d:type*2, a, b",
-    form=Result.WIDE_PRODUCT,
+    form=ResultForm.WIDE_PRODUCT,
     manual="integer-arithmetic-instructions-mul",
     type="u16 u32 s16 s32",
     vectors=["mul.wide.s32  -1 3 -> -3", "mul.wide.u16  65535 65535 -> 0xfffe0001"],
@@ -145,8 +145,8 @@ def mul_wide(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "mad.lo.type  d, a, b, c",
-    form=Result.PRODUCT_SUM,
-    work=Work(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual="integer-arithmetic-instructions-mad",
     type=_INTS,
     vectors=["mad.lo.s32  2 3 4 -> 10"],
@@ -157,7 +157,7 @@ def mad(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "mad.hi.type  d, a, b, c",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="integer-arithmetic-instructions-mad",
     type=_INTS,
     vectors=["mad.hi.u16  256 256 5 -> 6"],
@@ -168,8 +168,8 @@ def mad_hi(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "mad.wide.type  d:type*2, a, b, c:type*2",
-    form=Result.WIDE_PRODUCT_SUM,
-    work=Work(operations=2),
+    form=ResultForm.WIDE_PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual="integer-arithmetic-instructions-mad",
     type="u16 u32 s16 s32",
     vectors=["mad.wide.s32  -1 3 5 -> 2", "mad.wide.u32  0xffffffff 1 1 -> 0x100000000"],
@@ -180,7 +180,7 @@ def mad_wide(e: Builder, a: Val, b: Val, c: Val, *, type: str) -> Val:
 
 @instruction(
     "mad.hi.sat.s32  d:s32, a:s32, b:s32, c:s32",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="integer-arithmetic-instructions-mad",
     vectors=["mad.hi.sat.s32  0x7fffffff 0x7fffffff 0x7fffffff -> 0x7fffffff"],
 )
@@ -210,7 +210,7 @@ def mul24(e: Builder, a: Val, b: Val, *, mode: str, type: str) -> Val:
 
 @instruction(
     "mad24.mode.type  d, a, b, c",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="integer-arithmetic-instructions-mad24",
     mode="lo hi",
     type="u32 s32",
@@ -222,7 +222,7 @@ def mad24(e: Builder, a: Val, b: Val, c: Val, *, mode: str, type: str) -> Val:
 
 @instruction(
     "mad24.hi.sat.s32  d:s32, a:s32, b:s32, c:s32",
-    work=Work(operations=2),
+    work=InstructionWork(operations=2),
     manual="integer-arithmetic-instructions-mad24",
     vectors=["mad24.hi.sat.s32  0x7fffff 0x7fffff 0x7fffffff -> 0x7fffffff"],
 )
@@ -238,7 +238,7 @@ def extreme(e: Builder, op: str, a: Val, b: Val, type: str) -> Val:
 
 @instruction(
     "min.type  d, a, b",
-    form=Result.MINIMUM,
+    form=ResultForm.MINIMUM,
     manual="integer-arithmetic-instructions-min",
     type=_INTS,
     vectors=["min.s32  -1 1 -> -1", "min.u32  -1 1 -> 1"],
@@ -249,7 +249,7 @@ def minimum(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "max.type  d, a, b",
-    form=Result.MAXIMUM,
+    form=ResultForm.MAXIMUM,
     manual="integer-arithmetic-instructions-max",
     type=_INTS,
     vectors=["max.s64  -1 1 -> 1", "max.u16  -1 1 -> 65535"],
@@ -286,7 +286,7 @@ def absolute(e: Builder, a: Val, *, type: str) -> Val:
 
 @instruction(
     "neg.type  d, a",
-    form=Result.NEGATION,
+    form=ResultForm.NEGATION,
     manual="integer-arithmetic-instructions-neg",
     type=_SIGNED,
     vectors=["neg.s32  7 -> -7", "neg.s64  0x8000000000000000 -> 0x8000000000000000"],

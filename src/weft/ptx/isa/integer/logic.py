@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.ir import Builder, Val
-from weft.ptx.isa.columns import Accepts, Result, Unit
+from weft.ptx.isa.columns import Accepts, ResultForm, WorkUnit
 from weft.ptx.isa.constant import const_int
 from weft.ptx.isa.registry import instruction
 
@@ -18,7 +18,7 @@ _BITS = "b16 b32 b64"
 
 @instruction(
     "and.type  d, a, b",
-    form=Result.AND,
+    form=ResultForm.AND,
     manual="logic-and-shift-instructions-and",
     type="pred b16 b32 b64",
     accepts=Accepts.TRUTH,
@@ -30,7 +30,7 @@ def and_(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "or.type  d, a, b",
-    form=Result.OR,
+    form=ResultForm.OR,
     manual="logic-and-shift-instructions-or",
     type="pred b16 b32 b64",
     accepts=Accepts.TRUTH,
@@ -42,7 +42,7 @@ def or_(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "xor.type  d, a, b",
-    form=Result.XOR,
+    form=ResultForm.XOR,
     manual="logic-and-shift-instructions-xor",
     type="pred b16 b32 b64",
     accepts=Accepts.TRUTH,
@@ -54,7 +54,7 @@ def xor(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "not.type  d, a",
-    form=Result.NOT,
+    form=ResultForm.NOT,
     manual="logic-and-shift-instructions-not",
     type="pred b16 b32 b64",
     vectors=["not.b32  0 -> 0xffffffff", "not.pred  1 -> 0"],
@@ -146,7 +146,7 @@ def lop3_bool(
 # ---- shifts ------------------------------------------------------------------------------------
 @instruction(
     "shl.type  d, a, b:u32",
-    form=Result.LEFT_SHIFT,
+    form=ResultForm.LEFT_SHIFT,
     manual="logic-and-shift-instructions-shl",
     type=_BITS,
     vectors=["shl.b32  1 31 -> 0x80000000", "shl.b32  1 32 -> 0", "shl.b16  1 65536 -> 0"],
@@ -157,7 +157,7 @@ def shl(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "shr.type  d, a, b:u32",
-    form=Result.RIGHT_SHIFT,
+    form=ResultForm.RIGHT_SHIFT,
     manual="logic-and-shift-instructions-shr",
     type="b16 b32 b64 u16 u32 u64",
     vectors=["shr.u32  0x80000000 31 -> 1", "shr.b64  -1 64 -> 0"],
@@ -168,7 +168,7 @@ def shr(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 
 @instruction(
     "shr.type  d, a, b:u32",
-    form=Result.RIGHT_SHIFT,
+    form=ResultForm.RIGHT_SHIFT,
     manual="logic-and-shift-instructions-shr",
     type="s16 s32 s64",
     vectors=["shr.s32  -8 1 -> -4", "shr.s16  0x8000 4096 -> 0xffff"],
@@ -247,7 +247,7 @@ def _permute(e: Builder, a: Val, b: Val, selector: Val) -> Val:
 
 @instruction(
     "prmt.b32  d:b32, a:b32, b:b32, c:b32",
-    work=Unit.MOVE,
+    work=WorkUnit.MOVE,
     manual="data-movement-and-conversion-instructions-prmt",
     vectors=[
         "prmt.b32  0x33221100 0x77665544 0x7531 -> 0x77553311",
@@ -260,7 +260,7 @@ def prmt(e: Builder, a: Val, b: Val, c: Val) -> Val:
 
 @instruction(
     "prmt.b32.mode  d:b32, a:b32, b:b32, c:b32",
-    work=Unit.MOVE,
+    work=WorkUnit.MOVE,
     manual="data-movement-and-conversion-instructions-prmt",
     mode=" ".join(_SELECTORS),
     vectors=[

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from weft.ir.tensor import Form, Sources, multiply
-from weft.ptx.isa.columns import Accepts, Participants, Unit, Work
+from weft.ir.tensor import Sources, TensorForm, multiply
+from weft.ptx.isa.columns import Accepts, InstructionWork, Participants, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -14,7 +14,7 @@ product = functools.partial(
     instruction,
     warp=True,
     participants=Participants.WARP,
-    work=Work(Unit.TENSOR, 2),
+    work=InstructionWork(WorkUnit.TENSOR, 2),
     accepts=Accepts.FRAGMENT,
 )
 """A row of the tensor cores: all lanes of the warp hold parts of the operands."""
@@ -25,7 +25,7 @@ _LAYOUT = "row col"
 _INT8, _INT4 = "s8 u8", "s4 u4"
 
 
-def _run(w: Warp, ins: Instruction, form: Form) -> None:
+def _run(w: Warp, ins: Instruction, form: TensorForm) -> None:
     """Read the fragments `d, a, b, c`, multiply, write d."""
     d, a, b, c = ins.operands
     # Fragments of all other types are packed into 32-bit registers, accumulators of f16 too.
@@ -49,7 +49,7 @@ def mma_quad_pairs(
     w: Warp, ins: Instruction, *, shape: str, alayout: str, blayout: str,
     dtype: str, atype: str, btype: str, ctype: str,
 ) -> None:  # fmt: skip
-    form = Form(shape, atype, btype, ctype, dtype, a_layout=alayout, b_layout=blayout)
+    form = TensorForm(shape, atype, btype, ctype, dtype, a_layout=alayout, b_layout=blayout)
     _run(w, ins, form)
 
 
@@ -77,7 +77,7 @@ def mma_quad_pairs(
 def mma_float(
     w: Warp, ins: Instruction, *, shape: str, dtype: str, atype: str, btype: str, ctype: str
 ) -> None:
-    _run(w, ins, Form(shape, atype, btype, ctype, dtype))
+    _run(w, ins, TensorForm(shape, atype, btype, ctype, dtype))
 
 
 @product(
@@ -89,7 +89,7 @@ def mma_float(
     manual=_WMMA, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT, rnd="rn rz rm rp",
 )  # fmt: skip
 def mma_f64(w: Warp, ins: Instruction, *, shape: str, rnd: str, **layout: str) -> None:
-    _run(w, ins, Form(shape, "f64", "f64", "f64", "f64", mode=rnd or "rn"))
+    _run(w, ins, TensorForm(shape, "f64", "f64", "f64", "f64", mode=rnd or "rn"))
 
 
 @product(
@@ -114,7 +114,7 @@ def mma_f64(w: Warp, ins: Instruction, *, shape: str, rnd: str, **layout: str) -
 def mma_integer(
     w: Warp, ins: Instruction, *, shape: str, satfinite: str, atype: str, btype: str, **layout: str
 ) -> None:
-    _run(w, ins, Form(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
+    _run(w, ins, TensorForm(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
 
 
 @product(
@@ -126,7 +126,7 @@ def mma_integer(
     manual=_WMMA, shape="m8n8k128", op="xor and",
 )  # fmt: skip
 def mma_bits(w: Warp, ins: Instruction, *, shape: str, op: str) -> None:
-    _run(w, ins, Form(shape, "b1", "b1", "s32", "s32", op=op))
+    _run(w, ins, TensorForm(shape, "b1", "b1", "s32", "s32", op=op))
 
 
 @product(
@@ -137,7 +137,7 @@ def mma_bits(w: Warp, ins: Instruction, *, shape: str, op: str) -> None:
 def wmma_f16(
     w: Warp, ins: Instruction, *, shape: str, dtype: str, ctype: str, **layout: str
 ) -> None:
-    _run(w, ins, Form(shape, "f16", "f16", ctype, dtype))
+    _run(w, ins, TensorForm(shape, "f16", "f16", ctype, dtype))
 
 
 @product(
@@ -153,4 +153,4 @@ def wmma_f16(
 def wmma_float(
     w: Warp, ins: Instruction, *, shape: str, atype: str, btype: str, **layout: str
 ) -> None:
-    _run(w, ins, Form(shape, atype, btype, "f32", "f32"))
+    _run(w, ins, TensorForm(shape, atype, btype, "f32", "f32"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.errors import PtxError
-from weft.ir.tensor import Form
+from weft.ir.tensor import TensorForm
 from weft.ir.tensor_layout import WIDTH, shape_of
 from weft.ir.tensor_sparse import SELECTORS, multiply_sparse
 from weft.ptx.isa.emitter import Warp
@@ -15,7 +15,7 @@ _VARIANT = "sp sp::ordered_metadata"
 _ACCUMULATORS = {"f16": "b32"}
 
 
-def _run(w: Warp, ins: Instruction, form: Form) -> None:
+def _run(w: Warp, ins: Instruction, form: TensorForm) -> None:
     """Read the fragments `d, a, b, c`, metadata `e` and the selector `f`; write d."""
     d, a, b, c, metadata, selector = ins.operands
     count = SELECTORS[form.shape, WIDTH[form.a]]
@@ -49,13 +49,13 @@ INTEGER_FORMS = [("m16n8k32 m16n8k64", "s8 u8"), ("m16n8k64 m16n8k128", "s4 u4")
 def mma_sp_float(
     w: Warp, ins: Instruction, *, shape: str, dtype: str, atype: str, btype: str, **words: str
 ) -> None:
-    _run(w, ins, Form(shape, atype, btype, dtype, dtype))
+    _run(w, ins, TensorForm(shape, atype, btype, dtype, dtype))
 
 
 def mma_sp_integer(
     w: Warp, ins: Instruction, *, shape: str, satfinite: str, atype: str, btype: str, **words: str
 ) -> None:
-    _run(w, ins, Form(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
+    _run(w, ins, TensorForm(shape, atype, btype, "s32", "s32", saturate=bool(satfinite)))
 
 
 for _shape, _acc, _types in FLOAT_FORMS:

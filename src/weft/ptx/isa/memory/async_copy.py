@@ -5,13 +5,13 @@ from __future__ import annotations
 from weft.ptx.isa.columns import (
     ANY_COUNT,
     Async,
+    AsyncStep,
     Completion,
     Does,
     Ordering,
-    Result,
-    Step,
-    Unit,
+    ResultForm,
     Waits,
+    WorkUnit,
     mbarrier,
     reads,
     writes,
@@ -33,7 +33,7 @@ _ORDER, _SCOPE = "relaxed acquire release", "cta cluster"
     cop="ca cg", dst=_SHARED, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
     # The rest of `size` beyond `src_size` is filled with zeros: it is written, but not read.
     warp=True, effects=(writes("a", "dst", "size"), reads("b", "global", "src_size")),
-    async_=Async(Step.ISSUE, Completion.GROUP),
+    async_=Async(AsyncStep.ISSUE, Completion.GROUP),
 )  # fmt: skip
 def cp_async(w: Warp, ins: Instruction, **words: str) -> None:
     w.copies.issue(ins)
@@ -41,9 +41,9 @@ def cp_async(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "cp.async.commit_group",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual=_COPY + "-commit-group",
-    warp=True, async_=Async(Step.COMMIT, Completion.GROUP),
+    warp=True, async_=Async(AsyncStep.COMMIT, Completion.GROUP),
 )  # fmt: skip
 def commit_group(w: Warp, ins: Instruction) -> None:
     w.copies.commit()
@@ -51,9 +51,9 @@ def commit_group(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.wait_group  n",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual=_COPY + "-wait-group",
-    warp=True, waits=Waits.COPIES, async_=Async(Step.WAIT, Completion.GROUP),
+    warp=True, waits=Waits.COPIES, async_=Async(AsyncStep.WAIT, Completion.GROUP),
     literals={"n": ANY_COUNT},
 )  # fmt: skip
 def wait_group(w: Warp, ins: Instruction) -> None:
@@ -64,9 +64,9 @@ def wait_group(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.wait_all",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual=_COPY + "-wait-group",
-    warp=True, waits=Waits.COPIES, async_=Async(Step.WAIT, Completion.GROUP),
+    warp=True, waits=Waits.COPIES, async_=Async(AsyncStep.WAIT, Completion.GROUP),
 )  # fmt: skip
 def wait_all(w: Warp, ins: Instruction) -> None:
     w.copies.wait(None)
@@ -74,10 +74,10 @@ def wait_all(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "cp.async.mbarrier.arrive{.noinc}{.space}.b64  [a]",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive",
     noinc="noinc", space=_SHARED, warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
-    async_=Async(Step.ARRIVE, Completion.MBARRIER),
+    async_=Async(AsyncStep.ARRIVE, Completion.MBARRIER),
 )  # fmt: skip
 def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: str) -> None:
     """Complete the copies at once. Without .noinc the arrival was first added to those expected."""
@@ -87,7 +87,7 @@ def cp_async_mbarrier_arrive(w: Warp, ins: Instruction, *, noinc: str, space: st
 
 @instruction(
     "mbarrier.init{.space}.b64  [a], count",
-    work=Unit.SYNC, ordering=Ordering.STRONG,
+    work=WorkUnit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "init",
     space=_SHARED, warp=True, effects=(mbarrier(Does.WRITE, "a", "space"),),
 )  # fmt: skip
@@ -98,7 +98,7 @@ def mbarrier_init(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "mbarrier.inval{.space}.b64  [a]",
-    work=Unit.SYNC, ordering=Ordering.STRONG,
+    work=WorkUnit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "inval",
     space=_SHARED, warp=True, effects=(mbarrier(Does.WRITE, "a", "space"),),
 )  # fmt: skip
@@ -108,7 +108,7 @@ def mbarrier_inval(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "mbarrier.op{.tail}{.order}{.scope}{.space}.b64  d, [a]{, count}",
-    work=Unit.SYNC, ordering=Ordering.STRONG,
+    work=WorkUnit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "arrive",
     op="arrive arrive_drop", tail="noComplete", order=_ORDER, scope=_SCOPE, space=_SHARED,
     warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
@@ -123,7 +123,7 @@ def mbarrier_arrive(
 
 @instruction(
     "mbarrier.op.expect_tx{.order}{.scope}{.space}.b64  d, [a], tx",
-    work=Unit.SYNC, ordering=Ordering.STRONG,
+    work=WorkUnit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "arrive",
     op="arrive arrive_drop", order=_ORDER, scope=_SCOPE, space=_SHARED,
     warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
@@ -135,7 +135,7 @@ def mbarrier_arrive_expect(w: Warp, ins: Instruction, *, op: str, space: str, **
 
 @instruction(
     "mbarrier.op{.order}{.scope}{.space}.b64  [a], tx",
-    work=Unit.SYNC, ordering=Ordering.STRONG,
+    work=WorkUnit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "expect-tx",
     op="expect_tx complete_tx", order=_ORDER, scope=_SCOPE, space=_SHARED,
     warp=True, effects=(mbarrier(Does.UPDATE, "a", "space"),),
@@ -147,7 +147,7 @@ def mbarrier_tx(w: Warp, ins: Instruction, *, op: str, space: str, **words: str)
 
 @instruction(
     "mbarrier.op{.parity}{.order}{.scope}{.space}.b64  p, [a], state{, hint}",
-    form=Result.OF_OPERANDS, work=Unit.SYNC, ordering=Ordering.STRONG,
+    form=ResultForm.OF_OPERANDS, work=WorkUnit.SYNC, ordering=Ordering.STRONG,
     manual=_BARRIER + "test-wait-try-wait",
     op="test_wait try_wait", parity="parity", order=_ORDER, scope=_SCOPE, space=_SHARED,
     warp=True, effects=(mbarrier(Does.READ, "a", "space"),), waits=Waits.MBARRIER,
@@ -160,7 +160,7 @@ def mbarrier_test(
 
 @instruction(
     "mbarrier.pending_count.b64  d, state",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     ordering=Ordering.STRONG,
     manual=_BARRIER + "pending-count",
     warp=True,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from weft.ptx.isa.columns import (
     Accepts,
     Async,
+    AsyncStep,
     Completion,
     Does,
-    Step,
     mbarrier,
     updates,
     writes,
@@ -23,7 +23,7 @@ from weft.ptx.model import SIZES, Instruction
 
 _CLUSTER = "shared::cluster"
 _BYTES = "mbarrier::complete_tx::bytes"
-_ISSUED = Async(Step.ISSUE, Completion.MBARRIER)
+_ISSUED = Async(AsyncStep.ISSUE, Completion.MBARRIER)
 _COUNTS_DOWN = mbarrier(Does.UPDATE, "mbar", "shared")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from weft.ptx.isa.columns import (
     ANY_COUNT,
     Async,
+    AsyncStep,
     Completion,
     Does,
-    Step,
-    Unit,
     Waits,
+    WorkUnit,
     mbarrier,
     reads,
     updates,
@@ -21,8 +21,8 @@ from weft.ptx.model import Imm, Instruction
 
 _MOVE = "data-movement-and-conversion-instructions-"
 _BULK, _REDUCE = _MOVE + "cp-async-bulk", _MOVE + "cp-reduce-async-bulk"
-_BY_MBARRIER = Async(Step.ISSUE, Completion.MBARRIER)
-_BY_GROUP = Async(Step.ISSUE, Completion.BULK_GROUP)
+_BY_MBARRIER = Async(AsyncStep.ISSUE, Completion.MBARRIER)
+_BY_GROUP = Async(AsyncStep.ISSUE, Completion.BULK_GROUP)
 _NEAR, _HINT = "shared::cta shared::cluster", "L2::cache_hint"
 
 _COUNTS_DOWN = mbarrier(Does.UPDATE, "mbar", "shared")
@@ -61,7 +61,7 @@ def bulk_store(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "cp.async.bulk.prefetch.L2.global{.l2}  [a], size{, policy}",
-    work=Unit.MEMORY,
+    work=WorkUnit.MEMORY,
     manual=_BULK + "-prefetch", l2=_HINT, warp=True,
 )  # fmt: skip
 def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
@@ -70,18 +70,20 @@ def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "cp.async.bulk.commit_group",
-    work=Unit.SYNC,
-    manual=_BULK + "-commit-group", warp=True, async_=Async(Step.COMMIT, Completion.BULK_GROUP),
-)  # fmt: skip
+    work=WorkUnit.SYNC,
+    manual=_BULK + "-commit-group",
+    warp=True,
+    async_=Async(AsyncStep.COMMIT, Completion.BULK_GROUP),
+)
 def bulk_commit(w: Warp, ins: Instruction) -> None:
     w.bulk.commit()
 
 
 @instruction(
     "cp.async.bulk.wait_group{.read}  n",
-    work=Unit.SYNC,
+    work=WorkUnit.SYNC,
     manual=_BULK + "-wait-group", warp=True, waits=Waits.COPIES,
-    async_=Async(Step.WAIT, Completion.BULK_GROUP), literals={"n": ANY_COUNT},
+    async_=Async(AsyncStep.WAIT, Completion.BULK_GROUP), literals={"n": ANY_COUNT},
 )  # fmt: skip
 def bulk_wait(w: Warp, ins: Instruction) -> None:
     groups = ins.operands[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Accepts, Nan, Ordering, Result, Unit, Waits, reads, writes
+from weft.ptx.isa.columns import Accepts, Nan, Ordering, ResultForm, Waits, WorkUnit, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import decode, instruction
 from weft.ptx.model import Instruction
@@ -20,9 +20,9 @@ _STORES = (writes("a", "space", "type*vec"),)
 
 @instruction(
     "mov.type  d:type, a:type",
-    form=Result.COPY,
+    form=ResultForm.COPY,
     nans=Nan.COPIED,
-    work=Unit.MOVE,
+    work=WorkUnit.MOVE,
     accepts=Accepts.PACK | Accepts.BITS | Accepts.FUNCTION,
     manual="data-movement-and-conversion-instructions-mov",
     type="pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f32 f64",
@@ -34,7 +34,7 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
 
 @instruction(
     "ld{.weak}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d:type, [a]",
-    form=Result.LOADED, accepts=_MOVES,
+    form=ResultForm.LOADED, accepts=_MOVES,
     manual="data-movement-and-conversion-instructions-ld",
     space=SPACE, cop=COP, vec="v2 v4 v8", type=TYPES, warp=True, l1=L1, l2="L2::cache_hint",
     prefetch="L2::64B L2::128B L2::256B", effects=_LOADS,
@@ -43,7 +43,7 @@ def mov(w: Warp, ins: Instruction, *, type: str) -> None:
     # A row of its own: a loop around an ordered load may wait for another thread's store and has to
     # yield; a loop around a weak load does not.
     "ld{.mmio}.order{.scope}{.space}{.nc}{.cop}{.l1}{.l2}{.prefetch}{.vec}.type  d:type, [a]",
-    form=Result.LOADED, accepts=_MOVES, ordering=Ordering.STRONG,
+    form=ResultForm.LOADED, accepts=_MOVES, ordering=Ordering.STRONG,
     manual="data-movement-and-conversion-instructions-ld",
     order="relaxed acquire volatile", scope=SCOPE, space=SPACE, cop=COP, vec="v2 v4 v8",
     type=TYPES, warp=True, l1=L1, l2="L2::cache_hint", prefetch="L2::64B L2::128B L2::256B",
@@ -55,7 +55,7 @@ def ld(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **h
 
 @instruction(
     "ldu{.space}{.vec}.type  d:type, [a]",
-    form=Result.LOADED, accepts=_MOVES,
+    form=ResultForm.LOADED, accepts=_MOVES,
     manual="data-movement-and-conversion-instructions-ldu",
     space="global", vec="v2 v4", type=TYPES, warp=True, effects=_LOADS,
 )  # fmt: skip
@@ -83,7 +83,7 @@ def st(w: Warp, ins: Instruction, *, space: str, type: str, order: str = "", **h
 
 @instruction(
     "cvta{.to}.space.size  d:size, a",
-    form=Result.ADDRESS, work=Unit.MOVE,
+    form=ResultForm.ADDRESS, work=WorkUnit.MOVE,
     manual="data-movement-and-conversion-instructions-cvta",
     space=SPACE, size="u32 u64", warp=True,
 )  # fmt: skip
@@ -93,7 +93,7 @@ def cvta(w: Warp, ins: Instruction, *, space: str, size: str) -> None:
 
 @instruction(
     "isspacep.space  p:pred, a",
-    form=Result.OF_OPERANDS, work=Unit.MOVE,
+    form=ResultForm.OF_OPERANDS, work=WorkUnit.MOVE,
     manual="data-movement-and-conversion-instructions-isspacep",
     space=SPACE, warp=True,
 )  # fmt: skip
@@ -103,7 +103,7 @@ def isspacep(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "prefetch{.space}{.level}{.l2}{.tensormap}  [a]",
-    work=Unit.MEMORY,
+    work=WorkUnit.MEMORY,
     manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
     space="global local const param", level="L1 L2 L2::evict_last L2::evict_normal",
     l2="L2::cache_hint", warp=True,
@@ -114,7 +114,7 @@ def prefetch(w: Warp, ins: Instruction, **words: str) -> None:
 
 @instruction(
     "prefetchu.L1  [a]",
-    work=Unit.MEMORY,
+    work=WorkUnit.MEMORY,
     manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
     warp=True,
 )
@@ -124,7 +124,7 @@ def prefetchu(w: Warp, ins: Instruction) -> None:
 
 @instruction(
     "discard{.space}.L2  [a], size",
-    work=Unit.MEMORY,
+    work=WorkUnit.MEMORY,
     manual="data-movement-and-conversion-instructions-discard",
     space="global", warp=True,
 )  # fmt: skip
@@ -134,7 +134,7 @@ def discard(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "applypriority{.space}.L2::evict_normal  [a], size",
-    work=Unit.MEMORY,
+    work=WorkUnit.MEMORY,
     manual="data-movement-and-conversion-instructions-applypriority",
     space="global", warp=True,
 )  # fmt: skip
@@ -144,21 +144,21 @@ def applypriority(w: Warp, ins: Instruction, *, space: str) -> None:
 
 @instruction(
     "createpolicy.range{.global}.priority{.second}.b64  d, [a], primary, total",
-    form=Result.UNIFORM,
+    form=ResultForm.UNIFORM,
     manual="data-movement-and-conversion-instructions-createpolicy",
     warp=True, second="L2::evict_first L2::evict_unchanged",
     priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
 )  # fmt: skip
 @instruction(
     "createpolicy.fractional.priority{.second}.b64  d{, a}",
-    form=Result.UNIFORM,
+    form=ResultForm.UNIFORM,
     manual="data-movement-and-conversion-instructions-createpolicy",
     warp=True, second="L2::evict_first L2::evict_unchanged",
     priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
 )  # fmt: skip
 @instruction(
     "createpolicy.cvt.L2.b64  d, a",
-    form=Result.UNIFORM,
+    form=ResultForm.UNIFORM,
     manual="data-movement-and-conversion-instructions-createpolicy",
     warp=True,
 )  # fmt: skip

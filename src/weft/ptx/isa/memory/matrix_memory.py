@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.ir.tensor_layout import WIDTH, shape_of
-from weft.ptx.isa.columns import Accepts, Participants, Per, Unit, Words, reads, writes
+from weft.ptx.isa.columns import Accepts, Participants, Per, Words, WorkUnit, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -39,7 +39,7 @@ def stmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> 
 
 @instruction(
     "movmatrix.sync.aligned.m8n8.trans.b16  d, a",
-    work=Unit.MOVE,
+    work=WorkUnit.MOVE,
     manual=_MATRIX + "movmatrix",
     warp=True, participants=Participants.WARP,
 )  # fmt: skip

@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from weft.ptx.isa.columns import Accepts, Unit
+from weft.ptx.isa.columns import Accepts, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
 from weft.ptx.model import Instruction
@@ -22,9 +22,17 @@ _NOTE = "surface objects of whole programs and of `weft.surface`"
 
 @instruction(
     "suld.b.geometry{.cop}{.vec}.type.outside  d:type, [a], c:s32",
-    manual="surface-instructions-suld", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    geometry=GEOMETRY, cop="ca cg cs cv", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
-)  # fmt: skip
+    manual="surface-instructions-suld",
+    work=WorkUnit.MEMORY,
+    accepts=_ACCEPTS,
+    notes=_NOTE,
+    warp=True,
+    geometry=GEOMETRY,
+    cop="ca cg cs cv",
+    vec="v2 v4",
+    type="b8 b16 b32 b64",
+    outside=OUTSIDE,
+)
 def suld(
     w: Warp, ins: Instruction, *, geometry: str, vec: str, type: str, outside: str, cop: str
 ) -> None:
@@ -33,9 +41,17 @@ def suld(
 
 @instruction(
     "sust.b.geometry{.cop}{.vec}.type.outside  [a], c:s32, b:type",
-    manual="surface-instructions-sust", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    geometry=GEOMETRY, cop="wb cg cs wt", vec="v2 v4", type="b8 b16 b32 b64", outside=OUTSIDE,
-)  # fmt: skip
+    manual="surface-instructions-sust",
+    work=WorkUnit.MEMORY,
+    accepts=_ACCEPTS,
+    notes=_NOTE,
+    warp=True,
+    geometry=GEOMETRY,
+    cop="wb cg cs wt",
+    vec="v2 v4",
+    type="b8 b16 b32 b64",
+    outside=OUTSIDE,
+)
 def sust(
     w: Warp, ins: Instruction, *, geometry: str, vec: str, type: str, outside: str, cop: str
 ) -> None:
@@ -44,16 +60,23 @@ def sust(
 
 @instruction(
     "sured.b.op.geometry.type.outside  [a], c:s32, b:type",
-    manual="surface-instructions-sured", work=Unit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    op=REDUCTIONS, geometry=GEOMETRY, type="u32 s32 b32 u64 s64", outside=OUTSIDE,
-)  # fmt: skip
+    manual="surface-instructions-sured",
+    work=WorkUnit.MEMORY,
+    accepts=_ACCEPTS,
+    notes=_NOTE,
+    warp=True,
+    op=REDUCTIONS,
+    geometry=GEOMETRY,
+    type="u32 s32 b32 u64 s64",
+    outside=OUTSIDE,
+)
 def sured(w: Warp, ins: Instruction, *, op: str, geometry: str, type: str, outside: str) -> None:
     w.textures.reduce(ins, REDUCTIONS.split().index(op), geometry, type, outside)
 
 
 @instruction(
     "suq.query.b32  d:b32, [a]",
-    manual="surface-instructions-suq", work=Unit.MEMORY, notes=_NOTE, warp=True,
+    manual="surface-instructions-suq", work=WorkUnit.MEMORY, notes=_NOTE, warp=True,
     query="width height depth array_size",
 )  # fmt: skip
 def suq(w: Warp, ins: Instruction, *, query: str) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.device.sim.code_info import CodeInfo
-from weft.device.sim.layout import Run, Worker
+from weft.device.sim.layout import Run, WorkerFields
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.compile import Compiled, Job, Made, Source
+from weft.device.sim.run.compile import CompiledKernel, CompileJob, ObjectFile, Source
 from weft.device.sim.run.draft import Tier
 from weft.device.sim.run.tiers import background
 
@@ -25,15 +25,15 @@ SAVED = 0.5
 """The part of a draft's running time that full code saves, at the least."""
 
 
-class KernelCode:
+class TieredCode:
     """The code that launches run; it goes through the tiers."""
 
-    def __init__(self, job: Job, tier: Tier) -> None:
+    def __init__(self, job: CompileJob, tier: Tier) -> None:
         self._lock = threading.Lock()
         self._running: list[Arena] = []
         self._spent = 0.0
         self._asked = 0  # the process that asked for full code: a fork of it has to ask again
-        self._job: Job | None = None
+        self._job: CompileJob | None = None
         self._source: Callable[[], Source] | None = None
         self.current = self._first(job, tier)
 
@@ -46,7 +46,7 @@ class KernelCode:
         """True if nothing will replace the current code."""
         return self._job is None
 
-    def _first(self, job: Job, tier: Tier) -> Compiled:
+    def _first(self, job: CompileJob, tier: Tier) -> CompiledKernel:
         if tier is not Tier.DRAFT and (full := job.cached(draft=False)) is not None:
             return full
         if tier is Tier.FULL:
@@ -90,7 +90,7 @@ class KernelCode:
         self._spent += seconds
         left = self._spent
         if arena is not None:
-            done = sum(w[Worker.PROGRESS] for w in arena.workers)
+            done = sum(w[WorkerFields.PROGRESS] for w in arena.workers)
             left = self._spent * (total - done) / done if done else left
         worth = SAVED * max(left, self._spent)
         if worth > FULL_COST * self.current.seconds and self._asked != os.getpid():
@@ -113,12 +113,12 @@ class KernelCode:
 
         def done(data: bytes, seconds: float) -> None:
             assert source is not None
-            made = Made(data, seconds)
+            made = ObjectFile(data, seconds)
             self._replace(job.keep(source, made, draft=False) if data else None)
 
         background.submit(text, done)
 
-    def _replace(self, full: Compiled | None) -> None:
+    def _replace(self, full: CompiledKernel | None) -> None:
         """Replace the draft by full code, unless there is none or its frames differ.
 
         They may differ for a draft from the cache. The next process finds the full code there.
@@ -130,4 +130,4 @@ class KernelCode:
             self.current = full
             for arena in self._running:
                 for worker in arena.workers:
-                    worker.fields[Worker.REPLACE // 8] = 1
+                    worker.fields[WorkerFields.REPLACE // 8] = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.tools.counters.layout import LINE, SECTOR, Row
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, CounterRow
 from weft.device.sim.tools.counters.lines import (
     CHANGE,
     I32,
@@ -38,10 +38,16 @@ def count_at_one_place(b: Builder) -> Callable[..., Val]:
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
             # L2 changes the place: L1 is not looked into.
             look_up(x, CHANGE, launch, worker, p >> LINE, bit)
-            bump(x, row, Row.REQUESTS, x.integer("i64", 1))
-            bump(x, row, Row.IDEAL, x.integer("i64", 1))
+            bump(x, row, CounterRow.REQUESTS, x.integer("i64", 1))
+            bump(x, row, CounterRow.IDEAL, x.integer("i64", 1))
             # Equal addresses do not merge, so each lane costs as much as the first.
-            for at in (Row.THREADS, Row.SECTORS, Row.TAGS, Row.WAVEFRONTS, Row.MISSES):
+            for at in (
+                CounterRow.THREADS,
+                CounterRow.SECTORS,
+                CounterRow.TAGS,
+                CounterRow.WAVEFRONTS,
+                CounterRow.MISSES,
+            ):
                 bump(x, row, at, threads)
 
     return b.helper("count_atomic_one", [P, P, P, I64, I32], None, body)
@@ -83,9 +89,9 @@ def _atomic(b: Builder, args: list[Val], width: int, cas: bool) -> None:
         b.store(now & ~wave(row, places, groups, now), pending)
     threads = b.intrinsic("ctpop", [b.load("i32", 0, good)])
     with b.when(threads.ne(0)):
-        bump(b, row, Row.REQUESTS, b.integer("i64", 1))
-        bump(b, row, Row.THREADS, threads)
-        bump(b, row, Row.IDEAL, (threads * width + 31) >> 5)
+        bump(b, row, CounterRow.REQUESTS, b.integer("i64", 1))
+        bump(b, row, CounterRow.THREADS, threads)
+        bump(b, row, CounterRow.IDEAL, (threads * width + 31) >> 5)
 
 
 def _wave(b: Builder, args: list[Val], width: int, served: int) -> Val:
@@ -121,7 +127,11 @@ def _wave(b: Builder, args: list[Val], width: int, served: int) -> Val:
     lines = b.integer("i32", 0)
     for group in range(4):
         lines = lines + ((seen >> (4 * group)) & 15).ne(0).zext("i32")
-    for at, v in ((Row.SECTORS, count), (Row.TAGS, lines), (Row.MISSES, count)):
+    for at, v in (
+        (CounterRow.SECTORS, count),
+        (CounterRow.TAGS, lines),
+        (CounterRow.MISSES, count),
+    ):
         bump(b, row, at, v)
-    bump(b, row, Row.WAVEFRONTS, b.integer("i64", 1))
+    bump(b, row, CounterRow.WAVEFRONTS, b.integer("i64", 1))
     return b.load("i32", 0, taken)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.access import Access, Kind
+from weft.device.sim.access import AccessKind, MemoryAccess
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.observe import Watched
-from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTORS_A_LINE, Row
+from weft.device.sim.tools.counters.layout import LINE, SECTOR, SECTORS_A_LINE, CounterRow
 from weft.device.sim.tools.counters.lines import (
     BYPASS,
     CHANGE,
@@ -29,10 +29,10 @@ from weft.device.sim.tools.counters.lines import (
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
 
-WAYS = {Kind.READ: BYPASS, Kind.WRITE: STORE, Kind.REDUCTION: CHANGE}
+WAYS = {AccessKind.READ: BYPASS, AccessKind.WRITE: STORE, AccessKind.REDUCTION: CHANGE}
 
 
-def count(e: Watched, rows: CounterRows, access: Access) -> None:
+def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
     """Count one side of a copy, unless no lane runs."""
     b, lanes, way = e.b, access.lanes, WAYS[access.kind]
     assert lanes is not None and access.sizes is not None
@@ -56,8 +56,8 @@ def _near(b: Builder) -> Callable[..., Val]:
 
         def one(lane: Val) -> None:
             nbytes = x.load("i32", 0, x.at(sizes, lane.zext("i64") << 2)).zext("i64")
-            bump(x, row, Row.BYTES, nbytes)
-            for at in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
+            bump(x, row, CounterRow.BYTES, nbytes)
+            for at in (CounterRow.WAVEFRONTS, CounterRow.PARTS, CounterRow.IDEAL):
                 bump(x, row, at, (nbytes + 127) >> LINE)
 
         each_lane(x, lanes, one)
@@ -88,8 +88,10 @@ def _far(b: Builder, way: str) -> Callable[..., Val]:
 def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
     touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
     for at, v in (
-        (Row.BYTES, nbytes), (Row.SECTORS, touched), (Row.IDEAL, (nbytes + 31) >> SECTOR),
-    ):  # fmt: skip
+        (CounterRow.BYTES, nbytes),
+        (CounterRow.SECTORS, touched),
+        (CounterRow.IDEAL, (nbytes + 31) >> SECTOR),
+    ):
         bump(b, row, at, v)
 
 

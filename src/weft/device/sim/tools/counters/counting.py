@@ -14,12 +14,12 @@ from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.observation import Observation, zeroed
 from weft.device.sim.tools.counters.layout import (
     EPOCHS,
+    CounterRow,
     HeldBits,
-    Launch,
+    LaunchFields,
     PerWorker,
-    Place,
+    PlacedAllocation,
     Repeated,
-    Row,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Counts:
+class LaunchCounts:
     """The counts of a launch; see `layout` for rows and lines.
 
     words  the sums of the workers' memory, which `notes["rows"]` describes
@@ -67,12 +67,12 @@ class Counting:
 
     l1_lines      lines that a block of threads can keep in its share of an L1
     resident      blocks that the GPU runs at once
-    shared        the launch's memory that all workers share: `layout.Launch`
+    shared        the launch's memory that all workers share: `layout.LaunchFields`
     """
 
     l1_lines: int
     resident: int
-    counts: Counts | None = None
+    counts: LaunchCounts | None = None
     key: str = "count 2"
     shared: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _workers: list[NDArray[np.uint8]] = field(default_factory=list)
@@ -90,14 +90,14 @@ class Counting:
         seen = zeroed(8 * (lines + 1)).view(np.uint64)
         # A part is as many blocks as the GPU holds at once, or more where a word has too few bits.
         parts = min(EPOCHS, -(-blocks // self.resident))
-        shared = np.zeros(Launch.SIZE // 8 + places.size, np.int64)
-        shared[Launch.SIZE // 8 :] = places.ravel()
+        shared = np.zeros(LaunchFields.SIZE // 8 + places.size, np.int64)
+        shared[LaunchFields.SIZE // 8 :] = places.ravel()
         fields = {
-            Launch.PLACES: shared.ctypes.data + Launch.SIZE,
-            Launch.PLACE_COUNT: len(places),
-            Launch.LINES: seen.ctypes.data,
-            Launch.BLOCKS: blocks,
-            Launch.EPOCH_COUNT: parts,
+            LaunchFields.PLACES: shared.ctypes.data + LaunchFields.SIZE,
+            LaunchFields.PLACE_COUNT: len(places),
+            LaunchFields.LINES: seen.ctypes.data,
+            LaunchFields.BLOCKS: blocks,
+            LaunchFields.EPOCH_COUNT: parts,
         }
         for at, value in fields.items():
             shared[at // 8] = value
@@ -105,7 +105,7 @@ class Counting:
         observation.for_launch(shared.view(np.uint8))
         self._l1(observation, len(seen))
         words = np.empty(0, np.int64)
-        self.counts = Counts(observation.notes, words, regions, seen, parts)
+        self.counts = LaunchCounts(observation.notes, words, regions, seen, parts)
 
     def _l1(self, observation: Observation, lines: int) -> None:
         """Allocate each worker's counters and its L1: its sets, and the state of each line."""
@@ -128,7 +128,7 @@ class Counting:
         assert self.counts is not None
         c = self.counts
         self._workers = []
-        self.counts = Counts(c.notes, total, c.regions, c.lines, c.epoch_count)
+        self.counts = LaunchCounts(c.notes, total, c.regions, c.lines, c.epoch_count)
 
 
 def _add_repeated(words: NDArray[np.int64], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -137,13 +137,13 @@ def _add_repeated(words: NDArray[np.int64], rows: Sequence[Mapping[str, Any]]) -
         if row.get("repeated"):
             at = row["at"] // 8
             before = words[at - Repeated.SIZE // 8 : at]
-            counters = before[Repeated.COUNTERS // 8 :][: Row.PLACE // 8]
+            counters = before[Repeated.COUNTERS // 8 :][: CounterRow.PLACE // 8]
             words[at : at + len(counters)] += before[Repeated.TIMES // 8] * counters
 
 
 def _place(memory: Sequence[Allocation]) -> tuple[tuple[Region, ...], NDArray[np.int64]]:
     """The virtual address of each allocation; an offset of less than 16 bytes is preserved."""
-    regions, places = [], np.zeros((len(memory), Place.SIZE // 8), np.int64)
+    regions, places = [], np.zeros((len(memory), PlacedAllocation.SIZE // 8), np.int64)
     end = 0
     for row, a in zip(places, memory, strict=True):
         # Places of their own make the counts independent of where the host has put the arrays.

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from weft.device.sim.tools.counters.layout import (
     LINE,
     SECTOR,
+    CounterRow,
     HeldBits,
-    Launch,
+    LaunchFields,
     PerWorker,
-    Place,
-    Row,
+    PlacedAllocation,
 )
-from weft.device.sim.tools.counters.lines import LOAD, STORE, Held, bump, note
+from weft.device.sim.tools.counters.lines import LOAD, STORE, CachedLine, bump, note
 from weft.ir import Builder, Val
 
 LINE_BYTES = 1 << LINE
@@ -30,7 +30,7 @@ def pass_line(
     one: bool = False,
 ) -> None:  # fmt: skip
     """Load a number of sectors of a line, or `one`, through L1; a row counts its misses."""
-    entry = Held(b, worker, line)
+    entry = CachedLine(b, worker, line)
 
     def missed() -> None:
         gone = entry.is_noted(sectors) & (entry.stays ^ 1)
@@ -38,12 +38,12 @@ def pass_line(
 
     def returned() -> None:
         entry.bring_back(sectors)
-        bump(b, row, Row.MISSES, count)
+        bump(b, row, CounterRow.MISSES, count)
 
     def brought_in() -> None:
         missing = sectors & ~entry.sectors
         entry.add(sectors)
-        bump(b, row, Row.MISSES, count if one else b.intrinsic("ctpop", [missing]))
+        bump(b, row, CounterRow.MISSES, count if one else b.intrinsic("ctpop", [missing]))
         note(b, LOAD, launch, worker, line, missing)
 
     with b.when(entry.has(sectors) ^ 1):
@@ -65,7 +65,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class FastPath:
+class CountingFastPath:
     """`span` bytes from `address` that an access touches if `sure`; `row` counts them."""
 
     b: Builder
@@ -89,7 +89,9 @@ class FastPath:
         yes, no = b.integer("i1", 1), b.integer("i1", 0)
         # Stores do not look into L1.
         table = (
-            b.at(self.worker, PerWorker.HELD) if way == LOAD else b.at(self.launch, Launch.LINES)
+            b.at(self.worker, PerWorker.HELD)
+            if way == LOAD
+            else b.at(self.launch, LaunchFields.LINES)
         )
         if self.span > 1:
             self._prefetch(place, table)
@@ -112,17 +114,21 @@ class FastPath:
     def whole_range(self, low: int, high: int) -> Span:
         """The bytes from `low` to `high`, relative to the address."""
         b, start = self.b, self.address + low
-        seen, place = FastPath(
+        seen, place = CountingFastPath(
             b, self.launch, self.worker, self.row, start, high - low, self.sure
         )._place()
-        end = FastPath(b, self.launch, self.worker, self.row, start + (high - low - 1), 1, seen)
+        end = CountingFastPath(
+            b, self.launch, self.worker, self.row, start + (high - low - 1), 1, seen
+        )
         inside = place & (LINE_BYTES - 1)
-        span = FastPath(b, self.launch, self.worker, self.row, start, max(2, high - low), seen)
+        span = CountingFastPath(
+            b, self.launch, self.worker, self.row, start, max(2, high - low), seen
+        )
 
         line = place >> LINE
 
         def looked_up() -> list[Val]:
-            entry = Held(b, self.worker, line)
+            entry = CachedLine(b, self.worker, line)
             return [entry.has(span._sectors(inside)), entry.lines, entry.stamp]
 
         def unknown() -> list[Val]:
@@ -134,16 +140,17 @@ class FastPath:
 
     def _prefetch(self, place: Val, table: Val) -> None:
         """Prefetch the state of the next line, if the access advances as it did last time."""
-        b, last = self.b, self.b.at(self.row, Row.LAST)
+        b, last = self.b, self.b.at(self.row, CounterRow.LAST)
         step = place - b.load("i64", 0, last)
         b.store(place, last)
         b.prefetch(b.at(b.load("ptr", 0, table), ((place + step) >> LINE) << 3))
 
     def _place(self) -> tuple[Val, Val]:
         """(true if the address is in the row's last allocation, its virtual address if so)."""
-        b, window = self.b, self.b.at(self.row, Row.PLACE)
+        b, window = self.b, self.b.at(self.row, CounterRow.PLACE)
         low, nbytes, delta = (
-            b.load("i64", 0, b.at(window, at)) for at in (Place.LOW, Place.NBYTES, Place.DELTA)
+            b.load("i64", 0, b.at(window, at))
+            for at in (PlacedAllocation.LOW, PlacedAllocation.NBYTES, PlacedAllocation.DELTA)
         )
         return self.sure & (self.address - low).ult(nbytes), self.address + delta
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.device.sim.access import Access, Rows
+from weft.device.sim.access import FragmentRows, MemoryAccess
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.layout import Space
 from weft.device.sim.observe import Watched
@@ -25,7 +25,7 @@ Places = Sequence[tuple[int, int]]
 _P, _I64 = ("ptr", 0), ("i64", 0)
 
 
-def accesses(rows: Rows) -> list[tuple[int, Places]]:
+def accesses(rows: FragmentRows) -> list[tuple[int, Places]]:
     """(bytes, places) of each access that a fragment takes."""
     if rows.unit < 4:
         return [(4, _block(r, c)) for r in range(rows.count // 8) for c in range(rows.nbytes // 16)]
@@ -54,7 +54,7 @@ def _follows(before: tuple[int, Places], places: Places) -> bool:
     )
 
 
-def count(e: Watched, counters: CounterRows, access: Access) -> None:
+def count(e: Watched, counters: CounterRows, access: MemoryAccess) -> None:
     """One access after the other, of all lanes."""
     b, rows = e.b, access.rows
     assert rows is not None

@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.address import Address
 from weft.device.sim.layout import Space
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.atomics import count_at_one_place, count_atomic
-from weft.device.sim.tools.counters.fast_path import FastPath, pass_line
+from weft.device.sim.tools.counters.fast_path import CountingFastPath, pass_line
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import SECTOR_BYTES
 from weft.device.sim.tools.counters.lines import (
@@ -29,10 +29,10 @@ from weft.device.sim.tools.counters.lines import (
     note,
     way_of,
 )
-from weft.device.sim.tools.counters.load_groups import Group, groups_of
+from weft.device.sim.tools.counters.load_groups import LoadGroup, groups_of
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.device.sim.tools.counters.runs import (
-    Memory,
+    RunRecord,
     are_kept,
     count_as,
     count_repeat,
@@ -43,7 +43,7 @@ from weft.device.sim.tools.counters.runs import (
     shifted,
 )
 from weft.ir import Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
 
 
@@ -52,18 +52,18 @@ class GlobalMemory:
 
     def __init__(self, e: Watched, rows: CounterRows) -> None:
         self.e, self.rows = e, rows
-        self._groups: dict[int, Group] = {}
+        self._groups: dict[int, LoadGroup] = {}
 
-    def block(self, block: Block) -> None:
+    def block(self, block: BasicBlock) -> None:
         """A basic block is entered."""
         self._groups = groups_of(self.e.program, block)
 
-    def _where(self, access: Access) -> tuple[Val, Val, str]:
+    def _where(self, access: MemoryAccess) -> tuple[Val, Val, str]:
         """The memory of the launch and of the worker, and the route of the access."""
         way = way_of(self.e.ins, writes=access.writes)
         return self.rows.launch(), self.rows.counters(), way
 
-    def row(self, access: Access) -> Val:
+    def row(self, access: MemoryAccess) -> Val:
         """A row for an access."""
         a, width = access.address, access.nbytes
         span, way = _span(a, width), way_of(self.e.ins, writes=access.writes)
@@ -74,7 +74,7 @@ class GlobalMemory:
         places = 128 // min(width, SECTOR_BYTES)
         return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
 
-    def is_whole(self, access: Access) -> bool:
+    def is_whole(self, access: MemoryAccess) -> bool:
         """Return whether all lanes that enter the block make the access: the block counts it."""
         return (
             access.ins.guard is None
@@ -83,7 +83,7 @@ class GlobalMemory:
             and access.space == Space.GLOBAL
         )
 
-    def count(self, access: Access, row: Val, lanes: Val) -> None:
+    def count(self, access: MemoryAccess, row: Val, lanes: Val) -> None:
         """An access of some lanes, into its row."""
         e, b, a = self.e, self.e.b, access.address
         launch, counters, _ = self._where(access)
@@ -102,13 +102,13 @@ class GlobalMemory:
         else:
             self._range(access, row, lanes, span)
 
-    def _uniform(self, access: Access, row: Val, lanes: Val) -> None:
+    def _uniform(self, access: MemoryAccess, row: Val, lanes: Val) -> None:
         """All lanes at one place."""
         b, a = self.e.b, access.address
         launch, counters, way = self._where(access)
         assert a.first is not None
         whole = self.is_whole(access)
-        fast = FastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
+        fast = CountingFastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
         call = count_one(b, way, whole=whole)
 
         def alone() -> None:
@@ -127,11 +127,11 @@ class GlobalMemory:
         if group is not None:
             group.look_up([fast])  # afterwards, since it may have brought the bytes in
 
-    def _group(self, access: Access) -> Group | None:
+    def _group(self, access: MemoryAccess) -> LoadGroup | None:
         """The group of loads with which an access is looked up."""
         return self._groups.get(access.ins.index) if self.is_whole(access) else None
 
-    def _any_lanes(self, access: Access, row: Val, lanes: Val) -> None:
+    def _any_lanes(self, access: MemoryAccess, row: Val, lanes: Val) -> None:
         """Count lanes that are apart; rows of neighbours and rows at one place are special."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
         launch, counters, way = self._where(access)
@@ -152,8 +152,8 @@ class GlobalMemory:
         starts = [first + at if at else first for first, _ in ends for at in range(0, reach, 128)]
         reach = min(reach, 128)
 
-        memory = Memory.PLACES if apart else Memory.LINES
-        memory = memory if apart == 0 or way in (LOAD, STORE) else Memory.NONE
+        memory = RunRecord.PLACES if apart else RunRecord.LINES
+        memory = memory if apart == 0 or way in (LOAD, STORE) else RunRecord.NONE
 
         def by_runs() -> None:
             fn = count_runs(b, way, len(starts), width, memory)
@@ -167,16 +167,16 @@ class GlobalMemory:
                 general()
 
         match memory:
-            case Memory.NONE:
+            case RunRecord.NONE:
                 by_runs()
-            case Memory.LINES:
+            case RunRecord.LINES:
                 self._at_places(access, row, starts, sure, by_runs)
-            case Memory.PLACES:
+            case RunRecord.PLACES:
                 same, lines = shifted(b, row, starts)
                 b.either(sure & same, lambda: self._lines(access, row, lines), by_runs, likely=True)
 
     def _maybe_neighbours(
-        self, access: Access, row: Val, lanes: Val, general: Callable[[], None]
+        self, access: MemoryAccess, row: Val, lanes: Val, general: Callable[[], None]
     ) -> None:
         """Count an unknown index: often the lanes are neighbours nevertheless."""
         b, w, width = self.e.b, access.address.wide, access.nbytes
@@ -190,7 +190,7 @@ class GlobalMemory:
         # No index has wrapped, and all lanes are in the allocation that the row last saw.
         sure = in_a_row & (last - first).eq(31 * width) & inside(b, row, [first, last])
         starts = [first + at if at else first for at in range(0, 32 * width, 128)]
-        count = count_runs(b, way, len(starts), width, Memory.NONE)
+        count = count_runs(b, way, len(starts), width, RunRecord.NONE)
         reach = b.integer("i64", min(32 * width, 128))
         done = b.either(
             lanes.eq(-1) & sure,
@@ -202,7 +202,7 @@ class GlobalMemory:
 
     def _at_places(
         self,
-        access: Access,
+        access: MemoryAccess,
         row: Val,
         starts: Sequence[Val],
         sure: Val,
@@ -232,9 +232,9 @@ class GlobalMemory:
             return
         alone()
         if group is not None:
-            group.look_up([FastPath(b, launch, counters, row, x, 1, sure) for x in starts])
+            group.look_up([CountingFastPath(b, launch, counters, row, x, 1, sure) for x in starts])
 
-    def _lines(self, access: Access, row: Val, lines: Sequence[tuple[Val, Val]]) -> None:
+    def _lines(self, access: MemoryAccess, row: Val, lines: Sequence[tuple[Val, Val]]) -> None:
         """One more execution with the counters of the last one, on these lines."""
         b = self.e.b
         launch, counters, way = self._where(access)
@@ -246,7 +246,7 @@ class GlobalMemory:
                 pass_line(b, launch, counters, row, line, sectors, count)
         count_repeat(b, row)
 
-    def _range(self, access: Access, row: Val, lanes: Val, span: int) -> None:
+    def _range(self, access: MemoryAccess, row: Val, lanes: Val, span: int) -> None:
         """Count neighbours in global memory."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
         launch, counters, way = self._where(access)
@@ -263,7 +263,7 @@ class GlobalMemory:
                 lambda: _drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
             )
 
-        fast = FastPath(b, launch, counters, row, a.first, span, near)
+        fast = CountingFastPath(b, launch, counters, row, a.first, span, near)
         fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
 
 

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.tools.counters.layout import LINE, SECTOR, Last, Place, Repeated, Row
+from weft.device.sim.tools.counters.layout import (
+    LINE,
+    SECTOR,
+    CounterRow,
+    Last,
+    PlacedAllocation,
+    Repeated,
+)
 from weft.device.sim.tools.counters.lines import (
     HASH,
     I32,
@@ -24,7 +31,7 @@ from weft.device.sim.tools.counters.lines import (
     look_up,
     pretended,
 )
-from weft.device.sim.tools.counters.runs import Memory, count_runs
+from weft.device.sim.tools.counters.runs import RunRecord, count_runs
 from weft.ir import Builder, Val
 
 SLOTS = 64
@@ -128,7 +135,7 @@ def _delta(b: Builder, way: str, row: Val) -> Val:
     """The distance from the lanes' addresses to virtual ones, in the row's last allocation."""
     if way == LOCAL:
         return b.integer("i64", 0)
-    return b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+    return b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA))
 
 
 def _sectors(b: Builder, way: str, row: Val, table: Val) -> Val:
@@ -141,7 +148,8 @@ def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
     _, _, row, table, lanes = args
     if way != LOCAL:
         low, nbytes = (
-            b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES)
+            b.load("i64", 0, b.at(row, CounterRow.PLACE + x))
+            for x in (PlacedAllocation.LOW, PlacedAllocation.NBYTES)
         )
         inside = b.all((b.load("i64", 32, table, 64) - low).ult(nbytes))
         lanes = b.select(inside, lanes, b.integer("i32", 0))
@@ -156,7 +164,7 @@ def _by_runs(b: Builder, args: list[Val], way: str, width: int) -> Val:
     neighbours, alike = _runs(b, table, width)
     reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
     starts = [b.load("i64", 0, b.at(table, 8 * i), 8) for i in range(0, 32, RUN)]
-    count = count_runs(b, way, len(starts), width, Memory.NONE)
+    count = count_runs(b, way, len(starts), width, RunRecord.NONE)
     return b.either(
         lanes.eq(-1) & (neighbours | alike),
         lambda: count(launch, worker, row, reach, *starts),
@@ -217,9 +225,13 @@ def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None
     ideal = b.umin(all_sectors, (threads * width + 31) >> 5)
     waves = deepest(b, b.load("i64", 0, groups))
     for at, v in (
-        (Row.REQUESTS, b.integer("i64", 1)), (Row.THREADS, threads), (Row.SECTORS, all_sectors),
-        (Row.TAGS, seats.count), (Row.WAVEFRONTS, waves), (Row.IDEAL, ideal),
-    ):  # fmt: skip
+        (CounterRow.REQUESTS, b.integer("i64", 1)),
+        (CounterRow.THREADS, threads),
+        (CounterRow.SECTORS, all_sectors),
+        (CounterRow.TAGS, seats.count),
+        (CounterRow.WAVEFRONTS, waves),
+        (CounterRow.IDEAL, ideal),
+    ):
         b.store(b.resize(v, "i64"), b.at(last, Last.COUNTERS + at))
 
 
@@ -232,4 +244,4 @@ def _pass_on(b: Builder, last: Val, shift: Val, way: str, args: list[Val]) -> No
         mask = b.load("i32", 0, b.at(last, (k << 2) + Last.MASKS))
         missing = look_up(b, way, launch, worker, line, (mask << shift) >> 4)
         with b.when(missing.ne(0)):
-            bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
+            bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))

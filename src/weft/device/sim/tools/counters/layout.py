@@ -7,7 +7,7 @@ virtual device memory, aligned as by `cudaMalloc`, and its lines are numbered fr
 from __future__ import annotations
 
 
-class Launch:
+class LaunchFields:
     """Fields shared by all workers of a launch.
 
     LINES  a 64-bit word for each line: sectors read before they were written (4 bits), sectors
@@ -23,7 +23,7 @@ WRITTEN_AT, EPOCHS_AT, EPOCHS = 4, 8, 56
 """Bits of a line's word, and the number of parts of a launch that it distinguishes."""
 
 
-class Place:
+class PlacedAllocation:
     """An allocation: its first byte, its size, and the distance to its virtual address."""
 
     LOW, NBYTES, DELTA = 0, 8, 16
@@ -53,7 +53,7 @@ class HeldBits:
     WAYS = 4
 
 
-class Row:
+class CounterRow:
     """The counters of one site, eight bytes each; a block of code uses the first two."""
 
     REQUESTS, THREADS, SECTORS, TAGS, WAVEFRONTS, IDEAL, MISSES, PARTS = range(0, 64, 8)

@@ -17,11 +17,11 @@ from weft.device.sim.tools.counters.layout import (
     SECTORS_A_LINE,
     TAG_GROUPS,
     WRITTEN_AT,
+    CounterRow,
     HeldBits,
-    Launch,
+    LaunchFields,
     PerWorker,
-    Place,
-    Row,
+    PlacedAllocation,
 )
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -55,13 +55,13 @@ def bump(b: Builder, row: Val, at: int | Val, by: Val) -> None:
 
 def pretended(b: Builder, launch: Val, row: Val, address: Val) -> Val:
     """The virtual address of an address, or NOWHERE."""
-    window = b.at(row, Row.PLACE)
-    low = b.load("i64", 0, b.at(window, Place.LOW))
-    hit = (address - low).ult(b.load("i64", 0, b.at(window, Place.NBYTES)))
+    window = b.at(row, CounterRow.PLACE)
+    low = b.load("i64", 0, b.at(window, PlacedAllocation.LOW))
+    hit = (address - low).ult(b.load("i64", 0, b.at(window, PlacedAllocation.NBYTES)))
     find = b.helper("count_place", [P, P, I64], I64, _find, attrs="#2")
     return b.either(
         hit,
-        lambda: address + b.load("i64", 0, b.at(window, Place.DELTA)),
+        lambda: address + b.load("i64", 0, b.at(window, PlacedAllocation.DELTA)),
         lambda: find(launch, window, address),
     )
 
@@ -69,14 +69,19 @@ def pretended(b: Builder, launch: Val, row: Val, address: Val) -> Val:
 def _find(b: Builder, args: list[Val]) -> Val:
     """(launch, window, address): looks through all allocations; a hit becomes the window."""
     launch, window, address = args
-    table = b.load("ptr", 0, b.at(launch, Launch.PLACES))
-    with b.loop(b.load("i64", 0, b.at(launch, Launch.PLACE_COUNT)).trunc("i32")) as i:
-        place = b.at(table, i.zext("i64") * Place.SIZE)
+    table = b.load("ptr", 0, b.at(launch, LaunchFields.PLACES))
+    with b.loop(b.load("i64", 0, b.at(launch, LaunchFields.PLACE_COUNT)).trunc("i32")) as i:
+        place = b.at(table, i.zext("i64") * PlacedAllocation.SIZE)
         low, nbytes, delta = (
-            b.load("i64", 0, b.at(place, x)) for x in (Place.LOW, Place.NBYTES, Place.DELTA)
+            b.load("i64", 0, b.at(place, x))
+            for x in (PlacedAllocation.LOW, PlacedAllocation.NBYTES, PlacedAllocation.DELTA)
         )
         with b.when((address - low).ult(nbytes)):
-            for at, v in ((Place.LOW, low), (Place.NBYTES, nbytes), (Place.DELTA, delta)):
+            for at, v in (
+                (PlacedAllocation.LOW, low),
+                (PlacedAllocation.NBYTES, nbytes),
+                (PlacedAllocation.DELTA, delta),
+            ):
                 b.store(v, b.at(window, at))
             out = address + delta
             b.ret(out)
@@ -90,7 +95,7 @@ def tag_group(b: Builder, line: Val) -> Val:
     return (high << 1) | low
 
 
-class Held:
+class CachedLine:
     """The state of one line in L1, and the part of it that the block has reported to L2.
 
     lines  the counter of lines that enter its set; `stamp` is its value when this one entered
@@ -169,7 +174,7 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     if way != LOAD:
         noted(launch, worker, line, sectors)
         return sectors
-    held = Held(b, worker, line)
+    held = CachedLine(b, worker, line)
     missing = sectors & ~held.sectors
     with b.when(missing.ne(0)):
         held.add(sectors)
@@ -182,7 +187,7 @@ def note(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val
 
     Other workers may change the word too; mostly its bits are set already.
     """
-    place = b.at(b.load("ptr", 0, b.at(launch, Launch.LINES)), line << 3)
+    place = b.at(b.load("ptr", 0, b.at(launch, LaunchFields.LINES)), line << 3)
     word, bits = b.load("i64", 0, place), b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
     if way != STORE:
         bits = bits | (sectors & ~(word.trunc("i32") >> WRITTEN_AT)).zext("i64")
@@ -227,7 +232,7 @@ def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None
 def count_place(b: Builder, row: Val, inside: Val, width: int) -> None:
     """Count an access that begins at this position in its line."""
     unit = (width.bit_length() - 1) if width < SECTOR_BYTES else SECTOR
-    bump(b, b.at(row, Row.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
+    bump(b, b.at(row, CounterRow.PLACES), (inside >> unit) << 3, b.integer("i64", 1))
 
 
 def _extra_waves(b: Builder, args: list[Val]) -> None:
@@ -237,7 +242,7 @@ def _extra_waves(b: Builder, args: list[Val]) -> None:
     b.store(b.integer("i64", 0), groups)
     with b.loop(tags) as i:
         count_group(b, groups, line + i.zext("i64"))
-    bump(b, row, Row.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
+    bump(b, row, CounterRow.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
 
 
 def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
@@ -262,15 +267,15 @@ def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
 
 def count_request(b: Builder, row: Val, lanes: Val) -> None:
     """Count a request by these lanes."""
-    bump(b, row, Row.REQUESTS, b.integer("i64", 1))
-    bump(b, row, Row.THREADS, b.intrinsic("ctpop", [lanes]))
+    bump(b, row, CounterRow.REQUESTS, b.integer("i64", 1))
+    bump(b, row, CounterRow.THREADS, b.intrinsic("ctpop", [lanes]))
 
 
 def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:
     """Count the misses of loads that look into L1; accesses on other routes always miss."""
     if way == LOAD:
         with b.when(missing.ne(0)):
-            bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
+            bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))
 
 
 def count_group(b: Builder, groups: Val, line: Val) -> None:

@@ -13,18 +13,18 @@ from functools import reduce
 from operator import and_
 
 from weft.device.sim.analyse.form import INDEXED, ZERO
-from weft.device.sim.analyse.program import Program
-from weft.device.sim.tools.counters.fast_path import LINE_BYTES, FastPath, Span
+from weft.device.sim.analyse.program import KernelProgram
+from weft.device.sim.tools.counters.fast_path import LINE_BYTES, CountingFastPath, Span
 from weft.device.sim.tools.counters.layout import HeldBits
 from weft.device.sim.tools.counters.lines import LOAD, way_of
 from weft.ir import Builder, Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
 from weft.ptx.model import SIZES, Instruction, Mem, Reg
 
 
 @dataclass
-class Group:
+class LoadGroup:
     """Loads of the bytes `low` to `high` from a base; the first one is at `first`.
 
     held   true at run time if L1 holds all bytes after the first one
@@ -40,7 +40,7 @@ class Group:
     spans: Sequence[Span] = ()
     row: Val | None = None
 
-    def look_up(self, paths: Sequence[FastPath]) -> None:
+    def look_up(self, paths: Sequence[CountingFastPath]) -> None:
         """After the first load, test whether all bytes are in L1, by one path per row of lanes."""
         self.row = paths[0].row
         self.spans = [p.whole_range(self.low - self.first, self.high - self.first) for p in paths]
@@ -53,16 +53,16 @@ class Group:
         return reduce(and_, [x.ult(HeldBits.WAYS) for x in since], self.held)
 
 
-def groups_of(program: Program, block: Block) -> dict[int, Group]:
+def groups_of(program: KernelProgram, block: BasicBlock) -> dict[int, LoadGroup]:
     """Instruction -> its group, for groups of two loads or more."""
-    out: dict[int, Group] = {}
+    out: dict[int, LoadGroup] = {}
     open_: dict[str, list[tuple[Instruction, int, int]]] = {}
 
     def close(name: str) -> None:
         loads = open_.pop(name, [])
         low, high = min((x[1] for x in loads), default=0), max((x[2] for x in loads), default=0)
         if len(loads) > 1 and high - low <= LINE_BYTES:
-            group = Group(loads[0][0].index, loads[0][1], low, high)
+            group = LoadGroup(loads[0][0].index, loads[0][1], low, high)
             out.update({ins.index: group for ins, _, _ in loads})
 
     for ins in block.code:
@@ -77,7 +77,7 @@ def groups_of(program: Program, block: Block) -> dict[int, Group]:
     return out
 
 
-def _load_of_rows(program: Program, ins: Instruction) -> tuple[str, int, int] | None:
+def _load_of_rows(program: KernelProgram, ins: Instruction) -> tuple[str, int, int] | None:
     """(base, first byte, end) of a load through L1 that all lanes of the block make.
 
     All lanes, or those of each row, are at one place.

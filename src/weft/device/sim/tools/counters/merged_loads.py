@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from weft.device.sim.analyse.form import trailing_zeros
-from weft.device.sim.analyse.program import Program
-from weft.ptx.cfg import Block
+from weft.device.sim.analyse.program import KernelProgram
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Sym
 
 WORDS = ("b32", "u32", "s32", "f32")
@@ -28,7 +28,7 @@ SHORT = 8
 class MergedLoads:
     """The loads of a kernel that are parts of wider ones."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.program = program
         self._defs: dict[str, list[Instruction]] = defaultdict(list)
         for block in program.graph.blocks:
@@ -37,7 +37,7 @@ class MergedLoads:
                     self._defs[name].append(ins)
         self._known: dict[str, int] = {}
 
-    def widths(self, block: Block) -> dict[int, int]:
+    def widths(self, block: BasicBlock) -> dict[int, int]:
         """Instruction -> bytes of the load that it has become, or 0 for one that joined another."""
         out: dict[int, int] = {}
         if self._is_predicated(block):
@@ -57,7 +57,7 @@ class MergedLoads:
         self._close(open_, out)
         return out
 
-    def _is_predicated(self, block: Block) -> bool:
+    def _is_predicated(self, block: BasicBlock) -> bool:
         """Return whether a short `if` becomes instructions under a guard, which stay separate."""
         after = block.successors
         return len(block.code) <= SHORT and any(
@@ -91,19 +91,23 @@ class MergedLoads:
         zeros = [self._align(o) for o in ins.operands[1:]]
         last = ins.operands[-1]
         match decode(ins).row.form:
-            case Result.COPY | Result.CONVERSION | Result.ADDRESS:
+            case ResultForm.COPY | ResultForm.CONVERSION | ResultForm.ADDRESS:
                 return zeros[0]
             case (
-                Result.SUM | Result.DIFFERENCE | Result.OR | Result.XOR | Result.SELECTION
-            ):  # fmt: skip
+                ResultForm.SUM
+                | ResultForm.DIFFERENCE
+                | ResultForm.OR
+                | ResultForm.XOR
+                | ResultForm.SELECTION
+            ):
                 return min(zeros[:2])
-            case Result.PRODUCT | Result.WIDE_PRODUCT:
+            case ResultForm.PRODUCT | ResultForm.WIDE_PRODUCT:
                 return min(MOST, zeros[0] + zeros[1])
-            case Result.PRODUCT_SUM | Result.WIDE_PRODUCT_SUM:
+            case ResultForm.PRODUCT_SUM | ResultForm.WIDE_PRODUCT_SUM:
                 return min(zeros[0] + zeros[1], zeros[2])
-            case Result.LEFT_SHIFT if isinstance(last, Imm):
+            case ResultForm.LEFT_SHIFT if isinstance(last, Imm):
                 return min(MOST, zeros[0] + last.value)
-            case Result.AND:
+            case ResultForm.AND:
                 return max(zeros)
         return 0
 

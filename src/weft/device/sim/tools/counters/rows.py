@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.device.sim.access import Access, Kind, Unit
-from weft.device.sim.layout import Context, Space, Worker
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
+from weft.device.sim.layout import ContextFields, Space, WorkerFields
 from weft.device.sim.observe import Watched
-from weft.device.sim.tools.counters.layout import Last, PerWorker, Repeated, Row
+from weft.device.sim.tools.counters.layout import CounterRow, Last, PerWorker, Repeated
 from weft.ir import Val
 
 _VERBS = {
-    Kind.READ: "load", Kind.WRITE: "store", Kind.ATOMIC: "atomic", Kind.REDUCTION: "reduction",
-}  # fmt: skip
+    AccessKind.READ: "load",
+    AccessKind.WRITE: "store",
+    AccessKind.ATOMIC: "atomic",
+    AccessKind.REDUCTION: "reduction",
+}
 _NAMES = {
-    Unit.LANES: "{}", Unit.MATRIX: "matrix {}", Unit.FRAGMENT: "fragment {}", Unit.COPY: "copy",
-    Unit.BULK: "bulk {}", Unit.MBARRIER: "mbarrier",
-}  # fmt: skip
+    AccessUnit.LANES: "{}",
+    AccessUnit.MATRIX: "matrix {}",
+    AccessUnit.FRAGMENT: "fragment {}",
+    AccessUnit.COPY: "copy",
+    AccessUnit.BULK: "bulk {}",
+    AccessUnit.MBARRIER: "mbarrier",
+}
 
 
-def name_of(access: Access) -> str:
+def name_of(access: MemoryAccess) -> str:
     """The kind of an access as profiles name it: "load", "copy", "matrix store"."""
     return _NAMES[access.unit].format(_VERBS[access.kind])
 
@@ -38,11 +45,11 @@ class CounterRows:
         `any_lanes` reserves the records of `count_lanes` and `count_runs` about the last execution.
         """
         at = self.nbytes + (Last.SIZE + Repeated.SIZE) * any_lanes
-        self.nbytes = at + Row.SIZE + 8 * places
+        self.nbytes = at + CounterRow.SIZE + 8 * places
         self.notes.append({"at": at, "places": places, "repeated": any_lanes, **what})
         return self.e.b.at(self.counters(), at)
 
-    def of(self, access: Access, *, space: int | None = None, **more: Any) -> Val:
+    def of(self, access: MemoryAccess, *, space: int | None = None, **more: Any) -> Val:
         """A row for the effect of an access in its state space, or in another that is given."""
         return self.add(
             access=access.ins.index,
@@ -52,14 +59,14 @@ class CounterRows:
             **more,
         )
 
-    def near(self, access: Access, **more: Any) -> Val:
+    def near(self, access: MemoryAccess, **more: Any) -> Val:
         """A row for the effect of an access in shared memory."""
         return self.of(access, space=Space.SHARED, **more)
 
     def counters(self) -> Val:
         """The worker's own memory."""
-        return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, Worker.OBSERVER))
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.worker, WorkerFields.OBSERVER))
 
     def launch(self) -> Val:
         """The memory that all workers share."""
-        return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, Context.OBSERVER))
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, ContextFields.OBSERVER))

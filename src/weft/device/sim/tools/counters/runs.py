@@ -15,16 +15,16 @@ from itertools import pairwise
 from weft.device.sim.tools.counters.layout import (
     LINE,
     SECTOR,
-    Place,
+    CounterRow,
+    PlacedAllocation,
     Repeated,
-    Row,
 )
 from weft.device.sim.tools.counters.lines import (
     I32,
     I64,
     LOAD,
     NOWHERE,
-    Held,
+    CachedLine,
     P,
     bump,
     deepest,
@@ -37,7 +37,7 @@ from weft.ir import Builder, Val
 LINE_BYTES = 1 << LINE
 
 
-class Memory(Enum):
+class RunRecord(Enum):
     """The record of an execution for the next one.
 
     LINES   all lanes of a run are at one place, and the next time likely on the same lines:
@@ -49,18 +49,22 @@ class Memory(Enum):
     NONE, LINES, PLACES = "", "_alike", "_kept"
 
 
-def count_runs(b: Builder, way: str, runs: int, width: int, memory: Memory) -> Callable[..., Val]:
+def count_runs(
+    b: Builder, way: str, runs: int, width: int, memory: RunRecord
+) -> Callable[..., Val]:
     """(launch, worker, row, bytes of a run, its starts ...) -> true if done; else no counts."""
     name = f"count_runs_{way}_{runs}_{width}{memory.value}"
     kinds = [P, P, P, I64, *[I64] * runs]
     return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, way, width, memory))
 
 
-def _runs(b: Builder, args: list[Val], way: str, width: int, memory: Memory) -> Val:
+def _runs(b: Builder, args: list[Val], way: str, width: int, memory: RunRecord) -> Val:
     launch, worker, row, reach, *starts = args
     with b.when(inside(b, row, starts) ^ 1):
         pretended(b, launch, row, starts[0])  # makes another allocation the row's
-    places = [x + b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA)) for x in starts]
+    places = [
+        x + b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA)) for x in starts
+    ]
     lines = [p >> LINE for p in places]
     ascending = [x.ule(y) for x, y in pairwise(lines)]
     with b.when(_all(b, [inside(b, row, starts), *ascending]) ^ 1):
@@ -68,7 +72,7 @@ def _runs(b: Builder, args: list[Val], way: str, width: int, memory: Memory) -> 
     masks = [_sectors(b, p & (LINE_BYTES - 1), reach) for p in places]
     one = b.helper(f"count_line_{way}", [P, P, P, I64, I32], I64, lambda x, a: _line(x, a, way))
     count, sectors, groups = b.integer("i32", 0), b.integer("i32", 0), b.integer("i64", 0)
-    for line, mask in _merged(b, lines, masks, straddles=memory is not Memory.LINES):
+    for line, mask in _merged(b, lines, masks, straddles=memory is not RunRecord.LINES):
         some = mask.ne(0)
 
         def counted(line: Val = line, mask: Val = mask) -> Val:
@@ -78,24 +82,24 @@ def _runs(b: Builder, args: list[Val], way: str, width: int, memory: Memory) -> 
         count = count + some.zext("i32")
         sectors = sectors + b.intrinsic("ctpop", [mask])
     counters = {
-        Row.REQUESTS: b.integer("i64", 1),
-        Row.THREADS: b.integer("i64", 32),
-        Row.SECTORS: sectors,
-        Row.TAGS: count,
-        Row.WAVEFRONTS: deepest(b, groups),
-        Row.IDEAL: b.umin(sectors, width),
+        CounterRow.REQUESTS: b.integer("i64", 1),
+        CounterRow.THREADS: b.integer("i64", 32),
+        CounterRow.SECTORS: sectors,
+        CounterRow.TAGS: count,
+        CounterRow.WAVEFRONTS: deepest(b, groups),
+        CounterRow.IDEAL: b.umin(sectors, width),
     }
     # Runs on one line may touch one sector of it or several.
     apart = _all(b, [x.ne(y) for x, y in pairwise(lines)])
     match memory:
-        case Memory.LINES:
+        case RunRecord.LINES:
             _remember(b, row, counters, apart, line_keys(lines))
-        case Memory.PLACES:
+        case RunRecord.PLACES:
             apart = _all(b, [apart, *(m.ule(15) for m in masks)])
             _remember(b, row, counters, apart, _keys(places))
             for i, m in enumerate(masks):
                 b.store(m, b.at(row, Repeated.MASKS + 4 * i - Repeated.SIZE))
-        case Memory.NONE:
+        case RunRecord.NONE:
             for at, v in counters.items():
                 bump(b, row, at, v)
     return b.integer("i1", 1)
@@ -107,7 +111,10 @@ def _all(b: Builder, conditions: Sequence[Val]) -> Val:
 
 def inside(b: Builder, row: Val, starts: Sequence[Val]) -> Val:
     """True at run time if these addresses are in the allocation that the row saw last."""
-    low, nbytes = (b.load("i64", 0, b.at(row, Row.PLACE + x)) for x in (Place.LOW, Place.NBYTES))
+    low, nbytes = (
+        b.load("i64", 0, b.at(row, CounterRow.PLACE + x))
+        for x in (PlacedAllocation.LOW, PlacedAllocation.NBYTES)
+    )
     return _all(b, [(x - low).ult(nbytes) for x in starts])
 
 
@@ -144,7 +151,7 @@ def _line(b: Builder, args: list[Val], way: str) -> Val:
     launch, worker, row, line, mask = args
     missing = look_up(b, way, launch, worker, line, mask)
     if way == LOAD:
-        bump(b, row, Row.MISSES, b.intrinsic("ctpop", [missing]))
+        bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))
     return b.integer("i64", 1) << (tag_group(b, line) << 4)
 
 
@@ -189,7 +196,7 @@ def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tupl
 
     Also returns the line of each and its sectors, for `pass_line`.
     """
-    delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+    delta = b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA))
     places = [x + delta for x in starts]
     ascending = [x.ult(y) for x, y in pairwise(places)]
     same = _all(b, [inside(b, row, starts), *ascending, are_kept(b, row, _keys(places))])
@@ -202,14 +209,14 @@ def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tupl
 
 def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) -> Val:
     """True at run time if each run, at one place, is on its last line, and L1 holds its sector."""
-    delta = b.load("i64", 0, b.at(row, Row.PLACE + Place.DELTA))
+    delta = b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA))
     places = [x + delta for x in starts]
 
     def held() -> Val:
         if way != LOAD:
             return b.integer("i1", 1)
         bits = [b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32") for p in places]
-        lines = [Held(b, worker, p >> LINE) for p in places]
+        lines = [CachedLine(b, worker, p >> LINE) for p in places]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
     yes = inside(b, row, starts) & are_kept(b, row, line_keys([p >> LINE for p in places]))

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from weft.device.sim.access import Access, Unit, touching
-from weft.device.sim.layout import Context, Slot, Space
+from weft.device.sim.access import AccessUnit, MemoryAccess, touching
+from weft.device.sim.layout import ContextFields, SlotFields, Space
 from weft.device.sim.observe import Watched
-from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, Launch, Samples
+from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, LaunchFields, Samples
 from weft.device.sim.tools.counters.rows import name_of
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 
 _SPACES = (Space.GLOBAL, Space.GENERIC, Space.SHARED)
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -33,14 +33,15 @@ class SampleWatcher(CountWatcher):
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         super().started(b, context, worker, slot)
-        launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
-        table = b.load("ptr", 0, b.at(launch, Launch.SAMPLED))
+        launch = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
+        table = b.load("ptr", 0, b.at(launch, LaunchFields.SAMPLED))
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")
-            for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
+            for at in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
         )
         wide, high = (
-            b.load("i64", 0, b.at(context, at)) for at in (Context.GRID_X, Context.GRID_Y)
+            b.load("i64", 0, b.at(context, at))
+            for at in (ContextFields.GRID_X, ContextFields.GRID_Y)
         )
         number = (z * high + y) * wide + x
         chosen = b.integer("i64", 0)
@@ -49,19 +50,21 @@ class SampleWatcher(CountWatcher):
             wanted = b.load("i64", 0, b.at(table, 16 * row))
             records = b.load("i64", 0, b.at(table, 16 * row + 8))
             chosen = b.select(number.eq(wanted), records, chosen)
-        b.store(chosen, b.load("ptr", 0, b.at(slot, Slot.OBSERVER)), 8)
+        b.store(chosen, b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER)), 8)
 
-    def block(self, block: Block) -> None:
+    def block(self, block: BasicBlock) -> None:
         b = self.e.b
-        self._records = b.load("i64", 0, b.load("ptr", 0, b.at(self.e.slot, Slot.OBSERVER)), 8)
+        self._records = b.load(
+            "i64", 0, b.load("ptr", 0, b.at(self.e.slot, SlotFields.OBSERVER)), 8
+        )
         super().block(block)
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         if access.space in _SPACES and _has_lanes(access):
             self._sample(access)
         super().access(access)
 
-    def _sample(self, access: Access) -> None:
+    def _sample(self, access: MemoryAccess) -> None:
         e, b = self.e, self.e.b
         site = self._site(access.ins.index, name_of(access), access.nbytes)
         lanes = touching(e, access)
@@ -85,11 +88,11 @@ class SampleWatcher(CountWatcher):
             yield b.val("ptr", 0, f"inttoptr {records.typed} to ptr")
 
 
-def _has_lanes(access: Access) -> bool:
+def _has_lanes(access: MemoryAccess) -> bool:
     """Return whether each lane has an address of its own. A copy is represented by its source."""
-    if access.unit is Unit.COPY:
+    if access.unit is AccessUnit.COPY:
         return not access.writes
-    return access.unit in (Unit.LANES, Unit.MATRIX)
+    return access.unit in (AccessUnit.LANES, AccessUnit.MATRIX)
 
 
 def _keep(b: Builder, args: list[Val]) -> None:

@@ -22,7 +22,7 @@ from weft.device.sim.tools.counters.layout import (
     LANES,
     RECORD,
     WARPS,
-    Launch,
+    LaunchFields,
     Samples,
 )
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sample:
+class AccessSample:
     """One execution of an access by one warp.
 
     place       the array, "shared", or "" if no array holds all accessed bytes
@@ -61,7 +61,7 @@ class Sampling(Counting):
     block: int | None = None
     warps: int = WARPS
     depth: int = 1
-    samples: Callable[[], tuple[Sample, ...]] = tuple
+    samples: Callable[[], tuple[AccessSample, ...]] = tuple
     _table: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     _records: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -86,7 +86,7 @@ class Sampling(Counting):
         for row, block, records in zip(self._table, chosen, self._records, strict=True):
             records[:head] = self.warps, self.depth
             row[:] = block, records.ctypes.data
-        self.shared[Launch.SAMPLED // 8] = self._table.ctypes.data
+        self.shared[LaunchFields.SAMPLED // 8] = self._table.ctypes.data
         observation.for_slots(8)
 
     def end(self, observation: Observation) -> None:
@@ -112,7 +112,7 @@ def _samples(
     blocks: Sequence[int],
     memory: Sequence[Allocation],
     shared_bytes: int,
-) -> tuple[Sample, ...]:
+) -> tuple[AccessSample, ...]:
     """The samples in the records of all blocks, sites and warps."""
     depth = words.shape[3] // RECORD
     times, executions = words[..., 0], words[..., 1:].reshape(*words.shape[:3], depth, RECORD)
@@ -121,7 +121,7 @@ def _samples(
     records = executions[written]
     has_addresses = np.array([x["kind"] != LANES for x in sites], bool)[written[1]]
     places, bases = _places(records, has_addresses, memory, shared_bytes)
-    at_site = [functools.partial(Sample, x["access"], x["kind"], x["nbytes"]) for x in sites]
+    at_site = [functools.partial(AccessSample, x["access"], x["kind"], x["nbytes"]) for x in sites]
     columns: list[list[int]] = [x.tolist() for x in (*written, times[written[:3]])]
     rows = zip(zip(*columns, strict=True), places, _offsets(records, bases), strict=True)
     return tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane, lanes_of, reduce_lanes
-from weft.device.sim.tools.counters.layout import Row
+from weft.device.sim.tools.counters.layout import CounterRow
 from weft.device.sim.tools.counters.lines import I32, P, bump
 from weft.ir import Builder, Val
 
@@ -28,12 +28,12 @@ def count_shared(b: Builder, width: int, *, reads: bool) -> Callable[..., Val]:
 def _shared(b: Builder, args: list[Val], width: int, reads: bool) -> None:
     row, table, lanes = args
     threads = b.intrinsic("ctpop", [lanes])
-    bump(b, row, Row.REQUESTS, b.integer("i64", 1))
-    bump(b, row, Row.THREADS, threads)
+    bump(b, row, CounterRow.REQUESTS, b.integer("i64", 1))
+    bump(b, row, CounterRow.THREADS, threads)
     # The common case, without a loop over lanes.
     if width <= 4:
         with b.when(_all_apart(b, table, lanes)):
-            for at in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
+            for at in (CounterRow.WAVEFRONTS, CounterRow.PARTS, CounterRow.IDEAL):
                 bump(b, row, at, b.integer("i64", 1))
             b.ret()
     # Eight or 16 bytes a lane are served in two or four parts of the warp; `rules.shared_cost` has
@@ -43,7 +43,11 @@ def _shared(b: Builder, args: list[Val], width: int, reads: bool) -> None:
         parts = b.select(_paired(b, table, lanes), parts >> 1, parts)
     waves, filled = _over_parts(b, table, lanes, parts, max(4, width), merge=True)
     ideal = b.umin(filled, (threads * width + 127) >> 7)
-    for at, v in ((Row.WAVEFRONTS, waves), (Row.PARTS, filled), (Row.IDEAL, ideal)):
+    for at, v in (
+        (CounterRow.WAVEFRONTS, waves),
+        (CounterRow.PARTS, filled),
+        (CounterRow.IDEAL, ideal),
+    ):
         bump(b, row, at, v)
 
 
@@ -53,9 +57,13 @@ def count_matrix(b: Builder) -> Callable[..., Val]:
     def body(x: Builder, args: list[Val]) -> None:
         row, table, lanes = args
         waves, filled = _over_parts(x, table, lanes, x.integer("i32", 4), 16, merge=True)
-        bump(x, row, Row.REQUESTS, x.integer("i64", 1))
-        bump(x, row, Row.THREADS, x.intrinsic("ctpop", [lanes]))
-        for at, v in ((Row.WAVEFRONTS, waves), (Row.PARTS, filled), (Row.IDEAL, filled)):
+        bump(x, row, CounterRow.REQUESTS, x.integer("i64", 1))
+        bump(x, row, CounterRow.THREADS, x.intrinsic("ctpop", [lanes]))
+        for at, v in (
+            (CounterRow.WAVEFRONTS, waves),
+            (CounterRow.PARTS, filled),
+            (CounterRow.IDEAL, filled),
+        ):
             bump(x, row, at, v)
 
     return b.helper("count_matrix", [P, P, I32], None, body)
@@ -68,9 +76,13 @@ def count_copy(b: Builder, width: int) -> Callable[..., Val]:
         row, table, lanes = args
         parts = x.integer("i32", width // 4)
         waves, filled = _over_parts(x, table, lanes, parts, width, merge=False)
-        bump(x, row, Row.REQUESTS, x.integer("i64", 1))
-        bump(x, row, Row.THREADS, x.intrinsic("ctpop", [lanes]))
-        for at, v in ((Row.WAVEFRONTS, waves), (Row.PARTS, filled), (Row.IDEAL, filled)):
+        bump(x, row, CounterRow.REQUESTS, x.integer("i64", 1))
+        bump(x, row, CounterRow.THREADS, x.intrinsic("ctpop", [lanes]))
+        for at, v in (
+            (CounterRow.WAVEFRONTS, waves),
+            (CounterRow.PARTS, filled),
+            (CounterRow.IDEAL, filled),
+        ):
             bump(x, row, at, v)
 
     return b.helper(f"count_copy_{width}", [P, P, I32], None, body)
@@ -81,21 +93,21 @@ def count_shared_atomic(b: Builder, width: int, how: str) -> Callable[..., Val]:
 
     def body(x: Builder, args: list[Val]) -> None:
         row, table, lanes = args
-        bump(x, row, Row.REQUESTS, x.integer("i64", 1))
-        bump(x, row, Row.THREADS, x.intrinsic("ctpop", [lanes]))
+        bump(x, row, CounterRow.REQUESTS, x.integer("i64", 1))
+        bump(x, row, CounterRow.THREADS, x.intrinsic("ctpop", [lanes]))
         parts = max(1, width // 4)
         if how == SPIN:
             waves = _spin(x, table, lanes, parts)
-            bump(x, row, Row.WAVEFRONTS, waves)
-            bump(x, row, Row.PARTS, waves)  # the counter calls none of these conflicts
-            bump(x, row, Row.IDEAL, x.integer("i64", 2 * parts))
+            bump(x, row, CounterRow.WAVEFRONTS, waves)
+            bump(x, row, CounterRow.PARTS, waves)  # the counter calls none of these conflicts
+            bump(x, row, CounterRow.IDEAL, x.integer("i64", 2 * parts))
             return
         merge = how == TALLY
         waves, filled = _over_parts(x, table, lanes, x.integer("i32", parts), 4, merge=merge)
         twice = 2 if how == CAS else 1
-        bump(x, row, Row.WAVEFRONTS, waves * twice)
-        bump(x, row, Row.PARTS, filled + waves if how == CAS else filled)
-        bump(x, row, Row.IDEAL, filled * twice)
+        bump(x, row, CounterRow.WAVEFRONTS, waves * twice)
+        bump(x, row, CounterRow.PARTS, filled + waves if how == CAS else filled)
+        bump(x, row, CounterRow.IDEAL, filled * twice)
 
     return b.helper(f"count_shared_atomic_{width}_{how}", [P, P, I32], None, body)
 

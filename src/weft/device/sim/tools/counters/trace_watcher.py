@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.device.sim.tools.counters.layout import LANES
 from weft.device.sim.tools.counters.sample_watcher import SampleWatcher, free_record
 from weft.ir import Builder, Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
@@ -13,7 +13,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 class TraceWatcher(SampleWatcher):
     """Samples accesses, and the active lanes of basic blocks."""
 
-    def block(self, block: Block) -> None:
+    def block(self, block: BasicBlock) -> None:
         super().block(block)
         code = [*block.code, *([] if block.last is None else [block.last])]
         if not code:

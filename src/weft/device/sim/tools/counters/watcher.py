@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from weft.device.sim.access import Access, Kind, Unit
+from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import Address
-from weft.device.sim.layout import Context, Slot, Space, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
 from weft.device.sim.tools.counters.global_memory import GlobalMemory
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
+    CounterRow,
     HeldBits,
-    Launch,
+    LaunchFields,
     PerWorker,
-    Row,
 )
 from weft.device.sim.tools.counters.lines import (
     LOCAL,
@@ -34,7 +34,7 @@ from weft.device.sim.tools.counters.listing import Listing
 from weft.device.sim.tools.counters.merged_loads import MergedLoads
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
 from weft.ptx.model import Instruction
 
@@ -59,15 +59,15 @@ class CountWatcher(Watcher):
         return {"rows": self.rows.notes, "nbytes": self.rows.nbytes, **listing.notes()}
 
     # ---- executions -------------------------------------------------------------------------
-    def block(self, block: Block) -> None:
+    def block(self, block: BasicBlock) -> None:
         b, e = self.e.b, self.e
         self._widths = self._merged.widths(block)
         self.far.block(block)
         row = self.rows.add(block=block.index)
-        bump(b, row, Row.REQUESTS, b.integer("i64", 1))
+        bump(b, row, CounterRow.REQUESTS, b.integer("i64", 1))
         if not e.always_full:
             with b.when(e.mask().ne(-1), rare=True):
-                bump(b, row, Row.OFF, b.intrinsic("ctpop", [~e.mask()]))
+                bump(b, row, CounterRow.OFF, b.intrinsic("ctpop", [~e.mask()]))
             e.forget_mask()
 
     def instruction(self, ins: Instruction) -> None:
@@ -76,50 +76,51 @@ class CountWatcher(Watcher):
         if ins.guard is None or ins is e.block.last:
             return
         row = self.rows.add(guard=ins.index)
-        bump(b, row, Row.THREADS, b.intrinsic("ctpop", [e.executing()]))
+        bump(b, row, CounterRow.THREADS, b.intrinsic("ctpop", [e.executing()]))
 
-    def diverge(self, block: Block) -> None:
+    def diverge(self, block: BasicBlock) -> None:
         assert block.last is not None
         row = self.rows.add(diverged=block.last.index)
-        bump(self.e.b, row, Row.REQUESTS, self.e.b.integer("i64", 1))
+        bump(self.e.b, row, CounterRow.REQUESTS, self.e.b.integer("i64", 1))
 
     # ---- blocks of threads ------------------------------------------------------------------
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         """A new generation of L1, and the part of the launch in which the block runs."""
-        counters = b.load("ptr", 0, b.at(worker, Worker.OBSERVER))
-        launch = b.load("ptr", 0, b.at(context, Context.OBSERVER))
+        counters = b.load("ptr", 0, b.at(worker, WorkerFields.OBSERVER))
+        launch = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
         place = b.at(counters, PerWorker.GENERATION)
         b.store((b.load("i64", 0, place) + (1 << HeldBits.GENERATION_AT)) & 0xFFFFFFFF, place)
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")
-            for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
+            for at in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
         )
         wide, high = (
-            b.load("i64", 0, b.at(context, at)) for at in (Context.GRID_X, Context.GRID_Y)
+            b.load("i64", 0, b.at(context, at))
+            for at in (ContextFields.GRID_X, ContextFields.GRID_Y)
         )
         number = (z * high + y) * wide + x
-        blocks = b.load("i64", 0, b.at(launch, Launch.BLOCKS))
-        epochs = b.load("i64", 0, b.at(launch, Launch.EPOCH_COUNT))
+        blocks = b.load("i64", 0, b.at(launch, LaunchFields.BLOCKS))
+        epochs = b.load("i64", 0, b.at(launch, LaunchFields.EPOCH_COUNT))
         epoch = b.binary("udiv", number * epochs, blocks)
         b.store(b.integer("i64", 1 << EPOCHS_AT) << epoch, b.at(counters, PerWorker.EPOCH))
 
     # ---- memory -----------------------------------------------------------------------------
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         match access.unit:
-            case Unit.FRAGMENT:
+            case AccessUnit.FRAGMENT:
                 fragments.count(self.e, self.rows, access)
-            case Unit.MATRIX:
+            case AccessUnit.MATRIX:
                 self._matrix(access)
-            case Unit.BULK:
+            case AccessUnit.BULK:
                 bulk.count(self.e, self.rows, access)
-            case Unit.COPY if access.writes:
+            case AccessUnit.COPY if access.writes:
                 self._copied(access)
-            case Unit.COPY | Unit.LANES:
+            case AccessUnit.COPY | AccessUnit.LANES:
                 self._lanes(access)
-            case Unit.MBARRIER:
+            case AccessUnit.MBARRIER:
                 pass  # the hardware has no counter for barrier objects either
 
-    def _lanes(self, access: Access) -> None:
+    def _lanes(self, access: MemoryAccess) -> None:
         """Count an access in which each lane touches bytes of its own."""
         if access.space == Space.SHARED:
             width = self._widths.get(access.ins.index, access.nbytes)
@@ -139,7 +140,7 @@ class CountWatcher(Watcher):
             then()
 
     # ---- shared memory ----------------------------------------------------------------------
-    def _shared(self, access: Access) -> None:
+    def _shared(self, access: MemoryAccess) -> None:
         e, a = self.e, access.address
         lanes = e.executing()
         if access.changes:
@@ -161,7 +162,7 @@ class CountWatcher(Watcher):
 
     def _constant(
         self,
-        access: Access,
+        access: MemoryAccess,
         costs: list[rules.SharedCost],
         general: Callable[..., Val],
         lanes: Val,
@@ -180,7 +181,7 @@ class CountWatcher(Watcher):
         at = b.integer("i64", 0) if same else a.inside[0] & 3
 
         def full() -> None:
-            bump(b, b.at(row, at << 3), Row.FULL, b.integer("i64", 1))
+            bump(b, b.at(row, at << 3), CounterRow.FULL, b.integer("i64", 1))
 
         if e.executes_fully:
             full()
@@ -193,14 +194,14 @@ class CountWatcher(Watcher):
             with b.when(lanes.ne(0)):
                 if single:
                     count_request(b, row, lanes)
-                    for counter in (Row.WAVEFRONTS, Row.PARTS, Row.IDEAL):
+                    for counter in (CounterRow.WAVEFRONTS, CounterRow.PARTS, CounterRow.IDEAL):
                         bump(b, row, counter, b.integer("i64", 1))
                 else:
                     general(row, self._offsets(a), lanes if rows is None else lanes & rows)
 
         b.either(lanes.eq(-1), full, some)
 
-    def _matrix(self, access: Access) -> None:
+    def _matrix(self, access: MemoryAccess) -> None:
         e, a = self.e, access.address
         assert access.lanes is not None
         lanes, row_lanes = e.executing(), access.lanes
@@ -226,7 +227,7 @@ class CountWatcher(Watcher):
             b.store((b.load("i64", 32, e.memory.addresses(a), 64) - start).trunc("i32"), out, 64)
         return out
 
-    def _atomic_kind(self, access: Access) -> str:
+    def _atomic_kind(self, access: MemoryAccess) -> str:
         d = decode(self.e.ins)
         if d.operation == "cas":
             return shared.CAS
@@ -235,11 +236,11 @@ class CountWatcher(Watcher):
             return shared.SPIN
         one = self.e.program.form_of(self.e.ins.operands[-1])
         adds_one = d.operation == "add" and one is not None and one.const == 1
-        tally = access.kind is Kind.REDUCTION and adds_one
+        tally = access.kind is AccessKind.REDUCTION and adds_one
         return shared.TALLY if tally else shared.NATIVE
 
     # ---- global memory ----------------------------------------------------------------------
-    def _far(self, access: Access) -> None:
+    def _far(self, access: MemoryAccess) -> None:
         """Count global memory, or the space of a generic address."""
         e, b = self.e, self.e.b
         lanes = e.executing()
@@ -266,27 +267,27 @@ class CountWatcher(Watcher):
                 lambda: self.far.count(access, row, lanes),
             )
 
-    def _copied(self, access: Access) -> None:
+    def _copied(self, access: MemoryAccess) -> None:
         """Count the target of a copy, in shared memory."""
         lanes = self.e.executing()
         row, fn = self.rows.of(access), shared.count_copy(self.e.b, access.nbytes)
         self._some(lanes, lambda: _drop(fn(row, self._offsets(access.address), lanes)))
 
-    def _some_of(self, lanes: Val, access: Access, then: Callable[[], None]) -> None:
+    def _some_of(self, lanes: Val, access: MemoryAccess, then: Callable[[], None]) -> None:
         if access.sizes is None:
             self._some(lanes, then)
             return
         with self.e.b.when(lanes.ne(0)):
             then()
 
-    def _near(self, access: Access) -> Callable[..., Val]:
+    def _near(self, access: MemoryAccess) -> Callable[..., Val]:
         b = self.e.b
         if not access.changes:
             return shared.count_shared(b, access.nbytes, reads=not access.writes)
         return shared.count_shared_atomic(b, access.nbytes, self._atomic_kind(access))
 
     # ---- local memory -----------------------------------------------------------------------
-    def _local(self, access: Access) -> None:
+    def _local(self, access: MemoryAccess) -> None:
         """Count local memory: word w of lane l is at byte (w * 32 + l) * 4 of the warp's block."""
         e, b = self.e, self.e.b
         row, lanes = self.rows.of(access, any_lanes=True), e.executing()

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.device.sim.analyse.form import AFFINE, ZERO
-from weft.device.sim.analyse.program import Program
-from weft.device.sim.tools.sanitizer.bounds import Variable
+from weft.device.sim.analyse.program import KernelProgram
+from weft.device.sim.tools.sanitizer.bounds import SharedVariable
 from weft.device.sim.tools.sanitizer.layout import BlockState
 from weft.device.sim.tools.sanitizer.shadow.fast import pattern_of
 from weft.ir import Val
-from weft.ptx.cfg import Block
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Ordering
 from weft.ptx.model import SIZES, Instruction, Mem, Operand, Reg, Sym
@@ -27,7 +27,7 @@ _A_WORD_EACH = tuple(range(0, 128, 4))
 
 
 @dataclass(frozen=True)
-class Touch:
+class BatchAccess:
     """One access of all lanes: `offset` from the lowest of its base, and `off` from lane to lane.
 
     words  the words that it touches, as bits from the lowest byte of its base on
@@ -48,7 +48,7 @@ class Touch:
             bits |= (1 << end) - (1 << first)
         return bits
 
-    def same_place(self, other: Touch) -> bool:
+    def same_place(self, other: BatchAccess) -> bool:
         """Return whether each lane touches the same bytes as in the other."""
         mine, theirs = ((t.base, t.offset, t.off, t.nbytes) for t in (self, other))
         return mine == theirs
@@ -59,33 +59,33 @@ class Base:
     """A register that accesses are relative to; the variable that it points into, if known."""
 
     operand: Operand
-    variable: Variable | None
+    variable: SharedVariable | None
     lowest: int
     nbytes: int = 0
 
 
 @dataclass
-class Batch:
+class AccessBatch:
     """Accesses that follow one another; the first one checks all."""
 
     number: int
     marks: bool
     """True if a write follows that tests whether words have been read."""
-    touches: list[Touch] = field(default_factory=list)
+    touches: list[BatchAccess] = field(default_factory=list)
     bases: list[Base] = field(default_factory=list)
     ok: Val | None = None
 
     @property
-    def write(self) -> Touch | None:
+    def write(self) -> BatchAccess | None:
         """Its only write."""
         return self.touches[-1] if self.touches[-1].writes else None
 
     @property
-    def reads(self) -> list[Touch]:
+    def reads(self) -> list[BatchAccess]:
         return self.touches[:-1] if self.write is not None else self.touches
 
     @property
-    def others(self) -> list[Touch]:
+    def others(self) -> list[BatchAccess]:
         """The reads that may be of other threads' words, as far as the write is concerned."""
         return [t for t in self.reads if self.write is None or not t.same_place(self.write)]
 
@@ -94,7 +94,7 @@ class Batch:
         """True if each lane has a word in each access, in a row: some lanes are a batch, too."""
         return all(t.off == _A_WORD_EACH and t.nbytes == 4 for t in self.touches)
 
-    def words(self, touches: Sequence[Touch]) -> list[tuple[int, int]]:
+    def words(self, touches: Sequence[BatchAccess]) -> list[tuple[int, int]]:
         """(base, words that these accesses touch, as bits) for each base."""
         out = [0] * len(self.bases)
         for t in touches:
@@ -106,9 +106,9 @@ _Plain = tuple[Instruction, Mem, int, bool]
 """An access with its address, bytes a lane, and whether it writes."""
 
 
-def plan(program: Program, variables: Mapping[int, Variable]) -> list[Batch]:
+def plan(program: KernelProgram, variables: Mapping[int, SharedVariable]) -> list[AccessBatch]:
     """The batches of a kernel."""
-    out: list[Batch] = []
+    out: list[AccessBatch] = []
     for block in program.graph.blocks:
         run: list[_Plain] = []
         changed: set[str] = set()
@@ -128,7 +128,7 @@ def plan(program: Program, variables: Mapping[int, Variable]) -> list[Batch]:
     return out
 
 
-def _plain_access(program: Program, ins: Instruction) -> _Plain | None:
+def _plain_access(program: KernelProgram, ins: Instruction) -> _Plain | None:
     """A plain access whose lanes are at constant distances."""
     d = decode(ins)
     row = d.row
@@ -147,7 +147,7 @@ def _plain_access(program: Program, ins: Instruction) -> _Plain | None:
     return ins, mem, d.lane_bytes, row.is_store
 
 
-def _distances(program: Program, mem: Mem) -> tuple[int, ...]:
+def _distances(program: KernelProgram, mem: Mem) -> tuple[int, ...]:
     """The distances of the lanes from the lowest one."""
     form = program.form_of(mem.base) if isinstance(mem.base, Reg) else None
     off = form.off if form is not None else ZERO
@@ -163,24 +163,24 @@ def _may_come_between(ins: Instruction) -> bool:
     return plain and d.space in _QUIET
 
 
-def _writes_after(block: Block, last: Instruction) -> list[Instruction]:
+def _writes_after(block: BasicBlock, last: Instruction) -> list[Instruction]:
     """The writes of the block to shared memory after an instruction."""
     after = block.code[block.code.index(last) + 1 :]
     return [i for i in after if (d := decode(i)).row.writes and d.space not in _QUIET]
 
 
 def _add(
-    program: Program,
-    variables: Mapping[int, Variable],
-    block: Block,
-    out: list[Batch],
+    program: KernelProgram,
+    variables: Mapping[int, SharedVariable],
+    block: BasicBlock,
+    out: list[AccessBatch],
     run: Sequence[_Plain],
 ) -> None:
     writes = _writes_after(block, run[-1][0])
     # A write that is in no batch needs the records at once.
     if any(_plain_access(program, i) is None for i in writes) or len(out) == BlockState.BATCHES:
         return
-    batch, keys = Batch(len(out) + 1, bool(writes) or run[-1][3]), list[tuple[str, str]]()
+    batch, keys = AccessBatch(len(out) + 1, bool(writes) or run[-1][3]), list[tuple[str, str]]()
     for ins, mem, nbytes, is_store in run:
         off = _distances(program, mem)
         if any(x % min(nbytes, 4) for x in off):
@@ -192,11 +192,11 @@ def _add(
             batch.bases.append(Base(mem.base, variable, mem.offset))
         base = keys.index(key)
         batch.bases[base].lowest = min(batch.bases[base].lowest, mem.offset)
-        batch.touches.append(Touch(ins, base, mem.offset, off, nbytes, is_store))
+        batch.touches.append(BatchAccess(ins, base, mem.offset, off, nbytes, is_store))
     for i, t in enumerate(batch.touches):
         b = batch.bases[t.base]
         at = t.offset - b.lowest
-        batch.touches[i] = Touch(t.ins, t.base, at, t.off, t.nbytes, t.writes)
+        batch.touches[i] = BatchAccess(t.ins, t.base, at, t.off, t.nbytes, t.writes)
         b.nbytes = max(b.nbytes, at + max(t.off) + t.nbytes)
         if t.writes and at % 4:  # beside reads of bytes
             return

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.device.sim.address import SPACES, Address
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot, Space
+from weft.device.sim.layout import SlotFields, Space
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import word
-from weft.device.sim.tools.sanitizer.layout import Kind, Record
+from weft.device.sim.tools.sanitizer.layout import FindingKind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -29,19 +29,29 @@ Origins = frozenset[str | int] | None
 """The values that a value may have been computed from; None: unknown."""
 NOTHING: Origins = frozenset()
 _SUMS = (
-    Result.SUM, Result.OR, Result.COPY, Result.ADDRESS, Result.CONVERSION, Result.SELECTION,
-    Result.MINIMUM, Result.MAXIMUM,
-)  # fmt: skip
+    ResultForm.SUM,
+    ResultForm.OR,
+    ResultForm.COPY,
+    ResultForm.ADDRESS,
+    ResultForm.CONVERSION,
+    ResultForm.SELECTION,
+    ResultForm.MINIMUM,
+    ResultForm.MAXIMUM,
+)
 """Operations through which an address stays an address into the same array."""
 _NUMBERS = (
-    Result.PRODUCT, Result.WIDE_PRODUCT, Result.LEFT_SHIFT, Result.RIGHT_SHIFT, Result.QUOTIENT,
-    Result.REMAINDER,
-)  # fmt: skip
+    ResultForm.PRODUCT,
+    ResultForm.WIDE_PRODUCT,
+    ResultForm.LEFT_SHIFT,
+    ResultForm.RIGHT_SHIFT,
+    ResultForm.QUOTIENT,
+    ResultForm.REMAINDER,
+)
 """Operations whose result is not an address."""
 
 
 @dataclass(frozen=True)
-class Variable:
+class SharedVariable:
     """A variable in shared memory: its offset in the block's memory, and its bytes."""
 
     name: str
@@ -52,14 +62,14 @@ class Variable:
 class Bounded(Checking, Protocol):
     """A watcher that knows the variables of a kernel's accesses."""
 
-    variables: dict[int, Variable]
+    variables: dict[int, SharedVariable]
 
 
-def shared(program: Program) -> dict[int, Variable]:
+def shared(program: KernelProgram) -> dict[int, SharedVariable]:
     """Access to shared memory -> the one variable that it is meant for."""
     declared = {**program.module.variables, **program.function.variables}
     variables = {
-        name: Variable(name, at, declared[name].size)
+        name: SharedVariable(name, at, declared[name].size)
         for name, (space, at) in program.symbols.items()
         if space == "shared" and name in declared
     }
@@ -70,7 +80,7 @@ def shared(program: Program) -> dict[int, Variable]:
     def seed(o: Operand) -> Origins:
         return frozenset({o.name}) if isinstance(o, Sym) and o.name in variables else NOTHING
 
-    out: dict[int, Variable] = {}
+    out: dict[int, SharedVariable] = {}
     for ins, origins in _accesses(program, Space.SHARED, seed):
         if origins is not None and len(origins) == 1 and origins <= sized:
             (name,) = origins
@@ -78,7 +88,7 @@ def shared(program: Program) -> dict[int, Variable]:
     return out
 
 
-def arguments(program: Program) -> dict[int, list[int]]:
+def arguments(program: KernelProgram) -> dict[int, list[int]]:
     """Access to global memory -> the offsets of the parameters that its address comes from."""
 
     def seed(o: Operand) -> Origins:
@@ -94,7 +104,7 @@ def arguments(program: Program) -> dict[int, list[int]]:
 
 
 def _accesses(
-    program: Program, space: int, seed: Callable[[Operand], Origins]
+    program: KernelProgram, space: int, seed: Callable[[Operand], Origins]
 ) -> list[tuple[Instruction, Origins]]:
     """The accesses to a state space, and the origins of their addresses."""
     code = [i for block in program.graph.blocks for i in block.code]
@@ -134,16 +144,18 @@ def _result(ins: Instruction, of: Callable[[Operand], Origins], seed: Callable[[
     sources = [of(o) for o in ins.operands[1:]]
     d = decode(ins)
     form = d.row.form
-    if form is Result.LOADED:
+    if form is ResultForm.LOADED:
         mem, wide = ins.operands[1], d.type in _WIDE
         if d.space == "param" and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             return seed(Sym(mem.base.name, mem.base.offset + mem.offset)) if wide else NOTHING
         return None if wide else NOTHING
     if form in _NUMBERS:
         return NOTHING
-    if form in (Result.PRODUCT_SUM, Result.WIDE_PRODUCT_SUM):
+    if form in (ResultForm.PRODUCT_SUM, ResultForm.WIDE_PRODUCT_SUM):
         return sources[-1]
-    if form is Result.DIFFERENCE:  # a pointer less a number is a pointer, less a pointer a number
+    if (
+        form is ResultForm.DIFFERENCE
+    ):  # a pointer less a number is a pointer, less a pointer a number
         return sources[0] if not sources[1] else NOTHING
     joined = NOTHING
     for source in sources:
@@ -181,14 +193,14 @@ def check(w: Bounded, a: Address, nbytes: int, lanes: Val) -> None:
 def _each(x: Builder, args: list[Val]) -> None:
     """Check each lane by itself; the access itself finds addresses outside of all shared memory."""
     slot, warp, site, table, lanes, start, limit = args
-    p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
-    low, size = word(x, slot, Slot.SHARED), word(x, slot, Slot.SHARED_BYTES)
+    p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
+    low, size = word(x, slot, SlotFields.SHARED), word(x, slot, SlotFields.SHARED_BYTES)
 
     def one(lane: Val) -> None:
         address = word(x, x.at(table, lane.zext("i64") << 3))
         wrong = (address - start).ugt(limit) & (address - low).ult(size)
         with x.when(wrong, rare=True):
             who = (lane.zext("i64") << Record.LANE) | (warp.zext("i64") << Record.WARP)
-            report(x, p, Kind.OTHER_ARRAY, site | who, x.integer("i64", 0), address)
+            report(x, p, FindingKind.OTHER_ARRAY, site | who, x.integer("i64", 0), address)
 
     each_lane(x, lanes, one)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot as Block
+from weft.device.sim.layout import SlotFields as Block
 from weft.device.sim.layout import Space
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.ir import Builder, Val
@@ -19,7 +19,7 @@ _FULL = 15
 """All four bytes of a word are written."""
 
 
-def mark(w: Checking, access: Access, lanes: Val) -> None:
+def mark(w: Checking, access: MemoryAccess, lanes: Val) -> None:
     """Mark the targets of a copy as written."""
     if not access.writes or access.space != Space.GLOBAL:
         return

@@ -10,7 +10,7 @@ from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.clocks import Clocks
 from weft.device.sim.tools.sanitizer.layout import BlockState
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
-from weft.device.sim.tools.sanitizer.shadow.records import Way
+from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern
 from weft.ir import Val
 from weft.ptx.model import Instruction
 
@@ -45,8 +45,8 @@ class Checking(Protocol):
     def count(self, field: int, by: Val) -> None:
         """Add to a counter of the worker."""
 
-    def way(self, writes: bool, nbytes: int, needs: int) -> Way:
+    def way(self, writes: bool, nbytes: int, needs: int) -> AccessPattern:
         """The access pattern of the current instruction for a number of bytes."""
 
-    def touch(self, a: Address, way: Way, lanes: Val, values: Values = None) -> None:
+    def touch(self, a: Address, way: AccessPattern, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.device.sim.lane_sets import each_lane, lanes_of
-from weft.device.sim.layout import Context, Slot, Worker
+from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
 from weft.device.sim.tools.sanitizer.layout import BlockState, LaunchState, Record
 from weft.ir import Builder, Val
 
@@ -58,10 +58,10 @@ class Clocks:
 
     def _begin(self, b: Builder, args: list[Val]) -> None:
         context, worker, slot = args
-        p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
-        put(b, word(b, context, Context.OBSERVER), p, BlockState.LAUNCH)
-        put(b, word(b, worker, Worker.OBSERVER), p, BlockState.WORKER)
-        shared = word(b, slot, Slot.SHARED_BYTES) >> 2
+        p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
+        put(b, word(b, context, ContextFields.OBSERVER), p, BlockState.LAUNCH)
+        put(b, word(b, worker, WorkerFields.OBSERVER), p, BlockState.WORKER)
+        shared = word(b, slot, SlotFields.SHARED_BYTES) >> 2
         first = b.val("i64", 0, f"ptrtoint {b.at(p, self.slot.writers).typed} to i64")
         put(b, first + (shared << 3), p, BlockState.READERS)
         put(b, first + (shared << 4), p, BlockState.FILLED)
@@ -70,10 +70,10 @@ class Clocks:
         start = word(b, p, BlockState.LATEST) + 1
         put(b, start, p, BlockState.START)
         put(b, start, p, BlockState.LATEST)
-        gx, gy = (word(b, context, x) for x in (Context.GRID_X, Context.GRID_Y))
+        gx, gy = (word(b, context, x) for x in (ContextFields.GRID_X, ContextFields.GRID_Y))
         x, y, z = (
             b.load("i32", 0, b.at(slot, at)).zext("i64")
-            for at in (Slot.BLOCK_X, Slot.BLOCK_Y, Slot.BLOCK_Z)
+            for at in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
         )
         number = (z * gy + y) * gx + x
         put(b, number, p, BlockState.BLOCK)
@@ -198,7 +198,7 @@ class Clocks:
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, number = args
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
             at = x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED)
             warps = x.load("i32", 0, at)
             x.store(x.integer("i32", 0), at)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.address import Address
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.memory.async_copies import SIZES, Ring
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Async, Completion, Step
+from weft.ptx.isa.columns import Async, AsyncStep, Completion
 from weft.ptx.model import Imm, Instruction
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
-_WITH_COPIES = Async(Step.ARRIVE, Completion.MBARRIER)
+_WITH_COPIES = Async(AsyncStep.ARRIVE, Completion.MBARRIER)
 """The effect of cp.async.mbarrier.arrive."""
 SITE = 16
 """The offset, in an entry of the ring of copies, of the record of the issuing instruction."""
@@ -36,8 +36,8 @@ class Copies:
             return
 
         def body(x: Builder, args: list[Val]) -> None:
-            p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
-            words = word(x, args[0], Slot.SHARED_BYTES) >> 2
+            p = x.load("ptr", 0, x.at(args[0], SlotFields.OBSERVER))
+            words = word(x, args[0], SlotFields.SHARED_BYTES) >> 2
             with x.loop(words.trunc("i32")) as i:
                 at = x.at(x.at(p, self.w.layout.writers), i.zext("i64") << 3)
                 record = word(x, at)
@@ -46,7 +46,7 @@ class Copies:
 
         b.helper("sanitizer_forget_copies", [_P], None, body)(slot)
 
-    def read(self, access: Access, lanes: Val) -> None:
+    def read(self, access: MemoryAccess, lanes: Val) -> None:
         """Check the source as far as each lane reads it: the address of other lanes may be invalid.
 
         A word of which some bytes are wanted counts as read.
@@ -64,7 +64,7 @@ class Copies:
                 more = part & e.bits_of(access.sizes.ugt(i))
                 w.touch(Address(a.space, None, exact=start + i), w.way(False, 4, 0), more)
 
-    def issued(self, access: Access, lanes: Val) -> None:
+    def issued(self, access: MemoryAccess, lanes: Val) -> None:
         """Assign the target to the copy; its entry of the ring is the next one."""
         w, e, b = self.w, self.w.e, self.w.e.b
         target, nbytes = access.address, access.nbytes
@@ -91,7 +91,7 @@ class Copies:
     def _landed(self, x: Builder, slot: Val, warp: Val, entry: Val, lanes: Val) -> None:
         """Record that these lanes have now written the copies of an entry."""
         w = self.w
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         tag = word(x, w.clocks.row(x, p, warp), BlockState.SHARED_TAG) | Record.ALL_BYTES
         landed = x.load("i32", 0, x.at(entry, Ring.LANES)) & lanes
         size = x.load("i32", 0, x.at(entry, Ring.SIZE))
@@ -110,7 +110,7 @@ class Copies:
             return
         if decode(ins).row.async_ == _WITH_COPIES:
             self._land(-1)  # threads that wait for the mbarrier have waited for the copies
-        elif decode(ins).row.async_ == Async(Step.WAIT, Completion.GROUP):
+        elif decode(ins).row.async_ == Async(AsyncStep.WAIT, Completion.GROUP):
             pending = ins.operands[0] if ins.operands else Imm(-1)  # wait_all has no operand
             assert isinstance(pending, Imm), "the row asks for a literal"
             self._land(pending.value)
@@ -150,11 +150,11 @@ def _mark(
     nbytes: int, who: Val,
 ) -> None:  # fmt: skip
     """Write the records of the words that the copies of some lanes go to."""
-    p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+    p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
 
     def one(lane: Val) -> None:
-        rel = target(lane.zext("i64")) - word(x, slot, Slot.SHARED)
-        with x.when(rel.ule(word(x, slot, Slot.SHARED_BYTES) - nbytes)):
+        rel = target(lane.zext("i64")) - word(x, slot, SlotFields.SHARED)
+        with x.when(rel.ule(word(x, slot, SlotFields.SHARED_BYTES) - nbytes)):
             at = x.at(x.at(p, layout.writers), rel << 1)
             for i in range(nbytes // 4):
                 put(x, who | (lane.zext("i64") << Record.LANE), at, 8 * i)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
-from weft.ptx.cfg import Block
+from weft.device.sim.analyse.program import KernelProgram
+from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Control, Participants, Waits
 from weft.ptx.model import Instruction
@@ -18,7 +18,7 @@ def _acts(ins: Instruction) -> bool:
     return bool(row.effects) or row.async_ is not None or barrier or leaves
 
 
-def cannot_end(program: Program, block: Block) -> bool:
+def cannot_end(program: KernelProgram, block: BasicBlock) -> bool:
     """Return whether the block goes back to a loop whose exits depend on nothing in the loop."""
     for head, members in program.graph.loops.items():
         if block.index in members and head in block.successors and head <= block.index:
@@ -26,7 +26,7 @@ def cannot_end(program: Program, block: Block) -> bool:
     return False
 
 
-def _stuck(program: Program, members: set[int]) -> bool:
+def _stuck(program: KernelProgram, members: set[int]) -> bool:
     blocks = [program.graph.blocks[m] for m in members]
     written: set[str] = set()
     for block in blocks:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.run import elements
 from weft.device.sim.run.faults import line_of, width_of
-from weft.device.sim.run.heap import Block
+from weft.device.sim.run.heap import HeapBlock
 from weft.device.sim.tools.sanitizer import bounds, texts
-from weft.device.sim.tools.sanitizer.layout import Apart, Kind, Record
+from weft.device.sim.tools.sanitizer.layout import Apart, FindingKind, Record
 from weft.device.sim.tools.sanitizer.leaks import HEAP
 from weft.device.sim.tools.sanitizer.observer import Raw, Seen
 from weft.errors import DeviceError
@@ -21,15 +21,15 @@ from weft.ptx.model import Instruction, Label
 
 if TYPE_CHECKING:
     from weft.device.base import LaunchConfig
-    from weft.device.sim.analyse.program import Program
+    from weft.device.sim.analyse.program import KernelProgram
     from weft.device.sim.run.module import SimModule
 
 Dims = tuple[int, int, int]
-_MEETINGS = (Kind.BARRIER_PLACES, Kind.BARRIER_COUNT, Kind.BARRIER_SHARED)
+_MEETINGS = (FindingKind.BARRIER_PLACES, FindingKind.BARRIER_COUNT, FindingKind.BARRIER_SHARED)
 """Findings about two known threads of one block."""
-_OF_MEMORY = (Kind.UNINITIALISED, Kind.STALE)
+_OF_MEMORY = (FindingKind.UNINITIALISED, FindingKind.STALE)
 """Findings beside races whose address is one of memory."""
-RACES = (Kind.READ_AFTER_WRITE, Kind.WRITE_AFTER_READ, Kind.WRITE_AFTER_WRITE)
+RACES = (FindingKind.READ_AFTER_WRITE, FindingKind.WRITE_AFTER_READ, FindingKind.WRITE_AFTER_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +120,18 @@ class Decoder:
         names = {v: k for k, v in module.ptx.entries.items()}
         self.name = names.get(entry, entry)
         self._code: dict[int, Instruction] | None = None
-        self._program: Program | None = None
+        self._program: KernelProgram | None = None
 
     def findings(self) -> list[Finding]:
         """All findings, equal ones merged, in the order of the source."""
         raced = {i for r in self.seen.raw if r.kind in RACES for i in (r.index, r.other_index)}
         raw = [
-            r for r in self.seen.raw
-            if not (r.kind == Kind.UNINITIALISED and r.index in raced)  # it came too early, only
-        ]  # fmt: skip
+            r
+            for r in self.seen.raw
+            if not (
+                r.kind == FindingKind.UNINITIALISED and r.index in raced
+            )  # it came too early, only
+        ]
         merged: dict[object, Finding] = {}
         for r in sorted(raw, key=lambda r: -r.apart):  # the widest race says what would help
             found = self._finding(r)
@@ -138,7 +141,7 @@ class Decoder:
             old = merged.get(key)
             merged[key] = found if old is None else replace(old, times=old.times + found.times)
         # Either has ended the launch, then.
-        ended = any(r.kind in (Kind.SPIN, Kind.PARITY_BLOCKS) for r in raw)
+        ended = any(r.kind in (FindingKind.SPIN, FindingKind.PARITY_BLOCKS) for r in raw)
         merged |= {block.address: self._leak(block) for block in self.seen.leaks}
         if isinstance(self.seen.error, DeviceError) and not ended:
             merged["error"] = self._failure(self.seen.error)
@@ -146,7 +149,7 @@ class Decoder:
 
     # ---- places -----------------------------------------------------------------------------
     @property
-    def program(self) -> Program:
+    def program(self) -> KernelProgram:
         if self._program is None:
             m = self.module
             self._program = prepare(m.module, m.function(self.entry), self.config.block)
@@ -189,8 +192,11 @@ class Decoder:
 
     # ---- findings ---------------------------------------------------------------------------
     def _finding(self, r: Raw) -> Finding | None:
-        if r.kind == Kind.WRITE_AFTER_READ and decode(self.instruction(r.other_index)).row.is_store:
-            r = replace(r, kind=Kind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
+        if (
+            r.kind == FindingKind.WRITE_AFTER_READ
+            and decode(self.instruction(r.other_index)).row.is_store
+        ):
+            r = replace(r, kind=FindingKind.WRITE_AFTER_WRITE)  # a plain write before an atomic one
         text = texts.TEXTS[r.kind]
         shared = self._is_shared(r)
         if self._is_tritons_own(r, shared):
@@ -198,7 +204,7 @@ class Decoder:
         mine = self._access(text.verbs[0], r.index, r.block, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
-            known = r.kind in (*RACES, *_MEETINGS, Kind.STALE)
+            known = r.kind in (*RACES, *_MEETINGS, FindingKind.STALE)
             of_block = shared or r.kind in _MEETINGS
             block = self._other_block(r, of_block) if known else None
             other = self._access(text.verbs[1], r.other_index, block, r.other)
@@ -208,9 +214,9 @@ class Decoder:
         what, place = text.what, texts.place_of(r)
         if r.kind in (*RACES, *_OF_MEMORY):
             place = self._place(r, shared)
-        if r.kind == Kind.OTHER_ARRAY:
+        if r.kind == FindingKind.OTHER_ARRAY:
             place = self._other_array(r, shared)
-        if r.kind == Kind.BARRIER_PLACES and accesses[0].line == accesses[1].line:
+        if r.kind == FindingKind.BARRIER_PLACES and accesses[0].line == accesses[1].line:
             lines = (self.instruction(i).ptx_line for i in (r.index, r.other_index))
             place = "one line that is compiled twice, to PTX lines {} and {}".format(*lines)
         pending = self._pending(r, shared)
@@ -233,7 +239,7 @@ class Decoder:
         Triton contracts `x * x` of each lane with its first addition, so that the last bits of the
         copies differ. The source of the kernel has no such store.
         """
-        itself = r.kind == Kind.WRITE_AFTER_WRITE and r.index == r.other_index
+        itself = r.kind == FindingKind.WRITE_AFTER_WRITE and r.index == r.other_index
         return itself and shared and r.apart == Apart.LANES and self._is_triton
 
     @property
@@ -250,7 +256,7 @@ class Decoder:
             return ""
         if pending:
             return texts.COPY
-        missed = next((x for x in self.seen.raw if x.kind == Kind.BARRIER_SKIPPED), None)
+        missed = next((x for x in self.seen.raw if x.kind == FindingKind.BARRIER_SKIPPED), None)
         if r.apart == Apart.WARPS and missed is not None:
             return f"first let all warps reach the barrier at {self._line(missed.index)}"
         if r.index == r.other_index and r.apart != Apart.BLOCKS:
@@ -291,7 +297,7 @@ class Decoder:
         name = re.sub(r"^_Z.*E\d+(?=[A-Za-z_])", "", variable.name)
         return f"outside of {name} ({variable.size} bytes of shared memory)"
 
-    def _leak(self, block: Block) -> Finding:
+    def _leak(self, block: HeapBlock) -> Finding:
         access = replace(self._access("malloc", block.site, 0, 0), block=None, thread=None)
         return Finding(
             "leak", "leak: memory of the device's heap that no pointer leads to any more",

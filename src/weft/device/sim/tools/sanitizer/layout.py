@@ -146,7 +146,7 @@ class Apart:
     LANES, WARPS, BLOCKS = 0, 1, 2
 
 
-class Kind:
+class FindingKind:
     """The kinds of findings."""
 
     READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE, UNINITIALISED = 1, 2, 3, 4

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.device.base import Allocation
 from weft.device.sim.run import initialised
-from weft.device.sim.run.heap import Block, Heap
+from weft.device.sim.run.heap import Heap, HeapBlock
 
 HEAP = "the device's heap"
 
@@ -27,7 +27,7 @@ def span(heap: Heap) -> Allocation:
     return Allocation(start, heap.nbytes, True, HEAP)
 
 
-def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[Block]:
+def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[HeapBlock]:
     """New blocks that nothing alive points into."""
     new = {a: b for a, b in heap.made.items() if a not in before and b.site >= 0}
     if not new:
@@ -41,7 +41,7 @@ def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[B
         if more == reached:
             break
         reached = more
-    groups: dict[int, Block] = {}
+    groups: dict[int, HeapBlock] = {}
     for address, block in new.items():
         if address not in reached:
             old = groups.get(block.site)
@@ -49,7 +49,7 @@ def leaked(heap: Heap, before: set[int], memory: Sequence[Allocation]) -> list[B
     return list(groups.values())
 
 
-def _pointed(blocks: dict[int, Block], words: Sequence[NDArray[np.int64]]) -> set[int]:
+def _pointed(blocks: dict[int, HeapBlock], words: Sequence[NDArray[np.int64]]) -> set[int]:
     """Blocks that some word points into."""
     starts = np.array(sorted(blocks), np.int64)
     ends = starts + [blocks[int(a)].nbytes for a in starts]

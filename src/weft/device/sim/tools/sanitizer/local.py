@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from weft.device.sim.access import Access
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.access import MemoryAccess
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record
+from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record
 from weft.device.sim.tools.sanitizer.report import report
-from weft.device.sim.tools.sanitizer.shadow.records import Way, bytes_of, is_missing
+from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern, bytes_of, is_missing
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import FloatImm, Imm, Instruction
 
 _C_FILES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".inl")
@@ -44,7 +44,7 @@ class Local:
         self.zeros = _zeros(w.e.program, body)
         self.head = next((i.loc.own for i in body if i.loc is not None), None)
 
-    def access(self, access: Access, way: Way, lanes: Val) -> None:
+    def access(self, access: MemoryAccess, way: AccessPattern, lanes: Val) -> None:
         """Record a write, or check that the bytes of a read were written."""
         e, b, size = self.w.e, self.w.e.b, self.w.e.program.local_bytes
         if not size or (way.writes and self._is_fill(e.ins)):
@@ -54,7 +54,7 @@ class Local:
             slot, warp, site, table, lanes, start, origin = args
             bad = x.alloca("i32")
             x.store(x.integer("i32", 0), bad)
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
             # Every block of a slot starts at a later clock, so older stamps do not count and need
             # not be cleared.
             stamp = (word(x, p, BlockState.START) << 4).trunc("i32")
@@ -91,7 +91,14 @@ class Local:
         elif way.reads:
             with b.when(bad.ne(0), rare=True):
                 none = b.integer("i64", 0)
-                report(b, self.w.p, Kind.UNINITIALISED, word(b, origin), none, word(b, origin, 8))
+                report(
+                    b,
+                    self.w.p,
+                    FindingKind.UNINITIALISED,
+                    word(b, origin),
+                    none,
+                    word(b, origin, 8),
+                )
 
     def _is_fill(self, ins: Instruction) -> bool:
         """Return whether Numba zeroes `cuda.local.array` here, on the line of the `def`.
@@ -104,7 +111,7 @@ class Local:
         names = set(registers(ins.operands[-1]))
         return names <= self.zeros and (own.file, own.line) == (head.file, head.line)
 
-    def _words(self, x: Builder, place: Val, stamp: Val, way: Way, current: Val) -> Val:
+    def _words(self, x: Builder, place: Val, stamp: Val, way: AccessPattern, current: Val) -> Val:
         """True at run time if bytes of a read are missing. Else marks the written bytes."""
         places = [x.at(place, 4 * i) for i in range(max(1, way.nbytes // 4))]
         stamps = [x.load("i32", 0, at, 4) for at in places]
@@ -120,14 +127,14 @@ class Local:
 def _makes_generic(ins: Instruction) -> bool:
     """Return whether it converts a local address to a generic one."""
     d = decode(ins)
-    return d.row.form is Result.ADDRESS and d.space == "local"
+    return d.row.form is ResultForm.ADDRESS and d.space == "local"
 
 
-def _zeros(program: Program, body: list[Instruction]) -> set[str]:
+def _zeros(program: KernelProgram, body: list[Instruction]) -> set[str]:
     """Registers that hold nothing but zero."""
     zero: dict[str, bool] = {}
     for ins in body:
-        value = ins.operands[-1] if decode(ins).row.form is Result.COPY else None
+        value = ins.operands[-1] if decode(ins).row.form is ResultForm.COPY else None
         is_zero = value in (Imm(0), FloatImm(0, 32), FloatImm(0, 64))
         for name in program.defs(ins):
             zero[name] = is_zero and zero.get(name, True)

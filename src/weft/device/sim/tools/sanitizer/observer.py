@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from weft.device.base import Allocation
 from weft.device.sim.run import initialised
-from weft.device.sim.run.heap import Block
+from weft.device.sim.run.heap import HeapBlock
 from weft.device.sim.run.observation import Observation, zeroed
 from weft.device.sim.tools.sanitizer import extents, leaks
 from weft.device.sim.tools.sanitizer.layout import (
     BlockState,
-    Kind,
+    FindingKind,
     LaunchState,
     Record,
     WorkerState,
@@ -46,7 +46,7 @@ class Raw:
 
 
 @dataclass(slots=True)
-class Counts:
+class CheckCounts:
     """The numbers of checked accesses, barriers and arrays."""
 
     accesses: int = 0
@@ -61,9 +61,9 @@ class Seen:
     """The results of one launch under the sanitizer."""
 
     raw: list[Raw] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    counts: CheckCounts = field(default_factory=CheckCounts)
     memory: Sequence[Allocation] = ()
-    leaks: Sequence[Block] = ()
+    leaks: Sequence[HeapBlock] = ()
     error: BaseException | None = None
 
 
@@ -180,7 +180,7 @@ def _stuck(block: int, note: int, sites: Sequence[int]) -> Raw:
     """The finding for a wait of a deadlocked launch that looks wrong."""
     parity = int(note & parities.PARITY != 0)
     return Raw(
-        kind=Kind.PARITY_BLOCKS,
+        kind=FindingKind.PARITY_BLOCKS,
         apart=0,
         times=1,
         address=parity | (1 - parity) << 1,  # of the phase before

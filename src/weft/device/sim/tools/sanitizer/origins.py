@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Control, Result
+from weft.ptx.isa.columns import Control, ResultForm
 from weft.ptx.model import Instruction, Mem, Reg, Sym
 
 
-def written(program: Program) -> list[int] | None:
+def written(program: KernelProgram) -> list[int] | None:
     """Offsets of the parameters that a store or an atomic may go through; None: any memory."""
     sources = _sources(program)
     parameters: set[int] = set()
@@ -31,7 +31,7 @@ def written(program: Program) -> list[int] | None:
     return sorted(parameters)
 
 
-def _sources(program: Program) -> dict[str, set[int] | None]:
+def _sources(program: KernelProgram) -> dict[str, set[int] | None]:
     """For each register the parameters that its value may have come from; None: unknown."""
     out: dict[str, set[int] | None] = {}
     code = [i for block in program.graph.blocks for i in block.code]
@@ -50,18 +50,20 @@ def _sources(program: Program) -> dict[str, set[int] | None]:
 
 
 def _origin(
-    program: Program, ins: Instruction, origins: dict[str, set[int] | None]
+    program: KernelProgram, ins: Instruction, origins: dict[str, set[int] | None]
 ) -> set[int] | None:
     d = decode(ins)
     form = d.row.form
-    if form is Result.LOADED:
+    if form is ResultForm.LOADED:
         mem = ins.operands[1]
         if d.space == "param" and isinstance(mem, Mem) and isinstance(mem.base, Sym):
             return {program.symbols[mem.base.name][1] + mem.base.offset + mem.offset}
         # A pointer has 64 bits, so a narrower value is no address.
         wide = d.type in ("b64", "u64", "s64")
         return None if wide else set()
-    if form in (Result.COPY, Result.ADDRESS) and any(isinstance(o, Sym) for o in ins.operands):
+    if form in (ResultForm.COPY, ResultForm.ADDRESS) and any(
+        isinstance(o, Sym) for o in ins.operands
+    ):
         return None
     offsets: set[int] = set()
     for name in program.uses(ins):

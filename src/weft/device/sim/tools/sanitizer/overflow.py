@@ -11,24 +11,24 @@ from dataclasses import dataclass
 
 from weft.device.sim.analyse.form import AFFINE, UNIFORM
 from weft.device.sim.analyse.lattice import adds_bits
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier, spin_heads
 from weft.device.sim.lane_sets import lane_table
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.layout import Kind
+from weft.device.sim.tools.sanitizer.layout import FindingKind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Val
 from weft.ptx import cfg
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Imm, Instruction, Mem, Operand, Reg, Special
 
 _DEEP = 4
 """The maximum number of instructions back from the widening."""
-_PRODUCTS = (Result.PRODUCT, Result.PRODUCT_SUM)
-_WIDE_PRODUCTS = (Result.WIDE_PRODUCT, Result.WIDE_PRODUCT_SUM)
-_SUMS = (Result.SUM, Result.DIFFERENCE, Result.LEFT_SHIFT)
-_SPREADS = (*_PRODUCTS, *_WIDE_PRODUCTS, *_SUMS, Result.COPY, Result.ADDRESS)
+_PRODUCTS = (ResultForm.PRODUCT, ResultForm.PRODUCT_SUM)
+_WIDE_PRODUCTS = (ResultForm.WIDE_PRODUCT, ResultForm.WIDE_PRODUCT_SUM)
+_SUMS = (ResultForm.SUM, ResultForm.DIFFERENCE, ResultForm.LEFT_SHIFT)
+_SPREADS = (*_PRODUCTS, *_WIDE_PRODUCTS, *_SUMS, ResultForm.COPY, ResultForm.ADDRESS)
 """Operations through which a 64-bit value becomes an address."""
 
 
@@ -36,11 +36,11 @@ _SPREADS = (*_PRODUCTS, *_WIDE_PRODUCTS, *_SUMS, Result.COPY, Result.ADDRESS)
 class Node:
     """A 32-bit operation: its kind and operands, each a Node or an operand as written."""
 
-    form: Result
+    form: ResultForm
     operands: tuple[Node | Operand, ...]
 
 
-def _operation(ins: Instruction) -> Result | None:
+def _operation(ins: Instruction) -> ResultForm | None:
     """A sum, difference, product or shift of 32 bits; None for anything else."""
     d = decode(ins)
     if ins.guard is not None or d.type not in ("s32", "u32", "b32"):
@@ -56,7 +56,7 @@ def _widened(ins: Instruction) -> tuple[Operand, bool] | None:
     scaled = form in _WIDE_PRODUCTS and isinstance(ins.operands[2], Imm)
     if scaled and d.type in ("s32", "u32"):
         return ins.operands[1], signed
-    if form is Result.CONVERSION and d.parts[1:] in (("s64", "s32"), ("u64", "u32")):
+    if form is ResultForm.CONVERSION and d.parts[1:] in (("s64", "s32"), ("u64", "u32")):
         return ins.operands[1], signed
     return None
 
@@ -64,7 +64,7 @@ def _widened(ins: Instruction) -> tuple[Operand, bool] | None:
 class Overflow:
     """The checks of a kernel's blocks."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.program = program
         self.single = _once(program)
         graph = program.graph
@@ -73,7 +73,7 @@ class Overflow:
         """True if registers that are not live are lost: where a warp may be suspended."""
         self.plan: dict[int, tuple[Node, bool]] = {}
 
-    def reads(self, block: cfg.Block) -> dict[int, set[str]]:
+    def reads(self, block: cfg.BasicBlock) -> dict[int, set[str]]:
         """The registers from which each value is computed again.
 
         Runs of instructions may become strips. A value that no later instruction of the block needs
@@ -83,7 +83,7 @@ class Overflow:
         self.block(block)
         return {index: _sources(tree) for index, (tree, _) in self.plan.items()}
 
-    def block(self, block: cfg.Block) -> None:
+    def block(self, block: cfg.BasicBlock) -> None:
         """Find the values to check in a block."""
         self.plan = {}
         made: dict[str, int] = {}
@@ -98,7 +98,7 @@ class Overflow:
             if is_block_barrier(ins):
                 made = dict.fromkeys(made, i)  # a warp waits there: only live registers survive
 
-    def _accessed(self, block: cfg.Block, at: int) -> bool:
+    def _accessed(self, block: cfg.BasicBlock, at: int) -> bool:
         """Return whether the block then accesses memory with the widened value."""
         carried = set(self.program.defs(block.code[at]))
         for ins in block.code[at + 1 :]:
@@ -112,7 +112,7 @@ class Overflow:
         return False
 
     def _tree(
-        self, block: cfg.Block, name: str, at: int, made: dict[str, int], depth: int
+        self, block: cfg.BasicBlock, name: str, at: int, made: dict[str, int], depth: int
     ) -> Node | Operand:
         """The computation of a register, as far as its sources still hold their values."""
         where = made.get(name, -1)
@@ -134,19 +134,19 @@ class Overflow:
             operands.append(self._tree(block, source.name, where, before, depth - 1))
         return Node(op, tuple(operands))
 
-    def _is_there(self, block: cfg.Block, name: str) -> bool:
+    def _is_there(self, block: cfg.BasicBlock, name: str) -> bool:
         """Return whether a register that is written once still holds its value in a block."""
         live = self.program.graph.live_in[block.index]
         return name in self.single and (not self.only_live or name in live)
 
-    def _operation(self, ins: Instruction) -> Result | None:
+    def _operation(self, ins: Instruction) -> ResultForm | None:
         """The operation of an instruction; an `or` of disjoint bits is an addition."""
         d = decode(ins)
-        joins = d.row.form is Result.OR and d.type == "b32"
+        joins = d.row.form is ResultForm.OR and d.type == "b32"
         if joins and ins.guard is None:
             forms = [self.program.form_of(o) for o in ins.operands[1:]]
             known = [f for f in forms if f is not None]
-            return Result.SUM if len(known) == 2 and adds_bits(known) else None
+            return ResultForm.SUM if len(known) == 2 and adds_bits(known) else None
         return _operation(ins)
 
     def check(self, w: Checking, ins: Instruction) -> None:
@@ -160,14 +160,21 @@ class Overflow:
             wraps = e.bits_of(self._wraps(w, tree, signed, None)) & lanes
             with b.when(wraps.ne(0), rare=True):
                 nothing = b.integer("i64", 0)
-                report(b, w.p, Kind.OVERFLOW, w.me(wraps), nothing, nothing)
+                report(b, w.p, FindingKind.OVERFLOW, w.me(wraps), nothing, nothing)
             return
         first = b.intrinsic("cttz", [lanes], extra="false") & 31
         last = b.integer("i32", 31) - (b.intrinsic("ctlz", [lanes], extra="false") & 31)
         for lane in (first, last):
             with b.when(self._wraps(w, tree, signed, lane) & lanes.ne(0), rare=True):
                 nothing = b.integer("i64", 0)
-                report(b, w.p, Kind.OVERFLOW, w.me(b.integer("i32", 1) << lane), nothing, nothing)
+                report(
+                    b,
+                    w.p,
+                    FindingKind.OVERFLOW,
+                    w.me(b.integer("i32", 1) << lane),
+                    nothing,
+                    nothing,
+                )
 
     def _wraps(self, w: Checking, tree: Node, signed: bool, lane: Val | None) -> Val:
         """True at run time if the value differs in 32 bits, in one lane or in any.
@@ -197,15 +204,15 @@ class Overflow:
                 value = value + b.load("i32", 0, b.at(table, lane.zext("i64") << 2), 4)
             return value.sext("i64") if signed else value.zext("i64")
         x = [self._exact(w, o, signed, lane) for o in tree.operands]
-        if tree.form is Result.LEFT_SHIFT:
+        if tree.form is ResultForm.LEFT_SHIFT:
             return x[0] << (x[1] & 31)
         if tree.form in _PRODUCTS:
             product = x[0] * x[1]
-            return product + x[2] if tree.form is Result.PRODUCT_SUM else product
-        return x[0] + x[1] if tree.form is Result.SUM else x[0] - x[1]
+            return product + x[2] if tree.form is ResultForm.PRODUCT_SUM else product
+        return x[0] + x[1] if tree.form is ResultForm.SUM else x[0] - x[1]
 
 
-def _once(program: Program) -> dict[str, Instruction]:
+def _once(program: KernelProgram) -> dict[str, Instruction]:
     """Registers with one definition, which is executed once at most."""
     looped = {m for members in program.graph.loops.values() for m in members}
     count: dict[str, int] = {}
@@ -227,11 +234,12 @@ def _sources(tree: Node | Operand) -> set[str]:
 
 def _multiplies(tree: Node | Operand) -> bool:
     return isinstance(tree, Node) and (
-        tree.form in (*_PRODUCTS, Result.LEFT_SHIFT) or any(_multiplies(o) for o in tree.operands)
+        tree.form in (*_PRODUCTS, ResultForm.LEFT_SHIFT)
+        or any(_multiplies(o) for o in tree.operands)
     )
 
 
-def _affine(program: Program, tree: Node | Operand) -> bool:
+def _affine(program: KernelProgram, tree: Node | Operand) -> bool:
     """Return whether all its sources are known as a scalar and an offset of each lane."""
     if isinstance(tree, Node):
         return all(_affine(program, o) for o in tree.operands)

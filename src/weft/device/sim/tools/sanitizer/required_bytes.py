@@ -5,10 +5,10 @@ A value that is only copied may have holes, such as the padding of a structure.
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.ptx.cfg import registers
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Mem
 
 _DEEP = 4
@@ -18,7 +18,7 @@ _DEEP = 4
 class RequiredBytes:
     """The uses of a kernel's registers."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: KernelProgram) -> None:
         self.program = program
         self.users: dict[str, list[Instruction]] = {}
         for block in program.graph.blocks:
@@ -47,6 +47,6 @@ class RequiredBytes:
         if row.is_store:
             address = next((o for o in ins.operands if isinstance(o, Mem)), None)
             return address is not None and name in registers(address)
-        if row.form is Result.COPY and depth:
+        if row.form is ResultForm.COPY and depth:
             return all(self._computes(part, depth - 1) for part in self.program.defs(ins))
         return True

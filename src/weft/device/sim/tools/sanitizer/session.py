@@ -13,9 +13,9 @@ from dataclasses import asdict
 from typing import Any
 
 from weft.device.sim.run import settings
-from weft.device.sim.run.settings import Request
+from weft.device.sim.run.settings import LaunchRequest
 from weft.device.sim.tools.sanitizer.findings import Access, Decoder, Finding, summary
-from weft.device.sim.tools.sanitizer.observer import Counts, Sanitizer
+from weft.device.sim.tools.sanitizer.observer import CheckCounts, Sanitizer
 from weft.errors import DeviceError, SanitizerError
 
 SHOWN = 5
@@ -38,7 +38,7 @@ class Report:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.launches = 0
-        self.counts = Counts()
+        self.counts = CheckCounts()
         self._failed: DeviceError | None = None
         self._lock = threading.Lock()
         self._sanitizer = Sanitizer()
@@ -95,7 +95,7 @@ class Report:
         """Note the error that ended a launch: it is among the findings, and becomes their cause."""
         self._failed = error
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         """Run one launch under the sanitizer and add its findings."""
         error: DeviceError | None = None
         try:
@@ -126,7 +126,7 @@ class Report:
 class Strict(Report):
     """A session in which every launch raises its findings at once."""
 
-    def run(self, asked: Request) -> None:
+    def run(self, asked: LaunchRequest) -> None:
         one = Report()
         try:
             one.run(asked)

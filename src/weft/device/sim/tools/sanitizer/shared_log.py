@@ -15,19 +15,19 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from weft.device.sim.access import Access
+from weft.device.sim.access import MemoryAccess
 from weft.device.sim.analyse.form import ZERO
-from weft.device.sim.layout import Slot, Space
+from weft.device.sim.layout import SlotFields, Space
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.tools.sanitizer.batches import Batch, Touch
-from weft.device.sim.tools.sanitizer.bounds import Variable
+from weft.device.sim.tools.sanitizer.batches import AccessBatch, BatchAccess
+from weft.device.sim.tools.sanitizer.bounds import SharedVariable
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, WorkerState
 from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,
-    Way,
+    AccessPattern,
     Words,
     mark,
     words_in,
@@ -39,28 +39,28 @@ from weft.ptx.model import Instruction, Mem
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 _WARP = 16
 """The first bit of the warp in the head of an entry; below it is the number of the batch."""
-WordsOf = Callable[[Sequence[Touch]], list[tuple[Val, Words]]]
+WordsOf = Callable[[Sequence[BatchAccess]], list[tuple[Val, Words]]]
 """(first word, words) that accesses of a batch touch."""
 
 
-class Recording(Checking, Protocol):
+class ShadowWatcher(Checking, Protocol):
     """A watcher with both kinds of shadow records."""
 
     fast: FastShadow
-    variables: dict[int, Variable]
+    variables: dict[int, SharedVariable]
 
-    def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
+    def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> AccessPattern:
         """The access pattern of a plain access."""
 
 
 class SharedLog:
     """The code for the batches of one kernel."""
 
-    def __init__(self, w: Recording, batches: Sequence[Batch]) -> None:
+    def __init__(self, w: ShadowWatcher, batches: Sequence[AccessBatch]) -> None:
         self.w, self.batches = w, batches
         self._of = {t.ins.index: s for s in batches for t in s.touches}
 
-    def checked(self, access: Access) -> Val | None:
+    def checked(self, access: MemoryAccess) -> Val | None:
         """True at run time if this access is checked, with others; None if it is in no batch."""
         s = self._of.get(access.ins.index)
         if s is None:
@@ -69,7 +69,7 @@ class SharedLog:
             s.ok = self._check(s)
         return s.ok
 
-    def _check(self, s: Batch) -> Val:
+    def _check(self, s: AccessBatch) -> Val:
         e, b = self.w.e, self.w.e.b
         places = []
         for base in s.bases:
@@ -96,32 +96,32 @@ class SharedLog:
         lanes = e.executing()
         return b.either(lanes.eq(-1), all_lanes, some_lanes, likely=not s.in_rows)
 
-    def _full(self, x: Builder, args: list[Val], s: Batch) -> Val:
+    def _full(self, x: Builder, args: list[Val], s: AccessBatch) -> Val:
         """(slot, warp, place of each base in shared memory ...) -> true if valid and recorded."""
         slot, warp, *places = args
 
-        def words(touches: Sequence[Touch]) -> list[tuple[Val, Words]]:
+        def words(touches: Sequence[BatchAccess]) -> list[tuple[Val, Words]]:
             return [(places[i] >> 2, bits) for i, bits in s.words(touches)]
 
         return self._batch(x, s, slot, warp, x.integer("i32", -1), places, words)
 
-    def _some(self, x: Builder, args: list[Val], s: Batch) -> Val:
+    def _some(self, x: Builder, args: list[Val], s: AccessBatch) -> Val:
         """(slot, warp, lanes, places): the same for some lanes, which are in rows."""
         slot, warp, lanes, *places = args
 
-        def words(touches: Sequence[Touch]) -> list[tuple[Val, Words]]:
+        def words(touches: Sequence[BatchAccess]) -> list[tuple[Val, Words]]:
             return [((places[t.base] + t.offset) >> 2, lanes) for t in touches]
 
         return self._batch(x, s, slot, warp, lanes, places, words)
 
     def _batch(
-        self, x: Builder, s: Batch, slot: Val, warp: Val, lanes: Val, places: Sequence[Val],
+        self, x: Builder, s: AccessBatch, slot: Val, warp: Val, lanes: Val, places: Sequence[Val],
         words: WordsOf,
     ) -> Val:  # fmt: skip
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         row = self.w.clocks.row(x, p, warp)
         tag, limit = (word(x, row, k) for k in (BlockState.SHARED_TAG, BlockState.SHARED_LIMIT))
-        size = word(x, slot, Slot.SHARED_BYTES)
+        size = word(x, slot, SlotFields.SHARED_BYTES)
         ok = x.integer("i1", 1)
         for base, at in zip(s.bases, places, strict=True):
             ok = ok & at.ult(size) & (at + base.nbytes).ule(size) & (at & 3).eq(0)
@@ -152,14 +152,14 @@ class SharedLog:
         self._note(x, p, s, slot, warp, lanes, tag, places)
         return x.integer("i1", 1)
 
-    def _check_order(self, x: Builder, p: Val, s: Batch, limit: Val, words: WordsOf) -> None:
+    def _check_order(self, x: Builder, p: Val, s: AccessBatch, limit: Val, words: WordsOf) -> None:
         """Leave unless all earlier writes to the words are ordered before the warp."""
         with x.when(word(x, p, BlockState.NEWEST).uge(limit), rare=s.write is None):
             for first, bits in words(s.touches):
                 _unless(x, words_in(x, p, BlockState.FRESH, first, bits) ^ 1)
 
     def _note(
-        self, x: Builder, p: Val, s: Batch, slot: Val, warp: Val, lanes: Val, tag: Val,
+        self, x: Builder, p: Val, s: AccessBatch, slot: Val, warp: Val, lanes: Val, tag: Val,
         places: Sequence[Val],
     ) -> None:  # fmt: skip
         """Add an entry to the log."""
@@ -181,7 +181,7 @@ class SharedLog:
         """Make the records of the log."""
         if not self.batches:
             return
-        p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+        p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
         with b.when(word(b, p, BlockState.LOGGED).ne(0), rare=True):
             self.apply(b, slot)
 
@@ -193,7 +193,7 @@ class SharedLog:
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, number = args
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
             arrived = x.load("i32", 0, x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED))
             with x.when(arrived.eq(everyone)):
                 _empty(x, p)
@@ -213,7 +213,7 @@ class SharedLog:
 
     def _apply(self, x: Builder, args: list[Val]) -> None:
         (slot,) = args
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         count = word(x, p, BlockState.LOGGED).trunc("i32")
         with x.loop(count) as i:
             entry = x.at(p, i.zext("i64") * BlockState.ENTRY + self.w.layout.log)
@@ -236,10 +236,10 @@ class SharedLog:
             put(x, now, row, BlockState.SHARED_TAG)
         _empty(x, p)
 
-    def _replay(self, x: Builder, args: list[Val], s: Batch) -> None:
+    def _replay(self, x: Builder, args: list[Val], s: AccessBatch) -> None:
         """(slot, warp, lanes, places of the bases): makes the records of each access, in order."""
         slot, warp, lanes, places = args
-        start = word(x, slot, Slot.SHARED)
+        start = word(x, slot, SlotFields.SHARED)
         table, null = x.array("i64", 32), x.val("ptr", 0, "inttoptr i64 0 to ptr")
         for t in s.touches:
             w, way = self.w, self.w.way_of(t.ins, t.nbytes, t.writes)

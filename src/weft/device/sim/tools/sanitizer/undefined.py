@@ -10,29 +10,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.emit.warp_ops import source_lanes
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Kind
+from weft.device.sim.tools.sanitizer.layout import FindingKind
 from weft.device.sim.tools.sanitizer.meetings import synchronisation
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import registers
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import Result
+from weft.ptx.isa.columns import ResultForm
 from weft.ptx.model import Instruction, Mem
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
-_PASSED = (Result.SHUFFLED, Result.COPY, Result.ADDRESS)
+_PASSED = (ResultForm.SHUFFLED, ResultForm.COPY, ResultForm.ADDRESS)
 """Warp rows whose result is computed from their operands."""
 _PLACES = 64
 """Instructions whose undefined values are distinguished; later ones share the last place."""
 
 
 @dataclass
-class Plan:
+class UndefinedPlan:
     """The sources of undefined values in a kernel, and the registers that they may reach."""
 
     sources: dict[int, int] = field(default_factory=dict)
@@ -46,10 +46,10 @@ class Plan:
         return 16 * _PLACES + 8 * len(self.reached) if self.sources else 0
 
 
-def plan(program: Program) -> Plan:
+def plan(program: KernelProgram) -> UndefinedPlan:
     """Follow the values of all sources through the kernel."""
     code = [(block.index, i) for block in program.graph.blocks for i in block.code]
-    out = Plan()
+    out = UndefinedPlan()
     for block, ins in code:
         if _is_source(program, block, ins):
             out.sources[ins.index] = min(len(out.sources), _PLACES - 1)
@@ -67,15 +67,15 @@ def plan(program: Program) -> Plan:
     return out
 
 
-def _is_source(program: Program, block: int, ins: Instruction) -> bool:
+def _is_source(program: KernelProgram, block: int, ins: Instruction) -> bool:
     d = decode(ins)
-    if d.row.form is Result.SHUFFLED:
+    if d.row.form is ResultForm.SHUFFLED:
         everyone = synchronisation.mask_of(program, ins) is None and program.full_warps
         return not everyone or program.partial[block] or ins.guard is not None
     return d.row.is_load and d.space == "local"
 
 
-def _passes(program: Program, ins: Instruction) -> bool:
+def _passes(program: KernelProgram, ins: Instruction) -> bool:
     """Return whether its result is computed from its operands, lane by lane or by a shuffle."""
     decoded = program.decoded.get(ins.index)
     return decoded is not None and (not decoded.row.warp or decoded.row.form in _PASSED)
@@ -84,7 +84,7 @@ def _passes(program: Program, ins: Instruction) -> bool:
 class Undefined:
     """The code that follows undefined values in one kernel."""
 
-    def __init__(self, w: Checking, plan: Plan) -> None:
+    def __init__(self, w: Checking, plan: UndefinedPlan) -> None:
         self.w, self.plan = w, plan
         self.index = {name: i for i, name in enumerate(plan.reached)}
 
@@ -93,7 +93,7 @@ class Undefined:
         size = self.w.e.program.warps * self.plan.nbytes
 
         def body(x: Builder, args: list[Val]) -> None:
-            p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(args[0], SlotFields.OBSERVER))
             with x.loop(size // 8) as i:
                 at = x.at(p, (i.zext("i64") << 3) + self.w.layout.undefined)
                 put(x, x.integer("i64", 0), at)
@@ -145,7 +145,7 @@ class Undefined:
         uses = [n for n in program.uses(ins) if n in self.index]
         if ins.guard is not None and ins.guard in self.index:
             self._used([ins.guard], e.mask())
-        if decode(ins).row.form is Result.SHUFFLED:
+        if decode(ins).row.form is ResultForm.SHUFFLED:
             self._shuffle(ins)
         elif _passes(program, ins) and ins.guard not in self.index:
             if uses or any(n in self.index for n in program.defs(ins)):
@@ -169,17 +169,17 @@ class Undefined:
     def _passed(self, ins: Instruction) -> Val:
         """Lanes in which a result is undefined."""
         e, d, operands = self.w.e, decode(ins), ins.operands
-        if d.row.form is Result.SELECTION and d.types["c"] == "pred":
+        if d.row.form is ResultForm.SELECTION and d.types["c"] == "pred":
             yes, no, chosen = (registers(o) for o in operands[1:4])
             picked = e.bits_of(e.read(operands[3], "pred"))
             return (self.of(yes) & picked) | (self.of(no) & ~picked) | self.of(chosen)
         lanes = self.of(self.w.e.program.uses(ins))
-        combines = d.row.form in (Result.AND, Result.OR)
+        combines = d.row.form in (ResultForm.AND, ResultForm.OR)
         kind, sides = d.type if combines else "pred", operands[1:] if combines else ()
-        if d.row.form is Result.COMPARISON and len(operands) > 3:
+        if d.row.form is ResultForm.COMPARISON and len(operands) > 3:
             sides = operands[3:]
         for side in sides:  # a defined side may decide alone: no bits of an AND, all of an OR
-            either = d.row.form is Result.OR or d.operation == "or"
+            either = d.row.form is ResultForm.OR or d.operation == "or"
             if kind == "pred":
                 value = e.bits_of(e.read(side, kind))
                 decides = value if either else ~value
@@ -218,14 +218,16 @@ class Undefined:
         shuffles = {
             self.plan.sources[i.index]
             for block in w.e.program.graph.blocks for i in block.code
-            if i.index in self.plan.sources and decode(i).row.form is Result.SHUFFLED
+            if i.index in self.plan.sources and decode(i).row.form is ResultForm.SHUFFLED
         }  # fmt: skip
         with b.when(bad.ne(0), rare=True):
             for place in range(_PLACES):
                 if not places >> place & 1:
                     continue
                 at = self._place(16 * place)
-                kind = Kind.UNDEFINED_LANE if place in shuffles else Kind.UNINITIALISED
+                kind = (
+                    FindingKind.UNDEFINED_LANE if place in shuffles else FindingKind.UNINITIALISED
+                )
                 with b.when(word(b, at).ne(0)):
                     report(b, w.p, kind, word(b, at), w.me(bad), word(b, at, 8))
         w.e.forget_mask()

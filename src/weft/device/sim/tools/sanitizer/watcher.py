@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from weft.device.sim.access import Access, Unit, touching
+from weft.device.sim.access import AccessUnit, MemoryAccess, touching
 from weft.device.sim.address import Address
 from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
-from weft.device.sim.layout import Fault, Slot, Space, Worker
+from weft.device.sim.layout import Fault, SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.sanitizer import batches, bounds, bulk, endless_loops, origins, undefined
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
-from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record, WorkerState
+from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record, WorkerState
 from weft.device.sim.tools.sanitizer.local import Local
 from weft.device.sim.tools.sanitizer.meetings import (
     barriers,
@@ -31,7 +31,7 @@ from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
 from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pattern, pattern_of
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
-from weft.device.sim.tools.sanitizer.shadow.records import Way
+from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
 from weft.device.sim.tools.sanitizer.undefined import Undefined
 from weft.ir import Builder, Val
@@ -97,7 +97,7 @@ class Sanitizing(Watcher):
     @property
     def p(self) -> Val:
         """The state of the block."""
-        return self.e.b.load("ptr", 0, self.e.b.at(self.e.slot, Slot.OBSERVER))
+        return self.e.b.load("ptr", 0, self.e.b.at(self.e.slot, SlotFields.OBSERVER))
 
     def site(self) -> Val:
         """The present instruction as records name it."""
@@ -120,14 +120,14 @@ class Sanitizing(Watcher):
 
     def count(self, field: int, by: Val) -> None:
         b = self.e.b
-        at = b.at(b.load("ptr", 0, b.at(self.e.worker, Worker.OBSERVER)), field)
+        at = b.at(b.load("ptr", 0, b.at(self.e.worker, WorkerFields.OBSERVER)), field)
         put(b, word(b, at) + by, at)
 
     # ---- events -----------------------------------------------------------------------------
-    def reads(self, block: cfg.Block) -> Mapping[int, Collection[str]]:
+    def reads(self, block: cfg.BasicBlock) -> Mapping[int, Collection[str]]:
         return self.overflow.reads(block)
 
-    def block(self, block: cfg.Block) -> None:
+    def block(self, block: cfg.BasicBlock) -> None:
         self.met = []
         self.overflow.block(block)
 
@@ -151,13 +151,13 @@ class Sanitizing(Watcher):
         self.overflow.check(self, ins)
         if control_of(ins.parts) is Control.CALL:  # the host may ask where it was called from
             e, b = self.e, self.e.b
-            b.store(b.integer("i64", ins.index), b.at(e.worker, Worker.ERROR_SITE))
+            b.store(b.integer("i64", ins.index), b.at(e.worker, WorkerFields.ERROR_SITE))
         if ins is self.e.block.last:
             self.skipped.branch(self.e.block.index)
             if endless_loops.cannot_end(self.e.program, self.e.block):
                 self._spin()
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         e, b = self.e, self.e.b
         self.met = []
         if access.space in (Space.PARAM, Space.CONST):
@@ -170,7 +170,7 @@ class Sanitizing(Watcher):
             self._access(access)
         e.forget_mask()
 
-    def _access(self, access: Access) -> None:
+    def _access(self, access: MemoryAccess) -> None:
         """Check one access by itself."""
         e, b = self.e, self.e.b
         lanes = touching(e, access)
@@ -180,9 +180,9 @@ class Sanitizing(Watcher):
         if access.space != Space.LOCAL:
             self._of_block(access, lanes)
 
-    def _of_block(self, access: Access, lanes: Val) -> None:
+    def _of_block(self, access: MemoryAccess, lanes: Val) -> None:
         """Check memory that other threads access, too."""
-        self.on_barrier = access.unit is Unit.MBARRIER
+        self.on_barrier = access.unit is AccessUnit.MBARRIER
         if self.on_barrier:
             self.parities.access(access, lanes)
         if access.space in _IN_A_BLOCK:
@@ -191,15 +191,15 @@ class Sanitizing(Watcher):
         if self._is_strong() and self.publishes and access.waits is None:
             self._synchronise(access)
         match access.unit:
-            case Unit.FRAGMENT:
+            case AccessUnit.FRAGMENT:
                 self._rows(access)
-            case Unit.BULK:
+            case AccessUnit.BULK:
                 bulk.mark(self, access, lanes)
-            case Unit.COPY if access.writes:
+            case AccessUnit.COPY if access.writes:
                 self.copies.issued(access, lanes)
-            case Unit.COPY:
+            case AccessUnit.COPY:
                 self.copies.read(access, lanes)
-            case Unit.LANES | Unit.MATRIX | Unit.MBARRIER:
+            case AccessUnit.LANES | AccessUnit.MATRIX | AccessUnit.MBARRIER:
                 bounds.check(self, access.address, access.nbytes, lanes)
                 self.touch(access.address, self._way(access), lanes, access.values)
         self.on_barrier = False
@@ -210,14 +210,21 @@ class Sanitizing(Watcher):
         e, b = self.e, self.e.b
         lanes = e.executing()
         with b.when(lanes.ne(0), rare=True):
-            report(b, self.p, Kind.SPIN, self.me(lanes), b.integer("i64", 0), b.integer("i64", 0))
+            report(
+                b,
+                self.p,
+                FindingKind.SPIN,
+                self.me(lanes),
+                b.integer("i64", 0),
+                b.integer("i64", 0),
+            )
             e.fault(Fault.TRAP, b.intrinsic("cttz", [lanes], extra="false"))
         e.forget_mask()
 
-    def _synchronise(self, access: Access) -> None:
+    def _synchronise(self, access: MemoryAccess) -> None:
         b, e = self.e.b, self.e
         self._flush()
-        if access.unit is Unit.MBARRIER or _is_release(access.ins):
+        if access.unit is AccessUnit.MBARRIER or _is_release(access.ins):
             self.clocks.fence(b, self.p, e.warp, _is_far(access.ins))
         self.clocks.synchronise(b, self.p, e.warp, access.writes)
 
@@ -251,7 +258,7 @@ class Sanitizing(Watcher):
         self.shared_log.met(b, slot, number)
         self.fast.released(b, slot, number)
         self.clocks.meet(b, slot, number)
-        p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+        p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
         worker = b.load("ptr", 0, b.at(p, BlockState.WORKER))
         put(b, word(b, worker, WorkerState.BARRIERS) + 1, worker, WorkerState.BARRIERS)
 
@@ -271,26 +278,28 @@ class Sanitizing(Watcher):
         return [(n, offsets[i]) for i, n in self.sites.items() if i in offsets and n < Record.SITES]
 
     # ---- accesses ---------------------------------------------------------------------------
-    def way(self, writes: bool, nbytes: int, needs: int) -> Way:
+    def way(self, writes: bool, nbytes: int, needs: int) -> AccessPattern:
         """The access pattern of the current instruction for a number of bytes."""
         cached = not writes and decode(self.e.ins).is_read_only
-        return Way(writes, self._is_strong(), nbytes, needs, cached)
+        return AccessPattern(writes, self._is_strong(), nbytes, needs, cached)
 
-    def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> Way:
+    def way_of(self, ins: Instruction, nbytes: int, writes: bool) -> AccessPattern:
         """The access pattern of a plain access."""
-        return Way(writes, _is_strong(ins), nbytes, 0 if writes else self.needs.of(ins, nbytes))
+        return AccessPattern(
+            writes, _is_strong(ins), nbytes, 0 if writes else self.needs.of(ins, nbytes)
+        )
 
-    def _way(self, access: Access) -> Way:
+    def _way(self, access: MemoryAccess) -> AccessPattern:
         return self.way(access.writes, access.nbytes, self._needs(access))
 
-    def _needs(self, access: Access) -> int:
+    def _needs(self, access: MemoryAccess) -> int:
         """Bytes that must have been written before: none for an exchange and a store."""
         exchanges = access.changes and decode(access.ins).operation == "exch"
-        if access.unit is Unit.MBARRIER or not access.reads or exchanges:
+        if access.unit is AccessUnit.MBARRIER or not access.reads or exchanges:
             return 0
         return self.needs.of(access.ins, access.nbytes)
 
-    def touch(self, a: Address, way: Way, lanes: Val, values: Values = None) -> None:
+    def touch(self, a: Address, way: AccessPattern, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""
         for space in _SPACES.get(a.space, ()):
             if space == "shared" and self.unseen:
@@ -303,7 +312,9 @@ class Sanitizing(Watcher):
             else:
                 self._touch_in(space, a, way, lanes, values)
 
-    def _touch_in(self, space: str, a: Address, way: Way, lanes: Val, values: Values) -> None:
+    def _touch_in(
+        self, space: str, a: Address, way: AccessPattern, lanes: Val, values: Values
+    ) -> None:
         """One access of some lanes, in one space."""
         pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
         differ = values is not None and any(v.lanes for v in values)
@@ -316,7 +327,7 @@ class Sanitizing(Watcher):
         else:
             self._each_lane(a, space, way, lanes, values)
 
-    def _one(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
+    def _one(self, a: Address, space: str, way: AccessPattern, lanes: Val, values: Values) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None
         with b.when(lanes.ne(0)):
@@ -326,7 +337,13 @@ class Sanitizing(Watcher):
                 self._each_lane(a, space, way, first, values)
 
     def _pattern(
-        self, a: Address, space: str, way: Way, lanes: Val, values: Values, pattern: Pattern
+        self,
+        a: Address,
+        space: str,
+        way: AccessPattern,
+        lanes: Val,
+        values: Values,
+        pattern: Pattern,
     ) -> None:
         e, b = self.e, self.e.b
         assert a.first is not None and a.last is not None and a.off is not None
@@ -345,7 +362,9 @@ class Sanitizing(Watcher):
         with b.when(b.either(lanes.eq(-1) & steady, lambda: fn(*who), some) ^ 1, rare=True):
             self._each_lane(a, space, way, lanes, values)
 
-    def _maybe_row(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
+    def _maybe_row(
+        self, a: Address, space: str, way: AccessPattern, lanes: Val, values: Values
+    ) -> None:
         """Check unknown addresses: often the lanes are neighbours nevertheless."""
         e, b = self.e, self.e.b
         off = tuple(range(0, 32 * way.nbytes, way.nbytes))
@@ -362,7 +381,9 @@ class Sanitizing(Watcher):
         with b.when(done ^ 1):
             self._each_lane(a, space, way, lanes, values)
 
-    def _each_lane(self, a: Address, space: str, way: Way, lanes: Val, values: Values) -> None:
+    def _each_lane(
+        self, a: Address, space: str, way: AccessPattern, lanes: Val, values: Values
+    ) -> None:
         e, b = self.e, self.e.b
         held = b.val("ptr", 0, "inttoptr i64 0 to ptr")
         element = way.nbytes
@@ -374,7 +395,7 @@ class Sanitizing(Watcher):
         fn = self.exact.lanes(b, space, way, element)
         fn(e.slot, e.warp, self.site(), e.memory.addresses(a), lanes, held)
 
-    def _rows(self, access: Access) -> None:
+    def _rows(self, access: MemoryAccess) -> None:
         """Check a fragment: the warp as a whole touches rows of memory."""
         b, rows = self.e.b, access.rows
         assert rows is not None

@@ -8,13 +8,13 @@ wait (`bar.arrive`) are not checked: there any arrival is as good as another.
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState, Kind
+from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -29,7 +29,7 @@ def is_for_all(ins: Instruction) -> bool:
     return len(ins.operands) <= (3 if decode(ins).row.has_dest else 1)
 
 
-def has_counts(program: Program) -> bool:
+def has_counts(program: KernelProgram) -> bool:
     """Return whether threads wait at barriers for a number of threads."""
     code = (i for block in program.graph.blocks for i in block.code)
     return any(is_block_barrier(i) and not is_for_all(i) for i in code)
@@ -48,7 +48,7 @@ class BarrierGroups:
     def started(self, b: Builder, slot: Val) -> None:
         """A block starts: no group has met."""
         if self.used:
-            p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+            p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
             with b.loop(_BARRIERS) as number:
                 put(b, b.integer("i64", 0), self._row(b, p, number), BlockState.MEMBERS)
 
@@ -68,23 +68,25 @@ class BarrierGroups:
 
     def _check(self, x: Builder, args: list[Val]) -> None:
         slot, warp, number, count, me = args
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         at = x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED)
         first = x.load("i32", 0, x.at(at, BlockState.FIRST - BlockState.ARRIVED))
-        row = x.at(slot, number.zext("i64") * Slot.BARRIER_BYTES + Slot.BARRIERS)
-        complete = x.load("i32", 0, x.at(row, Slot.WEIGHT)).uge(count)
+        row = x.at(slot, number.zext("i64") * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS)
+        complete = x.load("i32", 0, x.at(row, SlotFields.WEIGHT)).uge(count)
         named = number.zext("i64") << 32
         with x.when(first.ne(0) & complete & (first & BlockState.ARRIVAL).eq(0), rare=True):
             # It has not opened yet, so its warps cannot be ordered before this one.
             others = x.load("i32", 0, at) & ~(x.integer("i32", 1) << warp)
-            report(x, p, Kind.BARRIER_SHARED, me, first.zext("i64"), others.zext("i64") | named)
+            report(
+                x, p, FindingKind.BARRIER_SHARED, me, first.zext("i64"), others.zext("i64") | named
+            )
         group = self._row(x, p, number)
         members = word(x, group, BlockState.MEMBERS).trunc("i32")
         with x.when(members.ne(0) & ((members >> warp) & 1).eq(0), rare=True):
             after = self._is_after(x, p, warp, members, word(x, group, BlockState.MET))
             with x.when(after ^ 1):
                 last = word(x, group, BlockState.MEMBERS) >> 32
-                report(x, p, Kind.BARRIER_SHARED, me, last, members.zext("i64") | named)
+                report(x, p, FindingKind.BARRIER_SHARED, me, last, members.zext("i64") | named)
 
     def _is_after(self, x: Builder, p: Val, warp: Val, members: Val, met: Val) -> Val:
         """True at run time if the warp has synchronised with one of these since they met."""
@@ -106,7 +108,7 @@ class BarrierGroups:
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, number = args
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
             at = x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED)
             first = x.load("i32", 0, x.at(at, BlockState.FIRST - BlockState.ARRIVED))
             members = x.load("i32", 0, at).zext("i64") | (first.zext("i64") << 32)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_arrival
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record
+from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.ir import Builder, Val
 from weft.ptx.cfg import EXIT, Graph
@@ -40,15 +40,15 @@ def arrive(w: Checking, number: Val, count: Val | None, lanes: Val) -> None:
         if count is None and decode(e.ins).row.aligned:
             elsewhere = ((first ^ me.trunc("i32")) & Record.SITES).ne(0)
             with b.when((first & Record.SITES).ne(0) & elsewhere, rare=True):
-                report(b, p, Kind.BARRIER_PLACES, me, first.zext("i64"), none)
+                report(b, p, FindingKind.BARRIER_PLACES, me, first.zext("i64"), none)
         none_before = (first & Record.SITES).eq(0)
         b.store(none_before.select(first | me.trunc("i32"), first), place)
-        row = b.at(e.slot, which * Slot.BARRIER_BYTES + Slot.BARRIERS)
-        there = b.load("i32", 0, b.at(row, Slot.ARRIVED))
-        expected = b.load("i32", 0, b.at(row, Slot.EXPECTED))
+        row = b.at(e.slot, which * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS)
+        there = b.load("i32", 0, b.at(row, SlotFields.ARRIVED))
+        expected = b.load("i32", 0, b.at(row, SlotFields.EXPECTED))
         wanted = b.integer("i32", 0) if count is None else count
         with b.when(there.ne(0) & expected.ne(wanted), rare=True):
-            report(b, p, Kind.BARRIER_COUNT, me, first.zext("i64"), expected.zext("i64"))
+            report(b, p, FindingKind.BARRIER_COUNT, me, first.zext("i64"), expected.zext("i64"))
         _check_split(w, me, lanes)
 
 
@@ -74,7 +74,7 @@ def _check_split(w: Checking, me: Val, lanes: Val) -> None:
         return
     missing = schedule.live() & ~(lanes | waiting)
     with b.when(missing.ne(0) & schedule.pending.none_before(e.block.index), rare=True):
-        report(b, w.p, Kind.BARRIER_SPLIT, me, b.integer("i64", 0), missing.zext("i64"))
+        report(b, w.p, FindingKind.BARRIER_SPLIT, me, b.integer("i64", 0), missing.zext("i64"))
 
 
 def _check_others(w: Checking, here: Val, lanes: Val) -> None:
@@ -89,7 +89,7 @@ def _check_others(w: Checking, here: Val, lanes: Val) -> None:
             waiting = x.load("i32", 0, x.at(frame, e.schedule.waits_at + 16 * i))
             with x.when(waiting.ne(0) & here.ne(i), rare=True):
                 who = first_of(x, waiting, warp) | w.number(ins)
-                report(x, p, Kind.BARRIER_SPLIT, who, x.integer("i64", 0), lanes.zext("i64"))
+                report(x, p, FindingKind.BARRIER_SPLIT, who, x.integer("i64", 0), lanes.zext("i64"))
 
     fn = e.b.helper("sanitizer_others", [_P, _P, _I32, _I32, _I32], None, body)
     fn(e.frame, w.p, e.warp, here, lanes)
@@ -104,7 +104,7 @@ def one_sided(e: Watched, going_on: Set[int]) -> dict[int, Instruction]:
     }
 
 
-def _rejoins(program: Program, here: int, going_on: Set[int]) -> bool:
+def _rejoins(program: KernelProgram, here: int, going_on: Set[int]) -> bool:
     """Return whether this barrier is on one side only of a branch whose sides rejoin and continue.
 
     Where they meet only to return, the other side is an early return, which a barrier allows.

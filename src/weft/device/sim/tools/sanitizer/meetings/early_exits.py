@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, may_change
 from weft.ptx.cfg import EXIT
 from weft.ptx.isa import decode
 from weft.ptx.model import Instruction
 
 
-def going_on(program: Program) -> set[int]:
+def going_on(program: KernelProgram) -> set[int]:
     """The blocks after which a thread does more than exit."""
     blocks = program.graph.blocks
     made = Counter(name for b in blocks for ins in b.code for name in program.defs(ins))

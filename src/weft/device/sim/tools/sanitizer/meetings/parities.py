@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.device.sim.access import Access
-from weft.device.sim.analyse.program import Program
-from weft.device.sim.layout import Slot
+from weft.device.sim.access import MemoryAccess
+from weft.device.sim.analyse.program import KernelProgram
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.memory.mbarriers import (
     BEGUN,
     BYTES,
@@ -27,7 +27,7 @@ from weft.device.sim.memory.mbarriers import (
 )
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState, Kind
+from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -39,7 +39,7 @@ PARITY, WRONG = 1 << 32, 1 << 33
 """Bits beside a record in a note: the parity that a wait is for, and whether it looks wrong."""
 
 
-def is_used(program: Program) -> bool:
+def is_used(program: KernelProgram) -> bool:
     """Return whether threads wait for parities."""
     return any(_is_wait(i) for block in program.graph.blocks for i in block.code)
 
@@ -64,11 +64,11 @@ class Parities:
     def started(self, b: Builder, slot: Val) -> None:
         """A block starts: its warps have neither arrived nor waited."""
         if self.used:
-            p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+            p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
             with b.loop(self.w.clocks.warps * (BlockState.WAITS // 8)) as i:
                 put(b, b.integer("i64", 0), b.at(p, (i.zext("i64") << 3) + self.w.layout.waits))
 
-    def access(self, access: Access, lanes: Val) -> None:
+    def access(self, access: MemoryAccess, lanes: Val) -> None:
         """Lanes are about to arrive at an mbarrier, or to test it."""
         e, b = self.w.e, self.w.e.b
         waits = _is_wait(access.ins)
@@ -94,7 +94,7 @@ class Parities:
 
     def _wait(self, x: Builder, args: list[Val]) -> None:
         slot, warp, address, me, parity = args
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         row, state = self._row(x, slot, warp), self._state(x, slot, address)
         phase, entry = state >> PHASE_AT, x.at(row, _entry(address))
         arrived = word(x, entry, BlockState.ARRIVALS).eq(address | (state >> PAIRS_AT))
@@ -103,7 +103,7 @@ class Parities:
         with x.when(phase.ne(parity)):
             with x.when(arrived, rare=True):
                 both = parity | (phase << 1)
-                report(x, p, Kind.PARITY_PASSES, me, x.integer("i64", 0), both)
+                report(x, p, FindingKind.PARITY_PASSES, me, x.integer("i64", 0), both)
             put(x, x.integer("i64", 0), row, BlockState.WAIT)
             put(x, address | parity, entry, BlockState.PASSES)
             x.ret()
@@ -114,14 +114,16 @@ class Parities:
         put(x, note, row, BlockState.WAIT)
 
     def _row(self, x: Builder, slot: Val, warp: Val) -> Val:
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         return x.at(p, warp.zext("i64") * BlockState.WAITS + self.w.layout.waits)
 
     def _state(self, x: Builder, slot: Val, address: Val) -> Val:
         """The mbarrier as it is now; a wrong address is reported by the access itself."""
-        rel = address - word(x, slot, Slot.SHARED)
-        inside = (rel + (WORD - 1)).ult(word(x, slot, Slot.SHARED_BYTES)) & (address & 7).eq(0)
-        with x.when((inside & rel.ult(word(x, slot, Slot.SHARED_BYTES))) ^ 1):
+        rel = address - word(x, slot, SlotFields.SHARED)
+        inside = (rel + (WORD - 1)).ult(word(x, slot, SlotFields.SHARED_BYTES)) & (address & 7).eq(
+            0
+        )
+        with x.when((inside & rel.ult(word(x, slot, SlotFields.SHARED_BYTES))) ^ 1):
             x.ret()
         return word(x, x.val("ptr", 0, f"inttoptr {address.typed} to ptr"))
 

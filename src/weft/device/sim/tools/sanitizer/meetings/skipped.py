@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import BlockState, Kind, Record
+from weft.device.sim.tools.sanitizer.layout import BlockState, FindingKind, Record
 from weft.device.sim.tools.sanitizer.meetings.barrier_groups import is_for_all
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Builder, Val
@@ -29,7 +29,7 @@ _BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SkipPlan:
     """Barriers that may be skipped, and the branches after which a warp cannot reach them.
 
     bits      instruction of a barrier -> its bit; barriers with the same branches share one
@@ -40,7 +40,7 @@ class Plan:
     branches: Mapping[int, tuple[int, int]]
 
 
-def plan(program: Program, going_on: Set[int]) -> Plan:
+def plan(program: KernelProgram, going_on: Set[int]) -> SkipPlan:
     """The barriers of all threads that some branch may skip."""
     graph = program.graph
     sets: dict[frozenset[tuple[int, bool]], int] = {}
@@ -56,7 +56,7 @@ def plan(program: Program, going_on: Set[int]) -> Plan:
         for source, skips in ways:
             decided, skipped = branches.get(source, (0, 0))
             branches[source] = decided | 1 << bit, skipped | int(skips) << bit
-    return Plan(bits, branches)
+    return SkipPlan(bits, branches)
 
 
 def _leaving(graph: Graph, barrier: int, going_on: Set[int]) -> Iterator[tuple[int, bool]]:
@@ -87,7 +87,7 @@ class Skipped:
         """A block starts: nothing is skipped."""
         if not self.plan.bits:
             return
-        p = b.load("ptr", 0, b.at(slot, Slot.OBSERVER))
+        p = b.load("ptr", 0, b.at(slot, SlotFields.OBSERVER))
         with b.loop(self.w.clocks.warps) as warp:
             put(b, b.integer("i64", 0), self.w.clocks.row(b, p, warp), BlockState.SKIPPED)
 
@@ -108,7 +108,7 @@ class Skipped:
     def _released(self, x: Builder, args: list[Val]) -> None:
         slot, number = args
         clocks = self.w.clocks
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         at = x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED)
         there = x.load("i32", 0, at)
         missing = ~there & ((1 << clocks.warps) - 1)
@@ -127,7 +127,7 @@ class Skipped:
             gone = x.load("i32", 0, skipped).zext("i64")
             with x.when(gone.ne(0)):
                 warps = there.zext("i64") | (gone << 32)
-                report(x, p, Kind.BARRIER_SKIPPED, first, x.integer("i64", 0), warps)
+                report(x, p, FindingKind.BARRIER_SKIPPED, first, x.integer("i64", 0), warps)
 
     def _bit_of(self, x: Builder, site: Val) -> Val:
         """The bit of the barrier that a record names; 0 for one that cannot be skipped."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.device.sim.analyse.program import Program
+from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import member_mask
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.tools.sanitizer.checking import Checking
-from weft.device.sim.tools.sanitizer.layout import Kind, WorkerState
+from weft.device.sim.tools.sanitizer.layout import FindingKind, WorkerState
 from weft.device.sim.tools.sanitizer.report import report
 from weft.ir import Val
 from weft.ptx.isa import decode
@@ -15,7 +15,7 @@ from weft.ptx.model import Instruction, Operand
 ALL = 0xFFFFFFFF
 
 
-def mask_of(program: Program, ins: Instruction) -> Operand | None:
+def mask_of(program: KernelProgram, ins: Instruction) -> Operand | None:
     """The member mask of a warp-wide instruction, unless it names all lanes."""
     mask = member_mask(ins, decode(ins).row)
     form = program.form_of(mask) if mask is not None else None
@@ -82,7 +82,7 @@ def check_lanes(w: Checking, ins: Instruction) -> None:
             outside = lanes & ~named
         # Lanes that have exited need not take part.
         missing = named & live & ~lanes
-    for wrong, kind in ((missing, Kind.MISSING_LANES), (outside, Kind.NOT_IN_MASK)):
+    for wrong, kind in ((missing, FindingKind.MISSING_LANES), (outside, FindingKind.NOT_IN_MASK)):
         with b.when(lanes.ne(0) & wrong.ne(0), rare=True):
             none = b.integer("i64", 0)
             report(b, w.p, kind, w.me(lanes), none, wrong.zext("i64"))

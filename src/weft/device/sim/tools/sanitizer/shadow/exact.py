@@ -6,15 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.clocks import put, word
-from weft.device.sim.tools.sanitizer.layout import Apart, BlockState, Kind, Record
+from weft.device.sim.tools.sanitizer.layout import Apart, BlockState, FindingKind, Record
 from weft.device.sim.tools.sanitizer.report import report
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,
+    AccessPattern,
     Planes,
     Shadow,
-    Way,
     bytes_of,
     check_written,
     with_reader,
@@ -28,7 +28,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 class ExactShadow(Shadow):
     """The code for any access of one kernel; it alone reports."""
 
-    def lanes(self, b: Builder, space: str, way: Way, element: int) -> Callable[..., Val]:
+    def lanes(self, b: Builder, space: str, way: AccessPattern, element: int) -> Callable[..., Val]:
         """(slot, warp, site, addresses, lanes, values or null, true if values are known).
 
         Values are [element][lane] as the access writes them; a write of an equal value is no
@@ -39,7 +39,7 @@ class ExactShadow(Shadow):
 
         def body(x: Builder, args: list[Val]) -> None:
             slot, warp, site, table, lanes, values = args
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
             tag = self.tag(x, p, warp, site, space)
             if way.writes:
                 self.wrote(x, p, space, tag | NEWEST)
@@ -65,9 +65,18 @@ class ExactShadow(Shadow):
         return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
 
     def _lane(
-        self, x: Builder, p: Val, warp: Val, slot: Val, space: str, way: Way, planes: Planes,
-        address: Val, current: Val, same: Callable[[Val, int], Val],
-    ) -> None:  # fmt: skip
+        self,
+        x: Builder,
+        p: Val,
+        warp: Val,
+        slot: Val,
+        space: str,
+        way: AccessPattern,
+        planes: Planes,
+        address: Val,
+        current: Val,
+        same: Callable[[Val, int], Val],
+    ) -> None:
         count = max(1, way.nbytes // 4)
 
         def granules() -> None:
@@ -83,7 +92,7 @@ class ExactShadow(Shadow):
             return
         if way.reads:
             if self.summed:
-                first = (address - word(x, slot, Slot.SHARED)) >> 2
+                first = (address - word(x, slot, SlotFields.SHARED)) >> 2
                 written = [words_written(x, p, first + i, 1) for i in range(count)]
             else:
                 start = word(x, p, BlockState.START) << Record.CLOCK
@@ -92,9 +101,19 @@ class ExactShadow(Shadow):
         granules()
 
     def _granule(
-        self, x: Builder, p: Val, warp: Val, slot: Val, space: str, way: Way, planes: Planes,
-        address: Val, current: Val, i: int, same: Callable[[Val, int], Val],
-    ) -> None:  # fmt: skip
+        self,
+        x: Builder,
+        p: Val,
+        warp: Val,
+        slot: Val,
+        space: str,
+        way: AccessPattern,
+        planes: Planes,
+        address: Val,
+        current: Val,
+        i: int,
+        same: Callable[[Val, int], Val],
+    ) -> None:
         writes = way.writes
         w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
         kept = x.alloca("i1")
@@ -112,13 +131,13 @@ class ExactShadow(Shadow):
                 else:
                     report(x, p, kind, current, record, address, _apart(x, space, current, record))
 
-        compare(w, Kind.WRITE_AFTER_WRITE if writes else Kind.READ_AFTER_WRITE)
+        compare(w, FindingKind.WRITE_AFTER_WRITE if writes else FindingKind.READ_AFTER_WRITE)
         if way.cached:
             # In any order: even the thread's own writes may not be seen.
             with x.when((w & current & Record.ALL_BYTES).ne(0), rare=True):
-                report(x, p, Kind.STALE, current, w, address, _apart(x, space, current, w))
+                report(x, p, FindingKind.STALE, current, w, address, _apart(x, space, current, w))
         if writes:
-            compare(r, Kind.WRITE_AFTER_READ)
+            compare(r, FindingKind.WRITE_AFTER_READ)
             with x.when(x.load("i1", 0, kept) ^ 1):
                 if way.strong:
                     self._displace(x, p, warp, space, w, r, planes, current, i)
@@ -179,7 +198,7 @@ class ExactShadow(Shadow):
         )
 
     def _fill_lane(
-        self, x: Builder, p: Val, planes: Planes, way: Way, current: Val, address: Val
+        self, x: Builder, p: Val, planes: Planes, way: AccessPattern, current: Val, address: Val
     ) -> None:
         """Mark the bytes of a write as written; check those of a read."""
         assert planes.filled is not None

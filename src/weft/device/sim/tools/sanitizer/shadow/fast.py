@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.clocks import put, word
 from weft.device.sim.tools.sanitizer.layout import BlockState, Record, WorkerState
 from weft.device.sim.tools.sanitizer.shadow.records import (
     NEWEST,
+    AccessPattern,
     Planes,
     Shadow,
-    Way,
     Words,
     bytes_of,
     is_known,
@@ -67,7 +67,7 @@ IN_A_ROW = tuple(lane << Record.LANE for lane in range(32))
 
 
 @dataclass(frozen=True)
-class Touched:
+class TouchedWords:
     """The words that an access touches: all of a pattern, or those of some `lanes` IN_A_ROW."""
 
     x: Builder
@@ -101,7 +101,7 @@ class FastShadow(Shadow):
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first = args
             # The access itself reports addresses outside its allocation.
-            touched = Touched(x, pattern)
+            touched = TouchedWords(x, pattern)
             return self._row(x, slot, warp, site, first, space, writes, touched, _done, cached)
 
         digest = hashlib.sha256(repr(pattern).encode()).hexdigest()[:10]
@@ -116,7 +116,7 @@ class FastShadow(Shadow):
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, first, lanes = args
-            touched = Touched(x, IN_A_ROW, lanes)
+            touched = TouchedWords(x, IN_A_ROW, lanes)
             return self._row(x, slot, warp, site, first, "shared", writes, touched, _odd)
 
         name = f"sanitizer_some_{'w' if writes else 'r'}"
@@ -124,10 +124,10 @@ class FastShadow(Shadow):
 
     def _row(
         self, x: Builder, slot: Val, warp: Val, site: Val, first: Val, space: str, writes: bool,
-        touched: Touched, leave: Callable[[Builder], None], cached: bool = False,
+        touched: TouchedWords, leave: Callable[[Builder], None], cached: bool = False,
     ) -> Val:  # fmt: skip
         pattern = touched.pattern
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         who = site | max(pattern[0], 0) | (warp.zext("i64") << Record.WARP)
         planes = self.planes(x, slot, p, who, first, space, partial(leave, x))
         if space == "global":
@@ -139,7 +139,7 @@ class FastShadow(Shadow):
             self._row_filled(x, planes, writes, touched)
         current, plain = self.tag(x, p, warp, site, space), x.integer("i1", 0)
         if self.summed and space == "shared":
-            at = (first - word(x, slot, Slot.SHARED)) >> 2
+            at = (first - word(x, slot, SlotFields.SHARED)) >> 2
             plain = words_in(x, p, BlockState.FRESH, at, touched.words) ^ 1
             if not writes:
                 with x.when(words_written(x, p, at, touched.words) ^ 1):
@@ -162,7 +162,7 @@ class FastShadow(Shadow):
             for at in range(0, 8 * words, LINE):
                 x.prefetch(x.at(plane, (step << 1) + at))
 
-    def _row_filled(self, x: Builder, planes: Planes, writes: bool, touched: Touched) -> None:
+    def _row_filled(self, x: Builder, planes: Planes, writes: bool, touched: TouchedWords) -> None:
         assert planes.filled is not None
         with x.when(planes.filled.ne(0)):
             start = x.val("ptr", 0, f"inttoptr {planes.filled.typed} to ptr")
@@ -180,7 +180,7 @@ class FastShadow(Shadow):
                     _odd(x)
 
     def _row_records(
-        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, touched: Touched,
+        self, x: Builder, p: Val, warp: Val, space: str, writes: bool, touched: TouchedWords,
         planes: Planes, tag: Val, plain: Val, cached: bool,
     ) -> None:  # fmt: skip
         """Compare the records of a pattern, also those between; only those touched change.
@@ -264,13 +264,13 @@ class FastShadow(Shadow):
             self.reads(x, p, planes, tag | NEWEST)
             renew(planes.readers, lambda r, by: with_reader(r, by, ~late(r, 0), space))
 
-    def one(self, b: Builder, space: str, way: Way) -> Callable[..., Val]:
+    def one(self, b: Builder, space: str, way: AccessPattern) -> Callable[..., Val]:
         """(slot, warp, site, address, lanes) -> true if done. Some lane runs."""
         writes, nbytes = way.writes, way.nbytes
 
         def body(x: Builder, args: list[Val]) -> Val:
             slot, warp, site, address, lanes = args
-            p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+            p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
             lane = x.intrinsic("cttz", [lanes], extra="false").zext("i64") & 31
             who = site | (lane << Record.LANE) | (warp.zext("i64") << Record.WARP)
             planes = self.planes(x, slot, p, who, address, space, partial(_done, x))
@@ -301,7 +301,7 @@ class FastShadow(Shadow):
                 if space == "shared" and way.reads and not self.summed:
                     odd = odd | w.ult(start)
             if space == "shared" and way.reads and self.summed:
-                at = (address - word(x, slot, Slot.SHARED)) >> 2
+                at = (address - word(x, slot, SlotFields.SHARED)) >> 2
                 odd = odd | words_written(x, p, at, (1 << len(readers)) - 1) ^ 1
             with x.when(odd, rare=True):
                 _odd(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.device.sim.address import Address
-from weft.device.sim.layout import Worker
+from weft.device.sim.layout import WorkerFields
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.sanitizer.clocks import word
 from weft.device.sim.tools.sanitizer.layout import WorkerState
@@ -16,7 +16,7 @@ def is_quiet(e: Watched, number: int, a: Address, lanes: Val) -> Val:
     It is the array that the instruction, which records call `number`, last read from.
     """
     b = e.b
-    worker = b.load("ptr", 0, b.at(e.worker, Worker.OBSERVER))
+    worker = b.load("ptr", 0, b.at(e.worker, WorkerFields.OBSERVER))
     site = b.at(worker, WorkerState.CACHE + WorkerState.SITE * number)
     low, nbytes = (word(b, site, WorkerState.QUIET + at) for at in (0, 8))
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.device.sim.layout import Slot
+from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.layout import (
     BlockState,
-    Kind,
+    FindingKind,
     LaunchState,
     Record,
     WorkerState,
@@ -26,7 +26,7 @@ _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 
 
 @dataclass(frozen=True)
-class Way:
+class AccessPattern:
     """The access pattern of an instruction.
 
     strong  it is atomic, volatile or ordered
@@ -98,9 +98,9 @@ class Shadow:
         """The records of an address; if there are none, the code of `leave` runs."""
         granule = address & ~3
         if space == "shared":
-            rel = granule - word(b, slot, Slot.SHARED)
-            size = word(b, slot, Slot.SHARED_BYTES)
-            with b.when((address - word(b, slot, Slot.SHARED)).uge(size)):
+            rel = granule - word(b, slot, SlotFields.SHARED)
+            size = word(b, slot, SlotFields.SHARED_BYTES)
+            with b.when((address - word(b, slot, SlotFields.SHARED)).uge(size)):
                 leave()
             readers = b.load("ptr", 0, b.at(p, BlockState.READERS))
             at = rel << 1
@@ -179,7 +179,7 @@ class Shadow:
         """Record that words are written, from the word of an address on."""
         if not self.summed or space != "shared":
             return
-        first = (address - word(x, slot, Slot.SHARED)) >> 2
+        first = (address - word(x, slot, SlotFields.SHARED)) >> 2
         put(x, x.integer("i64", 1), p, BlockState.ANY_MARKED)
         for field in (BlockState.WRITTEN, BlockState.FRESH):
             mark(x, p, field, first, words)
@@ -256,10 +256,10 @@ def _start_bytes(b: Builder, slot: Val) -> None:
     """Mark all bytes of shared memory as unwritten."""
 
     def body(x: Builder, args: list[Val]) -> None:
-        p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(args[0], SlotFields.OBSERVER))
         first = x.load("ptr", 0, x.at(p, BlockState.FILLED))
         # A byte for every four bytes, eight of them at a time.
-        count = (word(x, args[0], Slot.SHARED_BYTES) >> 5) + 1
+        count = (word(x, args[0], SlotFields.SHARED_BYTES) >> 5) + 1
         with x.loop(count.trunc("i32")) as i:
             put(x, x.integer("i64", 0), x.at(first, i.zext("i64") << 3))
 
@@ -270,13 +270,13 @@ def _start_summaries(b: Builder, slot: Val) -> None:
     """Mark all words of shared memory as unwritten and empty the log."""
 
     def body(x: Builder, args: list[Val]) -> None:
-        p = x.load("ptr", 0, x.at(args[0], Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(args[0], SlotFields.OBSERVER))
         for field in (
             BlockState.NEWEST, BlockState.LOGGED, BlockState.UNMARKED, BlockState.ANY_MARKED
         ):  # fmt: skip
             put(x, x.integer("i64", 0), p, field)
         filled = word(x, p, BlockState.FILLED)
-        written = (filled + (word(x, args[0], Slot.SHARED_BYTES) >> 2) + 15) & ~7
+        written = (filled + (word(x, args[0], SlotFields.SHARED_BYTES) >> 2) + 15) & ~7
         count = _summary_words(x, args[0])
         for k, field in enumerate((BlockState.WRITTEN, BlockState.FRESH, BlockState.READ)):
             put(x, written + count.zext("i64") * (8 * k), p, field)
@@ -289,7 +289,7 @@ def _start_summaries(b: Builder, slot: Val) -> None:
 
 def _summary_words(x: Builder, slot: Val) -> Val:
     """The number of 64-bit words of a summary, plus one: reads of eight bytes start anywhere."""
-    return (word(x, slot, Slot.SHARED_BYTES) >> 8).trunc("i32") + 2
+    return (word(x, slot, SlotFields.SHARED_BYTES) >> 8).trunc("i32") + 2
 
 
 def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
@@ -297,7 +297,7 @@ def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
 
     def body(x: Builder, args: list[Val]) -> None:
         slot, number = args
-        p = x.load("ptr", 0, x.at(slot, Slot.OBSERVER))
+        p = x.load("ptr", 0, x.at(slot, SlotFields.OBSERVER))
         arrived = x.load("i32", 0, x.at(p, (number.zext("i64") << 2) + BlockState.ARRIVED))
         with x.when(arrived.eq((1 << warps) - 1) & word(x, p, BlockState.ANY_MARKED).ne(0)):
             put(x, x.integer("i64", 0), p, BlockState.ANY_MARKED)
@@ -308,7 +308,7 @@ def _end_interval(b: Builder, slot: Val, number: Val, warps: int) -> None:
     b.helper("sanitizer_interval", [_P, _I32], None, body)(slot, number)
 
 
-def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
+def is_missing(x: Builder, way: AccessPattern, written: list[Val], current: Val) -> Val:
     """True at run time if bytes that an access needs, or all of its bytes, are not written."""
     bits = ((current >> Record.BYTES) & 15).trunc("i32")
     some, none = x.integer("i1", 0), x.integer("i1", 1)
@@ -320,11 +320,11 @@ def is_missing(x: Builder, way: Way, written: list[Val], current: Val) -> Val:
 
 
 def check_written(
-    x: Builder, p: Val, way: Way, written: list[Val], current: Val, address: Val
+    x: Builder, p: Val, way: AccessPattern, written: list[Val], current: Val, address: Val
 ) -> None:
     """Report a read of unwritten bytes."""
     with x.when(is_missing(x, way, written, current), rare=True):
-        report(x, p, Kind.UNINITIALISED, current, x.integer("i64", 0), address)
+        report(x, p, FindingKind.UNINITIALISED, current, x.integer("i64", 0), address)
 
 
 def bytes_of(x: Builder, address: Val, nbytes: int) -> Val:
@@ -357,6 +357,6 @@ def _search(b: Builder, args: list[Val]) -> Val:
                 put(b, low, cache, WorkerState.QUIET)
                 put(b, b.select(quiet, nbytes, b.integer("i64", 0)), cache, WorkerState.QUIET + 8)
             with b.when(stays ^ 1):
-                report(b, p, Kind.OTHER_ARRAY, who, own << Record.LANE, address)
+                report(b, p, FindingKind.OTHER_ARRAY, who, own << Record.LANE, address)
             b.ret(row)
     return b.val("ptr", 0, "inttoptr i64 0 to ptr")
