@@ -11,39 +11,25 @@ from weft.ptx.model import Instruction
 
 _FENCE = "parallel-synchronization-and-communication-instructions-membar"
 _RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster"
+_SCOPES = "cta cluster gpu sys"
+_fence = functools.partial(
+    instruction, manual=_FENCE, warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE
+)
 _BAR = "parallel-synchronization-and-communication-instructions-bar"
 
 
-@instruction(
-    "bra{.uni}  target",
-    manual="control-flow-instructions-bra", warp=True, control=Control.BRANCH,
-)  # fmt: skip
-def bra(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block branches."""
+def _at_block_end(w: Warp, ins: Instruction) -> None:
+    """Do nothing: the end of the block branches, returns or exits."""
 
 
-@instruction(
-    "brx.idx{.uni}  a, targets",
-    manual="control-flow-instructions-brx-idx", warp=True, control=Control.TABLE,
-)  # fmt: skip
-def brx(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block branches."""
-
-
-@instruction(
-    "ret{.uni}",
-    manual="control-flow-instructions-ret", warp=True, control=Control.RETURN,
-)  # fmt: skip
-def ret(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block returns."""
-
-
-@instruction(
-    "exit",
-    manual="control-flow-instructions-exit", warp=True, control=Control.EXIT,
-)  # fmt: skip
-def exit_(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block exits."""
+for _syntax, _page, _control in (
+    ("bra{.uni}  target", "bra", Control.BRANCH),
+    ("brx.idx{.uni}  a, targets", "brx-idx", Control.TABLE),
+    ("ret{.uni}", "ret", Control.RETURN),
+    ("exit", "exit", Control.EXIT),
+):
+    _manual = f"control-flow-instructions-{_page}"
+    instruction(_syntax, manual=_manual, warp=True, control=_control)(_at_block_end)
 
 
 @instruction(
@@ -130,34 +116,27 @@ def bar_warp(w: Warp, ins: Instruction) -> None:
     w.fence()
 
 
-@instruction(
-    "membar{.proxy}.level",
-    work=WorkUnit.SYNC, ordering=Ordering.FENCE,
-    manual="parallel-synchronization-and-communication-instructions-membar",
-    level="cta gl sys alias", warp=True,
-)  # fmt: skip
+@_fence("membar{.proxy}.level", level="cta gl sys alias")
 def membar(w: Warp, ins: Instruction, *, level: str) -> None:
     w.fence()
 
 
-@instruction(
+@_fence(
     "fence{.order}{.restrict}{.scope}",
-    manual=_FENCE,
-    order="sc acq_rel acquire release", scope="cta cluster gpu sys", restrict=_RESTRICT,
-    warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE,
-)  # fmt: skip
-@instruction(
-    "fence.mbarrier_init.release.cluster",
-    manual=_FENCE,
-    warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE,
-)  # fmt: skip
-@instruction(
+    order="sc acq_rel acquire release",
+    scope=_SCOPES,
+    restrict=_RESTRICT,
+)
+@_fence("fence.mbarrier_init.release.cluster")
+@_fence(
     "fence.proxy.kind{.order}{.restrict}{.scope}{.space}  {, [a]}{, size}",
-    manual=_FENCE,
-    kind="alias async async::generic tensormap::generic", order="acquire release",
-    scope="cta cluster gpu sys", restrict=_RESTRICT, space="global shared::cta shared::cluster",
-    warp=True, work=WorkUnit.SYNC, ordering=Ordering.PROXY_FENCE,
-)  # fmt: skip
+    kind="alias async async::generic tensormap::generic",
+    order="acquire release",
+    scope=_SCOPES,
+    restrict=_RESTRICT,
+    space="global shared::cta shared::cluster",
+    ordering=Ordering.PROXY_FENCE,
+)
 def fence(w: Warp, ins: Instruction, **words: str) -> None:
     w.fence()
 

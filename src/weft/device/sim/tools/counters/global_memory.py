@@ -115,7 +115,7 @@ class GlobalMemory:
             fast.count(
                 way,
                 lambda _: None if whole else count_request(b, row, lanes),
-                lambda: _drop(call(launch, counters, row, a.first, lanes)),
+                lambda: drop(call(launch, counters, row, a.first, lanes)),
             )
 
         group = self._group(access)
@@ -225,7 +225,7 @@ class GlobalMemory:
             def otherwise() -> None:
                 # On the lines of the first load it counts as much as that.
                 alike = there & are_kept(b, leader, keys)
-                b.either(alike, lambda: _drop(count_as(b)(row, leader)), alone)
+                b.either(alike, lambda: drop(count_as(b)(row, leader)), alone)
 
             again = there & are_kept(b, row, keys)
             b.either(again, lambda: count_repeat(b, row), otherwise, likely=True)
@@ -259,8 +259,8 @@ class GlobalMemory:
             of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
             b.either(
                 near,
-                lambda: _drop(of_range(launch, counters, row, a.first)),
-                lambda: _drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
+                lambda: drop(of_range(launch, counters, row, a.first)),
+                lambda: drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
             )
 
         fast = CountingFastPath(b, launch, counters, row, a.first, span, near)
@@ -276,5 +276,5 @@ def _span(a: Address, width: int) -> int | None:
     return places[-1] + width if dense else None
 
 
-def _drop(result: Val) -> None:
+def drop(result: Val) -> None:
     """Discard the unused result of a call."""
