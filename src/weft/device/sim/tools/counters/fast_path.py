@@ -76,10 +76,10 @@ class CountingFastPath:
     span: int
     sure: Val
 
-    def count(self, way: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
+    def count(self, route: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
         """Emit the fast path, which calls `held(position in its line)`, and else `otherwise`."""
         # A longer span is never on one line.
-        if way not in (LOAD, STORE) or self.span > LINE_BYTES:
+        if route not in (LOAD, STORE) or self.span > LINE_BYTES:
             otherwise()
             return
         b = self.b
@@ -90,7 +90,7 @@ class CountingFastPath:
         # Stores do not look into L1.
         table = (
             b.at(self.worker, PerWorker.HELD)
-            if way == LOAD
+            if route == LOAD
             else b.at(self.launch, LaunchFields.LINES)
         )
         if self.span > 1:
@@ -107,7 +107,7 @@ class CountingFastPath:
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)
-        way_through = in_one_line if way == LOAD else stored
+        way_through = in_one_line if route == LOAD else stored
         counted = b.either(simple, way_through, lambda: no, likely=True)
         b.either(counted, lambda: held(inside), otherwise)
 

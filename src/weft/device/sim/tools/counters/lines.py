@@ -38,7 +38,7 @@ LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local
 """Routes of an access: through L1, past it, written through, changed in L2, local memory."""
 
 
-def way_of(ins: Instruction, *, writes: bool) -> str:
+def route_of(ins: Instruction, *, writes: bool) -> str:
     """The route of an instruction's access to global memory."""
     if writes:
         return STORE
@@ -166,12 +166,12 @@ class CachedLine:
         self.b.store(word, self._place)
 
 
-def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
+def look_up(b: Builder, route: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
     """Sectors (four bits) of a line that go to L2; they are recorded there."""
-    if way == LOCAL:
+    if route == LOCAL:
         return b.integer("i32", 0)
-    noted = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: note(x, way, *a))
-    if way != LOAD:
+    noted = b.helper(f"count_note_{route}", [P, P, I64, I32], None, lambda x, a: note(x, route, *a))
+    if route != LOAD:
         noted(launch, worker, line, sectors)
         return sectors
     held = CachedLine(b, worker, line)
@@ -182,32 +182,32 @@ def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: 
     return missing
 
 
-def note(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> None:
+def note(b: Builder, route: str, launch: Val, worker: Val, line: Val, sectors: Val) -> None:
     """Pass sectors of a line through L2; they are read from memory unless written before.
 
     Other workers may change the word too; mostly its bits are set already.
     """
     place = b.at(b.load("ptr", 0, b.at(launch, LaunchFields.LINES)), line << 3)
     word, bits = b.load("i64", 0, place), b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
-    if way != STORE:
+    if route != STORE:
         bits = bits | (sectors & ~(word.trunc("i32") >> WRITTEN_AT)).zext("i64")
-    if way in (STORE, CHANGE):
+    if route in (STORE, CHANGE):
         bits = bits | (sectors << WRITTEN_AT).zext("i64")
     with b.when((bits & ~word).ne(0)):
         b.emit(f"{b.name()} = atomicrmw or {place.typed}, {bits.typed} monotonic")
 
 
 # ---- neighbours -------------------------------------------------------------------------------
-def count_range(b: Builder, way: str, span: int, width: int) -> Callable[..., Val]:
+def count_range(b: Builder, route: str, span: int, width: int) -> Callable[..., Val]:
     """(launch, worker, row, first address): all lanes, `span` bytes without gaps.
 
     The cost depends only on the position of the first byte in its line, so that is counted.
     """
-    name = f"count_range_{way}_{span}_{width}"
-    return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, way, span, width))
+    name = f"count_range_{route}_{span}_{width}"
+    return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, route, span, width))
 
 
-def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None:
+def _range(b: Builder, args: list[Val], route: str, span: int, width: int) -> None:
     launch, worker, row, address = args
     first = pretended(b, launch, row, address)
     with b.when(first.ne(NOWHERE)):
@@ -220,8 +220,8 @@ def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None
             high = b.smin(until - (i << 2), SECTORS_A_LINE)
             low = b.select(i.eq(0), sector, b.integer("i32", 0))
             mask = ((b.integer("i32", 1) << high) - 1) & (b.integer("i32", -1) << low)
-            missing = look_up(b, way, launch, worker, line + i.zext("i64"), mask)
-            _add_misses(b, way, row, missing)
+            missing = look_up(b, route, launch, worker, line + i.zext("i64"), mask)
+            _add_misses(b, route, row, missing)
         if span > width:
             near = (line & 3).trunc("i32") + tags  # four lines in a row take four lookups at once
             with b.when(near.ugt(4), rare=True):
@@ -245,7 +245,7 @@ def _extra_waves(b: Builder, args: list[Val]) -> None:
     bump(b, row, CounterRow.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
 
 
-def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
+def count_one(b: Builder, route: str, *, whole: bool) -> Callable[..., Val]:
     """(launch, worker, row, address, lanes): all active lanes name one address.
 
     A `whole` access is one of all lanes of its block, so only its misses are counted here.
@@ -258,10 +258,10 @@ def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
             if not whole:
                 count_request(x, row, lanes)
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
-            missing = look_up(x, way, launch, worker, p >> LINE, bit)
-            _add_misses(x, way, row, missing)
+            missing = look_up(x, route, launch, worker, p >> LINE, bit)
+            _add_misses(x, route, row, missing)
 
-    name = f"count_{'whole' if whole else 'one'}_{way}"
+    name = f"count_{'whole' if whole else 'one'}_{route}"
     return b.helper(name, [P, P, P, I64, I32], None, body)
 
 
@@ -271,9 +271,9 @@ def count_request(b: Builder, row: Val, lanes: Val) -> None:
     bump(b, row, CounterRow.THREADS, b.intrinsic("ctpop", [lanes]))
 
 
-def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:
+def _add_misses(b: Builder, route: str, row: Val, missing: Val) -> None:
     """Count the misses of loads that look into L1; accesses on other routes always miss."""
-    if way == LOAD:
+    if route == LOAD:
         with b.when(missing.ne(0)):
             bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))
 
