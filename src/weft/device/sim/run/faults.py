@@ -357,9 +357,11 @@ class _Story:
         """The value of the one location that the first of these lanes waits for."""
         lane = max(0, (lanes & -lanes).bit_length() - 1)
         sides = {
-            "ctaid": block, "tid": self.thread(warp, lane),
-            "nctaid": self.config.grid, "ntid": self.config.block,
-        }  # fmt: skip
+            "ctaid": block,
+            "tid": self.thread(warp, lane),
+            "nctaid": self.config.grid,
+            "ntid": self.config.block,
+        }
         special = {
             f"{name}.{axis}": n
             for name, side in sides.items()

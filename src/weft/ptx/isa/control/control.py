@@ -35,25 +35,30 @@ for _syntax, _page, _control in (
 @instruction(
     "call{.uni}  d, target, arguments",
     manual="control-flow-instructions-call",
-    warp=True, control=Control.CALL,
+    warp=True,
+    control=Control.CALL,
     notes="calls inside the module are control flow after linking; what is left is the host's",
-)  # fmt: skip
+)
 def call(w: Warp, ins: Instruction) -> None:
     w.call(ins)
 
 
 @instruction(
     "trap",
-    manual="miscellaneous-instructions-trap", warp=True, control=Control.TRAP,
-)  # fmt: skip
+    manual="miscellaneous-instructions-trap",
+    warp=True,
+    control=Control.TRAP,
+)
 def trap(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 
 
 @instruction(
     "brkpt",
-    manual="miscellaneous-instructions-brkpt", warp=True, control=Control.TRAP,
-)  # fmt: skip
+    manual="miscellaneous-instructions-brkpt",
+    warp=True,
+    control=Control.TRAP,
+)
 def brkpt(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 
@@ -73,8 +78,9 @@ def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
     "nanosleep.u32  t",
     work=WorkUnit.CONTROL,
     manual="miscellaneous-instructions-nanosleep",
-    warp=True, waits=Waits.TIME,
-)  # fmt: skip
+    warp=True,
+    waits=Waits.TIME,
+)
 def nanosleep(w: Warp, ins: Instruction) -> None:
     """Do nothing: a loop around it lets others run; the time itself has no meaning here."""
 
@@ -102,8 +108,10 @@ for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".align
     _row(f"{_base}{{.cta}}.arrive{_word}  a{{, b}}")(_arrive)
     _row(
         f"{_base}{{.cta}}.red.kind{_word}.type  d, a{{, b}}, c",
-        kind="popc and or", type="u32 pred", waits=Waits.PARTICIPANTS,
-    )(_reduce)  # fmt: skip
+        kind="popc and or",
+        type="u32 pred",
+        waits=Waits.PARTICIPANTS,
+    )(_reduce)
 
 
 @instruction(
@@ -111,7 +119,7 @@ for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".align
     work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-bar-warp-sync",
     warp=True,
-)  # fmt: skip
+)
 def bar_warp(w: Warp, ins: Instruction) -> None:
     w.fence()
 
@@ -145,8 +153,9 @@ def fence(w: Warp, ins: Instruction, **words: str) -> None:
     "griddepcontrol.action",
     work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-griddepcontrol",
-    action="wait launch_dependents", warp=True,
-)  # fmt: skip
+    action="wait launch_dependents",
+    warp=True,
+)
 def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
     """Do nothing: launches run one after the other, so dependencies have ended."""
 
@@ -155,7 +164,9 @@ def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
     "setmaxnreg.action.sync.aligned.u32  n",
     work=WorkUnit.SYNC,
     manual="miscellaneous-instructions-setmaxnreg",
-    action="inc dec", warp=True, participants=Participants.WARPGROUP,
-)  # fmt: skip
+    action="inc dec",
+    warp=True,
+    participants=Participants.WARPGROUP,
+)
 def setmaxnreg(w: Warp, ins: Instruction, *, action: str) -> None:
     """Do nothing: the simulated GPU has as many registers as PTX names."""

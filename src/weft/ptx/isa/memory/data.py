@@ -95,10 +95,12 @@ def cvta(w: Warp, ins: Instruction, *, space: str, size: str) -> None:
 
 @instruction(
     "isspacep.space  p:pred, a",
-    form=ResultForm.OF_OPERANDS, work=WorkUnit.MOVE,
+    form=ResultForm.OF_OPERANDS,
+    work=WorkUnit.MOVE,
     manual="data-movement-and-conversion-instructions-isspacep",
-    space=SPACE, warp=True,
-)  # fmt: skip
+    space=SPACE,
+    warp=True,
+)
 def isspacep(w: Warp, ins: Instruction, *, space: str) -> None:
     w.test_space(ins, space)
 

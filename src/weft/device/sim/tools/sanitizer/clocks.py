@@ -358,8 +358,9 @@ class Clocks:
             here = (record >> Record.BLOCK).eq(word(x, p, BlockState.BASE) >> Record.BLOCK)
             near = clock.ult(known - word(x, p, BlockState.START) + 1)
             late = word(x, self.row(x, p, w), BlockState.LIMIT).eq(-1)
-            return x.either(here, lambda: near | late, lambda: self._published(
-                x, p, w, record, clock, u))  # fmt: skip
+            return x.either(
+                here, lambda: near | late, lambda: self._published(x, p, w, record, clock, u)
+            )
 
         name = f"sanitizer_ordered_{space}"
         return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, current)

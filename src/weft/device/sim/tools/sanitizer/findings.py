@@ -312,8 +312,9 @@ class Decoder:
         digits = re.match(r"\d+", rest)
         number = int(digits.group()) if digits else 0
         name = _ERRORS.get(type(error).__name__, "failed launch")
-        access = Access(getattr(error, "access", "") or "at", where, file, number,
-                        error.block, error.thread)  # fmt: skip
+        access = Access(
+            getattr(error, "access", "") or "at", where, file, number, error.block, error.thread
+        )
         what = f"{name}: {error.what.removesuffix(f' in {self.name}')}"
         place = ", ".join(x for x in (error.got, error.allowed) if x)
         return Finding(name, what, error.kernel or self.name, (access,), 1, error.next, place)

@@ -102,8 +102,9 @@ class Overflow:
         """Return whether the block then accesses memory with the widened value."""
         carried = set(self.program.defs(block.code[at]))
         for ins in block.code[at + 1 :]:
-            bases = [o.base.name for o in ins.operands
-                     if isinstance(o, Mem) and isinstance(o.base, Reg)]  # fmt: skip
+            bases = [
+                o.base.name for o in ins.operands if isinstance(o, Mem) and isinstance(o.base, Reg)
+            ]
             if ins.guard is None and carried.intersection(bases):
                 return True
             uses = carried.intersection(self.program.uses(ins))
