@@ -17,8 +17,8 @@ from weft.device.sim.tools.counters.layout import (
     SECTORS_A_LINE,
     TAG_GROUPS,
     WRITTEN_AT,
+    CachedLineBits,
     CounterRow,
-    HeldBits,
     LaunchFields,
     PerWorker,
     PlacedAllocation,
@@ -29,8 +29,8 @@ from weft.ptx.model import Instruction
 
 P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 HASH = 0x9E3779B97F4A7C15
-_OTHER_BLOCKS = -(1 << HeldBits.GENERATION_AT)
-"""Bits that differ in a word of HELD that another block has left."""
+_OTHER_BLOCKS = -(1 << CachedLineBits.GENERATION_AT)
+"""Bits that differ in a word of CACHED that another block has left."""
 NOWHERE = -1
 """The line of an address that belongs to no allocation: the access is about to fail."""
 
@@ -103,8 +103,8 @@ class CachedLine:
 
     def __init__(self, b: Builder, worker: Val, line: Val) -> None:
         self.b = b
-        held = b.load("ptr", 0, b.at(worker, PerWorker.HELD))
-        self._place = b.at(held, line << 3)
+        cached = b.load("ptr", 0, b.at(worker, PerWorker.CACHED))
+        self._place = b.at(cached, line << 3)
         word = b.load("i64", 0, self._place)
         sets = b.load("ptr", 0, b.at(worker, PerWorker.SETS))
         number = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.SET_MASK))
@@ -115,14 +115,14 @@ class CachedLine:
         self._generation = generation.trunc("i32")
         # As one number: a host that has just stored it is slow to load a half of it.
         word = word ^ generation
-        self.stamp = (word >> HeldBits.STAMP_AT).trunc("i32")
+        self.stamp = (word >> CachedLineBits.STAMP_AT).trunc("i32")
         self._bits = word.trunc("i32")
         """Below 256 if the word is of this block."""
 
     @property
     def stays(self) -> Val:
         """True at run time if fewer lines have entered the set since than it holds."""
-        return (self._count - self.stamp).ult(HeldBits.WAYS)
+        return (self._count - self.stamp).ult(CachedLineBits.WAYS)
 
     def has(self, sectors: Val) -> Val:
         """True at run time if all of these sectors are in L1."""
@@ -130,20 +130,20 @@ class CachedLine:
 
     def is_noted(self, sectors: Val) -> Val:
         """True at run time if the block has reported these sectors to L2."""
-        noted = sectors << HeldBits.NOTED_AT
+        noted = sectors << CachedLineBits.NOTED_AT
         return (self._bits & (noted | _OTHER_BLOCKS)).eq(noted)
 
     @property
     def sectors(self) -> Val:
         """The sectors that are in L1."""
         there = (self._bits & _OTHER_BLOCKS).eq(0) & self.stays
-        return self.b.select(there, self._bits & HeldBits.SECTORS, self.b.integer("i32", 0))
+        return self.b.select(there, self._bits & CachedLineBits.SECTORS, self.b.integer("i32", 0))
 
     def bring_back(self, sectors: Val) -> None:
         """Let the line enter again: L2 has these sectors recorded, and L1 has none of them."""
         b, count = self.b, self._count + 1
         b.store(count, self.lines)
-        noted = self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT)
+        noted = self._bits & (CachedLineBits.SECTORS << CachedLineBits.NOTED_AT)
         self._store(count, self._generation | noted | sectors)
 
     def add(self, sectors: Val) -> None:
@@ -155,14 +155,14 @@ class CachedLine:
         stamp = b.select(comes, count, self.stamp)
         noted = b.select(
             (self._bits & _OTHER_BLOCKS).eq(0),
-            self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT),
+            self._bits & (CachedLineBits.SECTORS << CachedLineBits.NOTED_AT),
             b.integer("i32", 0),
         )
-        low = self._generation | noted | there | sectors | (sectors << HeldBits.NOTED_AT)
+        low = self._generation | noted | there | sectors | (sectors << CachedLineBits.NOTED_AT)
         self._store(stamp, low)
 
     def _store(self, stamp: Val, low: Val) -> None:
-        word = (stamp.zext("i64") << HeldBits.STAMP_AT) | low.zext("i64")
+        word = (stamp.zext("i64") << CachedLineBits.STAMP_AT) | low.zext("i64")
         self.b.store(word, self._place)
 
 
@@ -174,10 +174,10 @@ def look_up(b: Builder, route: str, launch: Val, worker: Val, line: Val, sectors
     if route != LOAD:
         noted(launch, worker, line, sectors)
         return sectors
-    held = CachedLine(b, worker, line)
-    missing = sectors & ~held.sectors
+    cached = CachedLine(b, worker, line)
+    missing = sectors & ~cached.sectors
     with b.when(missing.ne(0)):
-        held.add(sectors)
+        cached.add(sectors)
         noted(launch, worker, line, missing)
     return missing
 

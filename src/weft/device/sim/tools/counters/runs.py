@@ -212,7 +212,7 @@ def repeats(b: Builder, route: str, worker: Val, row: Val, starts: Sequence[Val]
     delta = b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA))
     places = [x + delta for x in starts]
 
-    def held() -> Val:
+    def cached() -> Val:
         if route != LOAD:
             return b.integer("i1", 1)
         bits = [b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32") for p in places]
@@ -220,7 +220,7 @@ def repeats(b: Builder, route: str, worker: Val, row: Val, starts: Sequence[Val]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
     yes = inside(b, row, starts) & are_kept(b, row, line_keys([p >> LINE for p in places]))
-    return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
+    return b.either(yes, cached, lambda: b.integer("i1", 0), likely=True)
 
 
 def count_repeat(b: Builder, row: Val) -> None:

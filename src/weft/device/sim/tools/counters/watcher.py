@@ -20,8 +20,8 @@ from weft.device.sim.tools.counters.global_memory import GlobalMemory, drop
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
+    CachedLineBits,
     CounterRow,
-    HeldBits,
     LaunchFields,
     PerWorker,
 )
@@ -89,7 +89,7 @@ class CountWatcher(Watcher):
         counters = b.load("ptr", 0, b.at(worker, WorkerFields.OBSERVER))
         launch = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
         place = b.at(counters, PerWorker.GENERATION)
-        b.store((b.load("i64", 0, place) + (1 << HeldBits.GENERATION_AT)) & 0xFFFFFFFF, place)
+        b.store((b.load("i64", 0, place) + (1 << CachedLineBits.GENERATION_AT)) & 0xFFFFFFFF, place)
         number = block_number(b, context, slot)
         blocks = b.load("i64", 0, b.at(launch, LaunchFields.BLOCKS))
         epochs = b.load("i64", 0, b.at(launch, LaunchFields.EPOCH_COUNT))
