@@ -16,7 +16,7 @@ from weft.device.sim.analyse.form import INDEXED, ZERO
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.tools.counters.fast_path import LINE_BYTES, CountingFastPath, Span
 from weft.device.sim.tools.counters.layout import CachedLineBits
-from weft.device.sim.tools.counters.lines import LOAD, way_of
+from weft.device.sim.tools.counters.lines import LOAD, route_of
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
@@ -92,6 +92,6 @@ def _load_of_rows(program: KernelProgram, ins: Instruction) -> tuple[str, int, i
     form = program.form_of(mem.base)
     if form is None or form.kind > INDEXED or form.off != ZERO:
         return None
-    if way_of(ins, writes=False) != LOAD:
+    if route_of(ins, writes=False) != LOAD:
         return None
     return mem.base.name, mem.offset, mem.offset + d.lane_bytes
