@@ -72,4 +72,4 @@ def sured(w: Warp, ins: Instruction, *, op: str, geometry: str, type: str, outsi
     query="width height depth array_size",
 )
 def suq(w: Warp, ins: Instruction, *, query: str) -> None:
-    w.textures.ask(ins, query)
+    w.textures.query(ins, query)

@@ -55,4 +55,4 @@ def tld4(w: Warp, ins: Instruction, *, channel: str, dtype: str) -> None:
     query="width height depth array_size num_mipmap_levels normalized_coords",
 )
 def txq(w: Warp, ins: Instruction, *, query: str) -> None:
-    w.textures.ask(ins, query)
+    w.textures.query(ins, query)

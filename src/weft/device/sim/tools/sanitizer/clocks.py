@@ -223,7 +223,7 @@ class Clocks:
 
             each_lane(x, warps, acquired)
 
-            def tell(w: Val) -> None:
+            def share(w: Val) -> None:
                 for i, start in enumerate(self._tables):
                     mine = self.vector(x, p, w, start)
                     self._each(x, mine, x.at(joined, 8 * self.warps * i), lambda old, new: new)
@@ -232,7 +232,7 @@ class Clocks:
                 put(x, clock << Record.CLOCK, row, BlockState.SHARED_TAG)
                 self._refresh(x, p, w)
 
-            each_lane(x, warps, tell)
+            each_lane(x, warps, share)
 
         b.helper("sanitizer_meet", [_P, _I32], None, body)(slot, number)
 
