@@ -164,7 +164,7 @@ def test_machine_code_gives_each_parameter_its_own_pointer() -> None:
     python, recorder = ctypes.pythonapi, Recorder((4, 8))
     template = ctypes.create_string_buffer(bytes(range(64)), 64)
     offsets, config = (ctypes.c_int64 * 2)(32, 8), driver.CuLaunchConfig()
-    ring = (ctypes.c_int64 * (pending.KEPT + 1))()
+    ring = (ctypes.c_int64 * (pending.RECORDED + 1))()
     head = dict.fromkeys(native_launch._HEAD, 0) | {
         "count": 1,
         "launch": machine.address(recorder.function),

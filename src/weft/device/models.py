@@ -52,7 +52,6 @@ class GpuModel:
     static_shared_per_block: int = 48 * 1024
     registers_per_sm: int = 65536
     registers_per_block: int = 65536
-    registers_per_thread: int = 255
     max_threads_per_block: int = 1024
     max_block: tuple[int, int, int] = (1024, 1024, 64)
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)

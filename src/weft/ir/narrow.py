@@ -23,9 +23,11 @@ INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 # unbounded exponent: 2^-126 less half a unit, 2^-126, or just above 2^-126 less a whole unit.
 _TINY_RN, _TINY, _TINY_UP = 0x380FFFFFF0000000, 0x3810000000000000, 0x380FFFFFE0000001
 _TINY_F32 = {
-    "rn": (_TINY_RN, _TINY_RN), "rz": (_TINY, _TINY),
-    "rm": (_TINY_UP, _TINY), "rp": (_TINY, _TINY_UP),
-}  # fmt: skip
+    "rn": (_TINY_RN, _TINY_RN),
+    "rz": (_TINY, _TINY),
+    "rm": (_TINY_UP, _TINY),
+    "rp": (_TINY, _TINY_UP),
+}
 
 
 def infinity(kind: str) -> int:

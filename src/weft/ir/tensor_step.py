@@ -101,9 +101,11 @@ def call_prepared(
     """Call the function that sums, on A and B as they are and prepared."""
     params = [*a, *bt, c, d, *picks]
     fn = b.helper(
-        step.name + ".sum", [("ptr", 0)] * len(params), None,
+        step.name + ".sum",
+        [("ptr", 0)] * len(params),
+        None,
         lambda inner, ps: _checked(inner, step, *ps),
-    )  # fmt: skip
+    )
     fn(*params)
 
 
@@ -126,9 +128,11 @@ def _checked(
     sums = d if step.accumulator == "f32" else b.array("float", step.rows * N)
     params = [rows, columns, c, sums, *picks]
     fn = b.helper(
-        step.name + ".rows", [("ptr", 0)] * len(params), ("i1", 0),
+        step.name + ".rows",
+        [("ptr", 0)] * len(params),
+        ("i1", 0),
         lambda inner, ps: _all_rows(inner, step, *ps),
-    )  # fmt: skip
+    )
     # Out of line: nothing of this function runs under that mode.
     b.module.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
     b.emit("call void @llvm.set.rounding(i32 0)")

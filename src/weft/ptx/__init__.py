@@ -1,1 +1,1 @@
-"""Stage 2 of 5: PTX as data. `parse.parse` turns PTX text into a `Module`."""
+"""Stage 2 of 5: PTX as data. `parse.parse` turns PTX text into a `PtxModule`."""

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from weft.errors import UnsupportedInstruction
 from weft.ptx import isa
+from weft.ptx.cfg import strong_components
 from weft.ptx.isa.columns import Accepts, Control
 from weft.ptx.model import CallSite, Instruction, Label, Param, PtxFunction, PtxModule, Sym
 from weft.ptx.services import LANGUAGE, SERVICES
@@ -143,46 +144,13 @@ def _undefined(name: str, ins: Instruction) -> UnsupportedInstruction:
 
 
 def _components(graph: CallGraph) -> None:
-    """Strongly connected components (Tarjan); functions in cycles are recursive."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-
-    def visit(root: str) -> None:
-        work = [(root, iter(graph.callees[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            f, rest = work[-1]
-            for g in rest:
-                if g not in index:
-                    index[g] = low[g] = len(index)
-                    stack.append(g)
-                    work.append((g, iter(graph.callees[g])))
-                    break
-                if g not in graph.component:
-                    low[f] = min(low[f], index[g])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[f])
-                if low[f] == index[f]:
-                    _close(graph, stack, f)
-
-    for name in graph.callees:
-        if name not in index:
-            visit(name)
-
-
-def _close(graph: CallGraph, stack: list[str], root: str) -> None:
-    members = stack[stack.index(root) :]
-    del stack[-len(members) :]
-    number = len(graph.component)
-    for name in members:
-        graph.component[name] = number
-        # A component of one function is a cycle only if the function calls itself.
-        if len(members) > 1 or name in graph.callees[name]:
-            graph.recursive.add(name)
+    """Number the strongly connected components; functions in cycles are recursive."""
+    for number, members in enumerate(strong_components(graph.callees, graph.callees.__getitem__)):
+        for name in members:
+            graph.component[name] = number
+            # A component of one function is a cycle only if the function calls itself.
+            if len(members) > 1 or name in graph.callees[name]:
+                graph.recursive.add(name)
 
 
 def _weigh(module: PtxModule, graph: CallGraph, root: str) -> None:

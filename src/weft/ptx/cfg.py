@@ -7,8 +7,9 @@ reconverges at the immediate post-dominator or earlier, for irreducible graphs t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import field
+from typing import TypeVar
 
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
@@ -16,6 +17,7 @@ from weft.ptx.model import Instruction, Label, Mem, Not, Operand, Pair, Reg, Sym
 from weft.records import dataclass
 
 EXIT = -1
+N = TypeVar("N", bound=Hashable)
 _ENDS = (Control.BRANCH, Control.TABLE, Control.RETURN, Control.EXIT)
 """Control flow that ends a block; a trap is inside one."""
 
@@ -122,53 +124,57 @@ def _connect(
         b.successors = ends
 
 
+def strong_components(roots: Iterable[N], edges: Callable[[N], Iterable[N]]) -> list[list[N]]:
+    """Strongly connected components, each after all that it reaches; its entry is the last node.
+
+    Tarjan's algorithm, iterative: the graphs of hostile PTX are deep.
+    """
+    index: dict[N, int] = {}
+    low: dict[N, int] = {}
+    stack: list[N] = []
+    on: set[N] = set()
+    found: list[list[N]] = []
+    work: list[tuple[N, Iterator[N]]] = []
+
+    def enter(node: N) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        on.add(node)
+        work.append((node, iter(edges(node))))
+
+    for root in roots:
+        if root not in index:
+            enter(root)
+        while work:
+            v, rest = work[-1]
+            for s in rest:
+                if s not in index:
+                    enter(s)
+                    break
+                if s in on:
+                    low[v] = min(low[v], index[s])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[v])
+                if low[v] == index[v]:
+                    part: list[N] = []
+                    while not part or part[-1] != v:
+                        part.append(stack.pop())
+                    on.difference_update(part)
+                    found.append(part)
+    return found
+
+
 def _order(blocks: list[BasicBlock]) -> tuple[list[int], dict[int, set[int]]]:
     """A weak topological order of the reachable blocks and the loops by head."""
     loops: dict[int, set[int]] = {}
 
     def components(nodes: set[int], roots: list[int], skip: int | None) -> list[list[int]]:
-        """Strongly connected components in topological order (Tarjan, iterative)."""
-        index: dict[int, int] = {}
-        low: dict[int, int] = {}
-        stack: list[int] = []
-        on: set[int] = set()
-        found: list[list[int]] = []
-
         def edges(v: int) -> list[int]:
             return [s for s in blocks[v].successors if s in nodes and s != skip]
 
-        for root in roots:
-            if root in index:
-                continue
-            work = [(root, iter(edges(root)))]
-            index[root] = low[root] = len(index)
-            stack.append(root)
-            on.add(root)
-            while work:
-                v, it = work[-1]
-                for s in it:
-                    if s not in index:
-                        index[s] = low[s] = len(index)
-                        stack.append(s)
-                        on.add(s)
-                        work.append((s, iter(edges(s))))
-                        break
-                    if s in on:
-                        low[v] = min(low[v], index[s])
-                else:
-                    work.pop()
-                    if work:
-                        low[work[-1][0]] = min(low[work[-1][0]], low[v])
-                    if low[v] == index[v]:
-                        part = []
-                        while True:
-                            w = stack.pop()
-                            on.discard(w)
-                            part.append(w)
-                            if w == v:
-                                break
-                        found.append(part)
-        return found[::-1]
+        return strong_components(roots, edges)[::-1]
 
     out: list[int] = []
 

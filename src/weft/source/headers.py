@@ -42,19 +42,23 @@ _HOMES = (
     (r"curand", "nvidia-curand"),
     (r"(cuda|cub|thrust|nv)/", "nvidia-cuda-cccl"),
     (r"crt/", "nvidia-cuda-crt"),
-    (r"cu|mma\.h|cooperative_groups|vector_|math_constants|device_|sm_\d|nvrtc|library_types",
-     "nvidia-cuda-runtime"),
-)  # fmt: skip
+    (
+        r"cu|mma\.h|cooperative_groups|vector_|math_constants|device_|sm_\d|nvrtc|library_types",
+        "nvidia-cuda-runtime",
+    ),
+)
 _EXTRAS = {"nvidia-curand": "curand"}
 """Wheels that an extra of weft installs; the others come with weft."""
 
 _HOST = (
     (r"(torch|ATen|c10|pybind11)/|Python\.h", "a header of PyTorch's or Python's C++ interface"),
     (r"cu(blas|dnn|fft|sparse|solver|tensor)|nccl|nvml|npp", "a header of a library of the host"),
-    (r"(sys|arpa|netinet)/|unistd\.h|pthread\.h|windows\.h|time\.h|errno\.h|signal\.h",
-     "a header of the operating system"),
+    (
+        r"(sys|arpa|netinet)/|unistd\.h|pthread\.h|windows\.h|time\.h|errno\.h|signal\.h",
+        "a header of the operating system",
+    ),
     (r"[a-z_]+$", "a header of the host's C++ library"),
-)  # fmt: skip
+)
 HOST_CODE = (
     "put what is for the host between #ifndef __CUDACC_RTC__ and #endif, or run the whole program: "
     "`weft run FILE.cu`"

@@ -62,9 +62,9 @@ typed:
   %is.known = or i1 %is.first, %is.second
   br i1 %is.known, label %ask, label %no
 ask:
-  %told = call i32 %describe.p(ptr %object, ptr %tensor)
-  %is.told = icmp eq i32 %told, 0
-  br i1 %is.told, label %described, label %complained
+  %status = call i32 %describe.p(ptr %object, ptr %tensor)
+  %is.described = icmp eq i32 %status, 0
+  br i1 %is.described, label %described, label %complained
 described:
   %base = load i64, ptr %tensor
   %place.at = getelementptr i8, ptr %tensor, i64 8

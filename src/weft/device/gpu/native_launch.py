@@ -94,7 +94,7 @@ def _text() -> str:
         many=MANY,
         refused=REFUSED,
         # A mask: the length of the ring is a power of two.
-        kept=pending.KEPT - 1,
+        kept=pending.RECORDED - 1,
         config_bytes=ctypes.sizeof(driver.CuLaunchConfig),
         stream_at=driver.CuLaunchConfig.stream.offset,
     )
@@ -137,9 +137,9 @@ which:
   switch i64 %a.kind, label %refuse [ i64 0, label %array i64 1, label %whole i64 2, label %real ]
 
 array:
-  %told = call i32 %describe.p(ptr %object, ptr %tensor)
-  %is.told = icmp eq i32 %told, 0
-  br i1 %is.told, label %described, label %complained
+  %status = call i32 %describe.p(ptr %object, ptr %tensor)
+  %is.described = icmp eq i32 %status, 0
+  br i1 %is.described, label %described, label %complained
 described:
   %kind.at = getelementptr i8, ptr %tensor, i64 8
   %there = load i64, ptr %kind.at

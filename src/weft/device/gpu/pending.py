@@ -13,14 +13,14 @@ from collections import deque
 from weft.device import driver
 from weft.errors import AssertFailed, DeviceError, IllegalAddress, MisalignedAddress, TimeLimit
 
-KEPT = 32
+RECORDED = 32
 """The number of launches that are recorded by name."""
 
-launched: deque[str] = deque(maxlen=KEPT)
+launched: deque[str] = deque(maxlen=RECORDED)
 """Kernels that may still run; recording one costs a single append per launch."""
 
 # Native launches write to it before they release the interpreter's lock, so it needs no other.
-ring = (ctypes.c_uint64 * (KEPT + 1))()
+ring = (ctypes.c_uint64 * (RECORDED + 1))()
 """The same for launches by machine code: their count, then the kernels' numbers in turn."""
 _numbers: dict[str, int] = {}
 
@@ -86,7 +86,7 @@ def failure(code: int, kernel: str = "") -> DeviceError:
 def _names() -> list[str]:
     """The kernels that may still run, each once."""
     by_number = list(_numbers)
-    noted = [by_number[ring[1 + i]] for i in range(min(ring[0], KEPT))]
+    noted = [by_number[ring[1 + i]] for i in range(min(ring[0], RECORDED))]
     return list(dict.fromkeys([*launched, *noted]))
 
 

@@ -95,7 +95,7 @@ def _access(what: Mapping[str, Any], row: _Numbers, times: int, threads: int) ->
             at |= {"REQUESTS": times, "THREADS": threads}
         at |= dict.fromkeys(("SECTORS", "TAGS", "WAVEFRONTS", "IDEAL"), at["REQUESTS"])
     # L1 is write-through: every store and atomic reaches L2.
-    if space == "global" and what["way"] != LOAD:
+    if space == "global" and what["route"] != LOAD:
         at["MISSES"] = at["SECTORS"]
     repeats = (
         max(1, width // 4) if space == "local" else 1

@@ -30,4 +30,4 @@ __all__ = [
     "llvm_type",
     "lookup",
     "rows",
-]  # fmt: skip
+]

@@ -147,8 +147,6 @@ class Participants(Enum):
     """All lanes of four consecutive warps."""
     BLOCK = auto()
     """Threads of the block; an operand may say how many."""
-    CLUSTER = auto()
-    """All threads of the cluster."""
 
 
 class Waits(Enum):

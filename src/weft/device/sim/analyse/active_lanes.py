@@ -28,11 +28,11 @@ def find(
         test = _test(program, ins, values) if ins is not None else None
         if test is None:
             continue
-        for way in hammock.ways:
-            holds = (way.entry == block.successors[0]) != block.last.guard_negated
+        for path in hammock.paths:
+            holds = (path.entry == block.successors[0]) != block.last.guard_negated
             lanes = [t % 32 for t in range(program.threads) if test(t) == holds]
             count = max(lanes, default=0) + 1
-            for x in way.members if count < 32 else ():
+            for x in path.members if count < 32 else ():
                 out[x] = min(count, out.get(x, 32))
     return out
 

@@ -41,12 +41,12 @@ class Hammock:
 
     source: int
     join: int
-    ways: tuple[HammockPath, ...]
+    paths: tuple[HammockPath, ...]
     """One for an `if`, two for an `if else`."""
 
     @property
     def members(self) -> frozenset[int]:
-        return frozenset[int]().union(*(way.members for way in self.ways))
+        return frozenset[int]().union(*(path.members for path in self.paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ def _shape(graph: Graph, source: int) -> Hammock | None:
     if last is None or control_of(last.parts) is Control.TABLE or len(set(successors)) != 2:
         return None
     join = graph.post_dominator[source]
-    ways = [
+    paths = [
         HammockPath(x, _reach(graph, x, join)) for x in sorted(successors) if x not in (join, EXIT)
     ]
-    small = all(len(way.members) <= LARGEST for way in ways)
-    return Hammock(source, join, tuple(ways)) if ways and small else None
+    small = all(len(path.members) <= LARGEST for path in paths)
+    return Hammock(source, join, tuple(paths)) if paths and small else None
 
 
 def _reach(graph: Graph, start: int, stop: int) -> frozenset[int]:
@@ -111,10 +111,10 @@ def _reach(graph: Graph, start: int, stop: int) -> frozenset[int]:
 def _is_closed(h: Hammock, sources: list[set[int]], count: int) -> bool:
     """Return whether each path lies between the branch and the join, with no other entry."""
     end = count if h.join == EXIT else h.join
-    for way in h.ways:
-        for x in way.members:
-            outside = sources[x] - way.members
-            if not h.source < x < end or outside != ({h.source} if x == way.entry else set()):
+    for path in h.paths:
+        for x in path.members:
+            outside = sources[x] - path.members
+            if not h.source < x < end or outside != ({h.source} if x == path.entry else set()):
                 return False
     return True
 

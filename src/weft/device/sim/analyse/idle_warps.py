@@ -64,9 +64,9 @@ def find(
         end, first = phases.outcome(phase), graph.blocks[barrier].successors[0]
         if end is None or first == EXIT or sources[first] != 1:
             continue
-        way = _follow(program, first, phases, end, values, comparisons)
-        if way:
-            out[first, way[0][0]] = Idle(tuple(test for _, test in way[1:]), end)
+        path = _follow(program, first, phases, end, values, comparisons)
+        if path:
+            out[first, path[0][0]] = Idle(tuple(test for _, test in path[1:]), end)
     return out
 
 

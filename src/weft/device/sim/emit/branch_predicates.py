@@ -145,8 +145,8 @@ class Predicates:
             lanes, step = partial(self._bits_of_lanes, ins), _step(form.off)
             if not step or (step > 1 and order in ("eq", "ne")):
                 return lanes()
-            way = order if moving is a else MIRRORED[order]
-            run = partial(_run, x, first, other, way, sign, step)
+            relation = order if moving is a else MIRRORED[order]
+            run = partial(_run, x, first, other, relation, sign, step)
             return x.either(steady, run, lanes, likely=True)
 
         if order in ("eq", "ne"):  # all lanes differ from what lies beyond their ends

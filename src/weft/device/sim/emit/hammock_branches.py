@@ -38,7 +38,7 @@ class HammockBranches:
         """Save the lanes that reached the branch."""
         b = self.e.b
         came = None if lanes.is_const else b.alloca("i32")
-        later = b.alloca("i32") if len(hammock.ways) == 2 else None
+        later = b.alloca("i32") if len(hammock.paths) == 2 else None
         self._slots[hammock.source] = _Slots(came, later)
         if came is not None:
             b.store(lanes, came)
@@ -48,7 +48,7 @@ class HammockBranches:
     def split(self, hammock: Hammock, lanes: dict[int, Val]) -> None:
         """Run the lanes of the first path: the lanes split by the target of the branch."""
         b, slots = self.e.b, self._slots[hammock.source]
-        first, *second = hammock.ways
+        first, *second = hammock.paths
         if slots.later is not None:
             b.store(lanes[second[0].entry], slots.later)
         b.store(lanes[first.entry], self.e.mask_slot)
@@ -57,10 +57,10 @@ class HammockBranches:
     def rejoin(self, hammock: Hammock, block: int) -> None:
         """End a path that contains `block`: the second path follows, or all lanes continue."""
         e, b, slots = self.e, self.e.b, self._slots[hammock.source]
-        if slots.later is not None and block in hammock.ways[0].members:
+        if slots.later is not None and block in hammock.paths[0].members:
             rest = b.load("i32", 0, slots.later)
             with b.when(rest.ne(0)):
                 b.store(rest, e.mask_slot)
-                b.jump(f"B{hammock.ways[1].entry}")
+                b.jump(f"B{hammock.paths[1].entry}")
         came = b.integer("i32", -1) if slots.lanes is None else b.load("i32", 0, slots.lanes)
         b.store(came, e.mask_slot)

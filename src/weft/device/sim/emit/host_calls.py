@@ -32,15 +32,17 @@ def call(e: Accessing, ins: Instruction) -> None:
     number = b.integer("i32", NUMBERS[function.name])
     site = b.integer("i64", ins.index)
     size = b.integer("i64", e.program.local_bytes)
-    ask = b.helper("host", [_I32, _P, _P, _P, _I32, _I32, _P, _I64, _P, _I64], ("i1", 0), _ask)
-    ok = ask(number, e.context, e.worker, e.slot, e.warp, lanes, e.local, size, values, site)
+    host = b.helper(
+        "host", [_I32, _P, _P, _P, _I32, _I32, _P, _I64, _P, _I64], ("i1", 0), _call_host
+    )
+    ok = host(number, e.context, e.worker, e.slot, e.warp, lanes, e.local, size, values, site)
     e.abort_unless(ok)
     e.forget_mask()
     if not isinstance(result, Sink):
         e.write(result, b.load("i64", 32, values, 8))
 
 
-def _ask(b: Builder, args: list[Val]) -> Val:
+def _call_host(b: Builder, args: list[Val]) -> Val:
     """Call the host unless no lane runs; record the error that it reports."""
     lanes, worker, site = args[5], args[2], args[9]
     # The call enters Python and acquires its lock, so it is skipped where no lane calls.

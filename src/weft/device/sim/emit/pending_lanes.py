@@ -26,7 +26,7 @@ class PendingQueue:
     def __init__(self, e: RunningLanes, words: FrameWords) -> None:
         self.e, self.words = e, words
         regions, hammocks = e.program.regions, e.program.hammocks
-        # The lanes of a hammock wait in variables of its branch, and not inside of its ways.
+        # The lanes of a hammock wait in variables of its branch, and not inside its paths.
         waiting = set[int]().union(*(regions[x] for x in regions if x not in hammocks.by_source))
         self.points = sorted(waiting - hammocks.around.keys())
         self.point = {x: i for i, x in enumerate(self.points)}

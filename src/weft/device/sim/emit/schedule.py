@@ -286,19 +286,19 @@ class Schedule:
             with b.when(hit.ne(0)):
                 self.send(hit, target)
         if e.observed:
-            self._note_ways(block, hits)
+            self._note_targets(block, hits)
         b.jump("dispatch")
 
-    def _note_ways(self, block: BasicBlock, hits: list[tuple[int, Val]]) -> None:
+    def _note_targets(self, block: BasicBlock, hits: list[tuple[int, Val]]) -> None:
         """Notify the observer when lanes have gone to more than one target."""
         e, b = self.e, self.e.b
-        ways = b.integer("i32", 0)
+        targets = b.integer("i32", 0)
         for target in sorted({t for t, _ in hits}):
             lanes = b.integer("i32", 0)
             for _, hit in (x for x in hits if x[0] == target):
                 lanes = lanes | hit
-            ways = ways + lanes.ne(0).zext("i32")
-        with b.when(ways.ugt(1)):
+            targets = targets + lanes.ne(0).zext("i32")
+        with b.when(targets.ugt(1)):
             e.watch.diverge(block)
 
     def _pick(self, block: BasicBlock, last: Instruction, table: list[int]) -> None:

@@ -36,7 +36,7 @@ class LaneMoves:
         return self.e.b.pure("ptr", 0, f"inttoptr {a.first.typed} to ptr")
 
     def load(self, a: Address, ty: str, count: int, ordered: bool) -> list[Val]:
-        """`count` elements per lane, as few vectors as their places allow."""
+        """`count` elements per lane, in as few vectors as their places allow."""
         b, p, size = self.e.b, self.pointer(a), BITS[ty] // 8
         assert a.off is not None
         if a.uniform:
@@ -96,7 +96,7 @@ class LaneMoves:
         return out
 
     def can_store(self, a: Address, ty: str, count: int) -> bool:
-        """Return whether a few vector stores can write the lanes in order."""
+        """Return whether vector stores can write the lanes in order."""
         size = BITS[ty] // 8
         off = a.off
         assert off is not None
@@ -108,7 +108,7 @@ class LaneMoves:
         return len(set(off)) == 32
 
     def store(self, a: Address, values: list[Val]) -> None:
-        """One value list per lane, as few vectors as their places allow."""
+        """One value list per lane, in as few vectors as their places allow."""
         b, p = self.e.b, self.pointer(a)
         size = values[0].bits // 8
         if a.uniform:  # The highest running lane wins.
@@ -119,23 +119,23 @@ class LaneMoves:
         if a.space != Space.SHARED or self.e.executes_fully:
             self._store_all(a, values)
             return
-        few = self.few(a, values)
+        stored = self.stored_lanes(a, values)
         # No other host thread writes a block's shared memory, so idle lanes may store what they
         # have just loaded. In global memory that would be a race.
         b.either(
-            self.e.executing().eq((1 << few) - 1) if few < 32 else self.e.executes_in_all(),
-            lambda: self._store_first(a, values, few),
-            lambda: self._store_first(a, self._with_old(a, values), few),
+            self.e.executing().eq((1 << stored) - 1) if stored < 32 else self.e.executes_in_all(),
+            lambda: self._store_first(a, values, stored),
+            lambda: self._store_first(a, self._with_old(a, values), stored),
         )
 
-    def few(self, a: Address, values: list[Val]) -> int:
+    def stored_lanes(self, a: Address, values: list[Val]) -> int:
         """The number of lanes that a store must write: the active ones, rounded up."""
         size = values[0].bits // 8
         neighbours = len(values) == 1 and a.off == tuple(range(0, 32 * size, size))
         return 1 << (self.e.active_lanes - 1).bit_length() if neighbours else 32
 
     def _store_first(self, a: Address, values: list[Val], count: int) -> None:
-        """The first lanes: a few neighbours, or all."""
+        """Store the first lanes: some neighbours, or all."""
         if count == 32:
             self._store_all(a, values)
             return

@@ -224,10 +224,10 @@ class LoadsAndStores:
         if not self.moves.can_store(a, ty, count):
             self._store_slow(access, values)
             return
-        few = self.moves.few(a, values)
-        if few < 32:
+        stored = self.moves.stored_lanes(a, values)
+        if stored < 32:
             # What no lane stores need not be computed: LLVM leaves it out.
-            values = [b.shuffle(v, [*range(few), *[-1] * (32 - few)]) for v in values]
+            values = [b.shuffle(v, [*range(stored), *[-1] * (32 - stored)]) for v in values]
         if bounded and not a.uniform:
             self.moves.store(a, values)
             return

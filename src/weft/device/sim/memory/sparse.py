@@ -139,7 +139,7 @@ def _by_groups(
     if w.scale <= 0 or size % w.scale:
         return
     # Indices are compared, not addresses: they have 32 bits, and half as many vector operations
-    # tell whether lanes are neighbours.
+    # show whether lanes are neighbours.
     step = size // w.scale
     inside = checks.quick_check(b, access.space, e.program.local_bytes, size, args)
     # A vector would touch lanes that do not run, and their addresses may be anything.

@@ -66,7 +66,7 @@ class Textures:
         if resident is not None:  # all of a texture is in memory
             self.e.write(resident, self.e.b.integer("i1", 1))
 
-    def ask(self, ins: Instruction, query: str) -> None:
+    def query(self, ins: Instruction, query: str) -> None:
         dest, handle = ins.operands
         values = self._run((OPERATIONS.index("ask"), 0, 0, QUERIES.index(query)), handle, [])
         self.e.write_vector(dest, self._results(values, "b32", 1))
@@ -127,8 +127,8 @@ class Textures:
         table = lane_table(b, "i32", (*map(int, request), *[0] * (8 - len(request))))
         lanes = e.executing()
         site = b.integer("i64", e.ins.index)
-        ask = b.helper("texture_unit", [_P, _P, _P, _I32, _P, _I64], ("i1", 0), _ask)
-        e.abort_unless(ask(e.context, e.worker, table, lanes, values, site))
+        call_unit = b.helper("texture_unit", [_P, _P, _P, _I32, _P, _I64], ("i1", 0), _call_unit)
+        e.abort_unless(call_unit(e.context, e.worker, table, lanes, values, site))
         e.forget_mask()
         return values
 
@@ -139,7 +139,7 @@ class Textures:
         return [b.reinterpret(b.resize(row, width), ty) for row in rows]
 
 
-def _ask(b: Builder, args: list[Val]) -> Val:
+def _call_unit(b: Builder, args: list[Val]) -> Val:
     """Call the unit unless no lane runs; record the error that it reports."""
     context, worker, request, lanes, values, site = args
     with b.when(lanes.eq(0), rare=True):

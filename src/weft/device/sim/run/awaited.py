@@ -56,7 +56,7 @@ class Thread(NamedTuple):
     variables: Mapping[str, int]
 
 
-def held(
+def awaited_value(
     program: KernelProgram, ins: Instruction, thread: Thread, memory: Sequence[Allocation]
 ) -> str:
     """`flag[0] of 1 int32 holds 0`; "" where the address or its memory is not known."""

@@ -1,8 +1,8 @@
 """The device runtime of CUDA: child grids and the other calls that kernels make of `cudadevrt`.
 
 Child grids, and copies and fills that a kernel asks for, run when the grid of their parent has
-ended. A parent has no way to wait for its children, so it cannot tell. Streams and events of a
-kernel order nothing more than the order of the calls does, which is kept.
+ended. A parent cannot wait for its children, so it does not notice this. Streams and events of a
+kernel order nothing beyond the order of the calls, which is preserved.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from weft.device.sim.layout import (
 )
 from weft.device.sim.run import elements
 from weft.device.sim.run.arena import Arena
-from weft.device.sim.run.awaited import Thread, held
+from weft.device.sim.run.awaited import Thread, awaited_value
 from weft.device.sim.run.deadlock import explained, waited_for
 from weft.errors import (
     Deadlock,
@@ -357,9 +357,11 @@ class _Story:
         """The value of the one location that the first of these lanes waits for."""
         lane = max(0, (lanes & -lanes).bit_length() - 1)
         sides = {
-            "ctaid": block, "tid": self.thread(warp, lane),
-            "nctaid": self.config.grid, "ntid": self.config.block,
-        }  # fmt: skip
+            "ctaid": block,
+            "tid": self.thread(warp, lane),
+            "nctaid": self.config.grid,
+            "ntid": self.config.block,
+        }
         special = {
             f"{name}.{axis}": n
             for name, side in sides.items()
@@ -370,7 +372,7 @@ class _Story:
         params = int(self.arena.context[ContextFields.PARAMS // 8])
         thread = Thread(special, params, variables)
         memory = [*self.memory, *owned]
-        texts = {held(self.program, ins, thread, memory) for ins in reads}
+        texts = {awaited_value(self.program, ins, thread, memory) for ins in reads}
         return f" ({texts.pop()})" if len(texts) == 1 and "" not in texts else ""
 
 

@@ -107,10 +107,10 @@ class Caller:
             if start <= address < start + size:
                 return start + size - address
         table = self.launch.table[: self.launch.count]
-        held = table[(table[:, 0] <= address) & (address < table[:, 0] + table[:, 1])]
-        if not len(held):
+        found = table[(table[:, 0] <= address) & (address < table[:, 0] + table[:, 1])]
+        if not len(found):
             return 0
-        self.windows.append((int(held[0, 0]), int(held[0, 1])))
+        self.windows.append((int(found[0, 0]), int(found[0, 1])))
         return sum(self.windows[-1]) - address
 
     def read(self, address: int, size: int) -> bytes:

@@ -35,7 +35,8 @@ def configure(module: Any) -> None:
     )
     module.configure(
         machine.address(library.cuLaunchKernelEx), exchange.work_stream,
-        machine.address(library.cuStreamIsCapturing), ctypes.addressof(pending.ring), pending.KEPT,
+        machine.address(library.cuStreamIsCapturing), ctypes.addressof(pending.ring),
+        pending.RECORDED,
     )  # fmt: skip
 
 

@@ -11,63 +11,54 @@ from weft.ptx.model import Instruction
 
 _FENCE = "parallel-synchronization-and-communication-instructions-membar"
 _RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster"
+_SCOPES = "cta cluster gpu sys"
+_fence = functools.partial(
+    instruction, manual=_FENCE, warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE
+)
 _BAR = "parallel-synchronization-and-communication-instructions-bar"
 
 
-@instruction(
-    "bra{.uni}  target",
-    manual="control-flow-instructions-bra", warp=True, control=Control.BRANCH,
-)  # fmt: skip
-def bra(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block branches."""
+def _at_block_end(w: Warp, ins: Instruction) -> None:
+    """Do nothing: the end of the block branches, returns or exits."""
 
 
-@instruction(
-    "brx.idx{.uni}  a, targets",
-    manual="control-flow-instructions-brx-idx", warp=True, control=Control.TABLE,
-)  # fmt: skip
-def brx(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block branches."""
-
-
-@instruction(
-    "ret{.uni}",
-    manual="control-flow-instructions-ret", warp=True, control=Control.RETURN,
-)  # fmt: skip
-def ret(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block returns."""
-
-
-@instruction(
-    "exit",
-    manual="control-flow-instructions-exit", warp=True, control=Control.EXIT,
-)  # fmt: skip
-def exit_(w: Warp, ins: Instruction) -> None:
-    """Do nothing: the end of the block exits."""
+for _syntax, _page, _control in (
+    ("bra{.uni}  target", "bra", Control.BRANCH),
+    ("brx.idx{.uni}  a, targets", "brx-idx", Control.TABLE),
+    ("ret{.uni}", "ret", Control.RETURN),
+    ("exit", "exit", Control.EXIT),
+):
+    _manual = f"control-flow-instructions-{_page}"
+    instruction(_syntax, manual=_manual, warp=True, control=_control)(_at_block_end)
 
 
 @instruction(
     "call{.uni}  d, target, arguments",
     manual="control-flow-instructions-call",
-    warp=True, control=Control.CALL,
+    warp=True,
+    control=Control.CALL,
     notes="calls inside the module are control flow after linking; what is left is the host's",
-)  # fmt: skip
+)
 def call(w: Warp, ins: Instruction) -> None:
     w.call(ins)
 
 
 @instruction(
     "trap",
-    manual="miscellaneous-instructions-trap", warp=True, control=Control.TRAP,
-)  # fmt: skip
+    manual="miscellaneous-instructions-trap",
+    warp=True,
+    control=Control.TRAP,
+)
 def trap(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 
 
 @instruction(
     "brkpt",
-    manual="miscellaneous-instructions-brkpt", warp=True, control=Control.TRAP,
-)  # fmt: skip
+    manual="miscellaneous-instructions-brkpt",
+    warp=True,
+    control=Control.TRAP,
+)
 def brkpt(w: Warp, ins: Instruction) -> None:
     w.trap(ins)
 
@@ -87,8 +78,9 @@ def pmevent(w: Warp, ins: Instruction, *, mask: str) -> None:
     "nanosleep.u32  t",
     work=WorkUnit.CONTROL,
     manual="miscellaneous-instructions-nanosleep",
-    warp=True, waits=Waits.TIME,
-)  # fmt: skip
+    warp=True,
+    waits=Waits.TIME,
+)
 def nanosleep(w: Warp, ins: Instruction) -> None:
     """Do nothing: a loop around it lets others run; the time itself has no meaning here."""
 
@@ -116,8 +108,10 @@ for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".align
     _row(f"{_base}{{.cta}}.arrive{_word}  a{{, b}}")(_arrive)
     _row(
         f"{_base}{{.cta}}.red.kind{_word}.type  d, a{{, b}}, c",
-        kind="popc and or", type="u32 pred", waits=Waits.PARTICIPANTS,
-    )(_reduce)  # fmt: skip
+        kind="popc and or",
+        type="u32 pred",
+        waits=Waits.PARTICIPANTS,
+    )(_reduce)
 
 
 @instruction(
@@ -125,39 +119,32 @@ for _base, _word in (("bar", "{.aligned}"), ("barrier", ""), ("barrier", ".align
     work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-bar-warp-sync",
     warp=True,
-)  # fmt: skip
+)
 def bar_warp(w: Warp, ins: Instruction) -> None:
     w.fence()
 
 
-@instruction(
-    "membar{.proxy}.level",
-    work=WorkUnit.SYNC, ordering=Ordering.FENCE,
-    manual="parallel-synchronization-and-communication-instructions-membar",
-    level="cta gl sys alias", warp=True,
-)  # fmt: skip
+@_fence("membar{.proxy}.level", level="cta gl sys alias")
 def membar(w: Warp, ins: Instruction, *, level: str) -> None:
     w.fence()
 
 
-@instruction(
+@_fence(
     "fence{.order}{.restrict}{.scope}",
-    manual=_FENCE,
-    order="sc acq_rel acquire release", scope="cta cluster gpu sys", restrict=_RESTRICT,
-    warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE,
-)  # fmt: skip
-@instruction(
-    "fence.mbarrier_init.release.cluster",
-    manual=_FENCE,
-    warp=True, work=WorkUnit.SYNC, ordering=Ordering.FENCE,
-)  # fmt: skip
-@instruction(
+    order="sc acq_rel acquire release",
+    scope=_SCOPES,
+    restrict=_RESTRICT,
+)
+@_fence("fence.mbarrier_init.release.cluster")
+@_fence(
     "fence.proxy.kind{.order}{.restrict}{.scope}{.space}  {, [a]}{, size}",
-    manual=_FENCE,
-    kind="alias async async::generic tensormap::generic", order="acquire release",
-    scope="cta cluster gpu sys", restrict=_RESTRICT, space="global shared::cta shared::cluster",
-    warp=True, work=WorkUnit.SYNC, ordering=Ordering.PROXY_FENCE,
-)  # fmt: skip
+    kind="alias async async::generic tensormap::generic",
+    order="acquire release",
+    scope=_SCOPES,
+    restrict=_RESTRICT,
+    space="global shared::cta shared::cluster",
+    ordering=Ordering.PROXY_FENCE,
+)
 def fence(w: Warp, ins: Instruction, **words: str) -> None:
     w.fence()
 
@@ -166,8 +153,9 @@ def fence(w: Warp, ins: Instruction, **words: str) -> None:
     "griddepcontrol.action",
     work=WorkUnit.SYNC,
     manual="parallel-synchronization-and-communication-instructions-griddepcontrol",
-    action="wait launch_dependents", warp=True,
-)  # fmt: skip
+    action="wait launch_dependents",
+    warp=True,
+)
 def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
     """Do nothing: launches run one after the other, so dependencies have ended."""
 
@@ -176,7 +164,9 @@ def griddepcontrol(w: Warp, ins: Instruction, *, action: str) -> None:
     "setmaxnreg.action.sync.aligned.u32  n",
     work=WorkUnit.SYNC,
     manual="miscellaneous-instructions-setmaxnreg",
-    action="inc dec", warp=True, participants=Participants.WARPGROUP,
-)  # fmt: skip
+    action="inc dec",
+    warp=True,
+    participants=Participants.WARPGROUP,
+)
 def setmaxnreg(w: Warp, ins: Instruction, *, action: str) -> None:
     """Do nothing: the simulated GPU has as many registers as PTX names."""

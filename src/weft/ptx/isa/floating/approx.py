@@ -89,9 +89,11 @@ def lg2(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     "rsqrt.approx{.ftz}.type  d, a",
     work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-rsqrt",
-    ftz="ftz", type="f32", nans=Nan.RAW,
+    ftz="ftz",
+    type="f32",
+    nans=Nan.RAW,
     vectors=["rsqrt.approx.f32  4.0 -> 0.5", "rsqrt.approx.ftz.f32  -0.0 -> -inf"],
-)  # fmt: skip
+)
 def rsqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     if ftz:
         return mufu(e, "rsqrt", a)
@@ -116,10 +118,11 @@ def sqrt(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     "sin.approx{.ftz}.type  d, a",
     work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-sin",
-    ftz="ftz", type="f32",
+    ftz="ftz",
+    type="f32",
     vectors=["sin.approx.f32  -0.0 -> -0.0", "sin.approx.ftz.f32  inf -> 0x7fffffff"],
     notes="`.ftz` changes nothing: the argument in turns is not flushed.",
-)  # fmt: skip
+)
 def sin(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     return mufu(e, "sin", a)
 
@@ -128,10 +131,11 @@ def sin(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     "cos.approx{.ftz}.type  d, a",
     work=WorkUnit.SPECIAL,
     manual="floating-point-instructions-cos",
-    ftz="ftz", type="f32",
+    ftz="ftz",
+    type="f32",
     vectors=["cos.approx.f32  0.0 -> 1.0"],
     notes="`.ftz` changes nothing: the argument in turns is not flushed.",
-)  # fmt: skip
+)
 def cos(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     return mufu(e, "cos", a)
 
@@ -189,9 +193,11 @@ def _beyond(e: Builder, y: Val, scales: Scales) -> Val:
 
 _DIV_SCALES: dict[tuple[str, str], Scales] = {
     # By the manual, `div.approx` gives 0 for divisors above 2^126; only `div.full` scales them.
-    ("approx", "ftz"): (), ("approx", ""): _SCALES[:1],
-    ("full", "ftz"): _SCALES[1:], ("full", ""): _SCALES,
-}  # fmt: skip
+    ("approx", "ftz"): (),
+    ("approx", ""): _SCALES[:1],
+    ("full", "ftz"): _SCALES[1:],
+    ("full", ""): _SCALES,
+}
 """The divisors for which both operands are scaled first."""
 
 

@@ -47,14 +47,15 @@ def add_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: s
     "add{.rnd}.type  d, a, b",
     form=ResultForm.SUM,
     manual="floating-point-instructions-add",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=[
         "add.f64  1.5 2.25 -> 3.75",
         "add.rm.f64  1.0 -1.0 -> -0.0",
         "add.f64  0x7ff0000000000001 1.0 -> 0x7ff8000000000001",
         "add.f64  inf -inf -> 0xfff8000000000000",
     ],
-)  # fmt: skip
+)
 def add_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fadd", [a, b], rnd or "rn")
 
@@ -74,9 +75,10 @@ def sub_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: s
     "sub{.rnd}.type  d, a, b",
     form=ResultForm.DIFFERENCE,
     manual="floating-point-instructions-sub",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=["sub.f64  1.5 2.25 -> -0.75"],
-)  # fmt: skip
+)
 def sub_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fsub", [a, b], rnd or "rn")
 
@@ -101,9 +103,10 @@ def mul_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, sat: str, type: s
     "mul{.rnd}.type  d, a, b",
     form=ResultForm.PRODUCT,
     manual="floating-point-instructions-mul",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=["mul.f64  1.5 -2.0 -> -3.0", "mul.f64  0.0 inf -> 0xfff8000000000000"],
-)  # fmt: skip
+)
 def mul_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fmul", [a, b], rnd or "rn")
 
@@ -125,14 +128,16 @@ def fma_f32(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, ftz: str, sat: str,
 
 @instruction(
     "fma.rnd.type  d, a, b, c",
-    form=ResultForm.PRODUCT_SUM, work=InstructionWork(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual="floating-point-instructions-fma",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=[
         "fma.rn.f64  2.0 3.0 4.0 -> 10.0",
         "fma.rn.f64  0x7ff8000000000001 1.0 0x7ff8000000000002 -> 0x7ff8000000000002",
     ],
-)  # fmt: skip
+)
 def fma_f64(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fma", [a, b, c], rnd)
 
@@ -151,12 +156,14 @@ def mad_f32(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, ftz: str, sat: str,
 
 @instruction(
     "mad.rnd.type  d, a, b, c",
-    form=ResultForm.PRODUCT_SUM, work=InstructionWork(operations=2),
+    form=ResultForm.PRODUCT_SUM,
+    work=InstructionWork(operations=2),
     manual="floating-point-instructions-mad",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=["mad.rn.f64  2.0 3.0 4.0 -> 10.0"],
     notes="The same as fma.",
-)  # fmt: skip
+)
 def mad_f64(e: Builder, a: Val, b: Val, c: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fma", [a, b, c], rnd)
 
@@ -174,11 +181,13 @@ def div_f32(e: Builder, a: Val, b: Val, *, rnd: str, ftz: str, type: str) -> Val
 
 @instruction(
     "div.rnd.type  d, a, b",
-    form=ResultForm.QUOTIENT, work=InstructionWork(expands={"f64": 22}),
+    form=ResultForm.QUOTIENT,
+    work=InstructionWork(expands={"f64": 22}),
     manual="floating-point-instructions-div",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=["div.rn.f64  1.0 4.0 -> 0.25", "div.rn.f64  -1.0 0.0 -> -inf"],
-)  # fmt: skip
+)
 def div_f64(e: Builder, a: Val, b: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fdiv", [a, b], rnd)
 
@@ -197,11 +206,13 @@ def rcp_f32(e: Builder, a: Val, *, rnd: str, ftz: str, type: str) -> Val:
 
 @instruction(
     "rcp.rnd.type  d, a",
-    form=ResultForm.RECIPROCAL, work=InstructionWork(expands={"f64": 14}),
+    form=ResultForm.RECIPROCAL,
+    work=InstructionWork(expands={"f64": 14}),
     manual="floating-point-instructions-rcp",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=["rcp.rn.f64  4.0 -> 0.25"],
-)  # fmt: skip
+)
 def rcp_f64(e: Builder, a: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "fdiv", [e.const("double", 1.0), a], rnd)
 
@@ -219,10 +230,12 @@ def sqrt_f32(e: Builder, a: Val, *, rnd: str, ftz: str, type: str) -> Val:
 
 @instruction(
     "sqrt.rnd.type  d, a",
-    form=ResultForm.ROOT, work=InstructionWork(expands={"f64": 20}),
+    form=ResultForm.ROOT,
+    work=InstructionWork(expands={"f64": 20}),
     manual="floating-point-instructions-sqrt",
-    rnd=_ROUNDING, type="f64",
+    rnd=_ROUNDING,
+    type="f64",
     vectors=["sqrt.rn.f64  2.25 -> 1.5", "sqrt.rn.f64  -1.0 -> 0xfff8000000000000"],
-)  # fmt: skip
+)
 def sqrt_f64(e: Builder, a: Val, *, rnd: str, type: str) -> Val:
     return rounded(e, "sqrt", [a], rnd)

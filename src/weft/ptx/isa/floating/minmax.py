@@ -90,13 +90,15 @@ def max_f64(e: Builder, a: Val, b: Val, *, type: str) -> Val:
 @instruction(
     "abs{.ftz}.type  d, a",
     manual="floating-point-instructions-abs",
-    ftz="ftz", type="f32", nans=Nan.RAW,
+    ftz="ftz",
+    type="f32",
+    nans=Nan.RAW,
     vectors=[
         "abs.f32  -1.5 -> 1.5",
         "abs.f32  0xffc00000 -> 0x7fffffff",
         "abs.ftz.f32  0x80000001 -> 0.0",
     ],
-)  # fmt: skip
+)
 def abs_f32(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     return _added(e, a, e.fabs(flush(e, a) if ftz else a))
 
@@ -115,9 +117,11 @@ def abs_f64(e: Builder, a: Val, *, type: str) -> Val:
     "neg{.ftz}.type  d, a",
     form=ResultForm.NEGATION,
     manual="floating-point-instructions-neg",
-    ftz="ftz", type="f32", nans=Nan.RAW,
+    ftz="ftz",
+    type="f32",
+    nans=Nan.RAW,
     vectors=["neg.f32  1.5 -> -1.5", "neg.ftz.f32  0x00000001 -> -0.0"],
-)  # fmt: skip
+)
 def neg_f32(e: Builder, a: Val, *, ftz: str, type: str) -> Val:
     return _added(e, a, e.fneg(flush(e, a) if ftz else a))
 

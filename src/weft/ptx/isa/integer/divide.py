@@ -74,10 +74,11 @@ def _quotient(e: Builder, a: Val, b: Val, signed: bool) -> Val:
         one = e.const(_FLOAT[a.element][0], 1.0)
         inverse = e.binary("fdiv", one, _to_float(e, b, signed))
         call = e.helper(
-            f"div.by.{kind}.{a.lanes}", [(a.element, a.lanes), (inverse.element, 0)],
+            f"div.by.{kind}.{a.lanes}",
+            [(a.element, a.lanes), (inverse.element, 0)],
             (a.element, a.lanes),
             lambda inner, ps: _reciprocal_quotient(inner, ps[0], ps[1], signed),
-        )  # fmt: skip
+        )
         return call(a, inverse)
     road = _float_quotient if a.element in _FLOAT else _long_quotient
     return e.lanewise(f"div.{kind}", [a, b], a.element, _bind(road, signed))

@@ -97,9 +97,11 @@ def second(e: Builder, words: dict[str, str], value: Val, *c: Val) -> Val:
 
 
 _EXTREMES = {
-    ("min", True): "smin", ("min", False): "umin",
-    ("max", True): "smax", ("max", False): "umax",
-}  # fmt: skip
+    ("min", True): "smin",
+    ("min", False): "umin",
+    ("max", True): "smax",
+    ("max", False): "umax",
+}
 
 _SCALAR_VECTORS = {
     "vadd": "vadd.s32.s32.s32.sat  0x7fffffff 1 -> 0x7fffffff",

@@ -82,8 +82,10 @@ def mma_float(
 
 @product(
     "mma.sync.aligned.shape.row.col.f64.f64.f64.f64{.rnd}  d, a, b, c",
-    manual=_MMA, shape="m8n8k4 m16n8k4 m16n8k8 m16n8k16", rnd="rn rz rm rp",
-)  # fmt: skip
+    manual=_MMA,
+    shape="m8n8k4 m16n8k4 m16n8k8 m16n8k16",
+    rnd="rn rz rm rp",
+)
 @product(
     "wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.f64.f64.f64.f64  d, a, b, c",
     manual=_WMMA, shape="m8n8k4", alayout=_LAYOUT, blayout=_LAYOUT, rnd="rn rz rm rp",
@@ -119,12 +121,16 @@ def mma_integer(
 
 @product(
     "mma.sync.aligned.shape.row.col.s32.b1.b1.s32.op.popc  d, a, b, c",
-    manual=_MMA, shape="m8n8k128 m16n8k128 m16n8k256", op="xor and",
-)  # fmt: skip
+    manual=_MMA,
+    shape="m8n8k128 m16n8k128 m16n8k256",
+    op="xor and",
+)
 @product(
     "wmma.mma.op.popc.sync.aligned.row.col.shape.s32.b1.b1.s32  d, a, b, c",
-    manual=_WMMA, shape="m8n8k128", op="xor and",
-)  # fmt: skip
+    manual=_WMMA,
+    shape="m8n8k128",
+    op="xor and",
+)
 def mma_bits(w: Warp, ins: Instruction, *, shape: str, op: str) -> None:
     _run(w, ins, TensorForm(shape, "b1", "b1", "s32", "s32", op=op))
 

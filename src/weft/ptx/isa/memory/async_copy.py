@@ -43,8 +43,9 @@ def cp_async(w: Warp, ins: Instruction, **words: str) -> None:
     "cp.async.commit_group",
     work=WorkUnit.SYNC,
     manual=_COPY + "-commit-group",
-    warp=True, async_=Async(AsyncStep.COMMIT, Completion.GROUP),
-)  # fmt: skip
+    warp=True,
+    async_=Async(AsyncStep.COMMIT, Completion.GROUP),
+)
 def commit_group(w: Warp, ins: Instruction) -> None:
     w.copies.commit()
 
@@ -53,9 +54,11 @@ def commit_group(w: Warp, ins: Instruction) -> None:
     "cp.async.wait_group  n",
     work=WorkUnit.SYNC,
     manual=_COPY + "-wait-group",
-    warp=True, waits=Waits.COPIES, async_=Async(AsyncStep.WAIT, Completion.GROUP),
+    warp=True,
+    waits=Waits.COPIES,
+    async_=Async(AsyncStep.WAIT, Completion.GROUP),
     literals={"n": ANY_COUNT},
-)  # fmt: skip
+)
 def wait_group(w: Warp, ins: Instruction) -> None:
     groups = ins.operands[0]
     assert isinstance(groups, Imm), "the parser takes nothing else"
@@ -66,8 +69,10 @@ def wait_group(w: Warp, ins: Instruction) -> None:
     "cp.async.wait_all",
     work=WorkUnit.SYNC,
     manual=_COPY + "-wait-group",
-    warp=True, waits=Waits.COPIES, async_=Async(AsyncStep.WAIT, Completion.GROUP),
-)  # fmt: skip
+    warp=True,
+    waits=Waits.COPIES,
+    async_=Async(AsyncStep.WAIT, Completion.GROUP),
+)
 def wait_all(w: Warp, ins: Instruction) -> None:
     w.copies.wait(None)
 

@@ -43,9 +43,11 @@ def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
 @instruction(
     "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes  "
     "[a], [b], size, [mbar]",
-    manual=_BULK, warp=True, async_=_BY_MBARRIER,
+    manual=_BULK,
+    warp=True,
+    async_=_BY_MBARRIER,
     effects=(writes("a", "shared", "size"), reads("b", "shared", "size"), _COUNTS_DOWN),
-)  # fmt: skip
+)
 def bulk_between(w: Warp, ins: Instruction) -> None:
     w.bulk.issue(ins)
 
@@ -62,8 +64,10 @@ def bulk_store(w: Warp, ins: Instruction, **words: str) -> None:
 @instruction(
     "cp.async.bulk.prefetch.L2.global{.l2}  [a], size{, policy}",
     work=WorkUnit.MEMORY,
-    manual=_BULK + "-prefetch", l2=_HINT, warp=True,
-)  # fmt: skip
+    manual=_BULK + "-prefetch",
+    l2=_HINT,
+    warp=True,
+)
 def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
     """A hint: it may name any address and changes nothing."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from weft.ptx.isa.columns import Accepts, Nan, Ordering, ResultForm, Waits, WorkUnit, reads, writes
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import decode, instruction
@@ -93,75 +95,58 @@ def cvta(w: Warp, ins: Instruction, *, space: str, size: str) -> None:
 
 @instruction(
     "isspacep.space  p:pred, a",
-    form=ResultForm.OF_OPERANDS, work=WorkUnit.MOVE,
+    form=ResultForm.OF_OPERANDS,
+    work=WorkUnit.MOVE,
     manual="data-movement-and-conversion-instructions-isspacep",
-    space=SPACE, warp=True,
-)  # fmt: skip
+    space=SPACE,
+    warp=True,
+)
 def isspacep(w: Warp, ins: Instruction, *, space: str) -> None:
     w.test_space(ins, space)
 
 
-@instruction(
+_hint = functools.partial(instruction, work=WorkUnit.MEMORY, warp=True)
+_PREFETCH = "data-movement-and-conversion-instructions-prefetch-prefetchu"
+
+
+@_hint(
+    "applypriority{.space}.L2::evict_normal  [a], size",
+    manual="data-movement-and-conversion-instructions-applypriority",
+    space="global",
+)
+@_hint(
+    "discard{.space}.L2  [a], size",
+    manual="data-movement-and-conversion-instructions-discard",
+    space="global",
+)
+@_hint("prefetchu.L1  [a]", manual=_PREFETCH)
+@_hint(
     "prefetch{.space}{.level}{.l2}{.tensormap}  [a]",
-    work=WorkUnit.MEMORY,
-    manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
-    space="global local const param", level="L1 L2 L2::evict_last L2::evict_normal",
-    l2="L2::cache_hint", warp=True,
-)  # fmt: skip
-def prefetch(w: Warp, ins: Instruction, **words: str) -> None:
-    """A hint: it may name any address and changes nothing."""
+    manual=_PREFETCH,
+    space="global local const param",
+    level="L1 L2 L2::evict_last L2::evict_normal",
+    l2="L2::cache_hint",
+)
+def cache_hint(w: Warp, ins: Instruction, **words: str) -> None:
+    """Do nothing: a hint for a cache may name any address and changes no memory."""
 
 
-@instruction(
-    "prefetchu.L1  [a]",
-    work=WorkUnit.MEMORY,
-    manual="data-movement-and-conversion-instructions-prefetch-prefetchu",
+_policy = functools.partial(
+    instruction,
+    form=ResultForm.UNIFORM,
+    manual="data-movement-and-conversion-instructions-createpolicy",
     warp=True,
 )
-def prefetchu(w: Warp, ins: Instruction) -> None:
-    """A hint: it may name any address and changes nothing."""
-
-
-@instruction(
-    "discard{.space}.L2  [a], size",
-    work=WorkUnit.MEMORY,
-    manual="data-movement-and-conversion-instructions-discard",
-    space="global", warp=True,
-)  # fmt: skip
-def discard(w: Warp, ins: Instruction, *, space: str) -> None:
-    """Do nothing: memory has no stale cache lines to drop here."""
-
-
-@instruction(
-    "applypriority{.space}.L2::evict_normal  [a], size",
-    work=WorkUnit.MEMORY,
-    manual="data-movement-and-conversion-instructions-applypriority",
-    space="global", warp=True,
-)  # fmt: skip
-def applypriority(w: Warp, ins: Instruction, *, space: str) -> None:
-    """A hint for a cache; it changes nothing."""
-
-
-@instruction(
-    "createpolicy.range{.global}.priority{.second}.b64  d, [a], primary, total",
-    form=ResultForm.UNIFORM,
-    manual="data-movement-and-conversion-instructions-createpolicy",
-    warp=True, second="L2::evict_first L2::evict_unchanged",
+_priority = functools.partial(
+    _policy,
+    second="L2::evict_first L2::evict_unchanged",
     priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
-)  # fmt: skip
-@instruction(
-    "createpolicy.fractional.priority{.second}.b64  d{, a}",
-    form=ResultForm.UNIFORM,
-    manual="data-movement-and-conversion-instructions-createpolicy",
-    warp=True, second="L2::evict_first L2::evict_unchanged",
-    priority="L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged",
-)  # fmt: skip
-@instruction(
-    "createpolicy.cvt.L2.b64  d, a",
-    form=ResultForm.UNIFORM,
-    manual="data-movement-and-conversion-instructions-createpolicy",
-    warp=True,
-)  # fmt: skip
+)
+
+
+@_priority("createpolicy.range{.global}.priority{.second}.b64  d, [a], primary, total")
+@_priority("createpolicy.fractional.priority{.second}.b64  d{, a}")
+@_policy("createpolicy.cvt.L2.b64  d, a")
 def createpolicy(w: Warp, ins: Instruction, **words: str) -> None:
     """An opaque cache policy; nothing reads it but cache hints."""
     w.write(ins.operands[0], w.b.integer("i64", 0))

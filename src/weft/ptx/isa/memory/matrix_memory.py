@@ -41,8 +41,9 @@ def stmatrix(w: Warp, ins: Instruction, *, num: str, trans: str, space: str) -> 
     "movmatrix.sync.aligned.m8n8.trans.b16  d, a",
     work=WorkUnit.MOVE,
     manual=_MATRIX + "movmatrix",
-    warp=True, participants=Participants.WARP,
-)  # fmt: skip
+    warp=True,
+    participants=Participants.WARP,
+)
 def movmatrix(w: Warp, ins: Instruction) -> None:
     w.matrices.transpose(ins)
 

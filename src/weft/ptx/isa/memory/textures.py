@@ -6,6 +6,8 @@ An address is `[handle, {coordinates}]`; the parser makes two operands of it. Th
 
 from __future__ import annotations
 
+import functools
+
 from weft.ptx.isa.columns import Accepts, WorkUnit
 from weft.ptx.isa.emitter import Warp
 from weft.ptx.isa.registry import instruction
@@ -13,50 +15,44 @@ from weft.ptx.model import Instruction
 
 GEOMETRY = "1d 2d 3d a1d a2d cube acube"
 RESULT = "f32 s32 u32"
-_ACCEPTS = Accepts.FRAGMENT | Accepts.BITS
-_NOTE = "texture objects of whole programs and of `weft.texture`"
+_texture = functools.partial(
+    instruction,
+    work=WorkUnit.MEMORY,
+    notes="texture objects of whole programs and of `weft.texture`",
+    warp=True,
+)
+_fetch = functools.partial(_texture, accepts=Accepts.FRAGMENT | Accepts.BITS, dtype=RESULT)
+_tex = functools.partial(_fetch, manual="texture-instructions-tex", geometry=GEOMETRY)
 
 
-@instruction(
-    "tex.geometry.v4.dtype.ctype  d|p:dtype, [a], c:ctype",
-    manual="texture-instructions-tex", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    geometry=GEOMETRY, dtype=RESULT, ctype="f32 s32",
-)  # fmt: skip
+@_tex("tex.geometry.v4.dtype.ctype  d|p:dtype, [a], c:ctype", ctype="f32 s32")
 def tex(w: Warp, ins: Instruction, *, geometry: str, dtype: str, ctype: str) -> None:
     w.textures.fetch(ins, "plain", geometry, dtype, ctype)
 
 
-@instruction(
-    "tex.level.geometry.v4.dtype.ctype  d|p:dtype, [a], c:ctype, lod:ctype",
-    manual="texture-instructions-tex", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    geometry=GEOMETRY, dtype=RESULT, ctype="f32 s32",
-)  # fmt: skip
+@_tex("tex.level.geometry.v4.dtype.ctype  d|p:dtype, [a], c:ctype, lod:ctype", ctype="f32 s32")
 def tex_level(w: Warp, ins: Instruction, *, geometry: str, dtype: str, ctype: str) -> None:
     w.textures.fetch(ins, "level", geometry, dtype, ctype)
 
 
-@instruction(
-    "tex.grad.geometry.v4.dtype.ctype  d|p:dtype, [a], c:ctype, dx:f32, dy:f32",
-    manual="texture-instructions-tex", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    geometry=GEOMETRY, dtype=RESULT, ctype="f32",
-)  # fmt: skip
+@_tex("tex.grad.geometry.v4.dtype.ctype  d|p:dtype, [a], c:ctype, dx:f32, dy:f32", ctype="f32")
 def tex_grad(w: Warp, ins: Instruction, *, geometry: str, dtype: str, ctype: str) -> None:
     w.textures.fetch(ins, "gradient", geometry, dtype, ctype)
 
 
-@instruction(
+@_fetch(
     "tld4.channel.2d.v4.dtype.f32  d|p:dtype, [a], c:f32",
-    manual="texture-instructions-tld4", work=WorkUnit.MEMORY, accepts=_ACCEPTS, notes=_NOTE, warp=True,
-    channel="r g b a", dtype=RESULT,
-)  # fmt: skip
+    manual="texture-instructions-tld4",
+    channel="r g b a",
+)
 def tld4(w: Warp, ins: Instruction, *, channel: str, dtype: str) -> None:
     w.textures.fetch(ins, f"gather_{channel}", "2d", dtype, "f32")
 
 
-@instruction(
+@_texture(
     "txq.query.b32  d:b32, [a]",
-    manual="texture-instructions-txq", work=WorkUnit.MEMORY, notes=_NOTE, warp=True,
+    manual="texture-instructions-txq",
     query="width height depth array_size num_mipmap_levels normalized_coords",
-)  # fmt: skip
+)
 def txq(w: Warp, ins: Instruction, *, query: str) -> None:
-    w.textures.ask(ins, query)
+    w.textures.query(ins, query)

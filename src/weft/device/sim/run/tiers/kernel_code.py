@@ -94,9 +94,9 @@ class TieredCode:
             left = self._spent * (total - done) / done if done else left
         worth = SAVED * max(left, self._spent)
         if worth > FULL_COST * self.current.seconds and self._asked != os.getpid():
-            self._ask()
+            self._request_full()
 
-    def _ask(self) -> None:
+    def _request_full(self) -> None:
         job = self._job
         with self._lock:
             if job is None or self._asked == os.getpid():

@@ -34,9 +34,9 @@ WAYS = {AccessKind.READ: BYPASS, AccessKind.WRITE: STORE, AccessKind.REDUCTION: 
 
 def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
     """Count one side of a copy, unless no lane runs."""
-    b, lanes, way = e.b, access.lanes, WAYS[access.kind]
+    b, lanes, route = e.b, access.lanes, WAYS[access.kind]
     assert lanes is not None and access.sizes is not None
-    row = rows.of(access, way=way, bulk=True)
+    row = rows.of(access, route=route, bulk=True)
     with b.when(lanes.ne(0)):
         sizes = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(access.sizes, sizes, 64)
@@ -44,7 +44,7 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
             _near(b)(row, sizes, lanes)
         else:
             addresses = e.memory.addresses(access.address)
-            _far(b, way)(rows.launch(), rows.counters(), row, sizes, addresses, lanes)
+            _far(b, route)(rows.launch(), rows.counters(), row, sizes, addresses, lanes)
 
 
 def _near(b: Builder) -> Callable[..., Val]:
@@ -65,7 +65,7 @@ def _near(b: Builder) -> Callable[..., Val]:
     return b.helper("count_bulk_shared", [P, P, I32], None, body)
 
 
-def _far(b: Builder, way: str) -> Callable[..., Val]:
+def _far(b: Builder, route: str) -> Callable[..., Val]:
     """(launch, worker, row, sizes, addresses, lanes): the side in global memory."""
 
     def body(x: Builder, args: list[Val]) -> None:
@@ -78,11 +78,11 @@ def _far(b: Builder, way: str) -> Callable[..., Val]:
             first = pretended(x, launch, row, address)
             with x.when(first.ne(NOWHERE)):
                 _sectors(x, row, first, nbytes)
-                _lines(x, way, launch, worker, first, first + (nbytes - 1))
+                _lines(x, route, launch, worker, first, first + (nbytes - 1))
 
         each_lane(x, lanes, one)
 
-    return b.helper(f"count_bulk_{way}", [P, P, P, P, P, I32], None, body)
+    return b.helper(f"count_bulk_{route}", [P, P, P, P, P, I32], None, body)
 
 
 def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
@@ -93,7 +93,7 @@ def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
         bump(b, row, at, v)
 
 
-def _lines(b: Builder, way: str, launch: Val, worker: Val, first: Val, last: Val) -> None:
+def _lines(b: Builder, route: str, launch: Val, worker: Val, first: Val, last: Val) -> None:
     """Record in L2 each line from that of the first byte to that of the last."""
     line = first >> LINE
     low = ((first >> SECTOR) & (SECTORS_A_LINE - 1)).trunc("i32")
@@ -102,4 +102,4 @@ def _lines(b: Builder, way: str, launch: Val, worker: Val, first: Val, last: Val
         end = b.smin(until - (i << 2), b.integer("i32", SECTORS_A_LINE))
         start = b.select(i.eq(0), low, b.integer("i32", 0))
         mask = ((b.integer("i32", 1) << end) - 1) & (b.integer("i32", -1) << start)
-        look_up(b, way, launch, worker, line + i.zext("i64"), mask)
+        look_up(b, route, launch, worker, line + i.zext("i64"), mask)

@@ -14,8 +14,8 @@ from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.run.observation import Observation, zeroed
 from weft.device.sim.tools.counters.layout import (
     EPOCHS,
+    CachedLineBits,
     CounterRow,
-    HeldBits,
     LaunchFields,
     PerWorker,
     PlacedAllocation,
@@ -109,15 +109,15 @@ class Counting:
 
     def _l1(self, observation: Observation, lines: int) -> None:
         """Allocate each worker's counters and its L1: its sets, and the state of each line."""
-        sets = 1 << max(0, self.l1_lines // HeldBits.WAYS - 1).bit_length()
+        sets = 1 << max(0, self.l1_lines // CachedLineBits.WAYS - 1).bit_length()
         start = observation.notes["nbytes"]
-        held = start + 4 * max(2, sets)
-        self._workers = observation.for_workers(held + 8 * lines)
+        cached = start + 4 * max(2, sets)
+        self._workers = observation.for_workers(cached + 8 * lines)
         for memory in self._workers:
             head = memory[: PerWorker.HEADER].view(np.int64)
             head[PerWorker.SETS // 8] = memory.ctypes.data + start
             head[PerWorker.SET_MASK // 8] = sets - 1
-            head[PerWorker.HELD // 8] = memory.ctypes.data + held
+            head[PerWorker.CACHED // 8] = memory.ctypes.data + cached
 
     def end(self, observation: Observation) -> None:
         total = np.zeros(observation.notes["nbytes"] // 8, np.int64)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from weft.device.sim.tools.counters.layout import (
     LINE,
     SECTOR,
+    CachedLineBits,
     CounterRow,
-    HeldBits,
     LaunchFields,
     PerWorker,
     PlacedAllocation,
@@ -58,7 +58,7 @@ class Span:
     count_at  the counter of lines that enter its set; `stamp` is its value when this one did
     """
 
-    held: Val
+    cached: Val
     line: Val
     count_at: Val
     stamp: Val
@@ -76,10 +76,12 @@ class CountingFastPath:
     span: int
     sure: Val
 
-    def count(self, way: str, held: Callable[[Val], None], otherwise: Callable[[], None]) -> None:
-        """Emit the fast path, which calls `held(position in its line)`, and else `otherwise`."""
+    def count(
+        self, route: str, cached: Callable[[Val], None], otherwise: Callable[[], None]
+    ) -> None:
+        """Emit the fast path, which calls `cached(position in its line)`, and else `otherwise`."""
         # A longer span is never on one line.
-        if way not in (LOAD, STORE) or self.span > LINE_BYTES:
+        if route not in (LOAD, STORE) or self.span > LINE_BYTES:
             otherwise()
             return
         b = self.b
@@ -89,8 +91,8 @@ class CountingFastPath:
         yes, no = b.integer("i1", 1), b.integer("i1", 0)
         # Stores do not look into L1.
         table = (
-            b.at(self.worker, PerWorker.HELD)
-            if way == LOAD
+            b.at(self.worker, PerWorker.CACHED)
+            if route == LOAD
             else b.at(self.launch, LaunchFields.LINES)
         )
         if self.span > 1:
@@ -107,9 +109,9 @@ class CountingFastPath:
             return yes
 
         simple = seen & inside.ule(LINE_BYTES - self.span)
-        way_through = in_one_line if way == LOAD else stored
+        way_through = in_one_line if route == LOAD else stored
         counted = b.either(simple, way_through, lambda: no, likely=True)
-        b.either(counted, lambda: held(inside), otherwise)
+        b.either(counted, lambda: cached(inside), otherwise)
 
     def whole_range(self, low: int, high: int) -> Span:
         """The bytes from `low` to `high`, relative to the address."""
@@ -135,8 +137,8 @@ class CountingFastPath:
             return [b.integer("i1", 0), self.worker, b.integer("i32", 0)]
 
         simple = end._place()[0] & inside.ule(LINE_BYTES - (high - low))
-        held, count_at, stamp = b.either(simple, looked_up, unknown, likely=True)
-        return Span(held, line, count_at, stamp)
+        cached, count_at, stamp = b.either(simple, looked_up, unknown, likely=True)
+        return Span(cached, line, count_at, stamp)
 
     def _prefetch(self, place: Val, table: Val) -> None:
         """Prefetch the state of the next line, if the access advances as it did last time."""
@@ -164,7 +166,7 @@ class CountingFastPath:
         """The sectors of the bytes, if they are on one line."""
         b = self.b
         if self.span == LINE_BYTES:
-            return b.integer("i32", HeldBits.SECTORS)
+            return b.integer("i32", CachedLineBits.SECTORS)
         first = (inside >> SECTOR).trunc("i32")
         if self.span == 1:
             return b.integer("i32", 1) << first

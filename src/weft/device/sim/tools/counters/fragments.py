@@ -15,7 +15,7 @@ from weft.device.sim.layout import Space
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters import shared
 from weft.device.sim.tools.counters.lanes import count_lanes
-from weft.device.sim.tools.counters.lines import way_of
+from weft.device.sim.tools.counters.lines import route_of
 from weft.device.sim.tools.counters.rows import CounterRows
 from weft.ir import Builder, Val
 
@@ -58,7 +58,7 @@ def count(e: Watched, counters: CounterRows, access: MemoryAccess) -> None:
     """One access after the other, of all lanes."""
     b, rows = e.b, access.rows
     assert rows is not None
-    way = way_of(access.ins, writes=access.writes)
+    route = route_of(access.ins, writes=access.writes)
     start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
     inside = (rows.first - start).ult(e.shared_bytes.zext("i64"))
     if access.space != Space.GENERIC:
@@ -66,7 +66,7 @@ def count(e: Watched, counters: CounterRows, access: MemoryAccess) -> None:
     table, offsets, lanes = e.memory.table(), e.memory.offsets(), b.integer("i32", -1)
     fill = b.helper("count_fragment", [_I64, _I64, _P, _P], None, _fill)
     for width, places in accesses(rows):
-        far = counters.of(access, way=way, piece=width, any_lanes=True)
+        far = counters.of(access, route=route, piece=width, any_lanes=True)
         near = counters.near(access, piece=width)
         offsets_of_lanes = lane_table(b, "i64", tuple(x for place in places for x in place))
         fill(rows.first, rows.step, offsets_of_lanes, table)
@@ -76,7 +76,7 @@ def count(e: Watched, counters: CounterRows, access: MemoryAccess) -> None:
             shared.count_shared(b, width, reads=not access.writes)(near, offsets, lanes)
 
         def count_far(width: int = width, far: Val = far) -> None:
-            fn = count_lanes(b, way, width)
+            fn = count_lanes(b, route, width)
             fn(counters.launch(), counters.counters(), far, table, lanes)
 
         b.either(inside, count_near, count_far)

@@ -27,7 +27,7 @@ from weft.device.sim.tools.counters.lines import (
     count_range,
     count_request,
     note,
-    way_of,
+    route_of,
 )
 from weft.device.sim.tools.counters.load_groups import LoadGroup, groups_of
 from weft.device.sim.tools.counters.rows import CounterRows
@@ -60,19 +60,19 @@ class GlobalMemory:
 
     def _where(self, access: MemoryAccess) -> tuple[Val, Val, str]:
         """The memory of the launch and of the worker, and the route of the access."""
-        way = way_of(self.e.ins, writes=access.writes)
-        return self.rows.launch(), self.rows.counters(), way
+        route = route_of(self.e.ins, writes=access.writes)
+        return self.rows.launch(), self.rows.counters(), route
 
     def row(self, access: MemoryAccess) -> Val:
         """A row for an access."""
         a, width = access.address, access.nbytes
-        span, way = _span(a, width), way_of(self.e.ins, writes=access.writes)
+        span, route = _span(a, width), route_of(self.e.ins, writes=access.writes)
         if span is None or access.changes:
-            return self.rows.of(access, way=way, any_lanes=True)
+            return self.rows.of(access, route=route, any_lanes=True)
         if a.uniform:
-            return self.rows.of(access, way=way, one=True, whole=self.is_whole(access))
+            return self.rows.of(access, route=route, one=True, whole=self.is_whole(access))
         places = 128 // min(width, SECTOR_BYTES)
-        return self.rows.of(access, way=way, span=span, places=places, any_lanes=True)
+        return self.rows.of(access, route=route, span=span, places=places, any_lanes=True)
 
     def is_whole(self, access: MemoryAccess) -> bool:
         """Return whether all lanes that enter the block make the access: the block counts it."""
@@ -105,17 +105,17 @@ class GlobalMemory:
     def _uniform(self, access: MemoryAccess, row: Val, lanes: Val) -> None:
         """All lanes at one place."""
         b, a = self.e.b, access.address
-        launch, counters, way = self._where(access)
+        launch, counters, route = self._where(access)
         assert a.first is not None
         whole = self.is_whole(access)
         fast = CountingFastPath(b, launch, counters, row, a.first, 1, b.integer("i1", 1))
-        call = count_one(b, way, whole=whole)
+        call = count_one(b, route, whole=whole)
 
         def alone() -> None:
             fast.count(
-                way,
+                route,
                 lambda _: None if whole else count_request(b, row, lanes),
-                lambda: _drop(call(launch, counters, row, a.first, lanes)),
+                lambda: drop(call(launch, counters, row, a.first, lanes)),
             )
 
         group = self._group(access)
@@ -134,10 +134,10 @@ class GlobalMemory:
     def _any_lanes(self, access: MemoryAccess, row: Val, lanes: Val) -> None:
         """Count lanes that are apart; rows of neighbours and rows at one place are special."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
-        launch, counters, way = self._where(access)
+        launch, counters, route = self._where(access)
 
         def general() -> None:
-            count_lanes(b, way, width)(launch, counters, row, e.memory.addresses(a), lanes)
+            count_lanes(b, route, width)(launch, counters, row, e.memory.addresses(a), lanes)
 
         apart = a.wide.row_step() if a.wide is not None else None
         if a.wide is None or apart not in (0, width):
@@ -153,10 +153,10 @@ class GlobalMemory:
         reach = min(reach, 128)
 
         memory = RunRecord.PLACES if apart else RunRecord.LINES
-        memory = memory if apart == 0 or way in (LOAD, STORE) else RunRecord.NONE
+        memory = memory if apart == 0 or route in (LOAD, STORE) else RunRecord.NONE
 
         def by_runs() -> None:
-            fn = count_runs(b, way, len(starts), width, memory)
+            fn = count_runs(b, route, len(starts), width, memory)
             done = b.either(
                 sure,
                 lambda: fn(launch, counters, row, b.integer("i64", reach), *starts),
@@ -183,14 +183,14 @@ class GlobalMemory:
         if w is None or not w.index.lanes or w.scale != width:
             general()
             return
-        launch, counters, way = self._where(access)
+        launch, counters, route = self._where(access)
         index = b.extract(w.index, 0)
         first, last = (w.extend(b.extract(w.index, i)) + w.base for i in (0, 31))
         in_a_row = b.same(w.index, b.splat(index, 32) + b.lanes("i32", range(32)))
         # No index has wrapped, and all lanes are in the allocation that the row last saw.
         sure = in_a_row & (last - first).eq(31 * width) & inside(b, row, [first, last])
         starts = [first + at if at else first for at in range(0, 32 * width, 128)]
-        count = count_runs(b, way, len(starts), width, RunRecord.NONE)
+        count = count_runs(b, route, len(starts), width, RunRecord.NONE)
         reach = b.integer("i64", min(32 * width, 128))
         done = b.either(
             lanes.eq(-1) & sure,
@@ -210,10 +210,10 @@ class GlobalMemory:
     ) -> None:
         """Count rows of lanes that are at one place each."""
         b = self.e.b
-        launch, counters, way = self._where(access)
+        launch, counters, route = self._where(access)
 
         def alone() -> None:
-            again = sure & repeats(b, way, counters, row, starts)
+            again = sure & repeats(b, route, counters, row, starts)
             b.either(again, lambda: count_repeat(b, row), by_runs, likely=True)
 
         group = self._group(access)
@@ -225,7 +225,7 @@ class GlobalMemory:
             def otherwise() -> None:
                 # On the lines of the first load it counts as much as that.
                 alike = there & are_kept(b, leader, keys)
-                b.either(alike, lambda: _drop(count_as(b)(row, leader)), alone)
+                b.either(alike, lambda: drop(count_as(b)(row, leader)), alone)
 
             again = there & are_kept(b, row, keys)
             b.either(again, lambda: count_repeat(b, row), otherwise, likely=True)
@@ -237,10 +237,10 @@ class GlobalMemory:
     def _lines(self, access: MemoryAccess, row: Val, lines: Sequence[tuple[Val, Val]]) -> None:
         """One more execution with the counters of the last one, on these lines."""
         b = self.e.b
-        launch, counters, way = self._where(access)
+        launch, counters, route = self._where(access)
         for line, sectors in lines:
-            if way == STORE:
-                note(b, way, launch, counters, line, sectors)
+            if route == STORE:
+                note(b, route, launch, counters, line, sectors)
             else:
                 count = b.intrinsic("ctpop", [sectors])
                 pass_line(b, launch, counters, row, line, sectors, count)
@@ -249,22 +249,22 @@ class GlobalMemory:
     def _range(self, access: MemoryAccess, row: Val, lanes: Val, span: int) -> None:
         """Count neighbours in global memory."""
         e, b, a, width = self.e, self.e.b, access.address, access.nbytes
-        launch, counters, way = self._where(access)
+        launch, counters, route = self._where(access)
         assert a.first is not None and a.last is not None
         near = b.integer("i1", 1)
         if not e.executes_fully or access.sizes is not None or a.wide is not None:
             near = (a.last - a.first).eq(span - width) & lanes.eq(-1)  # an index may have wrapped
 
         def otherwise() -> None:
-            of_range, general = count_range(b, way, span, width), count_lanes(b, way, width)
+            of_range, general = count_range(b, route, span, width), count_lanes(b, route, width)
             b.either(
                 near,
-                lambda: _drop(of_range(launch, counters, row, a.first)),
-                lambda: _drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
+                lambda: drop(of_range(launch, counters, row, a.first)),
+                lambda: drop(general(launch, counters, row, e.memory.addresses(a), lanes)),
             )
 
         fast = CountingFastPath(b, launch, counters, row, a.first, span, near)
-        fast.count(way, lambda inside: count_place(b, row, inside, width), otherwise)
+        fast.count(route, lambda inside: count_place(b, row, inside, width), otherwise)
 
 
 def _span(a: Address, width: int) -> int | None:
@@ -276,5 +276,5 @@ def _span(a: Address, width: int) -> int | None:
     return places[-1] + width if dense else None
 
 
-def _drop(result: Val) -> None:
+def drop(result: Val) -> None:
     """Discard the unused result of a call."""

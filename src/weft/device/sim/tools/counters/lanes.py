@@ -40,13 +40,13 @@ RUN = 8
 """The number of consecutive lanes that are tested together for neighbours or one place."""
 
 
-def count_lanes(b: Builder, way: str, width: int) -> Callable[..., Val]:
+def count_lanes(b: Builder, route: str, width: int) -> Callable[..., Val]:
     """(launch, worker, row, addresses, lanes): any addresses; some lane must run."""
     return b.helper(
-        f"count_lanes_{way}_{width}",
+        f"count_lanes_{route}_{width}",
         [P, P, P, P, I32],
         None,
-        lambda x, args: _lanes(x, args, way, width),
+        lambda x, args: _lanes(x, args, route, width),
     )
 
 
@@ -97,56 +97,56 @@ class Seats:
         return b.either(number.eq(0), seat, lambda: number)
 
 
-def _lanes(b: Builder, args: list[Val], way: str, width: int) -> None:
+def _lanes(b: Builder, args: list[Val], route: str, width: int) -> None:
     row, lanes = args[2], args[4]
-    if way != LOCAL:
-        with b.when(_by_runs(b, args, way, width)):
+    if route != LOCAL:
+        with b.when(_by_runs(b, args, route, width)):
             b.ret()
     last = b.at(row, -Last.SIZE - Repeated.SIZE)
-    stays, shift = _moved(b, last, args, way)
+    stays, shift = _moved(b, last, args, route)
     with b.when(~stays):
         seats = Seats(b, last)
-        _seat(b, seats, args, way)
-        _keep(b, last, args, way)
+        _seat(b, seats, args, route)
+        _keep(b, last, args, route)
         _sum_up(b, seats, last, lanes, width)
     count = b.load("i32", 0, b.at(last, Last.COUNT))
     with b.when(count.ne(0)):
         counters = b.load("i64", 8, row, 8) + b.load("i64", 8, b.at(last, Last.COUNTERS), 8)
         b.store(counters, row, 8)
-        if way != LOCAL:
-            _pass_on(b, last, b.select(stays, shift, b.integer("i32", 4)), way, args)
+        if route != LOCAL:
+            _pass_on(b, last, b.select(stays, shift, b.integer("i32", 4)), route, args)
 
 
-def _moved(b: Builder, last: Val, args: list[Val], way: str) -> tuple[Val, Val]:
+def _moved(b: Builder, last: Val, args: list[Val], route: str) -> tuple[Val, Val]:
     """(true if all lanes have moved by the same number of sectors in their lines; number + 4)."""
     _, _, row, table, lanes = args
-    now, before = _sectors(b, way, row, table), b.load("i64", 32, b.at(last, Last.SECTORS), 8)
+    now, before = _sectors(b, route, row, table), b.load("i64", 32, b.at(last, Last.SECTORS), 8)
     by = b.extract(now, 0) - b.extract(before, 0)
     shift = (by.trunc("i32") + 4) & 7
     # A bit that leaves the four of a line belongs to a lane that is on another line now.
     past = (b.load("i32", 0, b.at(last, Last.UNION)) << shift) & ~(15 << 4)
     # After a move by four sectors or more, no lane is on its old line.
     stays = b.load("i32", 0, b.at(last, Last.LANES)).eq(lanes) & (by + 3).ult(7) & past.eq(0)
-    stays = stays & b.load("i64", 0, b.at(last, Last.DELTA)).eq(_delta(b, way, row))
+    stays = stays & b.load("i64", 0, b.at(last, Last.DELTA)).eq(_delta(b, route, row))
     return stays & b.same(now, before + by), shift
 
 
-def _delta(b: Builder, way: str, row: Val) -> Val:
+def _delta(b: Builder, route: str, row: Val) -> Val:
     """The distance from the lanes' addresses to virtual ones, in the row's last allocation."""
-    if way == LOCAL:
+    if route == LOCAL:
         return b.integer("i64", 0)
     return b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA))
 
 
-def _sectors(b: Builder, way: str, row: Val, table: Val) -> Val:
+def _sectors(b: Builder, route: str, row: Val, table: Val) -> Val:
     """The lanes' sectors, likewise."""
-    return (b.load("i64", 32, table, 64) + _delta(b, way, row)) >> SECTOR
+    return (b.load("i64", 32, table, 64) + _delta(b, route, row)) >> SECTOR
 
 
-def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
+def _keep(b: Builder, last: Val, args: list[Val], route: str) -> None:
     """Store the lanes for the next execution, if they are all in one allocation."""
     _, _, row, table, lanes = args
-    if way != LOCAL:
+    if route != LOCAL:
         low, nbytes = (
             b.load("i64", 0, b.at(row, CounterRow.PLACE + x))
             for x in (PlacedAllocation.LOW, PlacedAllocation.NBYTES)
@@ -154,17 +154,17 @@ def _keep(b: Builder, last: Val, args: list[Val], way: str) -> None:
         inside = b.all((b.load("i64", 32, table, 64) - low).ult(nbytes))
         lanes = b.select(inside, lanes, b.integer("i32", 0))
     b.store(lanes, b.at(last, Last.LANES))
-    b.store(_delta(b, way, row), b.at(last, Last.DELTA))
-    b.store(_sectors(b, way, row, table), b.at(last, Last.SECTORS), 8)
+    b.store(_delta(b, route, row), b.at(last, Last.DELTA))
+    b.store(_sectors(b, route, row, table), b.at(last, Last.SECTORS), 8)
 
 
-def _by_runs(b: Builder, args: list[Val], way: str, width: int) -> Val:
+def _by_runs(b: Builder, args: list[Val], route: str, width: int) -> Val:
     """Count runs of lanes that are neighbours or at one place -> true if done."""
     launch, worker, row, table, lanes = args
     neighbours, alike = _runs(b, table, width)
     reach = b.select(neighbours, b.integer("i64", RUN * width), b.integer("i64", width))
     starts = [b.load("i64", 0, b.at(table, 8 * i), 8) for i in range(0, 32, RUN)]
-    count = count_runs(b, way, len(starts), width, RunRecord.NONE)
+    count = count_runs(b, route, len(starts), width, RunRecord.NONE)
     return b.either(
         lanes.eq(-1) & (neighbours | alike),
         lambda: count(launch, worker, row, reach, *starts),
@@ -172,11 +172,11 @@ def _by_runs(b: Builder, args: list[Val], way: str, width: int) -> Val:
     )
 
 
-def _seat(b: Builder, seats: Seats, args: list[Val], way: str) -> None:
+def _seat(b: Builder, seats: Seats, args: list[Val], route: str) -> None:
     launch, _, row, table, lanes = args
 
     def place_of(address: Val) -> Val:
-        return address if way == LOCAL else pretended(b, launch, row, address)
+        return address if route == LOCAL else pretended(b, launch, row, address)
 
     _each(b, seats, table, lanes, place_of)
 
@@ -231,13 +231,13 @@ def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None
         b.store(b.resize(v, "i64"), b.at(last, Last.COUNTERS + at))
 
 
-def _pass_on(b: Builder, last: Val, shift: Val, way: str, args: list[Val]) -> None:
+def _pass_on(b: Builder, last: Val, shift: Val, route: str, args: list[Val]) -> None:
     """Pass each line to L1, and its misses to L2."""
     launch, worker, row, _, _ = args
     with b.loop(b.load("i32", 0, b.at(last, Last.COUNT))) as i:
         k = (i + 1).zext("i64")
         line = b.load("i64", 0, b.at(last, (k << 3) + Last.LINES))
         mask = b.load("i32", 0, b.at(last, (k << 2) + Last.MASKS))
-        missing = look_up(b, way, launch, worker, line, (mask << shift) >> 4)
+        missing = look_up(b, route, launch, worker, line, (mask << shift) >> 4)
         with b.when(missing.ne(0)):
             bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))

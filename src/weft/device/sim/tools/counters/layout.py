@@ -33,15 +33,15 @@ class PlacedAllocation:
 class PerWorker:
     """Counters of one host thread: a header, a row for each site, an L1.
 
-    SETS  for each set of L1 a 32-bit word: the number of lines that have entered
-    HELD  for each line of the launch's memory a 64-bit word: see `HeldBits`
+    SETS    for each set of L1 a 32-bit word: the number of lines that have entered
+    CACHED  for each line of the launch's memory a 64-bit word: see `CachedLineBits`
     """
 
-    EPOCH, GENERATION, SETS, SET_MASK, HELD = 0, 8, 16, 24, 32
+    EPOCH, GENERATION, SETS, SET_MASK, CACHED = 0, 8, 16, 24, 32
     HEADER = 64
 
 
-class HeldBits:
+class CachedLineBits:
     """A line in L1: its sectors that are present (4 bits), sectors that the block has reported to
     L2 (4), the block's GENERATION (24), and its sequence number among the lines of its set (32).
 

@@ -17,8 +17,8 @@ from weft.device.sim.tools.counters.layout import (
     SECTORS_A_LINE,
     TAG_GROUPS,
     WRITTEN_AT,
+    CachedLineBits,
     CounterRow,
-    HeldBits,
     LaunchFields,
     PerWorker,
     PlacedAllocation,
@@ -29,8 +29,8 @@ from weft.ptx.model import Instruction
 
 P, I32, I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
 HASH = 0x9E3779B97F4A7C15
-_OTHER_BLOCKS = -(1 << HeldBits.GENERATION_AT)
-"""Bits that differ in a word of HELD that another block has left."""
+_OTHER_BLOCKS = -(1 << CachedLineBits.GENERATION_AT)
+"""Bits that differ in a word of CACHED that another block has left."""
 NOWHERE = -1
 """The line of an address that belongs to no allocation: the access is about to fail."""
 
@@ -38,7 +38,7 @@ LOAD, BYPASS, STORE, CHANGE, LOCAL = "load", "bypass", "store", "change", "local
 """Routes of an access: through L1, past it, written through, changed in L2, local memory."""
 
 
-def way_of(ins: Instruction, *, writes: bool) -> str:
+def route_of(ins: Instruction, *, writes: bool) -> str:
     """The route of an instruction's access to global memory."""
     if writes:
         return STORE
@@ -103,8 +103,8 @@ class CachedLine:
 
     def __init__(self, b: Builder, worker: Val, line: Val) -> None:
         self.b = b
-        held = b.load("ptr", 0, b.at(worker, PerWorker.HELD))
-        self._place = b.at(held, line << 3)
+        cached = b.load("ptr", 0, b.at(worker, PerWorker.CACHED))
+        self._place = b.at(cached, line << 3)
         word = b.load("i64", 0, self._place)
         sets = b.load("ptr", 0, b.at(worker, PerWorker.SETS))
         number = ((line * HASH) >> 40) & b.load("i64", 0, b.at(worker, PerWorker.SET_MASK))
@@ -115,14 +115,14 @@ class CachedLine:
         self._generation = generation.trunc("i32")
         # As one number: a host that has just stored it is slow to load a half of it.
         word = word ^ generation
-        self.stamp = (word >> HeldBits.STAMP_AT).trunc("i32")
+        self.stamp = (word >> CachedLineBits.STAMP_AT).trunc("i32")
         self._bits = word.trunc("i32")
         """Below 256 if the word is of this block."""
 
     @property
     def stays(self) -> Val:
         """True at run time if fewer lines have entered the set since than it holds."""
-        return (self._count - self.stamp).ult(HeldBits.WAYS)
+        return (self._count - self.stamp).ult(CachedLineBits.WAYS)
 
     def has(self, sectors: Val) -> Val:
         """True at run time if all of these sectors are in L1."""
@@ -130,20 +130,20 @@ class CachedLine:
 
     def is_noted(self, sectors: Val) -> Val:
         """True at run time if the block has reported these sectors to L2."""
-        noted = sectors << HeldBits.NOTED_AT
+        noted = sectors << CachedLineBits.NOTED_AT
         return (self._bits & (noted | _OTHER_BLOCKS)).eq(noted)
 
     @property
     def sectors(self) -> Val:
         """The sectors that are in L1."""
         there = (self._bits & _OTHER_BLOCKS).eq(0) & self.stays
-        return self.b.select(there, self._bits & HeldBits.SECTORS, self.b.integer("i32", 0))
+        return self.b.select(there, self._bits & CachedLineBits.SECTORS, self.b.integer("i32", 0))
 
     def bring_back(self, sectors: Val) -> None:
         """Let the line enter again: L2 has these sectors recorded, and L1 has none of them."""
         b, count = self.b, self._count + 1
         b.store(count, self.lines)
-        noted = self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT)
+        noted = self._bits & (CachedLineBits.SECTORS << CachedLineBits.NOTED_AT)
         self._store(count, self._generation | noted | sectors)
 
     def add(self, sectors: Val) -> None:
@@ -155,59 +155,59 @@ class CachedLine:
         stamp = b.select(comes, count, self.stamp)
         noted = b.select(
             (self._bits & _OTHER_BLOCKS).eq(0),
-            self._bits & (HeldBits.SECTORS << HeldBits.NOTED_AT),
+            self._bits & (CachedLineBits.SECTORS << CachedLineBits.NOTED_AT),
             b.integer("i32", 0),
         )
-        low = self._generation | noted | there | sectors | (sectors << HeldBits.NOTED_AT)
+        low = self._generation | noted | there | sectors | (sectors << CachedLineBits.NOTED_AT)
         self._store(stamp, low)
 
     def _store(self, stamp: Val, low: Val) -> None:
-        word = (stamp.zext("i64") << HeldBits.STAMP_AT) | low.zext("i64")
+        word = (stamp.zext("i64") << CachedLineBits.STAMP_AT) | low.zext("i64")
         self.b.store(word, self._place)
 
 
-def look_up(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
+def look_up(b: Builder, route: str, launch: Val, worker: Val, line: Val, sectors: Val) -> Val:
     """Sectors (four bits) of a line that go to L2; they are recorded there."""
-    if way == LOCAL:
+    if route == LOCAL:
         return b.integer("i32", 0)
-    noted = b.helper(f"count_note_{way}", [P, P, I64, I32], None, lambda x, a: note(x, way, *a))
-    if way != LOAD:
+    noted = b.helper(f"count_note_{route}", [P, P, I64, I32], None, lambda x, a: note(x, route, *a))
+    if route != LOAD:
         noted(launch, worker, line, sectors)
         return sectors
-    held = CachedLine(b, worker, line)
-    missing = sectors & ~held.sectors
+    cached = CachedLine(b, worker, line)
+    missing = sectors & ~cached.sectors
     with b.when(missing.ne(0)):
-        held.add(sectors)
+        cached.add(sectors)
         noted(launch, worker, line, missing)
     return missing
 
 
-def note(b: Builder, way: str, launch: Val, worker: Val, line: Val, sectors: Val) -> None:
+def note(b: Builder, route: str, launch: Val, worker: Val, line: Val, sectors: Val) -> None:
     """Pass sectors of a line through L2; they are read from memory unless written before.
 
     Other workers may change the word too; mostly its bits are set already.
     """
     place = b.at(b.load("ptr", 0, b.at(launch, LaunchFields.LINES)), line << 3)
     word, bits = b.load("i64", 0, place), b.load("i64", 0, b.at(worker, PerWorker.EPOCH))
-    if way != STORE:
+    if route != STORE:
         bits = bits | (sectors & ~(word.trunc("i32") >> WRITTEN_AT)).zext("i64")
-    if way in (STORE, CHANGE):
+    if route in (STORE, CHANGE):
         bits = bits | (sectors << WRITTEN_AT).zext("i64")
     with b.when((bits & ~word).ne(0)):
         b.emit(f"{b.name()} = atomicrmw or {place.typed}, {bits.typed} monotonic")
 
 
 # ---- neighbours -------------------------------------------------------------------------------
-def count_range(b: Builder, way: str, span: int, width: int) -> Callable[..., Val]:
+def count_range(b: Builder, route: str, span: int, width: int) -> Callable[..., Val]:
     """(launch, worker, row, first address): all lanes, `span` bytes without gaps.
 
     The cost depends only on the position of the first byte in its line, so that is counted.
     """
-    name = f"count_range_{way}_{span}_{width}"
-    return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, way, span, width))
+    name = f"count_range_{route}_{span}_{width}"
+    return b.helper(name, [P, P, P, I64], None, lambda x, args: _range(x, args, route, span, width))
 
 
-def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None:
+def _range(b: Builder, args: list[Val], route: str, span: int, width: int) -> None:
     launch, worker, row, address = args
     first = pretended(b, launch, row, address)
     with b.when(first.ne(NOWHERE)):
@@ -220,8 +220,8 @@ def _range(b: Builder, args: list[Val], way: str, span: int, width: int) -> None
             high = b.smin(until - (i << 2), SECTORS_A_LINE)
             low = b.select(i.eq(0), sector, b.integer("i32", 0))
             mask = ((b.integer("i32", 1) << high) - 1) & (b.integer("i32", -1) << low)
-            missing = look_up(b, way, launch, worker, line + i.zext("i64"), mask)
-            _add_misses(b, way, row, missing)
+            missing = look_up(b, route, launch, worker, line + i.zext("i64"), mask)
+            _add_misses(b, route, row, missing)
         if span > width:
             near = (line & 3).trunc("i32") + tags  # four lines in a row take four lookups at once
             with b.when(near.ugt(4), rare=True):
@@ -245,7 +245,7 @@ def _extra_waves(b: Builder, args: list[Val]) -> None:
     bump(b, row, CounterRow.WAVEFRONTS, deepest(b, b.load("i64", 0, groups)) - 1)
 
 
-def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
+def count_one(b: Builder, route: str, *, whole: bool) -> Callable[..., Val]:
     """(launch, worker, row, address, lanes): all active lanes name one address.
 
     A `whole` access is one of all lanes of its block, so only its misses are counted here.
@@ -258,10 +258,10 @@ def count_one(b: Builder, way: str, *, whole: bool) -> Callable[..., Val]:
             if not whole:
                 count_request(x, row, lanes)
             bit = x.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32")
-            missing = look_up(x, way, launch, worker, p >> LINE, bit)
-            _add_misses(x, way, row, missing)
+            missing = look_up(x, route, launch, worker, p >> LINE, bit)
+            _add_misses(x, route, row, missing)
 
-    name = f"count_{'whole' if whole else 'one'}_{way}"
+    name = f"count_{'whole' if whole else 'one'}_{route}"
     return b.helper(name, [P, P, P, I64, I32], None, body)
 
 
@@ -271,9 +271,9 @@ def count_request(b: Builder, row: Val, lanes: Val) -> None:
     bump(b, row, CounterRow.THREADS, b.intrinsic("ctpop", [lanes]))
 
 
-def _add_misses(b: Builder, way: str, row: Val, missing: Val) -> None:
+def _add_misses(b: Builder, route: str, row: Val, missing: Val) -> None:
     """Count the misses of loads that look into L1; accesses on other routes always miss."""
-    if way == LOAD:
+    if route == LOAD:
         with b.when(missing.ne(0)):
             bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))
 

@@ -15,8 +15,8 @@ from operator import and_
 from weft.device.sim.analyse.form import INDEXED, ZERO
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.tools.counters.fast_path import LINE_BYTES, CountingFastPath, Span
-from weft.device.sim.tools.counters.layout import HeldBits
-from weft.device.sim.tools.counters.lines import LOAD, way_of
+from weft.device.sim.tools.counters.layout import CachedLineBits
+from weft.device.sim.tools.counters.lines import LOAD, route_of
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
@@ -27,16 +27,16 @@ from weft.ptx.model import SIZES, Instruction, Mem, Reg
 class LoadGroup:
     """Loads of the bytes `low` to `high` from a base; the first one is at `first`.
 
-    held   true at run time if L1 holds all bytes after the first one
-    spans  their ranges: one for each row of lanes
-    row    the counters of the first one
+    cached  true at run time if L1 holds all bytes after the first one
+    spans   their ranges: one for each row of lanes
+    row     the counters of the first one
     """
 
     leader: int
     first: int
     low: int
     high: int
-    held: Val | None = None
+    cached: Val | None = None
     spans: Sequence[Span] = ()
     row: Val | None = None
 
@@ -44,13 +44,13 @@ class LoadGroup:
         """After the first load, test whether all bytes are in L1, by one path per row of lanes."""
         self.row = paths[0].row
         self.spans = [p.whole_range(self.low - self.first, self.high - self.first) for p in paths]
-        self.held = reduce(and_, [s.held for s in self.spans])
+        self.cached = reduce(and_, [s.cached for s in self.spans])
 
     def stays(self, b: Builder) -> Val:
         """True at run time if they are still there, for a later load."""
-        assert self.held is not None
+        assert self.cached is not None
         since = [b.load("i32", 0, s.count_at) - s.stamp for s in self.spans]
-        return reduce(and_, [x.ult(HeldBits.WAYS) for x in since], self.held)
+        return reduce(and_, [x.ult(CachedLineBits.WAYS) for x in since], self.cached)
 
 
 def groups_of(program: KernelProgram, block: BasicBlock) -> dict[int, LoadGroup]:
@@ -92,6 +92,6 @@ def _load_of_rows(program: KernelProgram, ins: Instruction) -> tuple[str, int, i
     form = program.form_of(mem.base)
     if form is None or form.kind > INDEXED or form.off != ZERO:
         return None
-    if way_of(ins, writes=False) != LOAD:
+    if route_of(ins, writes=False) != LOAD:
         return None
     return mem.base.name, mem.offset, mem.offset + d.lane_bytes

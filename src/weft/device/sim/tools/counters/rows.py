@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
-from weft.device.sim.layout import ContextFields, Space, WorkerFields
+from weft.device.sim.layout import ContextFields, SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.layout import CounterRow, Last, PerWorker, Repeated
-from weft.ir import Val
+from weft.ir import Builder, Val
 
 _VERBS = {
     AccessKind.READ: "load", AccessKind.WRITE: "store", AccessKind.ATOMIC: "atomic", AccessKind.REDUCTION: "reduction",
@@ -63,3 +63,15 @@ class CounterRows:
     def launch(self) -> Val:
         """The memory that all workers share."""
         return self.e.b.load("ptr", 0, self.e.b.at(self.e.context, ContextFields.OBSERVER))
+
+
+def block_number(b: Builder, context: Val, slot: Val) -> Val:
+    """The number of a slot's block in its grid."""
+    x, y, z = (
+        b.load("i32", 0, b.at(slot, at)).zext("i64")
+        for at in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
+    )
+    wide, high = (
+        b.load("i64", 0, b.at(context, at)) for at in (ContextFields.GRID_X, ContextFields.GRID_Y)
+    )
+    return (z * high + y) * wide + x

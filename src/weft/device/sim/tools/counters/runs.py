@@ -50,15 +50,15 @@ class RunRecord(Enum):
 
 
 def count_runs(
-    b: Builder, way: str, runs: int, width: int, memory: RunRecord
+    b: Builder, route: str, runs: int, width: int, memory: RunRecord
 ) -> Callable[..., Val]:
     """(launch, worker, row, bytes of a run, its starts ...) -> true if done; else no counts."""
-    name = f"count_runs_{way}_{runs}_{width}{memory.value}"
+    name = f"count_runs_{route}_{runs}_{width}{memory.value}"
     kinds = [P, P, P, I64, *[I64] * runs]
-    return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, way, width, memory))
+    return b.helper(name, kinds, ("i1", 0), lambda x, args: _runs(x, args, route, width, memory))
 
 
-def _runs(b: Builder, args: list[Val], way: str, width: int, memory: RunRecord) -> Val:
+def _runs(b: Builder, args: list[Val], route: str, width: int, memory: RunRecord) -> Val:
     launch, worker, row, reach, *starts = args
     with b.when(inside(b, row, starts) ^ 1):
         pretended(b, launch, row, starts[0])  # makes another allocation the row's
@@ -70,7 +70,7 @@ def _runs(b: Builder, args: list[Val], way: str, width: int, memory: RunRecord) 
     with b.when(_all(b, [inside(b, row, starts), *ascending]) ^ 1):
         b.ret(b.integer("i1", 0))
     masks = [_sectors(b, p & (LINE_BYTES - 1), reach) for p in places]
-    one = b.helper(f"count_line_{way}", [P, P, P, I64, I32], I64, lambda x, a: _line(x, a, way))
+    one = b.helper(f"count_line_{route}", [P, P, P, I64, I32], I64, lambda x, a: _line(x, a, route))
     count, sectors, groups = b.integer("i32", 0), b.integer("i32", 0), b.integer("i64", 0)
     for line, mask in _merged(b, lines, masks, straddles=memory is not RunRecord.LINES):
         some = mask.ne(0)
@@ -146,11 +146,11 @@ def _merged(
     return out if straddles else out[::2]
 
 
-def _line(b: Builder, args: list[Val], way: str) -> Val:
+def _line(b: Builder, args: list[Val], route: str) -> Val:
     """(launch, worker, row, line, sectors): passes the line on -> its tag lookup, for `deepest`."""
     launch, worker, row, line, mask = args
-    missing = look_up(b, way, launch, worker, line, mask)
-    if way == LOAD:
+    missing = look_up(b, route, launch, worker, line, mask)
+    if route == LOAD:
         bump(b, row, CounterRow.MISSES, b.intrinsic("ctpop", [missing]))
     return b.integer("i64", 1) << (tag_group(b, line) << 4)
 
@@ -207,20 +207,20 @@ def shifted(b: Builder, row: Val, starts: Sequence[Val]) -> tuple[Val, list[tupl
     return same, [(p >> LINE, m) for p, m in zip(places, masks, strict=True)]
 
 
-def repeats(b: Builder, way: str, worker: Val, row: Val, starts: Sequence[Val]) -> Val:
+def repeats(b: Builder, route: str, worker: Val, row: Val, starts: Sequence[Val]) -> Val:
     """True at run time if each run, at one place, is on its last line, and L1 holds its sector."""
     delta = b.load("i64", 0, b.at(row, CounterRow.PLACE + PlacedAllocation.DELTA))
     places = [x + delta for x in starts]
 
-    def held() -> Val:
-        if way != LOAD:
+    def cached() -> Val:
+        if route != LOAD:
             return b.integer("i1", 1)
         bits = [b.integer("i32", 1) << ((p >> SECTOR) & 3).trunc("i32") for p in places]
         lines = [CachedLine(b, worker, p >> LINE) for p in places]
         return _all(b, [line.has(bit) for line, bit in zip(lines, bits, strict=True)])
 
     yes = inside(b, row, starts) & are_kept(b, row, line_keys([p >> LINE for p in places]))
-    return b.either(yes, held, lambda: b.integer("i1", 0), likely=True)
+    return b.either(yes, cached, lambda: b.integer("i1", 0), likely=True)
 
 
 def count_repeat(b: Builder, row: Val) -> None:

@@ -10,7 +10,7 @@ from weft.device.sim.access import AccessUnit, MemoryAccess, touching
 from weft.device.sim.layout import ContextFields, SlotFields, Space
 from weft.device.sim.observe import Watched
 from weft.device.sim.tools.counters.layout import BLOCKS, RECORD, LaunchFields, Samples
-from weft.device.sim.tools.counters.rows import name_of
+from weft.device.sim.tools.counters.rows import block_number, name_of
 from weft.device.sim.tools.counters.watcher import CountWatcher
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
@@ -35,15 +35,7 @@ class SampleWatcher(CountWatcher):
         super().started(b, context, worker, slot)
         launch = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
         table = b.load("ptr", 0, b.at(launch, LaunchFields.SAMPLED))
-        x, y, z = (
-            b.load("i32", 0, b.at(slot, at)).zext("i64")
-            for at in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
-        )
-        wide, high = (
-            b.load("i64", 0, b.at(context, at))
-            for at in (ContextFields.GRID_X, ContextFields.GRID_Y)
-        )
-        number = (z * high + y) * wide + x
+        number = block_number(b, context, slot)
         chosen = b.integer("i64", 0)
         # In a grid of one block both rows name it: the first one wins.
         for row in reversed(range(BLOCKS)):

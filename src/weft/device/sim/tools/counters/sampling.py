@@ -125,9 +125,11 @@ def _places(
     names, bases = np.zeros(len(records), np.int64), least - least % 128
     near = (start <= least) & (most < start + max(1, shared_bytes))
     # From the last on, so that the first allocation that holds all wins, and shared memory first.
-    held = [((a.address <= least) & (most < a.address + a.nbytes), a.address - a.address % 16)
-            for a in memory]  # fmt: skip
-    for i, (inside, base) in reversed([*enumerate([(near, start), *held], 1)]):
+    places = [
+        ((a.address <= least) & (most < a.address + a.nbytes), a.address - a.address % 16)
+        for a in memory
+    ]
+    for i, (inside, base) in reversed([*enumerate([(near, start), *places], 1)]):
         names = np.where(inside, i, names)
         bases = np.where(inside, base, bases)
     known = ["", "shared", *(a.name for a in memory)]

@@ -13,15 +13,15 @@ from typing import Any
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import Address
-from weft.device.sim.layout import ContextFields, SlotFields, Space, WorkerFields
+from weft.device.sim.layout import ContextFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
 from weft.device.sim.tools.counters import bulk, fragments, rules, shared
-from weft.device.sim.tools.counters.global_memory import GlobalMemory
+from weft.device.sim.tools.counters.global_memory import GlobalMemory, drop
 from weft.device.sim.tools.counters.lanes import count_lanes
 from weft.device.sim.tools.counters.layout import (
     EPOCHS_AT,
+    CachedLineBits,
     CounterRow,
-    HeldBits,
     LaunchFields,
     PerWorker,
 )
@@ -32,7 +32,7 @@ from weft.device.sim.tools.counters.lines import (
 )
 from weft.device.sim.tools.counters.listing import Listing
 from weft.device.sim.tools.counters.merged_loads import MergedLoads
-from weft.device.sim.tools.counters.rows import CounterRows
+from weft.device.sim.tools.counters.rows import CounterRows, block_number
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
@@ -89,16 +89,8 @@ class CountWatcher(Watcher):
         counters = b.load("ptr", 0, b.at(worker, WorkerFields.OBSERVER))
         launch = b.load("ptr", 0, b.at(context, ContextFields.OBSERVER))
         place = b.at(counters, PerWorker.GENERATION)
-        b.store((b.load("i64", 0, place) + (1 << HeldBits.GENERATION_AT)) & 0xFFFFFFFF, place)
-        x, y, z = (
-            b.load("i32", 0, b.at(slot, at)).zext("i64")
-            for at in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z)
-        )
-        wide, high = (
-            b.load("i64", 0, b.at(context, at))
-            for at in (ContextFields.GRID_X, ContextFields.GRID_Y)
-        )
-        number = (z * high + y) * wide + x
+        b.store((b.load("i64", 0, place) + (1 << CachedLineBits.GENERATION_AT)) & 0xFFFFFFFF, place)
+        number = block_number(b, context, slot)
         blocks = b.load("i64", 0, b.at(launch, LaunchFields.BLOCKS))
         epochs = b.load("i64", 0, b.at(launch, LaunchFields.EPOCH_COUNT))
         epoch = b.binary("udiv", number * epochs, blocks)
@@ -146,12 +138,12 @@ class CountWatcher(Watcher):
         if access.changes:
             row = self.rows.of(access)
             fn = shared.count_shared_atomic(e.b, access.nbytes, self._atomic_kind(access))
-            self._some(lanes, lambda: _drop(fn(row, self._offsets(a), lanes)))
+            self._some(lanes, lambda: drop(fn(row, self._offsets(a), lanes)))
             return
         general = shared.count_shared(e.b, access.nbytes, reads=not access.writes)
         if a.off is None:
             row = self.rows.of(access)
-            self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes)))
+            self._some(lanes, lambda: drop(general(row, self._offsets(a), lanes)))
             return
         off, width, reads = a.off, access.nbytes, not access.writes
         # Only the first address % 4 matters, and it is known when the kernel runs: all are costed.
@@ -212,7 +204,7 @@ class CountWatcher(Watcher):
             self._constant(access, [cost] * 4, general, lanes, row_lanes)
             return
         row = self.rows.near(access)  # a generic address names shared memory, too
-        self._some(lanes, lambda: _drop(general(row, self._offsets(a), lanes & row_lanes)))
+        self._some(lanes, lambda: drop(general(row, self._offsets(a), lanes & row_lanes)))
 
     def _offsets(self, a: Address) -> Val:
         """A stack array of the lanes' places in shared memory."""
@@ -263,7 +255,7 @@ class CountWatcher(Watcher):
             inside = (at - start).ult(e.shared_bytes.zext("i64"))
             b.either(
                 inside,
-                lambda: _drop(self._near(access)(near, self._offsets(access.address), lanes)),
+                lambda: drop(self._near(access)(near, self._offsets(access.address), lanes)),
                 lambda: self.far.count(access, row, lanes),
             )
 
@@ -271,7 +263,7 @@ class CountWatcher(Watcher):
         """Count the target of a copy, in shared memory."""
         lanes = self.e.executing()
         row, fn = self.rows.of(access), shared.count_copy(self.e.b, access.nbytes)
-        self._some(lanes, lambda: _drop(fn(row, self._offsets(access.address), lanes)))
+        self._some(lanes, lambda: drop(fn(row, self._offsets(access.address), lanes)))
 
     def _some_of(self, lanes: Val, access: MemoryAccess, then: Callable[[], None]) -> None:
         if access.sizes is None:
@@ -302,7 +294,3 @@ class CountWatcher(Watcher):
             fn(self.rows.launch(), self.rows.counters(), row, table, lanes)
 
         self._some(lanes, count)
-
-
-def _drop(result: Val) -> None:
-    """Discard the unused result of a call."""

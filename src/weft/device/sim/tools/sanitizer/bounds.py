@@ -129,8 +129,9 @@ def _is_access(ins: Instruction) -> bool:
 _WIDE = ("b64", "u64", "s64")
 
 
-def _result(ins: Instruction, of: Callable[[Operand], Origins], seed: Callable[[Operand], Origins]
-            ) -> Origins:  # fmt: skip
+def _result(
+    ins: Instruction, of: Callable[[Operand], Origins], seed: Callable[[Operand], Origins]
+) -> Origins:
     sources = [of(o) for o in ins.operands[1:]]
     d = decode(ins)
     form = d.row.form

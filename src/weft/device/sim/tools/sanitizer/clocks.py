@@ -223,7 +223,7 @@ class Clocks:
 
             each_lane(x, warps, acquired)
 
-            def tell(w: Val) -> None:
+            def share(w: Val) -> None:
                 for i, start in enumerate(self._tables):
                     mine = self.vector(x, p, w, start)
                     self._each(x, mine, x.at(joined, 8 * self.warps * i), lambda old, new: new)
@@ -232,7 +232,7 @@ class Clocks:
                 put(x, clock << Record.CLOCK, row, BlockState.SHARED_TAG)
                 self._refresh(x, p, w)
 
-            each_lane(x, warps, tell)
+            each_lane(x, warps, share)
 
         b.helper("sanitizer_meet", [_P, _I32], None, body)(slot, number)
 
@@ -358,8 +358,9 @@ class Clocks:
             here = (record >> Record.BLOCK).eq(word(x, p, BlockState.BASE) >> Record.BLOCK)
             near = clock.ult(known - word(x, p, BlockState.START) + 1)
             late = word(x, self.row(x, p, w), BlockState.LIMIT).eq(-1)
-            return x.either(here, lambda: near | late, lambda: self._published(
-                x, p, w, record, clock, u))  # fmt: skip
+            return x.either(
+                here, lambda: near | late, lambda: self._published(x, p, w, record, clock, u)
+            )
 
         name = f"sanitizer_ordered_{space}"
         return b.helper(name, [_P, _I32, _I64, _I64], ("i1", 0), body)(p, warp, record, current)

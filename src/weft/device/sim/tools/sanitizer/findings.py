@@ -133,7 +133,7 @@ class Decoder:
             accesses.append(other)
         what, place = text.what, texts.place_of(r)
         if r.kind in (*RACES, *_OF_MEMORY):
-            place = self._place(r, shared)
+            place = self._place(r)
         if r.kind == FindingKind.OTHER_ARRAY:
             place = self._other_array(r, shared)
         if r.kind == FindingKind.BARRIER_PLACES and accesses[0].line == accesses[1].line:
@@ -192,7 +192,7 @@ class Decoder:
         """Return whether the address is in none of the launch's arrays."""
         return not any(a.address <= r.address < a.address + a.nbytes for a in self.seen.memory)
 
-    def _place(self, r: Raw, shared: bool) -> str:
+    def _place(self, r: Raw) -> str:
         ins = self.instruction(r.index)
         size = width_of(ins)
         for a in self.seen.memory:
@@ -211,7 +211,7 @@ class Decoder:
             at = r.other >> Record.LANE
             own = next((a for a in self.seen.memory if 0 <= at - a.address < a.nbytes), None)
             name = own.name if own is not None else "its own array"
-            return f"{self._place(r, shared)}, through {name}"
+            return f"{self._place(r)}, through {name}"
         variable = bounds.shared(self.program).get(r.index)
         assert variable is not None
         name = re.sub(r"^_Z.*E\d+(?=[A-Za-z_])", "", variable.name)
@@ -232,8 +232,9 @@ class Decoder:
         digits = re.match(r"\d+", rest)
         number = int(digits.group()) if digits else 0
         name = _ERRORS.get(type(error).__name__, "failed launch")
-        access = Access(getattr(error, "access", "") or "at", where, file, number,
-                        error.block, error.thread)  # fmt: skip
+        access = Access(
+            getattr(error, "access", "") or "at", where, file, number, error.block, error.thread
+        )
         what = f"{name}: {error.what.removesuffix(f' in {self.name}')}"
         place = ", ".join(x for x in (error.got, error.allowed) if x)
         return Finding(name, what, error.kernel or self.name, (access,), 1, error.next, place)

@@ -90,7 +90,7 @@ class Overflow:
         for i, ins in enumerate(block.code):
             widened = _widened(ins)
             if widened is not None and isinstance(widened[0], Reg) and self._accessed(block, i):
-                tree = self._tree(block, widened[0].name, i, made, _DEEP)
+                tree = self._tree(block, widened[0].name, made, _DEEP)
                 if isinstance(tree, Node) and _multiplies(tree):
                     self.plan[ins.index] = tree, widened[1]
             for name in self.program.defs(ins):
@@ -102,8 +102,9 @@ class Overflow:
         """Return whether the block then accesses memory with the widened value."""
         carried = set(self.program.defs(block.code[at]))
         for ins in block.code[at + 1 :]:
-            bases = [o.base.name for o in ins.operands
-                     if isinstance(o, Mem) and isinstance(o.base, Reg)]  # fmt: skip
+            bases = [
+                o.base.name for o in ins.operands if isinstance(o, Mem) and isinstance(o.base, Reg)
+            ]
             if ins.guard is None and carried.intersection(bases):
                 return True
             uses = carried.intersection(self.program.uses(ins))
@@ -112,7 +113,7 @@ class Overflow:
         return False
 
     def _tree(
-        self, block: cfg.BasicBlock, name: str, at: int, made: dict[str, int], depth: int
+        self, block: cfg.BasicBlock, name: str, made: dict[str, int], depth: int
     ) -> Node | Operand:
         """The computation of a register, as far as its sources still hold their values."""
         where = made.get(name, -1)
@@ -131,7 +132,7 @@ class Overflow:
                 return Reg(name)
             # Later definitions gave the sources other values.
             before = {k: v for k, v in made.items() if v < where} if where >= 0 else {}
-            operands.append(self._tree(block, source.name, where, before, depth - 1))
+            operands.append(self._tree(block, source.name, before, depth - 1))
         return Node(op, tuple(operands))
 
     def _is_there(self, block: cfg.BasicBlock, name: str) -> bool:

@@ -217,9 +217,10 @@ class Undefined:
             places |= self.plan.reached[name]
         shuffles = {
             self.plan.sources[i.index]
-            for block in w.e.program.graph.blocks for i in block.code
+            for block in w.e.program.graph.blocks
+            for i in block.code
             if i.index in self.plan.sources and decode(i).row.form is ResultForm.SHUFFLED
-        }  # fmt: skip
+        }
         with b.when(bad.ne(0), rare=True):
             for place in range(_PLACES):
                 if not places >> place & 1:

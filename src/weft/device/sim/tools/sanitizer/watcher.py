@@ -41,8 +41,10 @@ from weft.ptx.isa.columns import Control, Ordering
 from weft.ptx.model import SIZES, Instruction, Operand, Reg
 
 _SPACES = {
-    Space.GLOBAL: ("global",), Space.SHARED: ("shared",), Space.GENERIC: ("shared", "global"),
-}  # fmt: skip
+    Space.GLOBAL: ("global",),
+    Space.SHARED: ("shared",),
+    Space.GENERIC: ("shared", "global"),
+}
 _IN_A_BLOCK = (Space.SHARED, Space.GENERIC)
 
 

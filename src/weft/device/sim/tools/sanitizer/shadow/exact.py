@@ -122,7 +122,7 @@ class ExactShadow(Shadow):
             with x.when(x.load("i1", 0, kept) ^ 1):
                 if way.strong:
                     self._displace(x, p, warp, space, w, r, planes, current, i)
-                put(x, self._merged(x, w, current), planes.writers, 8 * i)
+                put(x, self._merged(w, current), planes.writers, 8 * i)
                 self.mark_written(x, p, slot, space, address, 1)
             return
         earlier = self._earlier(x, p, warp, space, r)
@@ -148,7 +148,7 @@ class ExactShadow(Shadow):
             self.reads(x, p, planes, w | NEWEST)
             put(x, w, planes.readers, 8 * i)
 
-    def _merged(self, x: Builder, w: Val, current: Val) -> Val:
+    def _merged(self, w: Val, current: Val) -> Val:
         """The new record; lanes of one instruction that write parts of four bytes share it."""
         together = _together(w, current) & (w ^ current).ne(0)
         both = current | (w & Record.ALL_BYTES) | (1 << Record.MANY)
