@@ -15,7 +15,7 @@ from typing import Any
 AFTER = 0.5
 """Seconds before the line is printed; most kernels compile faster."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Called with what is done next."""
 
 enabled = False

@@ -48,6 +48,7 @@ def _levels() -> dict[str, int]:
     return {name: i for i, row in enumerate(rows) for name in re.findall(r"weft\.\w+", row)}
 
 
+@functools.cache
 def _modules() -> dict[str, str]:
     """Name -> source of every module."""
     files = [p for p in ROOT.rglob("*.py") if not any(p.relative_to(ROOT).match(u) for u in USERS)]

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from weft.cli import ascii
 from weft.errors import CacheWarning, CompileWarning, Error
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.report.files import write
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def bar(*, quiet: bool) -> Progress:
 
 
 @contextmanager
-def spinner(*, quiet: bool, clock: bool = False, to_stderr: bool = False) -> Iterator[Tell]:
-    """A spinner with the step that a task tells, and a clock, on a terminal only."""
+def spinner(*, quiet: bool, clock: bool = False, to_stderr: bool = False) -> Iterator[Notify]:
+    """A spinner with the current step of a task, and a clock, on a terminal only."""
     stream = sys.stderr if to_stderr else sys.stdout
     columns = [SpinnerColumn(), TextColumn("{task.description}"), *[TimeElapsedColumn()] * clock]
     out = Console(stderr=True) if to_stderr else console()
@@ -128,8 +128,8 @@ def spinner(*, quiet: bool, clock: bool = False, to_stderr: bool = False) -> Ite
 
 
 @contextmanager
-def steps(total: int, name: str = "", *, quiet: bool, at_once: bool = True) -> Iterator[Tell]:
-    """A progress bar over the steps that a task tells; Ctrl-C may end the process at once."""
+def steps(total: int, name: str = "", *, quiet: bool, at_once: bool = True) -> Iterator[Notify]:
+    """A progress bar over the steps of a task; Ctrl-C may end the process at once."""
     with ends_at_once() if at_once else nullcontext(), bar(quiet=quiet) as progress:
         task = progress.add_task(name, total=total)
         prefix = f"{name}: " if name else ""
@@ -144,13 +144,13 @@ def warned() -> Iterator[None]:
     """
     plain = warnings.showwarning
 
-    def tell(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def notify(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if not issubclass(category, CompileWarning | CacheWarning):
             plain(message, category, *place, **more)
             return
         warning(str(message))
 
-    warnings.showwarning = tell
+    warnings.showwarning = notify
     try:
         yield
     finally:

@@ -30,13 +30,13 @@ from weft.measure.check import input_data, user_file
 from weft.measure.check.check import check
 from weft.measure.op import Op, call
 from weft.measure.profile.session import Recording, recording
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.values.climb import RungResult
 
 Solution = Callable[..., Any]
 
 
-def bench_ladder(ladder: Ladder, *, device: Selection, progress: Tell) -> Climb:
+def bench_ladder(ladder: Ladder, *, device: Selection, progress: Notify) -> Climb:
     """Benchmarks the rungs of a ladder."""
     peers(ladder.op)
     result = climb(ladder, device=device, progress=progress)
@@ -44,7 +44,7 @@ def bench_ladder(ladder: Ladder, *, device: Selection, progress: Tell) -> Climb:
 
 
 def bench_file(
-    op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Tell
+    op: Op, solutions: Mapping[str, Solution], *, device: Selection, progress: Notify
 ) -> Climb:
     """Benchmarks the solutions of an operation in a file."""
     model, timed = device.model, device.real

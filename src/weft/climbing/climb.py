@@ -29,7 +29,7 @@ from weft.measure.check.check import check
 from weft.measure.op import Op
 from weft.measure.profile.profile import profile
 from weft.measure.profile.session import Recording, recording
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.values.climb import RungResult
 
 
@@ -38,7 +38,7 @@ def climb(
     *,
     device: str | Selection = "sim",
     to: int | None = None,
-    progress: Tell = lambda what: None,
+    progress: Notify = lambda what: None,
 ) -> Climb:
     """Climbs a ladder: checks and profiles rungs on the simulator, and times them on a GPU."""
     chosen = [r for r in ladder.rungs if to is None or r.number <= to]
@@ -73,7 +73,7 @@ def climb(
 
 
 def _climb_concurrently(
-    op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Tell
+    op: Op, rungs: Sequence[Rung], model: GpuModel, progress: Notify
 ) -> list[RungResult]:
     """Runs rungs on the simulator in threads: LLVM takes most of the time and releases the GIL."""
     _parse_ahead(op, rungs, model.sms)

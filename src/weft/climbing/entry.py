@@ -11,7 +11,7 @@ from weft.climbing.recorded_times import with_recorded
 from weft.climbing.records import Climb
 from weft.device.selection import Selection, select
 from weft.errors import ArgumentError, expect
-from weft.progress import Tell
+from weft.progress import Notify
 
 
 def climb(
@@ -20,7 +20,7 @@ def climb(
     device: str | Selection = "sim",
     to: int | None = None,
     record: str | Path | None = None,
-    progress: Tell = lambda what: None,
+    progress: Notify = lambda what: None,
 ) -> Climb:
     """Compiles, checks and profiles every rung of a ladder, from the simplest up.
 

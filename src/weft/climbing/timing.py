@@ -25,7 +25,7 @@ from weft.measure.bench.bench import Contender, bench, interval
 from weft.measure.check import input_data, tolerance
 from weft.measure.expressions import number
 from weft.measure.op import Case, Op, call
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.values.climb import Time
 from weft.values.timing import Timing
 
@@ -73,7 +73,7 @@ class TimingResults:
 
 
 def time_rungs(
-    op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Tell
+    op: Op, rungs: Sequence[tuple[Rung, Run]], model: GpuModel, progress: Notify
 ) -> TimingResults:
     """Times all rungs and peers on every bench case."""
     try:

@@ -5,6 +5,7 @@ Each action returns values for JSON, or raises; the worker turns an error into i
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import warnings
@@ -14,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-import weft.sanitizer
 from weft.device.selection import select
-from weft.errors import ArgumentError, CompileError, CompileWarning, DeviceError, Error
+from weft.errors import ArgumentError, CompileError, CompileWarning, Error
 from weft.lab import checks, code, includes, marks, origins, results, setup, suggest, view
 from weft.lab.bind import BoundCuda
 from weft.lab.job import Job, read
@@ -24,8 +24,8 @@ from weft.learn.grade import grade
 from weft.measure.check import buffers
 from weft.measure.profile.profile import profile
 from weft.measure.profile.result import Profile
-from weft.measure.profile.session import Recording, recording
 from weft.source import headers
+from weft.tasks import launches
 from weft.values.findings import Finding
 
 EXECUTIONS = 32
@@ -63,14 +63,7 @@ def run(job: Job, limit: float) -> Answer:
 def sanitize(job: Job, limit: float) -> Answer:
     """Runs under the sanitizer; findings become marks at their lines."""
     bound, arrays = setup.bound(job), setup.arrays(job)
-    failed: DeviceError | None = None
-    with weft.sanitizer.sanitize(raises=False) as report:
-        try:
-            bound.run({**arrays, **job.sizes}, limit)
-        except DeviceError as error:
-            if not report.findings:
-                raise
-            failed = error  # it is among the findings
+    report, failed = launches.sanitized(lambda: bound.run({**arrays, **job.sizes}, limit))
     found = [m for f in report.findings for m in marks.of_finding(f)]
     return {
         "findings": [{**f.to_dict(), "text": str(f)} for f in report.findings],
@@ -157,10 +150,8 @@ def _profiles(job: Job, limit: float) -> list[Profile]:
                     executions=EXECUTIONS)
             for launch, args in bound.calls(values)
         ]  # fmt: skip
-    model = select(job.device).model.key
-    with recording(Recording(model, block=job.block, executions=EXECUTIONS)) as recorder:
-        bound.run(values, limit)
-    return recorder.profiles
+    run = functools.partial(bound.run, values, limit)
+    return launches.profiled(run, select(job.device), block=job.block, executions=EXECUTIONS)
 
 
 def _record(p: Profile) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.measure.check import user_file
 from weft.measure.op import Op
-from weft.progress import Tell
+from weft.progress import Notify
 
 RECORDS = ".jsonl"
 
@@ -34,7 +34,7 @@ class Options:
     record: Path | None = None
 
 
-def bench(options: Options, tell: Tell = lambda what: None) -> list[Climb]:
+def bench(options: Options, notify: Notify = lambda what: None) -> list[Climb]:
     """Check and time the contenders of each operation; without a GPU, count what they do."""
     path, only = options.path, options.only
     if path.endswith(RECORDS):
@@ -44,7 +44,7 @@ def bench(options: Options, tell: Tell = lambda what: None) -> list[Climb]:
             got, known = only or "an empty file", ", ".join(newest)
             raise ArgumentError("no such record", where=path, got=got, allowed=known)
         return results
-    results = list(_file(options, tell) if path.endswith(".py") else _ladder(options, tell))
+    results = list(_file(options, notify) if path.endswith(".py") else _ladder(options, notify))
     if options.record is not None:
         for result in results:
             records.append(options.record, result)
@@ -59,7 +59,7 @@ def one(results: Sequence[Climb]) -> Climb:
     return results[0]
 
 
-def _ladder(options: Options, tell: Tell) -> Iterator[Climb]:
+def _ladder(options: Options, notify: Notify) -> Iterator[Climb]:
     path, only = options.path, options.only
     if Path(path).is_file():
         raise ArgumentError(
@@ -78,17 +78,17 @@ def _ladder(options: Options, tell: Tell) -> Iterator[Climb]:
             raise ArgumentError("no such rung", where=path, got=only, allowed=titles)
         whole = replace(whole, rungs=rungs)
     chosen = replace(whole, op=_with(whole.op, options.peers))
-    yield benchmark.bench_ladder(chosen, device=options.device, progress=tell)
+    yield benchmark.bench_ladder(chosen, device=options.device, progress=notify)
 
 
-def _file(options: Options, tell: Tell) -> Iterator[Climb]:
+def _file(options: Options, notify: Notify) -> Iterator[Climb]:
     # By identity: an Op has lists in it and cannot be a key.
     by_op: dict[int, tuple[Op, dict[str, benchmark.Solution]]] = {}
     for op, name, solution in user_file.solutions(Path(options.path), options.only):
         by_op.setdefault(id(op), (op, {}))[1][name] = solution
     for op, solutions in by_op.values():
         chosen = _with(op, options.peers)
-        yield benchmark.bench_file(chosen, solutions, device=options.device, progress=tell)
+        yield benchmark.bench_file(chosen, solutions, device=options.device, progress=notify)
 
 
 def _with(op: Op, peers: Sequence[str]) -> Op:

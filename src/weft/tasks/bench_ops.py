@@ -131,11 +131,11 @@ def _swept(batches: Sequence[Batch], options: Options, steps: Steps) -> tuple[li
     # A batch system ends a job by this signal; what has been measured is still shown.
     before = signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     total = sum(len(batch.calls) for batch in batches)
-    with tempfile.TemporaryDirectory() as folder, steps(total, "") as tell:
+    with tempfile.TemporaryDirectory() as folder, steps(total, "") as notify:
         job = worker.Job(Path(folder), until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
         limit = max(0.0, options.limit - HOST)
-        for one in whole.sweep(batches, job, options.jobs, limit, tell, lambda: bool(ended)):
+        for one in whole.sweep(batches, job, options.jobs, limit, notify, lambda: bool(ended)):
             swept.append(one)
             if options.record is not None:  # now, because a later op may fail
                 whole.append(options.record, [one], [])

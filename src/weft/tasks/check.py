@@ -15,7 +15,7 @@ from weft.device.sim.tools.sanitizer.session import Report, sanitize
 from weft.frontends import compute_sanitizer
 from weft.frontends.files import is_script, runner
 from weft.measure.check.workers import LIMIT, check_file
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.tasks.program import Build
 from weft.values.check import Outcome
 
@@ -38,7 +38,7 @@ class Options:
     time_limit: float = LIMIT
 
 
-def check(options: Options, tell: Tell = lambda step: None) -> Iterator[Outcome]:
+def check(options: Options, notify: Notify = lambda step: None) -> Iterator[Outcome]:
     """Check the solutions one after the other, each in its own process."""
     return check_file(
         options.file,
@@ -47,7 +47,7 @@ def check(options: Options, tell: Tell = lambda step: None) -> Iterator[Outcome]
         seed=options.seed,
         device=options.device,
         limit=options.time_limit,
-        progress=tell,
+        progress=notify,
     )
 
 
@@ -89,13 +89,13 @@ class Sanitized:
         return {"exit_code": self.exit_code, **self.report.to_dict()}
 
 
-def sanitized(program: Program, tell: Tell = lambda tool: None) -> Sanitized:
+def sanitized(program: Program, notify: Notify = lambda tool: None) -> Sanitized:
     """Run a program under the sanitizer, on a GPU under NVIDIA's compute-sanitizer."""
     front_end, args = runner(program.file), list(program.args)  # raises for other file types
     if program.device.real:
 
         def tool(name: str) -> None:
-            tell(f"{program.file.name} under {name}")
+            notify(f"{program.file.name} under {name}")
 
         found = compute_sanitizer.run(str(program.file), args, tool, to_stderr=program.quiet)
         return Sanitized(*found, checked=True)

@@ -13,10 +13,10 @@ from weft.climbing.ladder import Ladder
 from weft.climbing.records import Climb
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, Error
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.values.climb import LadderText
 
-Steps = Callable[[int, str], AbstractContextManager[Tell]]
+Steps = Callable[[int, str], AbstractContextManager[Notify]]
 """Entered with the number of steps and a title; gives what is called before each step."""
 
 
@@ -57,9 +57,9 @@ def climbs(
             # Ladders have different lengths: one `to` must not fail for the short ones.
             to = min(to, source.rungs[-1].number)
         total = sum(to is None or rung.number <= to for rung in source.rungs)
-        with steps(total, source.op.name) as tell:
+        with steps(total, source.op.name) as notify:
             result = climb(
-                source, device=options.device, to=to, record=options.record, progress=tell
+                source, device=options.device, to=to, record=options.record, progress=notify
             )
         yield result
 

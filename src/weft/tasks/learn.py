@@ -18,7 +18,7 @@ from weft.learn.picture import Picture, picture
 from weft.learn.puzzle import LANGUAGES, Puzzle, puzzles
 from weft.learn.verify import Proof
 from weft.learn.verify import verify as proofs
-from weft.progress import Tell
+from weft.progress import Notify
 from weft.tasks.climb import Steps
 
 PUZZLES = "puzzles"
@@ -130,9 +130,9 @@ def check(options: Options, steps: Steps) -> Iterator[Grade]:
             where=str(options.folder.path),
             next=f"weft learn start {options.padded or 'NN'}",
         )
-    with steps(len(wanted), "") as tell:
+    with steps(len(wanted), "") as notify:
         for exercise in wanted:
-            tell(exercise.title)
+            notify(exercise.title)
             yield graded(options.folder, exercise)
 
 
@@ -182,7 +182,7 @@ def touched(options: Options) -> Picture | None:
         return None
 
 
-def export(options: Options, tell: Tell) -> list[Path]:
+def export(options: Options, notify: Notify) -> list[Path]:
     """Write the course, or a chapter of it, for readers."""
     if options.html is None and options.notebook is None:
         raise ArgumentError(
@@ -193,7 +193,7 @@ def export(options: Options, tell: Tell) -> list[Path]:
     some = () if options.what and options.what != PUZZLES else puzzles()
     written: list[Path] = []
     if options.html is not None:
-        written += site.write(options.html, options.chapters(), some, tell)
+        written += site.write(options.html, options.chapters(), some, notify)
     if options.notebook is not None:
         written += notebooks.write(options.notebook, options.chapters(), some)
     return written
@@ -204,7 +204,7 @@ def verify(options: Options, steps: Steps) -> Iterator[Proof]:
     exercises = options.exercises()
     if not options.what:
         exercises += replace(options, what=PUZZLES).exercises()
-    with steps(len(exercises), "") as tell:
+    with steps(len(exercises), "") as notify:
         for proof in proofs(exercises, options.device):
-            tell(proof.exercise)
+            notify(proof.exercise)
             yield proof

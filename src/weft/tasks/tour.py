@@ -5,6 +5,7 @@ The kernels are in `examples/`; this module has their inputs and expected result
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.device.sim.tools.sanitizer.session import Report, sanitize
+from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import DeviceError, IllegalAddress
 from weft.kernels import Dim, Kernel, cdiv, cuda
+from weft.tasks.launches import sanitized
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 BUG, RACE = "out_of_bounds", "race"
@@ -113,9 +115,7 @@ def raced() -> Iterator[Report]:
     """Sanitizer reports of the example without a barrier and of the one with it."""
     for name in ("reversed_too_early", "reversed"):
         x, y = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
-        with sanitize(raises=False) as report:
-            load(RACE, name)[1, 256](x, y)
-        yield report
+        yield sanitized(functools.partial(load(RACE, name)[1, 256], x, y))[0]
 
 
 def load(example: str, kernel: str = "") -> Kernel:

@@ -28,9 +28,9 @@ NETWORKS = ("mnist",)
 MOST_DRAFTED = 1500
 """Images of a training for which slow code that is compiled in half the time is the better deal."""
 
-Progress = Callable[[int, str], None]
+Notify = Callable[[int, str], None]
 """Called with the number of steps so far and a description."""
-Watch = Callable[[bool, int, int], AbstractContextManager[Progress]]
+Watch = Callable[[bool, int, int], AbstractContextManager[Notify]]
 """Entered for a training: whether to be quiet, its steps in all, and those that are done."""
 
 
@@ -204,8 +204,8 @@ def _run(
 ) -> History:
     """Train, after all kernels of `other` are compiled."""
     name = training.history.name
-    with watch(quiet, training.total, training.done) as tell:
-        tell(training.done, f"{name}, compiling")
+    with watch(quiet, training.total, training.done) as notify:
+        notify(training.done, f"{name}, compiling")
         if other is not None:
             training.compile(other)
-        return training.run(lambda number, loss: tell(number, f"{name}, loss {loss:.4f}"))
+        return training.run(lambda number, loss: notify(number, f"{name}, loss {loss:.4f}"))

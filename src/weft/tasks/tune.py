@@ -63,9 +63,9 @@ def tune(options: Options, steps: Steps) -> list[Tuned]:
     instead = f"`weft tune {options.op} --list` shows the candidates and modelled times"
     gpu.need("weft tune", instead)
     clock, results = with_torch("weft.ops.sweep.time"), []
-    with steps(len(wanted), "") as tell:
+    with steps(len(wanted), "") as notify:
         for call in wanted:
-            tell(f"{call.op} {call}")
+            notify(f"{call.op} {call}")
             results.append(tuning.tune(call, "cuda", clock.as_called, options.seed))
     return results
 

@@ -33,8 +33,8 @@ def climb(options: Options, steps: Steps) -> Versions:
         )
     place = _place(options.device)
     module = with_torch("weft.train.versions.climb")
-    with steps(len(TITLES) if to is None else to + 1, NAME) as tell:
-        reached = module.climb(place, to, tell)
+    with steps(len(TITLES) if to is None else to + 1, NAME) as notify:
+        reached = module.climb(place, to, notify)
     batch, machine = module.BATCH[place.type], module.machine(place)
     result = Versions(NAME, ABOUT, batch, machine, place.type == "cpu", tuple(reached))
     if options.record is not None:

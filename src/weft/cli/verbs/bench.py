@@ -109,8 +109,8 @@ def run(
         times = sweep.host_times(swept.host) if host else sweep.summary(swept.swept, swept.host)
         show.result(json, swept.to_dict, times)
         raise typer.Exit(0 if swept.right else 1)
-    with show.ends_at_once(), show.spinner(quiet=json, clock=True) as tell:
-        results = bench.bench(bench.Options(path, where, only, peer or (), record), tell)
+    with show.ends_at_once(), show.spinner(quiet=json, clock=True) as notify:
+        results = bench.bench(bench.Options(path, where, only, peer or (), record), notify)
     shown = page(None, bench.one(results), verb="bench") if html is not None else ""
     if json:
         show.data([r.to_dict() for r in results])

@@ -56,15 +56,15 @@ def run(
     if sanitize:
         program = check.Program(file, words(args, program_args), chosen, build, quiet=json)
         # On the simulated GPU the program has the terminal for itself.
-        with show.spinner(quiet=json or not chosen.real) as tell:
-            found = check.sanitized(program, tell)
+        with show.spinner(quiet=json or not chosen.real) as notify:
+            found = check.sanitized(program, notify)
         show.result(json, found.to_dict, [(str(found.report), found.style)])
         raise typer.Exit(found.code)
     outcomes = []
-    with show.spinner(quiet=json) as tell:
+    with show.spinner(quiet=json) as notify:
         try:
             asked = check.Options(file, op, only, seed, device, time_limit)
-            for outcome in check.check(asked, tell):
+            for outcome in check.check(asked, notify):
                 outcomes.append(outcome)
                 for line in outcome.said:  # standard output has the results only
                     print(f"{outcome.name} prints| {line}", file=sys.stderr)

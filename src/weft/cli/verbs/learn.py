@@ -141,7 +141,7 @@ def _steps(json: bool) -> Steps:
     return functools.partial(show.steps, quiet=json, at_once=False)
 
 
-def _tell(grade: Grade) -> None:
+def _print_grade(grade: Grade) -> None:
     mark, colour = ("✓", "green") if grade.passed else ("✗", "red")
     show.line(f"{mark} {grade.exercise}: {grade.words}", colour)
 
@@ -151,7 +151,7 @@ def _check(asked: Options, json: bool) -> None:
     for grade in learn.check(asked, _steps(json)):
         grades.append(grade)
         if not json:
-            _tell(grade)
+            _print_grade(grade)
     if json:
         show.data([{**vars(g), "passed": g.passed} for g in grades])
     elif asked.puzzle is not None and (seen := learn.touched(asked)) is not None:
@@ -184,7 +184,7 @@ def _reset(asked: Options, json: bool) -> None:
 def _watch(asked: Options, json: bool) -> None:
     show.line("Waiting for you to save an exercise; Ctrl-C ends it.", "dim")
     for grade in learn.watch(asked):
-        _tell(grade)
+        _print_grade(grade)
 
 
 def _puzzle(asked: Options, json: bool) -> None:
@@ -232,8 +232,8 @@ def _puzzles(asked: Options, json: bool) -> None:
 
 
 def _export(asked: Options, json: bool) -> None:
-    with show.spinner(quiet=json) as tell:
-        written = learn.export(asked, tell)
+    with show.spinner(quiet=json) as notify:
+        written = learn.export(asked, notify)
     if json:
         show.data([str(path) for path in written])
     else:

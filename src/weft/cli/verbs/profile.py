@@ -80,6 +80,6 @@ def run(
 
 @contextmanager
 def _waiting(file: Path) -> Iterator[None]:
-    with show.spinner(quiet=False, to_stderr=True) as tell:
-        tell(f"profiling {file}")
+    with show.spinner(quiet=False, to_stderr=True) as notify:
+        notify(f"profiling {file}")
         yield

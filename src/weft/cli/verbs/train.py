@@ -14,7 +14,7 @@ from weft.interrupted import INTERRUPTED
 from weft.report import training
 from weft.report.files import write
 from weft.report.training_page import page
-from weft.tasks.train import Options, Progress, train
+from weft.tasks.train import Notify, Options, train
 
 
 def run(
@@ -79,7 +79,7 @@ def run(
     )
 
     @contextmanager
-    def watch(quiet: bool, total: int, done: int) -> Iterator[Progress]:
+    def watch(quiet: bool, total: int, done: int) -> Iterator[Notify]:
         with show.bar(quiet=quiet or json) as progress:
             task = progress.add_task("", total=total, completed=done)
             yield lambda n, what: progress.update(task, completed=n, description=what)
