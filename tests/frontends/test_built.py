@@ -120,7 +120,7 @@ def test_a_toolkit_folder_has_what_build_systems_look_for(made: Path) -> None:
 
 def test_a_folder_of_someone_else_is_not_made_a_toolkit(tmp_path: Path) -> None:
     (tmp_path / "notes").touch()
-    with pytest.raises(Error, match="not empty"):
+    with pytest.raises(Error, match="neither empty nor"):
         toolkit_folder.make(tmp_path)
 
 

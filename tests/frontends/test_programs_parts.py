@@ -129,7 +129,7 @@ def test_device_code_is_found_in_an_archive_of_objects() -> None:
 
 def test_what_holds_no_ptx_says_what_it_holds() -> None:
     assert fatbin.contents(fat((8, b"ir"), (2, b"\x7fELF"))) == ([], "LTO-IR, machine code (SASS)")
-    with pytest.raises(PtxError, match="no fat binary"):
+    with pytest.raises(PtxError, match="not a fat binary"):
         fatbin.texts(bytes(32))
 
 

@@ -203,5 +203,5 @@ def test_a_rule_on_an_unknown_fact_is_refused(tmp_path: Path) -> None:
         "cases": [{"n": 1}], "hints": [], "fails": "right", "rules": ["writing thread >= 8"],
     }  # fmt: skip
     files = exercise.Files(tmp_path, "f", "f.cu", "", tmp_path / "f.cu")
-    with pytest.raises(weft.ArgumentError, match="about no known fact"):
+    with pytest.raises(weft.ArgumentError, match="names an unknown fact"):
         exercise.read("f", row, files)

@@ -139,7 +139,7 @@ def test_checkpoints(tmp_path: Path) -> None:
     for a, b in zip(one.model.parameters(), second.model.parameters(), strict=True):
         assert torch.equal(a, b)
     other = loop.Training(make(whole, CPU), small, Settings(batch=4, steps=4), CPU)
-    with pytest.raises(weft.ArgumentError, match="of another training"):
+    with pytest.raises(weft.ArgumentError, match="to another training"):
         checkpoint.load(other, tmp_path / "a" / "half.pt")
     with pytest.raises(weft.ArgumentError, match="no such checkpoint"):
         checkpoint.load(other, tmp_path / "none.pt")
