@@ -15,7 +15,7 @@ import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.conv import model  # noqa: E402
-from weft.ops.families.matmul.model import WarpgroupTile  # noqa: E402
+from weft.ops.families.matmul.half_model import WarpgroupTile  # noqa: E402
 
 DTYPE = torch.bfloat16
 TILES = {

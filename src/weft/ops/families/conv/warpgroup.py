@@ -18,7 +18,7 @@ from weft.ops.families.conv.implicit import INDEX, Transpose, added
 from weft.ops.families.conv.job import ConvJob
 from weft.ops.families.conv.packed_gemm import stores_vectors
 from weft.ops.families.conv.split import Split, candidate, cheapest, parallel_split_k
-from weft.ops.families.matmul.model import (
+from weft.ops.families.matmul.half_model import (
     SLAB_ALIGNMENT,
     WARPGROUP_K,
     WARPGROUP_ROWS,
