@@ -1,8 +1,8 @@
 """Cost model of products of 16-bit elements: tiles of tensor cores and their modelled seconds.
 
 Every constant was fitted on an NVIDIA H200 to benchmarks/records/half_products.jsonl. `reach` is
-the share of the tensor cores' dense rate in the loop over K, `over` the seconds before and after that
-loop, once for the blocks that an SM holds.
+the share of the tensor cores' dense rate in the loop over K, `over` the seconds before and after
+that loop, once for the blocks that an SM holds.
 """
 
 from __future__ import annotations
