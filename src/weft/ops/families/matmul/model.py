@@ -33,7 +33,7 @@ def split_k(p: Product, tiles: int, bk: int, least: int, gpu: Target) -> Iterato
 
 def traffic(p: Product) -> int:
     """Bytes of both operands and the result."""
-    return p.out.dtype.itemsize * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
+    return int(p.out.dtype.itemsize) * p.batch * (p.m * p.k + p.k * p.n + p.m * p.n)
 
 
 # ---- float32 -----------------------------------------------------------------------------------
