@@ -16,7 +16,7 @@ from torch.nn import functional  # noqa: E402  (it needs torch)
 
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
-from weft.ops.families.conv_block import separate  # noqa: E402
+from weft.ops.families.conv_block import unfused  # noqa: E402
 
 SIM = devices.current.name == "sim"
 DEVICE = "cpu" if SIM else "cuda"
@@ -129,7 +129,7 @@ SEPARATE: dict[str, Any] = {
 @pytest.mark.parametrize("name", SEPARATE)
 def test_a_convolution_of_its_own(name: str, training: bool, monkeypatch: Any) -> None:
     """The convolution by another kernel, then the rest: of contiguous and of other images."""
-    monkeypatch.setattr(separate, "KEPT", 100)  # tensors of this size prefer other kernels
+    monkeypatch.setattr(unfused, "LISTED", 100)  # tensors of this size prefer other kernels
     call = SEPARATE[name]()
     tensors, exact = (call.tensors(f) for f in (lambda t: t, lambda t: t.double()))
     x, weight, bias, *norm = exact
@@ -223,7 +223,7 @@ def test_wrong_arguments(name: str) -> None:
 def test_statistics_that_are_missing() -> None:
     call = Call((1, 1, 4, 4), (2, 1, 1, 1))
     tensors = call.tensors(lambda t: t)
-    with pytest.raises(weft.ArgumentError, match="are needed in evaluation"):
+    with pytest.raises(weft.ArgumentError, match="evaluation needs running_mean and running_var"):
         call.weft([*tensors[:3], None, None, *tensors[5:]])
 
 

@@ -15,7 +15,8 @@ import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.conv import model  # noqa: E402
-from weft.ops.families.matmul.model import WarpgroupTile  # noqa: E402
+from weft.ops.families.matmul import half_model  # noqa: E402
+from weft.ops.families.matmul.half_model import WarpgroupTile  # noqa: E402
 
 DTYPE = torch.bfloat16
 TILES = {
@@ -75,7 +76,7 @@ def by_warpgroups(op: str, args: tuple[Any, ...]) -> Any:
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("name", CALLS)
 def test_forward_and_backward(name: str, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "WARPGROUP_TILES", (TILES[tile],))
+    monkeypatch.setattr(half_model, "WARPGROUP_TILES", (TILES[tile],))
     # Slabs of pixels have 64 columns.
     monkeypatch.setattr(model, "WARPGROUP_WEIGHT_TILES", (TILES[tile]._replace(bn=64),))
     call = CALLS[name]

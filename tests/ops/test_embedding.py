@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
-from weft.ops.families.embedding.op import block_of, tables_of  # noqa: E402
+from weft.ops.families.embedding.model import block_of, tables_of  # noqa: E402
 
 F = torch.nn.functional
 CASES = {
@@ -78,10 +78,10 @@ def test_block_of_the_gradient(
 @pytest.mark.parametrize("others", [0, 5000])
 def test_gradient_ignores_what_is_no_row(others: int) -> None:
     """The forward pass has asserted; the gradient must not write beside the table."""
-    few = library.call("embedding_backward_few")
+    backward = library.call("embedding_backward_unsorted")
     dy = drawn(3 + others, 8)
     index = torch.cat([torch.tensor([1, 5, -2]), torch.full((others,), 4)])
-    d = few(dy, index, 4, -1)
+    d = backward(dy, index, 4, -1)
     assert torch.equal(d[1], dy[0]) and not d[[0, 2, 3]].any()
 
 
@@ -131,9 +131,9 @@ def test_index_out_of_range(index: int) -> None:
 REFUSED = {
     "floats": (lambda: (drawn(2), drawn(4, 8)), "dtype"),
     "doubles": (lambda: (indices(2, rows=4), drawn(4, 8).double()), "dtype"),
-    "a vector": (lambda: (indices(2, rows=4), drawn(8)), "table of rows"),
-    "padding": (lambda: (indices(2, rows=4), drawn(4, 8), 4), "no such row"),
-    "no rows": (lambda: (indices(2, rows=4), drawn(0, 8)), "no rows"),
+    "a vector": (lambda: (indices(2, rows=4), drawn(8)), "weight has 1 dimensions, expected 2"),
+    "padding": (lambda: (indices(2, rows=4), drawn(4, 8), 4), "padding_idx is 4, expected -4 to 3"),
+    "no rows": (lambda: (indices(2, rows=4), drawn(0, 8)), "expected at least one row"),
 }
 
 

@@ -15,7 +15,7 @@ from weft.ops.core import library  # noqa: E402
 from weft.ops.core.plan import Pointer  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
 from weft.ops.families.matmul import warpgroup  # noqa: E402
-from weft.ops.families.matmul.model import WARPGROUP_TILES, WarpgroupTile  # noqa: E402
+from weft.ops.families.matmul.half_model import WARPGROUP_TILES, WarpgroupTile  # noqa: E402
 from weft.ops.families.matmul.product import Operand, Roles, product_of, side  # noqa: E402
 
 LIMITS = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 6e-3}

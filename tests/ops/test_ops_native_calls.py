@@ -72,7 +72,7 @@ def test_a_learned_call_needs_no_python(
         raise AssertionError("Python has made the call")
 
     for path in ("dispatch", "known", "recorded"):
-        monkeypatch.setitem(op.__globals__, path, python)
+        monkeypatch.setitem(op.op.namespace, path, python)
     torch.testing.assert_close(op(*args), by_torch(*args))
     with pytest.raises(AssertionError, match="Python"):  # another shape has no plan
         op(*given(randn(5, 8)))
@@ -146,7 +146,7 @@ def test_a_call_that_has_no_key_does_not_keep_others_from_being_learned() -> Non
 
 def test_a_call_that_fails_in_python_fails_alike(x: Any) -> None:
     learned(weft.ops.softmax, x, -1)
-    with pytest.raises(weft.ArgumentError, match="dim 2 of 2 dimensions"):
+    with pytest.raises(weft.ArgumentError, match="dim is 2, expected -2 to 1"):
         weft.ops.softmax(x, 2)
     with pytest.raises(TypeError, match="softmax"):
         weft.ops.softmax(x, -1, 3)

@@ -18,20 +18,20 @@ def _optional(argument: Any) -> bool:
 
 
 def wants_grad(argument: Any) -> str:
-    """Whether a tensor requires a gradient."""
+    """An expression that is true if a tensor requires a gradient."""
     n = argument.name
     test = f"{n}.requires_grad"
     return f"({n} is not None and {test})" if _optional(argument) else test
 
 
 def plain(argument: Any) -> str:
-    """Whether a tensor is of a type of the fast path."""
+    """An expression that is true if a tensor is of a type of the fast path."""
     n = argument.name
     return f"({n} is None or type({n}) in PLAIN)" if _optional(argument) else f"type({n}) in PLAIN"
 
 
 def key(argument: Any) -> str:
-    """What a plan depends on."""
+    """An expression of the properties that a plan depends on."""
     n = argument.name
     if "Tensor" in str(argument.type):
         parts = f"{n}.dtype, {n}.device, {n}.shape, {n}.stride(), {n}.data_ptr() & 15"
@@ -45,7 +45,7 @@ def key(argument: Any) -> str:
 
 
 def as_torch_passes(argument: Any, value: Any) -> Any:
-    """Converts an option as torch does, so that equivalent calls give equal requests."""
+    """Convert an option as torch does, so that equivalent calls give equal requests."""
     kind = str(argument.type)
     if value is None or "Tensor" in kind:
         return value
@@ -144,7 +144,7 @@ def record_{results}({given}):
 def words(
     arguments: Sequence[Any], name: str, varying: Sequence[str], planless: str
 ) -> dict[str, str]:
-    """What the texts are filled in with; see `function.Definition`."""
+    """The words for the placeholders of the texts; see `function.Definition`."""
     tensors = [a for a in arguments if "Tensor" in str(a.type)]
     names = [a.name for a in tensors]
     keyed = [a for a in arguments if a.name not in varying]

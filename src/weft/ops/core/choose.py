@@ -1,4 +1,4 @@
-"""Chooses a kernel: the candidate with the least modelled time, or a measured winner.
+"""Choose a kernel: the candidate with the least modelled time, or a measured winner.
 
 A family of ops returns candidates for a request. The one with the least modelled time is used,
 unless `weft tune` has measured a faster one for this request on this GPU.
@@ -71,7 +71,7 @@ class Choice:
 
 
 def choose(request: Request, candidates: Sequence[Candidate]) -> Choice:
-    """Chooses among the candidates."""
+    """Choose among the candidates."""
     if not candidates:
         raise ArgumentError(f"weft.ops.{request.op}: no kernel takes these tensors")
     ranked = sorted(candidates, key=lambda c: c.cost)
@@ -89,7 +89,7 @@ def winner(request: Request) -> str:
 
 
 def remember(request: Request, name: str) -> bool:
-    """Stores a measured winner in the user's cache; False if the cache is unusable."""
+    """Store a measured winner in the user's cache; False if the cache is unusable."""
     return cache.put("tuned", _key(request), name.encode())
 
 

@@ -46,7 +46,7 @@ def differentiable(
 ) -> Callable[..., Any]:
     """The function that computes an op and records its gradient.
 
-    results  how many results it returns, the first ones; 0: all. Others are only saved.
+    results  the number of results it returns, the first ones; 0: all. Others are only saved.
     """
 
     def run(ctx: Any, *args: Any) -> Any:
@@ -64,7 +64,7 @@ def differentiable(
 
 
 def wanted(args: tuple[Any, ...]) -> bool:
-    """Whether a call needs a gradient and no mode of torch has to see it."""
+    """True if a call needs a gradient and no mode of torch has to see it."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     return (
         any(t.requires_grad for t in tensors)
@@ -75,7 +75,7 @@ def wanted(args: tuple[Any, ...]) -> bool:
 
 
 def plain() -> bool:
-    """Whether no mode, transform, tracer or profiler of torch is active."""
+    """True if no mode, transform, tracer or profiler of torch is active."""
     return not (
         _compiling()
         or _interpreter() is not None

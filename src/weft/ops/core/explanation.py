@@ -1,4 +1,4 @@
-"""Implements `explain`: lists the candidates for a call and the chosen one."""
+"""Implement `explain`: list the candidates for a call and the chosen one."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ class Explanation:
 
 
 def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation:
-    """Which kernel a call of an op with these arguments uses, and why; see `weft.ops.explain`."""
+    """List the candidates for a call with these arguments; see `weft.ops.explain`."""
     function = getattr(op, "op", None)
     if not isinstance(function, Function):
         raise ArgumentError(
             "explain takes an op of the library",
-            got=repr(op), allowed="weft.ops.softmax, weft.ops.matmul, …",
-        )  # fmt: skip
+            got=repr(op),
+            allowed="weft.ops.softmax, weft.ops.matmul, …",
+        )
     request = function.request(*function.bound(args, options))
     if device is not None:
         request = replace(request, target=named(device))

@@ -1,4 +1,4 @@
-"""Computes with layouts: broadcasting, merging dimensions, memory order, indices."""
+"""Compute with layouts: broadcasting, merging dimensions, memory order, indices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
-    """Merges adjacent dimensions that are contiguous in all operands."""
+    """Merge adjacent dimensions that are contiguous in all operands."""
     rows: list[tuple[int, tuple[int, ...]]] = []
     for size, *steps in zip(sizes, *strides, strict=True):
         if size == 1:

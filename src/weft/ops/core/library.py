@@ -1,4 +1,4 @@
-"""Looks up ops of the library by name; an op is created at its first use.
+"""Look up ops of the library by name; an op is created at its first use.
 
 Families are found by the names of their folders: a family may call other ops through this module.
 """

@@ -1,4 +1,4 @@
-"""Defines plans: the launches and buffers shared by calls with equal layouts and device.
+"""Define plans: the launches and buffers shared by calls with equal layouts and device.
 
 A plan lists the kernels to launch in order and the tensors to allocate. Tensors are numbered:
 the inputs in the order of the op's arguments, then the outputs, then the scratch.

@@ -1,4 +1,4 @@
-"""Plans work along one dimension: how a tensor is seen, and the threads that share a row."""
+"""Plan work along one dimension: the view of a tensor, and the threads that share a row."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
     threads = 1
     while threads * per_thread < chunks and threads < 1024:
         threads *= 2
-    held = 1
-    while held < min(most, cdiv(chunks, threads)):
-        held *= 2
-    return threads, held, max(0, cdiv(chunks, threads) - held)
+    registers = 1
+    while registers < min(most, cdiv(chunks, threads)):
+        registers *= 2
+    return threads, registers, max(0, cdiv(chunks, threads) - registers)
 
 
 def packed_bytes(vector: int, itemsize: int) -> int:

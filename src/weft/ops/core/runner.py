@@ -1,4 +1,4 @@
-"""Runs plans: makes one function per plan that allocates, launches and returns.
+"""Run plans: make one function per plan that allocates, launches and returns.
 
 For a GPU the function is generated as source text, as in `dataclasses`: a loop over buffers and
 steps would cost as much as the driver's launch. On the simulated GPU it is a loop.
@@ -128,7 +128,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(step: Step, device: int) -> Prepared:
-    """Loads the kernel of a step on a GPU."""
+    """Load the kernel of a step on a GPU."""
     config = LaunchConfig(_three(step.grid), _three(step.block), step.shared)
     kernel, packer = step.kernel, step.kernel.packer
     params = packer.pack([_open(a) if _is_address(a) else a for a in step.args])[0]
@@ -146,7 +146,7 @@ def _launch(step: Step, device: int) -> AddressedLaunch:
 
 
 def _is_address(argument: Any) -> bool:
-    """Whether each call sets this argument: eight bytes."""
+    """True if each call sets this argument: eight bytes."""
     return isinstance(argument, Pointer | Counters | Constant | Word)
 
 

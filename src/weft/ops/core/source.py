@@ -1,4 +1,4 @@
-"""Loads the library's CUDA sources, and maps torch dtypes to C++ types."""
+"""Load the library's CUDA sources, and map torch dtypes to C++ types."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def ctype(dtype: torch.dtype) -> str:
     if dtype not in CTYPES:
         raise ArgumentError(
             "weft.ops has no kernels for this dtype",
-            got=str(dtype), allowed=", ".join(str(d).removeprefix("torch.") for d in CTYPES),
-        )  # fmt: skip
+            got=str(dtype),
+            allowed=", ".join(str(d).removeprefix("torch.") for d in CTYPES),
+        )
     return CTYPES[dtype]
 
 

@@ -1,4 +1,4 @@
-"""Describes the GPU for the cost models."""
+"""Describe the GPU for the cost models."""
 
 from __future__ import annotations
 

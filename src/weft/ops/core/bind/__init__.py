@@ -1,4 +1,4 @@
-"""Makes PyTorch ops from kernels: `as_op` makes an op, `verify` checks it.
+"""Make PyTorch ops from kernels: `as_op` makes an op, `verify` checks it.
 
 options.py   the options of an op
 rules.py     sizes and shapes: numbers, expressions or functions of the arguments
@@ -36,7 +36,7 @@ def as_op(kernel: Any, name: str, schema: str = ..., **options: Unpack[OpOptions
 def as_op(
     kernel: Any, name: str = "", schema: str = "", **options: Unpack[OpOptions]
 ) -> TorchOp | Callable[[Any], TorchOp]:
-    """Makes an op of PyTorch from a kernel, or from a function that launches kernels.
+    """Make an op of PyTorch from a kernel, or from a function that launches kernels.
 
     kernel    the kernel; as a decorator, `@weft.as_op("mine::twice", "(Tensor x) -> Tensor y")`
               takes a function with a parameter for each argument and each result
@@ -61,7 +61,7 @@ def as_op(
 
 
 def verify(op: Any, *args: Any, **options: Any) -> Verified:
-    """Runs torch's `opcheck` and `gradcheck` on an op. Raises `CheckFailed` with the report.
+    """Run torch's `opcheck` and `gradcheck` on an op. Raises `CheckFailed` with the report.
 
     op              the op
     args            example arguments; tensors that require a gradient are differentiated

@@ -1,4 +1,4 @@
-"""What `torch.autocast` does with the inputs of an op."""
+"""Conversion of an op's inputs by `torch.autocast`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOWER = "lower"
 
 
 def register(op: Any, to: torch.dtype | str) -> None:
-    """Converts the floating-point inputs of a custom op to a dtype, or to LOWER."""
+    """Convert the floating-point inputs of a custom op to a dtype, or to LOWER."""
     for device in ("cpu", "cuda"):
         if isinstance(to, torch.dtype):
             op.register_autocast(device, to)

@@ -1,4 +1,4 @@
-"""Registers an op with torch, so that its first call does not import torch's compiler."""
+"""Register an op with torch, so that its first call does not import torch's compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the arguments of an op and allocates its results; its fake kernel does the same."""
+"""Check the arguments of an op and allocate its results; its fake kernel does the same."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _expression(what: str, text: str, names: list[str]) -> Rule:
 
 
 def _of(what: str, error: ArgumentError) -> ArgumentError:
-    """Adds the name of the rule to the error of an expression."""
+    """Add the name of the rule to the error of an expression."""
     return ArgumentError(
         f"{what}: {error.what}", got=error.got, allowed=error.allowed, next=error.next
     )

@@ -96,7 +96,7 @@ def read(op: str, text: str) -> Signature | None:
 
 
 def applied(signature: Signature, kernel: Any, options: Options) -> Options:
-    """Adds the shapes of results and the values of sizes to the options."""
+    """Add the shapes of results and the values of sizes to the options."""
     parameters: Sequence[str] = kernel.packer.names if isinstance(kernel, Kernel) else ()
     if isinstance(kernel, Kernel):
         _agree(signature, kernel)

@@ -1,4 +1,4 @@
-"""Registers ops with torch, for autograd, torch.compile, vmap and autocast."""
+"""Register ops with torch, for autograd, torch.compile, vmap and autocast."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TorchOp:
         return find, (self.name,)
 
     def verify(self, *args: Any, **options: Any) -> Verified:
-        """Runs torch's `opcheck` and `gradcheck` on this op: `weft.ops.verify`."""
+        """Run torch's `opcheck` and `gradcheck` on this op: `weft.ops.verify`."""
         from weft.ops.core.bind.verify import verify
 
         return verify(self, *args, **options)
@@ -69,7 +69,7 @@ def find(name: str) -> TorchOp:
 
 
 def make(kernel: Any, name: str, schema: str, declared: Mapping[str, Any]) -> TorchOp:
-    """Makes and registers an op; replaces an earlier one of the same name."""
+    """Make and register an op; replace an earlier one of the same name."""
     _free(name)
     options = bind_options.options(name, declared)
     sized = signature.read(name, schema)
@@ -80,7 +80,7 @@ def make(kernel: Any, name: str, schema: str, declared: Mapping[str, Any]) -> To
 
 
 def register(name: str, computes: Body, options: Options) -> TorchOp:
-    """Registers an op with this body."""
+    """Register an op with this body."""
     outputs = Outputs(name, computes, options)
     formula, options = _formula(name, computes, options)
     derivative = gradient.derivative(name, computes, options, formula)
@@ -157,7 +157,7 @@ def _formula(
 
 
 def _free(name: str) -> None:
-    """Raises ArgumentError for an invalid or taken name."""
+    """Raise ArgumentError for an invalid or taken name."""
     expect("an op's name", name, str, allowed='a string: "mine::square"')
     space = name.partition("::")[0]
     if not _NAME.match(name) or space in _RESERVED:

@@ -18,7 +18,7 @@ _innermost: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack
 
 
 def are_active() -> bool:
-    """Whether a transform must see a call. torch.compile traces transforms by itself."""
+    """True if a transform must see a call. torch.compile traces transforms by itself."""
     return not _compiling() and _innermost() is not None
 
 

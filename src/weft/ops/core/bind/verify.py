@@ -1,4 +1,4 @@
-"""Implements `verify`: runs torch's checks of an op and reports the results."""
+"""Implement `verify`: run torch's checks of an op and report the results."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def verify(
     atol: float | None = None,
     rtol: float | None = None,
 ) -> Verified:
-    """Runs `opcheck` and, where a tensor requires a gradient, `gradcheck`; raises CheckFailed."""
+    """Run `opcheck` and, where a tensor requires a gradient, `gradcheck`; raises CheckFailed."""
     named = dict(kwargs or {})
     target = getattr(op, "definition", op)
     if not isinstance(target, torch._ops.OpOverload | torch.library.CustomOpDef):

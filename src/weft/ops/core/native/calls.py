@@ -41,7 +41,7 @@ class Calls:
         inputs: Sequence[int],
         source: Source | None = None,
     ) -> None:
-        """Keeps a plan, an entry of `function.py`, for calls with arguments like these.
+        """Keep a plan, an entry of `function.py`, for calls with arguments like these.
 
         inputs  the tensor of the call that each tensor of the plan is, or `launches.NONE`
         source  what the two words of the plan come from, if it has any
@@ -66,6 +66,6 @@ class Calls:
         module.enter(self._table, tuple(args), program, recorder, source)
 
     def forget(self) -> None:
-        """Drops all plans."""
+        """Drop all plans."""
         if self._table is not None:
             self._module.forget(self._table)

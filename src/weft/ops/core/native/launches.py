@@ -28,7 +28,7 @@ _COUNTERS, _WORDS = -1, -2
 
 
 def configure(module: Any) -> None:
-    """Gives the C++ code the driver's launch and torch's current stream."""
+    """Give the C++ code the driver's launch and torch's current stream."""
     exchange, library = (
         arrays.exchange(getattr(torch.Tensor, native_launch.EXCHANGE)),
         driver.library(),

@@ -31,7 +31,7 @@ def module(device: torch.device) -> Any:
 
 
 def never(device: torch.device) -> bool:
-    """Whether it cannot be used on this device, now and later."""
+    """True if it cannot be used on this device, now and later."""
     compiled = build.started() if build.started.cache_info().currsize else None
     return not _is_usable(device) or (compiled is not None and bool(compiled.failure))
 
@@ -44,5 +44,5 @@ def _is_usable(device: torch.device) -> bool:
 
 
 def capturing() -> bool:
-    """Whether launches go into a graph, which must not have those of a trace as well."""
+    """True if launches go into a graph, which must not have those of a trace as well."""
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())

@@ -1,4 +1,4 @@
-"""Makes the recipe of a recorded call: what its setup saves, and how its formula is called."""
+"""Make the recipe of a recorded call: what its setup saves, and how its formula is called."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Setup:
         self.materialize = value
 
     def stored(self) -> dict[str, Any]:
-        """What a formula finds in its context besides the saved tensors."""
+        """Values that a formula finds in its context besides the saved tensors."""
         own = ("saved", "constant", "materialize")
         found = {name: value for name, value in vars(self).items() if name not in own}
         if any(map(_has_tensor, found.values())):
@@ -67,7 +67,7 @@ class _Context:
 
 
 def _plain() -> bool:
-    """Whether no gradients of gradients are wanted and nothing of torch must see the ops."""
+    """True if no gradients of gradients are wanted and nothing of torch must see the ops."""
     return not torch.is_grad_enabled() and eager.plain() and not loaded.capturing()
 
 

@@ -34,7 +34,7 @@ class Recorders(dict[int, Any]):
         return unknown
 
     def add(self, op: Any, entry: Any, results: int, args: Sequence[Any]) -> bool:
-        """Makes the recipe for calls like this one; False if there is none, or not yet."""
+        """Make the recipe for calls like this one; False if there is none, or not yet."""
         module = loaded.module(entry.device)
         if module is None:
             return False

@@ -32,7 +32,7 @@ class Op(Protocol):
 
     @property
     def is_tracked(self) -> bool:
-        """Whether torch must see its calls, because it writes to arguments."""
+        """True if torch must see its calls, because it writes to arguments."""
 
     def entry(self, *args: Any) -> Any:
         """The plan of a call."""

@@ -14,7 +14,8 @@ from weft.kernels import cdiv
 from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
 from weft.ops.families.conv.job import ConvJob
-from weft.ops.families.matmul.model import WARPGROUP_TILES, TileShape
+from weft.ops.families.matmul.half_model import WARPGROUP_TILES
+from weft.ops.families.matmul.model import TileShape
 
 # ---- split depth -------------------------------------------------------------------------------
 SERIAL_SPLITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)

@@ -12,8 +12,6 @@ from weft.ops.core.plan import Argument, Buffer, Pointer, Step
 from weft.ops.families.conv.geometry import Images
 from weft.ops.families.conv.job import ConvJob, Tensor
 
-BLOCKS = 2**31 - 1
-"""The most blocks of a launch."""
 NONE = struct.pack("<9i4x4q", *[0] * 13)
 
 

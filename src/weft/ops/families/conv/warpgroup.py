@@ -18,7 +18,8 @@ from weft.ops.families.conv.implicit import INDEX, Transpose, added
 from weft.ops.families.conv.job import ConvJob
 from weft.ops.families.conv.packed_gemm import stores_vectors
 from weft.ops.families.conv.split import Split, candidate, cheapest, parallel_split_k
-from weft.ops.families.matmul.model import (
+from weft.ops.families.matmul import half_model
+from weft.ops.families.matmul.half_model import (
     SLAB_ALIGNMENT,
     WARPGROUP_K,
     WARPGROUP_ROWS,
@@ -47,7 +48,7 @@ def windows(job: ConvJob, back: bool) -> list[Candidate]:
     n, channels, height, width = g.x if back else g.y
     moved = 2 * (job.first.layout.numel + job.result.layout.numel)
     made = []
-    for tile in model.WARPGROUP_TILES:
+    for tile in half_model.WARPGROUP_TILES:
         tiles = (cdiv(channels // g.groups, tile.bn), cdiv(n * height * width, WARPGROUP_ROWS))
         blocks = tiles[0] * tiles[1] * g.groups
         work = tile.time(gpu, blocks, cdiv(depth, WARPGROUP_K))

@@ -14,8 +14,9 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.conv_block.forward import Inputs
-from weft.ops.families.conv_block.separate import BLOCK, images_each, norm_dtype
+from weft.ops.families.conv_block.model import TRAFFIC
 from weft.ops.families.conv_block.shape import NAME, Shape
+from weft.ops.families.conv_block.unfused import BLOCK, images_each, norm_dtype
 
 
 def _candidates(request: Request) -> list[Candidate]:
@@ -25,7 +26,7 @@ def _candidates(request: Request) -> list[Candidate]:
     weights = Buffer((y.shape[1],), dtype)
     outputs = (Buffer(y.shape, y.dtype), weights, weights)
     inputs = Inputs(request, len(outputs))
-    moved = 3.5 * math.prod(y.shape) * y.itemsize
+    moved = TRAFFIC.backward * math.prod(y.shape) * y.itemsize
     cost = inputs.cost + 2 * gpu.launch + moved / gpu.bandwidth
     build = functools.partial(_plan, request, inputs, outputs)
     return [Candidate("two kernels", cost, f"{int(moved):,} bytes", build)]

@@ -31,7 +31,7 @@ class Shape:
 
     @property
     def rows(self) -> int:
-        """Of the convolution."""
+        """Rows of the convolution's result."""
         return self.height + 2 * self.pad_y - self.filter_rows + 1
 
     @property
@@ -67,11 +67,11 @@ def shape_of(x: Sequence[int], weight: Sequence[int], padding: Any) -> Shape:
 
 
 def check(x: Any, weight: Any, bias: Any, padding: Any, **norm: Any) -> None:
-    """Raises for tensors and paddings that no kernel takes."""
+    """Raise ArgumentError for unsupported tensors and paddings."""
     check_dtype(NAME, x)
     if x.dim() != 4 or weight.dim() != 4 or x.shape[1] != weight.shape[1] or not weight.numel():
         raise ArgumentError(
-            f"weft.ops.{NAME}: the shapes do not fit together",
+            f"weft.ops.{NAME}: input and weight have incompatible shapes",
             got=f"input {list(x.shape)} and weight {list(weight.shape)}",
             allowed="[N, C, H, W] and [F, C, R, S], with the same C",
         )
@@ -83,8 +83,8 @@ def check(x: Any, weight: Any, bias: Any, padding: Any, **norm: Any) -> None:
     filters = (weight.shape[0],)
     if bias is not None and tuple(bias.shape) != filters:
         raise ArgumentError(
-            f"weft.ops.{NAME}: 'bias' has another shape than it needs",
-            got=str(list(bias.shape)), allowed=str(list(filters)),
+            f"weft.ops.{NAME}: bias has shape {tuple(bias.shape)}, expected {filters}",
+            allowed="one number for each filter",
         )  # fmt: skip
     check_weights(NAME, x, filters, **norm)
     if max(weight.shape[2:]) > LARGEST:
@@ -96,7 +96,7 @@ def check(x: Any, weight: Any, bias: Any, padding: Any, **norm: Any) -> None:
     pads = [padding] if isinstance(padding, int) else list(padding)
     if len(pads) not in (1, 2) or min(pads) < 0:
         raise ArgumentError(
-            f"weft.ops.{NAME}: 'padding' is not one or two sizes", got=str(padding),
+            f"weft.ops.{NAME}: padding must be one or two sizes", got=str(padding),
             allowed="0 or more, for height and width",
         )  # fmt: skip
     made = shape_of(x.shape, weight.shape, padding)

@@ -22,7 +22,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand
 from weft.ops.families.elementwise.pointwise import strategies
-from weft.ops.families.embedding.op import sorted_sums, total
+from weft.ops.families.embedding.plans import sorted_sums, total
 from weft.ops.families.index import model
 from weft.ops.families.index.walk import Walk, full, is_wide, span, walk, without
 from weft.ops.families.loss.operands import Operands

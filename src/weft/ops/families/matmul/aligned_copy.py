@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import half, model, warpgroup
+from weft.ops.families.matmul import half, half_model, warpgroup
 from weft.ops.families.matmul.product import Operand, Product, side
 
 VECTOR = 8
@@ -31,8 +31,8 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
 def _copying(p: Product, gpu: Target, names: str) -> list[Candidate]:
     copies = [_copy(p, name) for name in names]
     made, moved = _copied(p, names, copies), 4 * sum(c.size for c in copies)
-    cost = model.ALIGNED_COPY_LAUNCH * gpu.launch
-    cost += model.ALIGNED_COPY_TIME * moved / gpu.bandwidth
+    cost = half_model.ALIGNED_COPY_LAUNCH * gpu.launch
+    cost += half_model.ALIGNED_COPY_TIME * moved / gpu.bandwidth
     what = "aligned copies" if len(names) == 2 else f"aligned copy of {names}"
     return [
         Candidate(f"{what}, {c.name}", cost + c.cost, c.why, c.build)

@@ -9,8 +9,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import model
-from weft.ops.families.matmul.model import HalfTile
+from weft.ops.families.matmul import half_model, model
+from weft.ops.families.matmul.half_model import HalfTile
 from weft.ops.families.matmul.product import Product, Split
 
 
@@ -19,7 +19,7 @@ def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
     a, b = p.sides
     copied = min(a.bytes, b.bytes)
     made = []
-    for tile in model.HALF_ANY_ROW_TILES if copied == 2 else model.HALF_TILES:
+    for tile in half_model.HALF_ANY_ROW_TILES if copied == 2 else half_model.HALF_TILES:
         tiles = cdiv(p.m, tile.bm) * cdiv(p.n, tile.bn)
         for splits, each in model.split_k(p, tiles, tile.bk, 4 * tile.bk, gpu):
             cost = tile.time(p, copied, tiles, splits, each, gpu)

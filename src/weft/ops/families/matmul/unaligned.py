@@ -9,8 +9,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import model
-from weft.ops.families.matmul.model import UnalignedTile
+from weft.ops.families.matmul import half_model, model
+from weft.ops.families.matmul.half_model import UnalignedTile
 from weft.ops.families.matmul.product import Product, Split
 
 WHOLE_K = 256
@@ -30,7 +30,7 @@ def candidates(p: Product, gpu: Target, most: int = 8) -> list[Candidate]:
         return []
     depth = cdiv(p.k, STEP) * STEP if p.k <= WHOLE_K else PANEL_K
     made = []
-    for tile in model.UNALIGNED_TILES:
+    for tile in half_model.UNALIGNED_TILES:
         resident = tile.fitting(tile.shared(depth, a, b), gpu)
         if not resident:
             continue

@@ -9,8 +9,8 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Plan
 from weft.ops.core.target import Target
-from weft.ops.families.matmul import model
-from weft.ops.families.matmul.model import WARPGROUP_K, WARPGROUP_ROWS, WarpgroupTile
+from weft.ops.families.matmul import half_model, model
+from weft.ops.families.matmul.half_model import WARPGROUP_K, WARPGROUP_ROWS, WarpgroupTile
 from weft.ops.families.matmul.product import Product
 
 CAPABILITY = (9, 0)
@@ -22,7 +22,7 @@ def candidates(p: Product, gpu: Target) -> list[Candidate]:
     if not gpu.real or gpu.capability != CAPABILITY or not wide or p.k < WARPGROUP_K:
         return []
     made = []
-    for tile in model.WARPGROUP_TILES:
+    for tile in half_model.WARPGROUP_TILES:
         blocks = cdiv(p.m, WARPGROUP_ROWS) * cdiv(p.n, tile.bn) * p.batch
         work = tile.time(gpu, blocks, cdiv(p.k, WARPGROUP_K))
         cost = gpu.launch + max(work, model.traffic(p) / gpu.bandwidth)

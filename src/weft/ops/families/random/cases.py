@@ -38,7 +38,7 @@ def _length(rng: random.Random, most: int) -> Call:
 
 
 def _moments(x: torch.Tensor, mean: float, deviation: float) -> float:
-    """How far the mean and the variance are off, in units of what chance and rounding allow."""
+    """The error of mean and variance, in units of what chance and rounding allow."""
     n, wide = x.numel(), x.double()
     rounding = deviation * float(torch.finfo(x.dtype).eps)
     allowed = ERRORS * deviation / math.sqrt(n) + rounding

@@ -15,14 +15,13 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.elementwise.copies import contiguous
+from weft.ops.families.random import model
 from weft.ops.families.random.drawn import Drawn
 from weft.ops.families.random.filled import Filled, size_of
 from weft.ops.families.random.start import beginning
 from weft.ops.families.random.threads import BLOCK, blocks
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-RANKED = 4096
-"""The longest permutation that is made by ranking keys, which every block keeps: 32 KiB."""
 
 
 # ---- plans -------------------------------------------------------------------------------------
@@ -31,7 +30,7 @@ def _candidates(build: Callable[[Request], Plan], request: Request) -> list[Cand
     if x.numel == 0:
         out = Buffer(x.shape, x.dtype)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    time = gpu.launch + x.numel * x.itemsize / gpu.bandwidth
+    time = model.fill_time(x, gpu)
     why = f"the numbers of {blocks(x.numel, gpu)} blocks of torch's"
     return [Candidate("one pass", time, why, functools.partial(build, request))]
 
@@ -39,14 +38,13 @@ def _candidates(build: Callable[[Request], Plan], request: Request) -> list[Cand
 def _filled(request: Request, distribution: str, numbers: Sequence[float]) -> Plan:
     x = request.first
     ctype = source.ctype(x.dtype)
-    kernel = source.kernel("random/random.cu", f"fill<{ctype}, {distribution}<{ctype}>>")
+    kernel = source.kernel("random/distributions.cu", f"fill<{ctype}, {distribution}<{ctype}>>")
     count = blocks(x.numel, request.target)
     passes = cdiv(x.numel, 4 * BLOCK * count)
     args: tuple[Argument, ...] = (Pointer(2), *beginning(request), x.numel, count, *numbers)
     # The last pass needs fewer blocks if it has less than one element for each thread.
-    grid = count * (passes - 1) + min(
-        count, cdiv(x.numel - (passes - 1) * 4 * BLOCK * count, BLOCK)
-    )
+    rest = x.numel - (passes - 1) * 4 * BLOCK * count
+    grid = count * (passes - 1) + min(count, cdiv(rest, BLOCK))
     return Plan((Step(kernel, (grid,), (BLOCK,), args),), (Buffer(x.shape, x.dtype),))
 
 
@@ -69,7 +67,7 @@ def _bernoulli_plan(request: Request) -> Plan:
         at, scratch = Pointer(3), (Buffer(p.shape, p.dtype),)
         before = contiguous(p, Pointer(0), at, request.target).steps
     ctype = source.ctype(p.dtype)
-    kernel = source.kernel("random/random.cu", f"bernoulli<{ctype}>")
+    kernel = source.kernel("random/distributions.cu", f"bernoulli<{ctype}>")
     args = (at, Pointer(2), *beginning(request), p.numel, blocks(p.numel, request.target))
     step = Step(kernel, (cdiv(p.numel, 4 * BLOCK),), (BLOCK,), args)
     return Plan((*before, step), (out,), scratch)
@@ -80,11 +78,11 @@ def _permutation_plan(request: Request) -> Plan:
     ctype, n = source.ctype(x.dtype), x.numel
     out = (Buffer(x.shape, x.dtype),)
     grid, args = (cdiv(n, BLOCK),), (Pointer(2), *beginning(request), n)
-    if n <= RANKED:
-        kernel = source.kernel("random/random.cu", f"ranks<{ctype}>")
+    if n <= model.RANKED:
+        kernel = source.kernel("random/distributions.cu", f"ranks<{ctype}>")
         return Plan((Step(kernel, grid, (BLOCK,), args, 8 * n),), out)
     bits = (n - 1).bit_length()
-    kernel = source.kernel("random/random.cu", f"shuffle<{ctype}>")
+    kernel = source.kernel("random/distributions.cu", f"shuffle<{ctype}>")
     halves = bits - bits // 2, bits // 2
     return Plan((Step(kernel, grid, (BLOCK,), (*args, *halves)),), out)
 
@@ -93,7 +91,7 @@ def _permutation_plan(request: Request) -> Plan:
 def _check_dtype(op: str, x: Any, allowed: Sequence[torch.dtype]) -> None:
     if x.dtype not in allowed:
         raise ArgumentError(
-            f"weft.ops.{op}: no kernel makes numbers of this dtype", got=str(x.dtype),
+            f"weft.ops.{op}: dtype {x.dtype} is not supported",
             allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
         )  # fmt: skip
 
@@ -102,20 +100,20 @@ def _check_range(x: Any, low: float, high: float, *start: Any) -> None:
     _check_dtype("uniform", x, FLOATS)
     if not low <= high:
         raise ArgumentError(
-            "weft.ops.uniform: 'low' must not exceed 'high'", got=f"low={low}, high={high}"
+            f"weft.ops.uniform: low must be at most high, got low={low} and high={high}"
         )
 
 
 def _check_deviation(x: Any, mean: float, std: float, *start: Any) -> None:
     _check_dtype("normal", x, FLOATS)
     if not std >= 0.0:
-        raise ArgumentError("weft.ops.normal: 'std' must not be negative", got=str(std))
+        raise ArgumentError(f"weft.ops.normal: std must be at least 0, got {std}")
 
 
 def _definition(
     name: str, options: str, doc: str, build: Callable[[Request], Plan], check: Callable[..., None]
 ) -> Definition:
-    """An op that makes a tensor like its first; where its numbers begin follows the options."""
+    """An op that makes a tensor like its first; seed and offset follow the options."""
     return Definition(
         name=name,
         schema=f"(Tensor x, {options}int seed, int offset, Tensor? state=None) -> Tensor",
@@ -152,7 +150,7 @@ DEFINITIONS = (
 
 # ---- functions ---------------------------------------------------------------------------------
 def _of_size(op: str, seeded: str, doc: str) -> Callable[[], Any]:
-    """Makes rand or randn, which have a size and two fixed numbers."""
+    """Return the maker of rand or randn, which have a size and two fixed numbers."""
 
     def make() -> Any:
         fill = Filled(op, seeded)
@@ -215,7 +213,7 @@ def _randperm() -> Any:
     ) -> Any:
         """The numbers from 0 to n - 1 in random order."""
         if n < 0:
-            raise ArgumentError("weft.ops.randperm: 'n' must not be negative", got=str(n))
+            raise ArgumentError(f"weft.ops.randperm: n must be at least 0, got {n}")
         return fill((n,), (), generator, dtype, device)
 
     return randperm

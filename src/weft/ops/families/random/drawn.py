@@ -1,4 +1,4 @@
-"""Draws random numbers for a tensor, with the generator's seed and offset taken by C++ code."""
+"""Draw random numbers for a tensor, with the generator's seed and offset taken by C++ code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Drawn:
     """The calls of an op that draws a number for each element of a tensor, also with a gradient.
 
     seeded   the op that takes seed and offset behind the tensor and its options
-    options  how many options it has
+    options  the number of its options
     """
 
     def __init__(self, name: str, seeded: str, options: int) -> None:

@@ -1,4 +1,4 @@
-"""dropout: zeroes random elements; the backward pass computes the mask again."""
+"""dropout: zero random elements; the backward pass computes the mask again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.families.elementwise.copies import after_copy, contiguous
+from weft.ops.families.random import model
 from weft.ops.families.random.drawn import Drawn
 from weft.ops.families.random.start import beginning
 from weft.ops.families.random.threads import BLOCK, blocks
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-GROUPS = 2
-"""Vectors of 16 bytes that a thread has in flight."""
 
 
 def _dropout() -> Callable[..., Any]:
@@ -36,7 +35,7 @@ def _dropout() -> Callable[..., Any]:
         *,
         generator: Any = None,
     ) -> Any:
-        """Zeroes each element with probability p and divides the others by 1 - p.
+        """Zero each element with probability p and divide the others by 1 - p.
 
         Nothing is saved for the backward pass but a seed and an offset. On a GPU the result has
         the bits of torch.nn.functional.dropout for contiguous tensors of whole 16-byte vectors.
@@ -82,35 +81,34 @@ def _candidates(request: Request) -> list[Candidate]:
 
 
 def _of_dense(request: Request, x: Layout, at: Pointer, before: tuple[Step, ...]) -> Candidate:
-    gpu, whole = request.target, x.aligned == 16
-    time = gpu.launch + 2 * x.numel * x.itemsize / gpu.bandwidth * (1 if whole else 2)
     build = functools.partial(_plan, request, x, at, before)
-    return Candidate("vectors" if whole else "elements", time, "one pass, no mask", build)
+    name, time = "vectors" if x.aligned == 16 else "elements", model.dropout_time(x, request.target)
+    return Candidate(name, time, "one pass, no mask", build)
 
 
 def _plan(request: Request, x: Layout, at: Pointer, before: tuple[Step, ...]) -> Plan:
-    group, p = 16 // x.itemsize, request.options["p"]
-    flags = f"{group}, {GROUPS}, {str(x.aligned == 16).lower()}"
-    kernel = source.kernel("random/dropout.cu", f"dropout<{source.ctype(x.dtype)}, {flags}>")
+    vector, p = 16 // x.itemsize, request.options["p"]
+    words = (source.ctype(x.dtype), vector, model.DROPOUT_VECTORS, x.aligned == 16)
+    kernel = source.kernel("random/dropout.cu", source.template("dropout", *words))
     count = blocks(x.numel, request.target)
     args = (at, Pointer(2), *beginning(request), x.numel, count, threshold(p), scale_of(p))
-    step = Step(kernel, (cdiv(x.numel, GROUPS * group * BLOCK),), (BLOCK,), args)
+    step = Step(kernel, (cdiv(x.numel, model.DROPOUT_VECTORS * vector * BLOCK),), (BLOCK,), args)
     return Plan((*before, step), (Buffer(x.shape, x.dtype),))
 
 
 # ---- definition --------------------------------------------------------------------------------
 def check_probability(who: str, p: float) -> None:
-    """Raises for a `p` that is none; `who` begins the message."""
+    """Raise unless 0 <= p <= 1; `who` is the function's name for the message."""
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"{who}: 'p' must be a probability", got=str(p), allowed="0.0 to 1.0")
+        raise ArgumentError(f"{who}: p is {p}, expected 0 to 1")
 
 
 def _check(x: Any, p: float, seed: int, offset: int, state: Any) -> None:
     check_probability("weft.ops.dropout", p)
     if x.dtype not in DTYPES:
         raise ArgumentError(
-            "weft.ops.dropout: 'x' has a dtype that no kernel takes",
-            got=str(x.dtype), allowed="float32, float16, bfloat16", next="convert it: x.float()",
+            f"weft.ops.dropout: dtype {x.dtype} is not supported",
+            allowed="float32, float16, bfloat16", next="convert it: x.float()",
         )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""Makes new tensors of random numbers, with a plan that is found by size, dtype and device alone.
+"""Make new tensors of random numbers, with a plan that is found by size, dtype and device alone.
 
 The ops take a tensor that says shape and dtype, which torch.compile and fake tensors need. Making
-it takes as long as all the rest of a call, so eager calls on a GPU keep their plan here.
+it takes as long as all the rest of a call, so eager calls on a GPU store their plan here.
 """
 
 from __future__ import annotations

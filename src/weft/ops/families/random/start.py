@@ -36,7 +36,7 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 
 
 class Start(NamedTuple):
-    """Where the numbers of a call begin; the tensor of both replaces the others unless None."""
+    """Seed and offset of a call's numbers; `state`, a tensor of both, replaces them unless None."""
 
     seed: int
     offset: int
@@ -77,7 +77,7 @@ def source(device: torch.device) -> Any:
 
 @functools.lru_cache(8192)
 def moved_by(n: int, device: torch.device) -> int:
-    """How far a call for n elements moves the generator of a GPU."""
+    """The distance by which a call for n elements moves the generator of a GPU."""
     return advance(n, target(device))
 
 
@@ -90,7 +90,7 @@ def taken(generator: Any, moved: int) -> tuple[int, int]:
 
 
 def beginning(request: Request) -> tuple[Argument, ...]:
-    """The kernel's arguments that say where the numbers begin: the tensor of both, seed, offset.
+    """The kernel's arguments for the start of its numbers: the tensor of both, seed, offset.
 
     The tensor is the second one of the op; seed and offset are its `varying` arguments.
     """
@@ -103,7 +103,7 @@ def _drawn(device: torch.device, generator: Any) -> torch.Tensor:
 
 
 def _recorded(device: torch.device) -> bool:
-    """Whether this call of Python may stand for other executions than the present one."""
+    """True if this call of Python may stand for other executions than the present one."""
     return (
         _compiling()
         or _interpreter() is not None

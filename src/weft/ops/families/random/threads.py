@@ -19,5 +19,5 @@ def blocks(n: int, target: Target) -> int:
 
 
 def advance(n: int, target: Target) -> int:
-    """How far a call for n elements moves the generator's offset."""
+    """The distance by which a call for n elements moves the generator's offset."""
     return 4 * cdiv(n, 4 * BLOCK * blocks(n, target)) if n else 0

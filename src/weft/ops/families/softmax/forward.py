@@ -36,7 +36,7 @@ class SoftmaxJob:
 
     @property
     def itemsize(self) -> int:
-        return self.out.dtype.itemsize
+        return int(self.out.dtype.itemsize)
 
     @property
     def moved(self) -> int:
@@ -54,7 +54,7 @@ class SoftmaxJob:
         return source.kernel("softmax/forward.cu", source.template(name, *words))
 
     def row_kernel(self, name: str, *parameters: object) -> Kernel:
-        """A kernel for rows: it is told if they are whole vectors."""
+        """A kernel for rows, which has a parameter for rows of whole vectors."""
         return self.kernel(name, self.view.vector, self.whole, *parameters)
 
     def plan(self, *steps: Step, scratch: tuple[Buffer, ...] = ()) -> Plan:

@@ -1,6 +1,6 @@
 // The gradient of batch norm, ReLU and 2 x 2 max pooling, from the convolution's results. The pooling's choices are made
-// again. Two kernels: sums of the gradient over each filter, then the gradient of the convolution. See conv_block.cuh.
-#include "conv_block.cuh"
+// again. Two kernels: sums of the gradient over each filter, then the gradient of the convolution. See fused.cuh.
+#include "fused.cuh"
 
 // Batch norm of one filter.
 struct Filter {

@@ -1,6 +1,6 @@
 // Evaluation, by one block: the statistics of the batch norm are given.
 #pragma once
-#include "conv_block.cuh"
+#include "fused.cuh"
 
 template <class P>
 __device__ float or_else(const P* p, int i, float missing) {

@@ -1,5 +1,5 @@
-// What follows a convolution: statistics, then batch norm, ReLU and 2 x 2 max pooling. See conv_block.cuh.
-#include "conv_block.cuh"
+// The stages after a convolution: statistics, then batch norm, ReLU and 2 x 2 max pooling. See fused.cuh.
+#include "fused.cuh"
 
 __device__ Moments of_warp(Moments own) {
 #pragma unroll
@@ -27,20 +27,20 @@ __device__ Moments of_block(Moments own) {
 
 // Batch norm, ReLU and 2 x 2 max pooling by a block that has one filter and `each` images. What a thread reads first is under way
 // while the statistics are not known.
-template <class T, int HELD>
+template <class T, int WINDOWS>
 struct Pooling {
     const BlockShape& p;
     const T* y;
     int f, first;
     unsigned area, columns, total;
-    float v[HELD][4];
+    float v[WINDOWS][4];
 
     __device__ Pooling(const T* from, int each, const BlockShape& shape) : p(shape), y(from) {
         f = blockIdx.x, first = blockIdx.y * each;
         area = p.pooled_rows * p.pooled_columns, columns = p.pooled_columns;
         total = min(each, p.images - first) * area;
 #pragma unroll
-        for (int i = 0; i < HELD; ++i)
+        for (int i = 0; i < WINDOWS; ++i)
             if (threadIdx.x + i * 256 < total) window(v[i], at(threadIdx.x + i * 256), p.columns);
     }
     __device__ const T* at(unsigned e) const {
@@ -48,9 +48,9 @@ struct Pooling {
         return y + (((long long)(first + image) * p.filters + f) * p.rows + 2 * row) * p.columns + 2 * column;
     }
     __device__ void write(T* out, float mean, float scale, float shift) {
-        for (unsigned start = threadIdx.x; start < total; start += 256 * HELD)
+        for (unsigned start = threadIdx.x; start < total; start += 256 * WINDOWS)
 #pragma unroll
-            for (int i = 0; i < HELD; ++i) {
+            for (int i = 0; i < WINDOWS; ++i) {
                 unsigned e = start + i * 256;
                 if (e >= total) return;
                 if (start >= 256) window(v[i], at(e), p.columns);
@@ -64,13 +64,13 @@ struct Pooling {
 };
 
 // Training, from `count` parts of the statistics.
-template <class T, class P, int HELD>
+template <class T, class P, int WINDOWS>
 __global__ void __launch_bounds__(256) normalise(const T* __restrict__ y, const float* __restrict__ parts,
                                                  const P* __restrict__ gamma, const P* __restrict__ beta,
                                                  T* __restrict__ out, float* __restrict__ means,
                                                  float* __restrict__ variances, float eps, int count, int each,
                                                  const BlockShape p) {
-    Pooling<T, HELD> pooling(y, each, p);
+    Pooling<T, WINDOWS> pooling(y, each, p);
     int f = blockIdx.x;
     Moments own = {0, 0, 0};
     for (int i = threadIdx.x; i < count; i += 256) {
@@ -85,12 +85,12 @@ __global__ void __launch_bounds__(256) normalise(const T* __restrict__ y, const 
 }
 
 // Evaluation, with given statistics.
-template <class T, class P, int HELD>
+template <class T, class P, int WINDOWS>
 __global__ void __launch_bounds__(256) apply(const T* __restrict__ y, const P* __restrict__ means,
                                              const P* __restrict__ variances, const P* __restrict__ gamma,
                                              const P* __restrict__ beta, T* __restrict__ out, float eps, int each,
                                              const BlockShape p) {
-    Pooling<T, HELD> pooling(y, each, p);
+    Pooling<T, WINDOWS> pooling(y, each, p);
     int f = blockIdx.x;
     pooling.write(out, to<float>(means[f]), (gamma ? to<float>(gamma[f]) : 1.0f) * rsqrtf(to<float>(variances[f]) + eps),
                   beta ? to<float>(beta[f]) : 0.0f);

@@ -22,12 +22,13 @@ from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.conv import candidates, job, winograd
 from weft.ops.families.conv.geometry import images
+from weft.ops.families.conv_block.model import TRAFFIC
 from weft.ops.families.conv_block.shape import Shape
 
 BLOCK = 256
-HELD = 4
+WINDOWS = 4
 """Windows that a thread reads before it knows the statistics."""
-KEPT = 6
+LISTED = 6
 """Candidates that are offered: those with the least modelled time."""
 
 
@@ -82,7 +83,7 @@ def _convolutions(
     if not _reads(request):
         return []
     conv = _convolution(request, outputs)
-    made = sorted(candidates.forward(2, conv, preserve_format=False), key=lambda c: c.cost)[:KEPT]
+    made = sorted(candidates.forward(2, conv, preserve_format=False), key=lambda c: c.cost)[:LISTED]
     return [
         Candidate(f"convolution {c.name}", c.cost + more, c.why,
                   functools.partial(lambda c: build(c.build()), c))
@@ -93,13 +94,13 @@ def _convolutions(
 def evaluation(request: Request, p: Shape, out: Buffer) -> list[Candidate]:
     """Candidates of two stages: the convolution, then all the rest."""
     gpu, count = request.target, len(request.inputs)
-    moved = 1.25 * math.prod(p.conv) * request.first.itemsize
+    moved = TRAFFIC.apply * math.prod(p.conv) * request.first.itemsize
 
     def build(conv: Plan) -> Plan:
         types = f"{source.ctype(out.dtype)}, {source.ctype(norm_dtype(request.inputs[3:]))}"
         args = (Pointer(count + 1), *_given(request), Pointer(count), request.options["eps"],
                 images_each(p, gpu), p.packed())  # fmt: skip
-        kernel = source.kernel("conv_block/normalise.cu", f"apply<{types}, {HELD}>")
+        kernel = source.kernel("conv_block/normalise.cu", f"apply<{types}, {WINDOWS}>")
         step = Step(kernel, _grid(p, gpu), (BLOCK,), args)
         return Plan((*conv.steps, step), (out,), (*conv.outputs, *conv.scratch))
 
@@ -125,7 +126,7 @@ def _pooled_winograd(request: Request, p: Shape, out: Buffer) -> list[Candidate]
 def training(request: Request, p: Shape, outputs: tuple[Buffer, ...]) -> list[Candidate]:
     """Candidates of three stages: the convolution, its statistics, then all the rest."""
     gpu, count = request.target, len(request.inputs)
-    moved = 2.25 * math.prod(p.conv) * request.first.itemsize
+    moved = TRAFFIC.moments * math.prod(p.conv) * request.first.itemsize
 
     def build(conv: Plan) -> Plan:
         out, mean, var, y = (Pointer(count + i) for i in range(4))
@@ -160,7 +161,7 @@ class Norm(NamedTuple):
 def normalise(request: Request, p: Shape, tensors: Norm, count: int) -> Step:
     """The last stage of training, from so many parts of the convolution's statistics."""
     x, norm = request.first, norm_dtype(request.inputs[3:])
-    name = f"normalise<{source.ctype(x.dtype)}, {source.ctype(norm)}, {HELD}>"
+    name = f"normalise<{source.ctype(x.dtype)}, {source.ctype(norm)}, {WINDOWS}>"
     args = (*tensors, request.options["eps"], count, images_each(p, request.target), p.packed())
     return Step(
         source.kernel("conv_block/normalise.cu", name), _grid(p, request.target), (BLOCK,), args

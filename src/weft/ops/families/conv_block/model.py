@@ -1,4 +1,7 @@
-"""Tiles of the fused block's convolution, and the model that ranks them."""
+"""Cost model of the fused block: its tiles, their modelled seconds, and the traffic of the rest.
+
+The constants were fitted by hand to times on an NVIDIA H200.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ import math
 from typing import NamedTuple
 
 from weft.kernels import cdiv
+from weft.ops.core.model import BLOCK_RESERVED
 from weft.ops.core.target import Target
 from weft.ops.families.conv_block.shape import Shape
 
-REGISTERS = 65536
-"""Of an SM."""
+SM_REGISTERS = 65536
+"""Registers of an SM."""
 SIDES = (4, 5, 6, 7, 8)
 """Pooled columns of a strip, and strips of an image in a block; of smaller images, all of them."""
 IMAGES = (1, 2, 4, 8)
@@ -22,19 +26,52 @@ DEPTHS = (8, 4, 3, 2, 1)
 """Channels that are loaded at once."""
 FILTERS = ((8, 2), (8, 4), (16, 2), (32, 1), (16, 4), (32, 2))
 """Lanes of a strip, and filters of a lane."""
-LIMIT = 232
-"""Registers of a thread: the estimate may be exceeded by some, and 255 is the most."""
-PIXELS, WEIGHTS, OVERLAP, BEGIN = 8.0, 2.0, 0.4, 6000.0
-"""Cycles of shared memory for a vector of pixels and for a weight of a warp, the part of them that
-is not hidden, and cycles of a block's begin and end; from times on an H200."""
-STALL = 2500.0
-"""Cycles in which blocks wait for their next channels; from times on an H200."""
-RESERVED = 1024
-"""Bytes of shared memory that a block takes besides its own."""
+THREAD_REGISTERS = 232
+"""The most registers of a thread by estimate: it may be exceeded by some, and 255 is the most."""
 
 
-class Tile(NamedTuple):
-    """Template parameters of ConvTile; see cuda/block/conv_block.cuh."""
+class Cycles(NamedTuple):
+    """Clock cycles of an SM.
+
+    pixels   of shared memory for a vector of pixels of a warp
+    weight   of shared memory for a weight of a warp
+    exposed  the part of both that other warps do not hide
+    issue    instructions beside products, for each load of pixels or weights
+    block    of a block's begin and end
+    stall    in which blocks wait for their next channels
+    """
+
+    pixels: float
+    weight: float
+    exposed: float
+    issue: float
+    block: float
+    stall: float
+
+
+CYCLES = Cycles(pixels=8.0, weight=2.0, exposed=0.4, issue=1.4, block=6000.0, stall=2500.0)
+
+
+class Traffic(NamedTuple):
+    """Tensors of the convolution's size that a stage reads or writes.
+
+    apply      batch norm, ReLU and pooling in evaluation, which writes a quarter
+    normalise  the same in training, with statistics of the fused convolution
+    moments    the statistics of a convolution of its own, then `normalise`
+    backward   both kernels of the gradient
+    """
+
+    apply: float
+    normalise: float
+    moments: float
+    backward: float
+
+
+TRAFFIC = Traffic(apply=1.25, normalise=1.25, moments=2.25, backward=3.5)
+
+
+class FusedTile(NamedTuple):
+    """Template parameters of ConvTile; see fused.cuh."""
 
     lanes: int
     per_lane: int
@@ -72,8 +109,8 @@ class Tile(NamedTuple):
 
     def resident(self, p: Shape, training: bool, target: Target) -> int:
         """Blocks of an SM."""
-        memory = self.shared(p, training) + self.fixed(training) + RESERVED
-        by_registers = REGISTERS // (self.threads * cdiv(self.registers(p), 8) * 8)
+        memory = self.shared(p, training) + self.fixed(training) + BLOCK_RESERVED
+        by_registers = SM_REGISTERS // (self.threads * cdiv(self.registers(p), 8) * 8)
         return min(target.shared_per_sm // memory, by_registers,
                    target.threads_per_sm // self.threads)  # fmt: skip
 
@@ -94,28 +131,28 @@ class Tile(NamedTuple):
         warps = self.threads // 32 * ((waves - 1) * resident + last)  # of the busiest SM
         taps = p.filter_rows * p.filter_columns
         pixels = (p.filter_rows + 1) * _across(self, p) // 4
-        issued = 4 * self.pooled_columns * self.per_lane * taps + 1.4 * (pixels + taps)
+        issued = 4 * self.pooled_columns * self.per_lane * taps + CYCLES.issue * (pixels + taps)
         # Four schedulers share the warps; shared memory serves one after the other.
         busy = min(4, self.threads // 32 * resident)
         schedulers = math.ceil(warps / busy) * issued
-        memory = warps * (PIXELS * pixels + WEIGHTS * self.per_lane * taps)
+        memory = warps * (CYCLES.pixels * pixels + CYCLES.weight * self.per_lane * taps)
         chunks = cdiv(p.channels, self.channels)
-        cycles = chunks * self.channels * max(schedulers + OVERLAP * memory, memory)
-        cycles += (BEGIN + chunks * STALL) * waves
+        cycles = chunks * self.channels * max(schedulers + CYCLES.exposed * memory, memory)
+        cycles += (CYCLES.block + chunks * CYCLES.stall) * waves
         return cycles / (target.fp32 / (target.sms * 256))
 
 
-def _across(tile: Tile, p: Shape) -> int:
+def _across(tile: FusedTile, p: Shape) -> int:
     """Columns of pixels in shared memory."""
     return cdiv(2 * tile.pooled_columns + p.filter_columns - 1, 4) * 4
 
 
-def tiles(p: Shape, training: bool, target: Target) -> list[Tile]:
+def tiles(p: Shape, training: bool, target: Target) -> list[FusedTile]:
     """Tiles that an SM has room for."""
     rows, columns = (cdiv(n, 2) for n in (p.rows, p.columns)) if training else p.pooled
     sides = itertools.product(FILTERS, _sides(columns), _sides(rows), IMAGES, _depths(p.channels))
     made = (
-        Tile(*lanes, columns, strips, images, depth, 3)
+        FusedTile(*lanes, columns, strips, images, depth, 3)
         for lanes, columns, strips, images, depth in sides
         if images * strips <= STRIPS
     )
@@ -132,7 +169,7 @@ def _sides(most: int) -> tuple[int, ...]:
     return SIDES if most >= SIDES[0] else (most,)
 
 
-def _fits(tile: Tile, p: Shape, training: bool, target: Target) -> bool:
+def _fits(tile: FusedTile, p: Shape, training: bool, target: Target) -> bool:
     memory = tile.shared(p, training) + tile.fixed(training)
-    room = memory <= target.shared_per_block and tile.registers(p) <= LIMIT
+    room = memory <= target.shared_per_block and tile.registers(p) <= THREAD_REGISTERS
     return tile.threads % 32 == 0 and room and tile.resident(p, training, target) > 0

@@ -1,4 +1,4 @@
-// See conv_block.cuh.
+// See fused.cuh.
 #include "evaluate.cuh"
 
 template <class T, class P, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>

@@ -116,14 +116,14 @@ __global__ void __launch_bounds__(128) join_pieces(const long long* keys, const 
     p.write(d, base, key, sum);
 }
 
-// For at most FEW positions, in any order: a block writes `share` rows of the table, `width` vectors of each, and zeros where
+// For at most UNSORTED positions, in any order: a block writes `share` rows of the table, `width` vectors of each, and zeros where
 // a row has no index. It lists the positions of its rows in their order. `groups` threads share a vector: each adds every
 // `groups`-th position of the list, and the first one adds their sums.
 template <class T, class L, int V>
 __global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T* d, int n, long long rows, int columns,
                                                 int share, int width, int groups, long long padding) {
-    constexpr int FEW = 4096, WARPS = 8, WORDS = FEW / 32 / WARPS;
-    __shared__ unsigned list[FEW];  // a row of the block, then a position in the lower 16 bits
+    constexpr int UNSORTED = 4096, WARPS = 8, WORDS = UNSORTED / 32 / WARPS;
+    __shared__ unsigned list[UNSORTED];  // a row of the block, then a position in the lower 16 bits
     __shared__ int counts[WARPS];
     __shared__ Vector<float, V> part[256];
     long long first = (long long)blockIdx.x * share;
