@@ -14,7 +14,7 @@ from weft.ops.core import source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.families.scan.candidates import NARROW, ROWS, candidates, output
+from weft.ops.families.scan.candidates import ROWS, WIDENED, candidates, output
 
 
 def _check(name: str, x: Any, dim: int, op: str) -> None:
@@ -24,7 +24,7 @@ def _check(name: str, x: Any, dim: int, op: str) -> None:
             got=repr(op),
             allowed=", ".join(map(repr, ROWS)),
         )
-    allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in NARROW]
+    allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in WIDENED]
     if x.dtype not in allowed:
         raise ArgumentError(
             f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
