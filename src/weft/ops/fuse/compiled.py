@@ -26,7 +26,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 class Fused(Protocol):
-    """What an operation needs of a fused function; see fused.py."""
+    """The interface of a fused function for its torch operation; see fused.py."""
 
     name: str
     function: Callable[..., Any]
@@ -121,15 +121,15 @@ def _forward(tensors: Tensors, states: Tensors, call: int) -> Any:
     results = pytree.tree_leaves(program(tensors, _starts(states)))
     expected = [n.meta["val"].stride() for n in pytree.tree_leaves(program.output)]
     taken = {t.untyped_storage().data_ptr() for t in tensors}
-    kept = []
+    returned = []
     for result, strides in zip(results, expected, strict=True):
         storage = result.untyped_storage().data_ptr()
         # An operation returns new tensors, with the strides that the graph was compiled for.
         if storage in taken or result.stride() != strides:
             result = _strided(result, strides)
         taken.add(storage)
-        kept.append(result)
-    return kept
+        returned.append(result)
+    return returned
 
 
 def _strided(x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
@@ -157,14 +157,14 @@ def _backward(
     with torch._C._ForceDispatchKeyGuard(*_KEYS), torch.no_grad():
         found = fused.backward(rest, tensors, tuple(wanted), gradients, _starts(states))
     taken = {t.untyped_storage().data_ptr() for t in (*tensors, *gradients)}
-    results = []
+    returned = []
     for result in found:
         result = result.contiguous()
         if result.untyped_storage().data_ptr() in taken:
             result = result.clone()
         taken.add(result.untyped_storage().data_ptr())
-        results.append(result)
-    return results
+        returned.append(result)
+    return returned
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:

@@ -24,7 +24,7 @@ from weft.ops.families.random.start import Start, start
 from weft.ops.families.random.threads import blocks
 
 Starts = Mapping[int, Start]
-"""Where the random numbers of each mask begin, by its number."""
+"""The offset of each mask's random numbers, by its number."""
 
 _LIBRARY = torch.library.Library("weft", "FRAGMENT")
 _LIBRARY.define(
