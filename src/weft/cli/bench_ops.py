@@ -117,7 +117,7 @@ def _swept(batches: Sequence[Batch], options: Options) -> tuple[list[Swept], boo
         def tell(text: str) -> None:
             progress.update(task, advance=1, description=text)
 
-        job = worker.Job(Path(folder), until=time.time() + options.budget)
+        job = worker.SweepJob(Path(folder), until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
         limit = max(0.0, options.limit - HOST)
         for one in whole.sweep(batches, job, options.jobs, limit, tell, lambda: bool(ended)):

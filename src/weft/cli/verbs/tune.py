@@ -13,7 +13,7 @@ from weft.errors import ArgumentError
 from weft.ops.core import bind
 
 if TYPE_CHECKING:
-    from weft.ops.sweep.tune import Row, Tuned
+    from weft.ops.sweep.tune import CandidateTime, Tuned
 
 
 def run(
@@ -120,7 +120,7 @@ def _show(one: Tuned, *, measured: bool) -> None:
     show.table(columns, rows, right=("modelled", "measured"))
 
 
-def _row(one: Tuned, row: Row, measured: bool) -> tuple[str | Text, ...]:
+def _row(one: Tuned, row: CandidateTime, measured: bool) -> tuple[str | Text, ...]:
     time = show.duration(row.measured) if row.measured is not None else row.failure
     mark = Text("chosen", "green") if row.name == one.chosen else ""
     cells = (row.name, show.duration(row.modelled), *([time] if measured else []))

@@ -32,7 +32,7 @@ READY = "ready"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process makes of a task.
+    """The answer of a process to a task.
 
     value   the result
     again   the task to do instead, in another process; there is no value then

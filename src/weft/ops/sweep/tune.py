@@ -30,8 +30,8 @@ MOST = 2**26
 
 
 @dataclass(frozen=True)
-class Row:
-    """One candidate: seconds as modelled and as measured, or why it could not be measured."""
+class CandidateTime:
+    """One candidate: seconds as modelled and as measured, or the reason for no measurement."""
 
     name: str
     why: str
@@ -58,7 +58,7 @@ class Tuned:
 
     call: Call
     gpu: str
-    rows: tuple[Row, ...]
+    rows: tuple[CandidateTime, ...]
     before: str
     chosen: str
     stored: bool = False
@@ -95,7 +95,7 @@ def listed(call: Call, device: str, word: str | None = None) -> Tuned:
     if word is not None:
         request = replace(request, target=named(word))
     choice = function.choice(request)
-    rows = tuple(Row(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
+    rows = tuple(CandidateTime(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
     return Tuned(call, request.target.name, rows, choice.used.name, choice.used.name)
 
 
@@ -116,9 +116,9 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     # Timed together, so that all candidates run at the same clock.
     seconds = iter(clock(works) if works else [])
     rows = tuple(
-        Row(c.name, c.why, c.cost, failure=run)
+        CandidateTime(c.name, c.why, c.cost, failure=run)
         if isinstance(run, str)
-        else Row(c.name, c.why, c.cost, next(seconds))
+        else CandidateTime(c.name, c.why, c.cost, next(seconds))
         for c, run in zip(candidates, made, strict=True)
     )
     chosen = decide(rows)
@@ -128,7 +128,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     return Tuned(call, request.target.name, rows, choice.used.name, chosen, stored)
 
 
-def decide(rows: Sequence[Row]) -> str:
+def decide(rows: Sequence[CandidateTime]) -> str:
     """The candidate to use; the first row is the current one."""
     measured = {row.name: row.measured for row in rows if row.measured is not None}
     used = rows[0].name

@@ -14,7 +14,7 @@ from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.host import HostTime
 from weft.ops.sweep.run import Result
-from weft.ops.sweep.worker import Job, Task
+from weft.ops.sweep.worker import SweepJob, Task
 
 LOST = "the process ended, or took too long"
 
@@ -125,10 +125,10 @@ def _is_slow(row: dict[str, Any], below: float) -> bool:
 
 def sweep(
     batches: Sequence[Batch],
-    job: Job,
+    job: SweepJob,
     jobs: int,
     limit: float = math.inf,
-    tell: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Swept]:
     """Measures the calls of ops in `jobs` processes; each op is there as soon as it is finished.
@@ -147,7 +147,7 @@ def sweep(
     by_op = {batch.op: batch for batch in batches}
     for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
         task = tasks[number]
-        tell(f"{task.case} {task.call}")
+        report(f"{task.case} {task.call}")
         results[number] = answer.value if answer is not None else _lost(task)
         left[task.case] -= 1
         if not left[task.case]:
