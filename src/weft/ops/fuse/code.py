@@ -1,4 +1,4 @@
-"""Writes the CUDA C++ of operations: names of values, expressions, statements."""
+"""Write the CUDA C++ of operations: names of values, expressions, statements."""
 
 from __future__ import annotations
 

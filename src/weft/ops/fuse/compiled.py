@@ -71,7 +71,7 @@ def registered(fused: Fused) -> int:
 
 @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
 def in_graph(number: int, args: Any, kwargs: Any) -> Any:
-    """Calls a fused function as one operation."""
+    """Call a fused function as one operation."""
     fused = _FUSED[number]
     rest, tensors = arguments_of(fused.name, args, kwargs)
     if any(isinstance(a, torch.SymInt | torch.SymFloat) for a in rest.leaves):

@@ -1,4 +1,4 @@
-"""Writes the CUDA C++ of a group without reductions.
+"""Write the CUDA C++ of a group without reductions.
 
 A thread computes V neighbours at a time, U times; all loads are issued before the first result is
 stored. The text has no sizes, so tensors of other shapes use the same machine code.

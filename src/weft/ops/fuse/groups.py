@@ -1,4 +1,4 @@
-"""Puts the operations of a graph into groups, each of which becomes one kernel.
+"""Put the operations of a graph into groups, each of which becomes one kernel.
 
 A group has a space: the shape that its elements run through. Its values have the shape of the
 space or one that is broadcast to it. With reductions, the last `k` dimensions of the space are a
@@ -207,7 +207,7 @@ def draws(node: Node) -> bool:
 
 # ---- joining a group ---------------------------------------------------------------------------
 def _joins(group: Group, node: Node, place: dict[Node, int], number: int) -> bool:
-    """Adds an operation to a group if the group can compute it."""
+    """Add an operation to a group if the group can compute it."""
     inside = [n for n in inputs_of(node) if place.get(n) == number]
     if group.k and any(is_mask(n) and shape_of(n) != group.space for n in inputs_of(node)):
         return False  # a mask's elements are numbered as those of the space

@@ -38,7 +38,7 @@ def _fake(size: Any, p: float, number: int, dtype: Any, device: Any) -> Any:
 
 
 class Dropouts(TorchFunctionMode):  # type: ignore[misc]
-    """Replaces the calls of dropout by products with masks; `count` has their number."""
+    """Replace the calls of dropout by products with masks; `count` has their number."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ LEAST_BACKWARD = 200e-6
 
 @dataclass
 class Compiler:
-    """Compiles until `until`, by time.time(); calls after that have no such contender.
+    """Compile until `until`, by time.time(); calls after that have no such contender.
 
     least           calls that take less time are not compiled
     least_backward  the same for forward plus backward

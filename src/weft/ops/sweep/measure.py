@@ -1,4 +1,4 @@
-"""Measures one call: checks it, then times it with PyTorch and, if it may win, torch.compile."""
+"""Measure one call: check it, then time it with PyTorch and, if it may win, torch.compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs tasks in several processes, and replaces a process that breaks, dies or hangs.
+"""Run tasks in several processes, and replace a process that breaks, dies or hangs.
 
 A CUDA error makes a process useless for any later call, and a crash ends it. Either costs one task:
 a new process takes the next one.

@@ -1,4 +1,4 @@
-"""Times calls on a GPU: as users make them, alone, and by the host clock."""
+"""Time calls on a GPU: as users make them, alone, and by the host clock."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _once(f: Function) -> float:
 
 
 def settle(most: float = 0.5) -> None:
-    """Waits until no kernels of other, stopped processes are left on the GPU.
+    """Wait until no kernels of other, stopped processes are left on the GPU.
 
     While there are, a small copy waits for their time slice. Gives up after `most` seconds.
     """

@@ -1,4 +1,4 @@
-"""Implements `weft tune`: measures the candidates of a request and stores the fastest.
+"""`weft tune`: measure the candidates of a request and store the fastest.
 
 The clock is an argument, so that the decision can be tested without a GPU.
 """
@@ -100,7 +100,7 @@ def listed(call: Call, device: str, word: str | None = None) -> Tuned:
 
 
 def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
-    """Measures the candidates of a call in turns and stores the winner in the user's cache."""
+    """Measure the candidates of a call in turns and store the winner in the user's cache."""
     function = _function(call.op)
     generator = torch.Generator(device).manual_seed(seed)
     tensors = [t and t.make(device, generator) for t in call.tensors]

@@ -131,7 +131,7 @@ def sweep(
     report: Callable[[str], None] = lambda text: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Swept]:
-    """Measures the calls of ops in `jobs` processes; each op is there as soon as it is finished.
+    """Measure the calls of ops in `jobs` processes; each op is there as soon as it is finished.
 
     An op that is not finished after `limit` seconds, or once `stop` returns True, has the results
     that there are.
@@ -163,7 +163,7 @@ def _lost(task: Task) -> Result:
 
 # ---- records -----------------------------------------------------------------------------------
 def append(path: Path, swept: Sequence[Swept], host: Sequence[HostTime]) -> None:
-    """Appends a line for each op and one for the host's times."""
+    """Append a line for each op and one for the host's times."""
     machine = gpu.about()
     lines = [{**s.to_dict(), **machine} for s in swept]
     if host:

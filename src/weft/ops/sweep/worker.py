@@ -81,7 +81,7 @@ def measured(meter: Meter, task: Task) -> Answer:
 
 
 def _load_libraries(compiler: Compiler | None) -> None:
-    """Makes the first call of CUDA's libraries, which load for seconds, and of Inductor."""
+    """Make the first call of CUDA's libraries, which load for seconds, and of Inductor."""
     import torch._inductor.config as inductor
 
     inductor.compile_threads = 1  # Inductor starts no processes of its own

@@ -176,7 +176,7 @@ def _plan(request: Request, types: Types, copies: int, blocks: int, shared: int)
 
 
 def _range(types: Types, vector: int, x: Pointer, span: Pointer, blocks: int, n: int) -> Step:
-    """Computes the range of x: two numbers at `span`, then two per block."""
+    """Compute the range of x: two numbers at `span`, then two per block."""
     names = f"{source.ctype(types.x)}, {source.ctype(types.range)}, {vector}"
     kernel = source.kernel("histogram/histogram.cu", f"extent<{names}>", IN_FLIGHT=str(IN_FLIGHT))
     parts = span._replace(offset=2 * types.range.itemsize)

@@ -138,7 +138,7 @@ def windows(
 
 
 def check(op: str, x: Any, rank: int, made: Windows) -> None:
-    """Raises if the windows do not fit the tensor."""
+    """Raise if the windows do not fit the tensor."""
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{op}: 'input' has a dtype that no kernel takes",

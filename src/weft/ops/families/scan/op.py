@@ -75,7 +75,7 @@ def _backward(ctx: Any, grad: Any) -> Any:
 
 
 def _definition(name: str, schema: str, doc: str, arguments: Callable[..., Any]) -> Definition:
-    """Defines an op; `arguments` maps a call to the arguments of `scan`."""
+    """Define an op; `arguments` maps a call to the arguments of `scan`."""
 
     def scan_candidates(request: Request) -> list[Candidate]:
         _, dim, op, exclusive, reverse = arguments(None, **request.options)
