@@ -88,8 +88,8 @@ class Windows:
         """The C++ types of the windows along height and width."""
         if self.out:
             sizes = zip((height, width), self.out, strict=True)
-            narrow = all((size + 1) * out < 2**32 for size, out in sizes)
-            return ", ".join([f"Adaptive<{'unsigned' if narrow else 'long long'}>"] * 2)
+            fits = all((size + 1) * out < 2**32 for size, out in sizes)
+            return ", ".join([f"Adaptive<{'unsigned' if fits else 'long long'}>"] * 2)
         rows = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
         return ", ".join(f"Fixed<{', '.join(map(str, r))}>" for r in rows)
 
