@@ -100,8 +100,7 @@ def pair(op: str, name: str, value: Any, rank: int) -> Pair:
     values = [value] if isinstance(value, int) else list(value)
     if len(values) not in (1, rank):
         raise ArgumentError(
-            f"weft.ops.{op}: '{name}' has the wrong number of sizes",
-            got=str(values),
+            f"weft.ops.{op}: {name} has {len(values)} sizes: {values}",
             allowed="one number" + (" or two" if rank == 2 else ""),
         )
     first, last = values[0], values[-1]
@@ -123,9 +122,7 @@ def windows(
     for name, values, least in limits:
         if min(values) < least:
             raise ArgumentError(
-                f"weft.ops.{op}: '{name}' is too small",
-                got=str(min(values)),
-                allowed=f"{least} or more",
+                f"weft.ops.{op}: {name} must be at least {least}, got {min(values)}"
             )
     for k, p, d in zip(made.kernel, made.padding, made.dilation, strict=True):
         if 2 * p > (k - 1) * d + 1:
@@ -149,8 +146,7 @@ def check(op: str, x: Any, rank: int, made: Windows) -> None:
     if x.dim() not in (rank + 1, rank + 2) or 0 in x.shape[-rank - 1 :]:
         shapes = "[N, C, L] or [C, L]" if rank == 1 else "[N, C, H, W] or [C, H, W]"
         raise ArgumentError(
-            f"weft.ops.{op}: 'input' has the wrong shape",
-            got=str(list(x.shape)),
+            f"weft.ops.{op}: input has shape {list(x.shape)}",
             allowed=f"{shapes}, of which only N may be 0",
         )
     height, width = (1, x.shape[-1]) if rank == 1 else x.shape[-2:]
