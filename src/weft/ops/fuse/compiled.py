@@ -39,7 +39,7 @@ class Fused(Protocol):
     ) -> Any: ...  # fmt: skip
 
 
-class Call(NamedTuple):
+class FusedCall(NamedTuple):
     """A fused function with its arguments beside tensors."""
 
     fused: Fused
@@ -48,8 +48,8 @@ class Call(NamedTuple):
 
 _FUSED: weakref.WeakValueDictionary[int, Fused] = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
-_CALLS: dict[Call, int] = {}
-_BY_NUMBER: list[Call] = []
+_CALLS: dict[FusedCall, int] = {}
+_BY_NUMBER: list[FusedCall] = []
 
 _KEYS = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 """The dispatch keys of plain code: a kernel of torch runs with fewer, and cannot trace."""
@@ -86,11 +86,11 @@ def in_graph(number: int, args: Any, kwargs: Any) -> Any:
             allowed="a tensor, or a tuple or list of tensors, inside torch.compile",
         )
     states = [start("dropout", 1, tensors[0].device).state for _ in range(dropouts.count)]
-    results = torch.ops.weft.fused(tensors, states, _number(Call(fused, rest)))
+    results = torch.ops.weft.fused(tensors, states, _number(FusedCall(fused, rest)))
     return pytree.tree_unflatten(results, shape)
 
 
-def _number(call: Call) -> int:
+def _number(call: FusedCall) -> int:
     if call not in _CALLS:
         _CALLS[call] = len(_BY_NUMBER)
         _BY_NUMBER.append(call)

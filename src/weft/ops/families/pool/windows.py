@@ -162,7 +162,7 @@ def check(op: str, x: Any, rank: int, made: Windows) -> None:
 
 # ---- views -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class View:
+class PoolView:
     """A tensor as [planes, height, width, inner]; inner is 1 unless channels are last."""
 
     planes: int
@@ -183,13 +183,13 @@ def _dense(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -
     return all(n == 1 or a == b for n, a, b in zip(shape, strides, expected, strict=True))
 
 
-def view(shape: Sequence[int], rank: int, last: bool) -> View:
+def view(shape: Sequence[int], rank: int, last: bool) -> PoolView:
     """The view of a dense tensor."""
     height, width = (1, shape[-1]) if rank == 1 else (shape[-2], shape[-1])
     planes = shape[-rank - 1] * (shape[0] if len(shape) == rank + 2 else 1)
     if last:
-        return View(shape[0], height, width, shape[1])
-    return View(planes, height, width, 1)
+        return PoolView(shape[0], height, width, shape[1])
+    return PoolView(planes, height, width, 1)
 
 
 def buffer(shape: Sequence[int], dtype: torch.dtype, last: bool) -> Buffer:

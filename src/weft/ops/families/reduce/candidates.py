@@ -23,7 +23,7 @@ from weft.ops.families.reduce.reduction import (
     result_shape,
 )
 from weft.ops.families.reduce.rows import of_rows, of_small_planes
-from weft.ops.families.reduce.views import View, dense_rows, view_of
+from weft.ops.families.reduce.views import ReductionView, dense_rows, view_of
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def _of_single(
 
 
 def _of_view(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    op: Reduction, request: Request, view: ReductionView, out: Buffer, x: Pointer, aligned: int,
     before: tuple[Step, ...],
 ) -> list[Candidate]:  # fmt: skip
     make = functools.partial(plans.reduced, op, request, view, out, x, before)

@@ -18,7 +18,7 @@ from weft.ops.families.reduce import model, plans
 from weft.ops.families.reduce.model import BLOCK, LINE, SECTOR, moving, parts_of, power, seconds
 from weft.ops.families.reduce.reduction import Reduction
 from weft.ops.families.reduce.rows import of_rows
-from weft.ops.families.reduce.views import MOST_DIMS, View, Walks, remaining_dims
+from weft.ops.families.reduce.views import MOST_DIMS, ReductionView, Walks, remaining_dims
 
 
 class _ColumnGrid(NamedTuple):
@@ -54,7 +54,7 @@ class _ColumnGrid(NamedTuple):
 
 
 def of_columns(
-    request: Request, view: View, out: Buffer, aligned: int, make: Callable[..., Plan]
+    request: Request, view: ReductionView, out: Buffer, aligned: int, make: Callable[..., Plan]
 ) -> list[Candidate]:
     """Candidates for columns of [outer, n, inner], in vectors where rows are whole vectors."""
     gpu, size = request.target, request.first.itemsize
@@ -99,7 +99,7 @@ def of_strides(
     reduced = walks.reduced
     make = functools.partial(plans.reduced, op, request)
     if walks.along and len(reduced.sizes) == 1 and reduced.strides[0][0] == 1:
-        lines = View(walks.rows, walks.n, 1, row_stride=1)
+        lines = ReductionView(walks.rows, walks.n, 1, row_stride=1)
         built = functools.partial(make, lines, out, Pointer(0), (), walks=walks)
         return of_rows(op, request, lines, built)
     found = _of_walks(request, walks, out, make)
@@ -124,7 +124,7 @@ def _of_walks(
     apart = min(abs(reduced.strides[0][-1]), abs(outside.strides[0][-1]) or LINE)
     # A sector is 32 bytes.
     moved = x.numel * min(SECTOR, x.itemsize * max(1, apart)) + rows * out.dtype.itemsize
-    view = View(1, n, rows)
+    view = ReductionView(1, n, rows)
     found = []
     for beside in (1,) if along else _beside(vector * x.itemsize):
         width = _strided_width(gpu, n, cdiv(rows // vector, beside), along)
@@ -146,7 +146,7 @@ def _of_walks(
 
 
 def of_folded(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    op: Reduction, request: Request, view: ReductionView, out: Buffer, x: Pointer, aligned: int,
     before: tuple[Step, ...],
 ) -> list[Candidate]:  # fmt: skip
     """Candidates for rows without gaps that are no whole vectors, until several are together."""
@@ -195,7 +195,9 @@ def _beside(loaded: int) -> tuple[int, ...]:
     return (1, more // 2, more) if more > 2 else (1, 2) if more == 2 else (1,)
 
 
-def _width(gpu: Target, view: View, vector: int, beside: int, size: int, least: int) -> int:
+def _width(
+    gpu: Target, view: ReductionView, vector: int, beside: int, size: int, least: int
+) -> int:
     """Groups of columns that threads of a block have beside each other."""
     groups = cdiv(view.inner, vector * beside)
     width = min(groups, BLOCK)

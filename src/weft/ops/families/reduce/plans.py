@@ -10,14 +10,14 @@ from weft.ops.core.choose import Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step, partials
 from weft.ops.families.reduce.model import BLOCK
 from weft.ops.families.reduce.reduction import NORMS, Reduction, computed
-from weft.ops.families.reduce.views import View, Walks
+from weft.ops.families.reduce.views import ReductionView, Walks
 
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations that need more than 8 bytes."""
 
 
 def reduced(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    op: Reduction, request: Request, view: ReductionView, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, threads: int, parts: int, walks: Walks | None = None, beside: int = 1,
 ) -> Plan:  # fmt: skip
     types, scale = _types(op, request, out), _scale(op, request, view.n)
@@ -52,7 +52,7 @@ def turns(loaded: int, rows: int) -> int:
 
 
 def small_planes(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    op: Reduction, request: Request, view: ReductionView, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, deep: int, planes: int,
 ) -> Plan:  # fmt: skip
     types = _types(op, request, out)
@@ -65,7 +65,7 @@ def small_planes(
 
 
 def folded(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, before: tuple[Step, ...],
+    op: Reduction, request: Request, view: ReductionView, out: Buffer, x: Pointer, before: tuple[Step, ...],
     vector: int, fold: int, width: int, parts: int,
 ) -> Plan:  # fmt: skip
     kernel = source.kernel("reduce/reduce.cu", f"folded<{_types(op, request, out)}, {vector}>")
@@ -76,7 +76,7 @@ def folded(
 
 
 def _partials(
-    op: Reduction, request: Request, view: View, x: Pointer, parts: int
+    op: Reduction, request: Request, view: ReductionView, x: Pointer, parts: int
 ) -> tuple[tuple[Buffer, ...], tuple[Argument, Argument]]:
     """Scratch for the states of several blocks, and its arguments."""
     if parts == 1:

@@ -12,11 +12,11 @@ from weft.ops.core.plan import Buffer, Plan, Pointer, Step
 from weft.ops.families.reduce import model, plans
 from weft.ops.families.reduce.model import BLOCK, parts_of, power, seconds
 from weft.ops.families.reduce.reduction import Reduction
-from weft.ops.families.reduce.views import View
+from weft.ops.families.reduce.views import ReductionView
 
 
 def of_rows(
-    op: Reduction, request: Request, view: View, make: Callable[..., Plan]
+    op: Reduction, request: Request, view: ReductionView, make: Callable[..., Plan]
 ) -> list[Candidate]:
     """Candidates for rows: a group of threads for each, or several blocks."""
     gpu, dtype = request.target, request.first.dtype
@@ -55,7 +55,7 @@ def _groups(chunks: int) -> list[int]:
 
 
 def of_small_planes(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
+    op: Reduction, request: Request, view: ReductionView, out: Buffer, x: Pointer, aligned: int,
     before: tuple[Step, ...],
 ) -> list[Candidate]:  # fmt: skip
     """A candidate for planes of a few neighbours without gaps, which a block reads as they are."""
