@@ -236,7 +236,7 @@ DEFINITIONS = (
         name="histogram",
         schema="(Tensor x, int bins=256, float? min=None, float? max=None, Tensor? weights=None)"
         " -> Tensor",
-        doc="""How many elements of x fall into each of `bins` bins of equal width from min to max.
+        doc="""The number of elements of x in each of `bins` bins of equal width from min to max.
 
 Floating-point numbers are counted as torch.histc does. Without a range, or with min equal to max,
 it is the range of the finite elements. Elements outside the range, infinities and NaN are left out.
