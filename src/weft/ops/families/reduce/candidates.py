@@ -38,7 +38,7 @@ def candidates(op: Reduction, request: Request) -> list[Candidate]:
     n = math.prod(x.shape[d] for d in dims)
     if n == 1:
         return _of_single(op, request, remaining, out)
-    # Of an empty tensor, whatever its strides, nothing is read.
+    # Nothing is read of an empty tensor, whatever its strides.
     view = view_of(x, dims, ordered=op.one) if n else dense_rows(math.prod(out.shape), 0)
     if view is not None:
         found = _of_view(ReductionJob(op, request, view, out, Pointer(0), x.aligned))

@@ -35,7 +35,7 @@ struct Stages {
             if (radix(s) > 16 && first_factor(radix(s)) == radix(s) && 2 * radix(s) > most) most = 2 * radix(s);
         return most;
     }
-    // Where the roots of a stage begin in the table: root k r of stage s is at [r - 1][k].
+    // The start of a stage's roots in the table: root k r of stage s is at [r - 1][k].
     __device__ static constexpr int roots(int s) {
         return s < 2 ? 0 : roots(s - 1) + before(s - 1) * (radix(s - 1) - 1);
     }

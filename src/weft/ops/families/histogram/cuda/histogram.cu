@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(256) extent(const T* x, C* parts, C* range, in
     }
 }
 
-// Which bin a value is in; `bins` if in none. Bins of values are those of torch.histc; where VALUES, a value is its bin.
+// The bin of a value; `bins` if in none. Bins of values are those of torch.histc; where VALUES, a value is its bin.
 template <class C, bool VALUES>
 struct Bins {
     C low, high;
