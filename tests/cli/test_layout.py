@@ -80,3 +80,19 @@ def test_inputs_are_the_same_on_every_cpu() -> None:
     assert len(files) > 100
     found = [f"{p.relative_to(tests)}:{n}" for p in files for n in _draws(p.read_text("utf-8"))]
     assert found == []
+
+
+# ---- families of ops ---------------------------------------------------------------------------
+FAMILY = ("op.py", "model.py", "cases.py", "README.md")
+"""Files of every folder of src/weft/ops/families."""
+
+
+def test_every_op_family_is_complete() -> None:
+    """A family has its ops, cost model, random calls, description of kernels, and tests."""
+    folder = Path(weft.__file__).parent / "ops" / "families"
+    families = sorted(p.name for p in folder.iterdir() if (p / "__init__.py").is_file())
+    assert len(families) > 10
+    missing = [f"{f}/{n}" for f in families for n in FAMILY if not (folder / f / n).is_file()]
+    tests = Path(__file__).parents[1] / "ops"
+    missing += [f"tests of {f}" for f in families if not list(tests.glob(f"test_{f}*.py"))]
+    assert missing == []

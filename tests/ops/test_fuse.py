@@ -181,7 +181,7 @@ def test_misaligned_tensors_are_read_in_vectors(dtype: Any) -> None:
 
 
 def test_long_rows_are_read_in_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.ops.fuse.launch.LARGEST", 32)
+    monkeypatch.setattr("weft.ops.fuse.model.ROW_BLOCK", 32)
     (x,) = _tensors((3, 601))  # more than 16 elements for each of 32 threads
     fused = weft.fuse(lambda x: x.softmax(-1))
     _close(fused(x), x.softmax(-1), 2e-6)

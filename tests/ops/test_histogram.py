@@ -103,10 +103,13 @@ def test_no_elements() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: weft.ops.histogram(tensor(3), 0), "got: bins=0"),
-        (lambda: weft.ops.histogram(tensor(3), 4, 1.0), "a range has two ends"),
-        (lambda: weft.ops.histogram(tensor(3), 4, 2.0, 1.0), "got: min=2.0, max=1.0"),
-        (lambda: weft.ops.histogram(tensor(3), 4, weights=tensor(2)), "got: weights [2], x [3]"),
+        (lambda: weft.ops.histogram(tensor(3), 0), "bins must be at least 1, got 0"),
+        (lambda: weft.ops.histogram(tensor(3), 4, 1.0), "min is 1.0 and max is None"),
+        (lambda: weft.ops.histogram(tensor(3), 4, 2.0, 1.0), "min is 2.0 and max is 1.0"),
+        (
+            lambda: weft.ops.histogram(tensor(3), 4, weights=tensor(2)),
+            "weights has shape [2], expected [3]",
+        ),
         (lambda: weft.ops.histogram(tensor(3) > 0), "got: torch.bool"),
     ],
 )

@@ -217,8 +217,8 @@ REFUSED = {
     "dtype": (lambda: (torch.zeros(2, 3).double(), torch.zeros(2).long()), "dtype"),
     "labels": (lambda: (torch.zeros(2, 3), torch.zeros(2).bool()), "must have the labels"),
     "probabilities": (lambda: (torch.zeros(2, 3), torch.zeros(2)), "must be like .input"),
-    "shapes": (lambda: (torch.zeros(2, 3), torch.zeros(3).long()), "shapes do not fit"),
-    "number": (lambda: (torch.tensor(1.0), torch.tensor(0)), "shapes do not fit"),
+    "shapes": (lambda: (torch.zeros(2, 3), torch.zeros(3).long()), "target has shape"),
+    "number": (lambda: (torch.tensor(1.0), torch.tensor(0)), "target has shape"),
     "weight": (
         lambda: (torch.zeros(2, 3), torch.zeros(2).long(), torch.zeros(2)), "one number per class"
     ),

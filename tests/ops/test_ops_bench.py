@@ -26,8 +26,8 @@ from weft.cli import app, show
 from weft.ops.sweep import compiled, gpu, host, pool, run, whole, worker
 from weft.ops.sweep.case import arguments
 from weft.ops.sweep.cases import CASES
+from weft.ops.sweep.gpu_lock import GpuLock
 from weft.ops.sweep.measure import Broken, Meter
-from weft.ops.sweep.turn import Turn
 from weft.pytest_plugin import no_gpu
 from weft.report import sweep
 
@@ -90,10 +90,10 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.sim
 def test_processes_measure_the_same_calls(tmp_path: Path) -> None:
-    job = worker.Job(tmp_path, "cpu", None, clock=clock)
+    job = worker.SweepJob(tmp_path, "cpu", None, clock=clock)
     told: list[str] = []
     batch = whole.drawn(case("add"), SEED, COUNT, MOST)
-    (one,) = whole.sweep([batch], job, 2, tell=told.append)
+    (one,) = whole.sweep([batch], job, 2, report=told.append)
     assert [r.call for r in one.results] == [str(c) for c in batch.calls]
     assert one.mean == pytest.approx(1.5) and not one.wrong and len(told) == 3
 
@@ -202,7 +202,7 @@ def free(path: Path) -> bool:
 
 
 def test_a_turn_is_given_up_while_something_compiles(tmp_path: Path) -> None:
-    path, turn = tmp_path / "lock", Turn(tmp_path)
+    path, lock = tmp_path / "lock", GpuLock(tmp_path)
     seen: list[bool] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -217,13 +217,13 @@ def test_a_turn_is_given_up_while_something_compiles(tmp_path: Path) -> None:
     add = case("add")
     made = arguments(add, next(run.calls(add, 1, 1, 50)), "cpu")
     compile = functools.partial(torch.compile, backend=backend)
-    with turn:
+    with lock:
         assert not free(path)
-        compiled.Compiler(math.inf, compile, turn=turn)(add, made)
+        compiled.Compiler(math.inf, compile, lock=lock)(add, made)
         assert seen == [True, False]  # compiled, then run
-        with turn.paused():
+        with lock.paused():
             assert free(path)
-            with turn.paused():
+            with lock.paused():
                 assert free(path)
         assert not free(path)
     assert free(path)
@@ -232,9 +232,9 @@ def test_a_turn_is_given_up_while_something_compiles(tmp_path: Path) -> None:
 def test_weft_gives_up_the_turn_while_nvrtc_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, turn = tmp_path / "lock", Turn(tmp_path)
-    monkeypatch.setattr(progress, "around", turn.paused)
-    with turn, progress.compiling("a kernel"):
+    path, lock = tmp_path / "lock", GpuLock(tmp_path)
+    monkeypatch.setattr(progress, "around", lock.paused)
+    with lock, progress.compiling("a kernel"):
         assert free(path)
 
 
@@ -253,8 +253,8 @@ def test_other_processes_stop_while_a_call_is_timed(tmp_path: Path) -> None:
         lock.close()  # the process keeps it locked
         (tmp_path / "locked").rename(tmp_path / f"{other.pid}.process")
         (tmp_path / f"{stranger.pid}.process").touch()  # of an ended process with this number
-        turn = Turn(tmp_path)
-        with turn, turn.alone():
+        lock = GpuLock(tmp_path)
+        with lock, lock.alone():
             deadline = time.monotonic() + 10
             while state(other.pid) != "T" and time.monotonic() < deadline:
                 time.sleep(0.01)  # a signal is delivered when the process is next scheduled
@@ -267,7 +267,7 @@ def test_other_processes_stop_while_a_call_is_timed(tmp_path: Path) -> None:
 
 
 def test_the_turn_ends_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="the call"), Turn(tmp_path):
+    with pytest.raises(RuntimeError, match="the call"), GpuLock(tmp_path):
         raise RuntimeError("the call")
     assert free(tmp_path / "lock")
 

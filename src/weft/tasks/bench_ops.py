@@ -132,7 +132,7 @@ def _swept(batches: Sequence[Batch], options: Options, steps: Steps) -> tuple[li
     before = signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     total = sum(len(batch.calls) for batch in batches)
     with tempfile.TemporaryDirectory() as folder, steps(total, "") as notify:
-        job = worker.Job(Path(folder), until=time.time() + options.budget)
+        job = worker.SweepJob(Path(folder), until=time.time() + options.budget)
         job = job if options.compile else dataclasses.replace(job, compile=None)
         limit = max(0.0, options.limit - HOST)
         for one in whole.sweep(batches, job, options.jobs, limit, notify, lambda: bool(ended)):

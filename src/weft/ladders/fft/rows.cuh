@@ -8,7 +8,7 @@ __device__ __forceinline__ void transform_rows(const float* x, const float* stag
     Place at = place<S::T, M::C, false>();
     long long row = blockIdx.x * (long long)M::C + at.c;
     const float2* from = (const float2*)x + row * S::N;
-    float2 *to = (float2*)y + row * S::N, v[S::HELD];
+    float2 *to = (float2*)y + row * S::N, v[S::REGS];
     elements<S, 0>(at.t, [&](int e, int i) { v[e] = row < rows ? from[i] : float2{0, 0}; });
     stages<S, M, false, false, false>(v, shared, (const float2*)staged);
     elements<S, S::COUNT - 1>(at.t, [&](int e, int i) {

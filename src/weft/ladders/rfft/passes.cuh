@@ -10,7 +10,7 @@ __device__ __forceinline__ void pass(const typename L::Element* x, typename W::E
     Origin o = origin<M::C>(p);
     Place from = place<S::T, M::C, IN>();
     const auto* source = x + o.in + from.c * p.in_c;
-    float2 v[S::HELD];
+    float2 v[S::REGS];
     elements<S, 0>(from.t, [&](int e, int i) {
         v[e] = o.c + from.c < p.count ? L::template at<S::N>(source, p, nullptr, o.c + from.c, i) : float2{0, 0};
     });

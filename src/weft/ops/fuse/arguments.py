@@ -22,7 +22,7 @@ class Arguments(NamedTuple):
     shape: Any
 
     def call(self, function: Callable[..., Any], tensors: Sequence[Any]) -> Any:
-        """Calls a function with these arguments and some tensors."""
+        """Call a function with these arguments and some tensors."""
         leaves = list(self.leaves)
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor

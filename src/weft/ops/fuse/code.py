@@ -1,4 +1,4 @@
-"""Writes the CUDA C++ of operations: names of values, expressions, statements."""
+"""Write the CUDA C++ of operations: names of values, expressions, statements."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def _quick(group: Group) -> set[Node]:
     found: set[Node] = set()
     for node in reversed(group.nodes):
         users = [u for u in node.users if u in inside]
-        kept = node in group.results and dtype_of(node) not in half
-        if dtype_of(node) in half or (users and not kept and all(u in found for u in users)):
+        returned = node in group.results and dtype_of(node) not in half
+        if dtype_of(node) in half or (users and not returned and all(u in found for u in users)):
             found.add(node)
     return found
 
@@ -115,10 +115,10 @@ def expression(node: Node, names: Names) -> str:
     """C++ of the element of an operation that is not a reduction."""
     name = table.name_of(node.target)
     if name in table.CASTS:
-        kept = table.compute_type(dtype_of(node))
-        text = _operand(node.args[0], kept, names)
+        ctype = table.compute_type(dtype_of(node))
+        text = _operand(node.args[0], ctype, names)
         rounded = source.ctype(dtype_of(node))
-        return text if rounded == kept else f"to<{kept}>(to<{rounded}>({text}))"
+        return text if rounded == ctype else f"to<{ctype}>(to<{rounded}>({text}))"
     if name in table.SAME or name in table.VIEWS:
         return _operand(node.args[0], table.compute_type(dtype_of(node)), names)
     c = arithmetic(node)
@@ -157,8 +157,8 @@ def _closed(text: str) -> str:
 def statements(nodes: Sequence[Node], names: Names, indent: str) -> Iterator[str]:
     """One line for each operation."""
     for node in nodes:
-        kept = table.compute_type(dtype_of(node))
-        yield f"{indent}const {kept} {names.of[node]} = {expression(node, names)};"
+        ctype = table.compute_type(dtype_of(node))
+        yield f"{indent}const {ctype} {names.of[node]} = {expression(node, names)};"
 
 
 def fetched(
@@ -166,5 +166,5 @@ def fetched(
 ) -> Iterator[str]:
     """One line for each operand: its element in the type of the arithmetic."""
     for operand, place in zip(operands, places, strict=True):
-        kept = table.compute_type(dtype_of(operand.node))
-        yield f"{indent}const {kept} {names.of[operand.node]} = to<{kept}>({place});"
+        ctype = table.compute_type(dtype_of(operand.node))
+        yield f"{indent}const {ctype} {names.of[operand.node]} = to<{ctype}>({place});"

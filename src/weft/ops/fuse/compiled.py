@@ -26,7 +26,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 class Fused(Protocol):
-    """What an operation needs of a fused function; see fused.py."""
+    """The interface of a fused function for its torch operation; see fused.py."""
 
     name: str
     function: Callable[..., Any]
@@ -39,7 +39,7 @@ class Fused(Protocol):
     ) -> Any: ...  # fmt: skip
 
 
-class Call(NamedTuple):
+class FusedCall(NamedTuple):
     """A fused function with its arguments beside tensors."""
 
     fused: Fused
@@ -48,8 +48,8 @@ class Call(NamedTuple):
 
 _FUSED: weakref.WeakValueDictionary[int, Fused] = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
-_CALLS: dict[Call, int] = {}
-_BY_NUMBER: list[Call] = []
+_CALLS: dict[FusedCall, int] = {}
+_BY_NUMBER: list[FusedCall] = []
 
 _KEYS = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 """The dispatch keys of plain code: a kernel of torch runs with fewer, and cannot trace."""
@@ -71,7 +71,7 @@ def registered(fused: Fused) -> int:
 
 @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
 def in_graph(number: int, args: Any, kwargs: Any) -> Any:
-    """Calls a fused function as one operation."""
+    """Call a fused function as one operation."""
     fused = _FUSED[number]
     rest, tensors = arguments_of(fused.name, args, kwargs)
     if any(isinstance(a, torch.SymInt | torch.SymFloat) for a in rest.leaves):
@@ -86,11 +86,11 @@ def in_graph(number: int, args: Any, kwargs: Any) -> Any:
             allowed="a tensor, or a tuple or list of tensors, inside torch.compile",
         )
     states = [start("dropout", 1, tensors[0].device).state for _ in range(dropouts.count)]
-    results = torch.ops.weft.fused(tensors, states, _number(Call(fused, rest)))
+    results = torch.ops.weft.fused(tensors, states, _number(FusedCall(fused, rest)))
     return pytree.tree_unflatten(results, shape)
 
 
-def _number(call: Call) -> int:
+def _number(call: FusedCall) -> int:
     if call not in _CALLS:
         _CALLS[call] = len(_BY_NUMBER)
         _BY_NUMBER.append(call)
@@ -121,15 +121,15 @@ def _forward(tensors: Tensors, states: Tensors, call: int) -> Any:
     results = pytree.tree_leaves(program(tensors, _starts(states)))
     expected = [n.meta["val"].stride() for n in pytree.tree_leaves(program.output)]
     taken = {t.untyped_storage().data_ptr() for t in tensors}
-    kept = []
+    returned = []
     for result, strides in zip(results, expected, strict=True):
         storage = result.untyped_storage().data_ptr()
         # An operation returns new tensors, with the strides that the graph was compiled for.
         if storage in taken or result.stride() != strides:
             result = _strided(result, strides)
         taken.add(storage)
-        kept.append(result)
-    return kept
+        returned.append(result)
+    return returned
 
 
 def _strided(x: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
@@ -157,14 +157,14 @@ def _backward(
     with torch._C._ForceDispatchKeyGuard(*_KEYS), torch.no_grad():
         found = fused.backward(rest, tensors, tuple(wanted), gradients, _starts(states))
     taken = {t.untyped_storage().data_ptr() for t in (*tensors, *gradients)}
-    results = []
+    returned = []
     for result in found:
         result = result.contiguous()
         if result.untyped_storage().data_ptr() in taken:
             result = result.clone()
         taken.add(result.untyped_storage().data_ptr())
-        results.append(result)
-    return results
+        returned.append(result)
+    return returned
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:

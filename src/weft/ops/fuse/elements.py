@@ -1,4 +1,4 @@
-"""Writes the CUDA C++ of a group without reductions.
+"""Write the CUDA C++ of a group without reductions.
 
 A thread computes V neighbours at a time, U times; all loads are issued before the first result is
 stored. The text has no sizes, so tensors of other shapes use the same machine code.
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from weft.ops.fuse import model
 from weft.ops.fuse.code import Names, Operand, fetched, statements
 from weft.ops.fuse.groups import Group
 
-BLOCK = 256
-
 
 class Access(NamedTuple):
-    """How V neighbours of an operand are read.
+    """The access to V neighbours of an operand.
 
     single  one element serves for all
     apart   element by element
@@ -35,10 +34,10 @@ def flat(group: Group, accesses: Sequence[Access], vector: int, unrolled: int) -
     pairs = list(zip(names.inputs, accesses, strict=True))
     single = [o for o, a in pairs if a.single]
     read = [(o, a) for o, a in pairs if not a.single]
-    step, v = BLOCK * vector, vector
+    step, v = model.BLOCK * vector, vector
     lines = _head(names, "long long n")
     lines += fetched(single, names, "    ", [f"*{o.pointer}" for o in single])
-    start = f"(blockIdx.x * {BLOCK * unrolled}ll + threadIdx.x)"
+    start = f"(blockIdx.x * {model.BLOCK * unrolled}ll + threadIdx.x)"
     lines += [f"    const long long first = {start}{f' * {v}' if v > 1 else ''};"]
     between = any(a.behind for _, a in read)  # their first and last vectors reach out of the tensor
     whole = f"first + {(unrolled - 1) * step + v * (1 + between)} <= n"
@@ -66,7 +65,7 @@ def _whole(
 ) -> list[str]:
     """Loads, operations and stores of a thread whose elements are all there."""
     many = unrolled > 1
-    place, one = f"first + u * {BLOCK * vector}" if many else "first", "[u]" if many else ""
+    place, one = f"first + u * {model.BLOCK * vector}" if many else "first", "[u]" if many else ""
     deeper = " " * (12 if many else 8)
     operands, lines = [o for o, _ in read], []
     if many and read:
@@ -112,7 +111,7 @@ def strided(
         f"{index} {o.pointer}_{d}" for o in (*names.inputs, *names.masks) for d in range(rank)
     )
     lines = _head(names, ", ".join(t for t in (f"{index} n", sizes, steps) if t))
-    start = f"({index}(blockIdx.x) * {BLOCK * unrolled} + threadIdx.x)"
+    start = f"({index}(blockIdx.x) * {model.BLOCK * unrolled} + threadIdx.x)"
     lines += [f"    const {index} first = {start}{f' * {vector}' if vector > 1 else ''};"]
     for o in names.inputs:
         lines.append(f"    Vector<{o.ctype}, {vector}> in_{o.pointer}[{unrolled}];")
@@ -120,7 +119,7 @@ def strided(
         lines.append(f"    {index} of_{o.pointer}[{unrolled}];")
     lines += _each(unrolled, "    ")
     lines += [
-        f"        const {index} i = first + u * {BLOCK * vector};",
+        f"        const {index} i = first + u * {model.BLOCK * vector};",
         "        if (i >= n) break;",
     ]
     rest = "i"
@@ -136,7 +135,7 @@ def strided(
     lines += [f"        of_{o.pointer}[u] = {_place(o, rank)};" for o in names.masks]
     lines += ["    }", *_each(unrolled, "    ")]
     lines += [
-        f"        const {index} i = first + u * {BLOCK * vector};",
+        f"        const {index} i = first + u * {model.BLOCK * vector};",
         "        if (i >= n) return;",
     ]
     for o, together in zip(names.masks, whole, strict=True):
@@ -171,7 +170,7 @@ def _fetch(operand: Operand, access: Access, vector: int, rank: int) -> list[str
 
 
 def _head(names: Names, parameters: str) -> list[str]:
-    bounds = f"__launch_bounds__({BLOCK})"
+    bounds = f"__launch_bounds__({model.BLOCK})"
     text = f"fused({names.parameters}, {parameters}) {{"
     return [*names.includes, "", f'extern "C" __global__ void {bounds}', text, *names.made_masks()]
 

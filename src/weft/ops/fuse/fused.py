@@ -28,7 +28,7 @@ class _Quick(NamedTuple):
     guard: Guard
     run: Run = never
     program: Program | None = None
-    kept: Sequence[object] = ()
+    alive: Sequence[object] = ()
 
 
 class Fused:
@@ -72,7 +72,7 @@ class Fused:
         return "\n".join(self._used("source").sources)
 
     def explain(self) -> str:
-        """What the last call runs: one line for each kernel and for each operation apart."""
+        """The last call: one line for each kernel and for each operation apart."""
         return "\n".join(self._used("explain()").explain())
 
     def _used(self, what: str) -> Program:
@@ -128,11 +128,11 @@ class Fused:
         return program
 
     def _repeated(self, program: Program, tensors: Sequence[torch.Tensor]) -> _Quick:
-        """How later calls with tensors like these repeat a program."""
+        """Let later calls with tensors like these repeat a program."""
         if program not in self._quicks:
-            run, kept = program.direct(), list[object]()
-            made = None if run is None else guard(tensors, PLAIN, kept)
-            self._quicks[program] = _Quick(made or never, run or never, program, kept)
+            run, alive = program.direct(), list[object]()
+            made = None if run is None else guard(tensors, PLAIN, alive)
+            self._quicks[program] = _Quick(made or never, run or never, program, alive)
         return self._quicks[program]
 
     def _of_tensors(self, rest: Arguments) -> Callable[..., Any]:
@@ -164,17 +164,17 @@ class _Differentiable(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _wanted(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether a call must record its gradient."""
+    """True if a call must record its gradient."""
     return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 
 def _special(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the guard does not see all that a call depends on."""
+    """True if a call depends on more than the guard sees."""
     return _wanted(tensors) or any(t.is_neg() for t in tensors)
 
 
 def _observed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether torch must see every operation: in modes and transforms, for subclasses."""
+    """True if torch must see every operation: in modes and transforms, for subclasses."""
     return bool(
         any(type(t) not in PLAIN for t in tensors)
         or torch._C._functorch.peek_interpreter_stack() is not None
@@ -184,7 +184,7 @@ def _observed(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def _key(tensors: Sequence[torch.Tensor]) -> Any:
-    """What a program is made for: the tensors' layouts, and the types that autocast chooses."""
+    """The key of a program: the tensors' layouts, and the types that autocast chooses."""
     kind = tensors[0].device.type
     cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     return cast, *((t.dtype, t.device, t.shape, t.stride(), t.data_ptr() & 15) for t in tensors)

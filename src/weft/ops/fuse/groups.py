@@ -1,4 +1,4 @@
-"""Puts the operations of a graph into groups, each of which becomes one kernel.
+"""Put the operations of a graph into groups, each of which becomes one kernel.
 
 A group has a space: the shape that its elements run through. Its values have the shape of the
 space or one that is broadcast to it. With reductions, the last `k` dimensions of the space are a
@@ -15,13 +15,8 @@ import torch
 from torch.fx import Graph, Node
 
 from weft.ops.core import source
-from weft.ops.fuse import table
+from weft.ops.fuse import model, table
 from weft.ops.fuse.masks import is_mask
-
-FILLS_THE_GPU = 64
-"""Rows from which on one block per row is enough work for a GPU."""
-SHORT = 4096
-"""Elements of a row for which one block is fast enough in any case."""
 
 Shape = tuple[int, ...]
 
@@ -62,11 +57,11 @@ class Group:
         return [n for n in dict.fromkeys(found) if is_mask(n)]
 
     def full(self, node: Node) -> bool:
-        """Whether a value has the shape of the space."""
+        """True if a value has the shape of the space."""
         return node not in self.squeezed and shape_of(node) == self.space
 
     def per_row(self, node: Node) -> bool:
-        """Whether a value has one element per row."""
+        """True if a value has one element per row."""
         return self.k > 0 and (node in self.squeezed or shape_of(node) == self.reduced)
 
     @property
@@ -103,7 +98,7 @@ def inputs_of(node: Node) -> list[Node]:
 
 
 def is_number(node: Node) -> bool:
-    """Whether all elements of a value are one number that the graph has."""
+    """True if all elements of a value are one number that the graph has."""
     if node.op != "call_function" or table.name_of(node.target) not in table.FILLS:
         return False
     position = table.FILLS[table.name_of(node.target)]
@@ -111,7 +106,7 @@ def is_number(node: Node) -> bool:
 
 
 def is_free(node: Node) -> bool:
-    """Whether a kernel has a value without reading it."""
+    """True if a kernel has a value without reading it."""
     return is_number(node) or is_mask(node)
 
 
@@ -171,7 +166,7 @@ def _cone(group: Group, results: list[Node]) -> list[Node]:
 
 
 def _refused(node: Node) -> str:
-    """Why an operation cannot be in any kernel, or ""."""
+    """The reason why an operation cannot be in any kernel, or ""."""
     value, name = node.meta.get("val"), table.name_of(node.target)
     if not isinstance(value, torch.Tensor):
         return "its result is not one tensor"
@@ -195,7 +190,7 @@ def _refused(node: Node) -> str:
 
 
 def _unknown(node: Node) -> str:
-    """What kind of operation one is that no kernel has."""
+    """Classify an operation that no fused kernel supports."""
     if draws(node):
         return "it draws random numbers"
     schema = getattr(node.target, "_schema", None)
@@ -206,13 +201,13 @@ def _unknown(node: Node) -> str:
 
 
 def draws(node: Node) -> bool:
-    """Whether an operation moves torch's random generator."""
+    """True if an operation advances torch's random generator."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 # ---- joining a group ---------------------------------------------------------------------------
 def _joins(group: Group, node: Node, place: dict[Node, int], number: int) -> bool:
-    """Adds an operation to a group if the group can compute it."""
+    """Add an operation to a group if the group can compute it."""
     inside = [n for n in inputs_of(node) if place.get(n) == number]
     if group.k and any(is_mask(n) and shape_of(n) != group.space for n in inputs_of(node)):
         return False  # a mask's elements are numbered as those of the space
@@ -250,7 +245,7 @@ def _joins_as_element(group: Group, node: Node, inside: list[Node]) -> bool:
 
 
 def _joins_as_view(group: Group, node: Node, value: Node) -> bool:
-    """Whether a view repeats a value's elements along dimensions that it does not depend on."""
+    """True if a view repeats a value along dimensions that it does not depend on."""
     before, after = shape_of(value), shape_of(node)
     if value in group.squeezed:
         if after == before:
@@ -291,7 +286,7 @@ def _new(node: Node) -> Group:
 
 
 def _begins(node: Node) -> str:
-    """Why an operation cannot begin a group, or ""."""
+    """The reason why an operation cannot begin a group, or ""."""
     if table.name_of(node.target) in table.VIEWS:
         return "a view, which moves no data"
     if not _is_reduction(node):
@@ -307,7 +302,7 @@ def _begins(node: Node) -> str:
 
 def _few(space: Shape, k: int) -> bool:
     rows = math.prod(space[: len(space) - k])
-    return rows < FILLS_THE_GPU and math.prod(space[len(space) - k :]) > SHORT
+    return rows < model.FULL_GPU_ROWS and math.prod(space[len(space) - k :]) > model.SHORT_ROW
 
 
 def _common(a: Shape, b: Shape) -> Shape | None:
@@ -320,7 +315,7 @@ def _common(a: Shape, b: Shape) -> Shape | None:
 
 # ---- reductions --------------------------------------------------------------------------------
 def _reduced(node: Node) -> int:
-    """How many of the last dimensions a reduction runs along; 0 if it runs along others."""
+    """The number of last dimensions that a reduction runs along; 0 if it runs along others."""
     rank = len(shape_of(inputs_of(node)[0]))
     dims = argument(node, 1, "dim")
     if dims is None or (isinstance(dims, list | tuple) and not dims):
@@ -330,7 +325,7 @@ def _reduced(node: Node) -> int:
 
 
 def _keeps(node: Node) -> bool:
-    """Whether the result has the reduced dimensions, of size 1."""
+    """True if the result has the reduced dimensions, of size 1."""
     return len(shape_of(node)) == len(shape_of(inputs_of(node)[0]))
 
 

@@ -1,4 +1,4 @@
-"""Makes the plan of a group for tensors of given layouts: copies, block sizes, vectors."""
+"""The plan of a group for tensors of given layouts: copies, block sizes, vectors."""
 
 from __future__ import annotations
 
@@ -17,21 +17,10 @@ from weft.ops.core import source
 from weft.ops.core.layouts import broadcast, divisor, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step, Word, layout
 from weft.ops.families.elementwise.pointwise import INT32_INDICES
-from weft.ops.fuse import elements, rows
+from weft.ops.fuse import elements, model, rows
 from weft.ops.fuse.elements import Access
 from weft.ops.fuse.groups import Group, dtype_of, shape_of
 from weft.ops.fuse.masks import mask_of
-
-WIDEST = 16
-"""Bytes of the widest load."""
-IN_FLIGHT = 16
-"""Bytes of an operand that a thread has in flight."""
-UNROLLED = 1
-"""Vectors of an operand that a thread of a flat kernel has in flight."""
-MOST_HELD = 16
-"""Vectors, of all operands together, that a thread keeps in registers."""
-LARGEST = 1024
-"""Threads of a block at the most."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,9 @@ def launch(group: Group, tensors: Sequence[torch.Tensor], recorded: bool) -> Lau
     layouts = [layout(t) for t in tensors]
     if group.k:
         return _by_rows(group, layouts, recorded)
-    return _elementwise(group, layouts, [t.data_ptr() % WIDEST for t in tensors], recorded)
+    return _elementwise(
+        group, layouts, [t.data_ptr() % model.VECTOR_BYTES for t in tensors], recorded
+    )
 
 
 @functools.lru_cache(source.REMEMBERED)
@@ -70,14 +61,14 @@ def _widest(group: Group, layouts: Sequence[Layout]) -> int:
 
 def _wide(group: Group, layouts: Sequence[Layout]) -> int:
     """Elements of the widest vector."""
-    return WIDEST // _widest(group, layouts)
+    return model.VECTOR_BYTES // _widest(group, layouts)
 
 
 # ---- elementwise -------------------------------------------------------------------------------
 def _elementwise(
     group: Group, layouts: Sequence[Layout], addresses: Sequence[int], recorded: bool
 ) -> Launch:
-    """addresses  those of the arguments, modulo `WIDEST`"""
+    """addresses  those of the arguments, modulo `model.VECTOR_BYTES`"""
     outputs = _outputs(group)
     order = sorted(range(len(group.space)), key=lambda d: -outputs[0].steps[d])
     sizes = [group.space[d] for d in order]
@@ -95,7 +86,7 @@ def _elementwise(
             Access(single=not s[0], behind=a % (vector * x.itemsize) // x.itemsize if s[0] else 0)
             for x, s, a in zip(layouts, steps, addresses, strict=True)
         ]
-        unrolled = UNROLLED
+        unrolled = model.FLAT_VECTORS
         text = elements.flat(group, accesses, vector, unrolled)
         args: tuple[Argument, ...] = (*pointers, n)
     else:
@@ -108,19 +99,22 @@ def _elementwise(
             default=0,
         )
         index, bits = ("int", 32) if max(n, reach) < INT32_INDICES // 2 else ("long long", 64)
-        rank, unrolled = len(walk.sizes), max(1, IN_FLIGHT // (vector * _widest(group, layouts)))
+        rank, unrolled = (
+            len(walk.sizes),
+            max(1, model.IN_FLIGHT // (vector * _widest(group, layouts))),
+        )
         text = elements.strided(group, accesses, whole, vector, unrolled, rank, index)
         divisors = [v for z in walk.sizes[1:] for v in (z, *_signed(divisor(z, bits), bits))]
         args = (*pointers, n, *divisors, *(t for s in walk.strides[1:] for t in s))
-    grid = cdiv(n, elements.BLOCK * vector * unrolled)
-    step = Step(_kernel(text, "fused"), (grid,), (elements.BLOCK,), args)
+    grid = cdiv(n, model.BLOCK * vector * unrolled)
+    step = Step(_kernel(text, "fused"), (grid,), (model.BLOCK,), args)
     return Launch(Plan((step,), tuple(outputs)), text, ())
 
 
 def _of_mask(node: Node) -> Layout:
     """A mask as a contiguous tensor: its elements are numbered in this order."""
     shape = shape_of(node)
-    return Layout(dtype_of(node), shape, Buffer(shape, dtype_of(node)).steps, WIDEST)
+    return Layout(dtype_of(node), shape, Buffer(shape, dtype_of(node)).steps, model.VECTOR_BYTES)
 
 
 def _pointers(group: Group, count: int, recorded: bool) -> list[Argument]:
@@ -178,10 +172,10 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
         )
     ):
         vector //= 2
-    modes = [rows.PER_ROW if not s[1] else rows.HELD if s[0] else rows.STREAMED for s in steps]
+    modes = [rows.PER_ROW if not s[1] else rows.REGISTERS if s[0] else rows.STREAMED for s in steps]
     chunks = group.n // vector
-    threads, held = _threads(chunks, max(1, modes.count(rows.HELD)))
-    text = rows.rows(group, modes, vector, held)
+    threads, vectors = _threads(chunks, max(1, modes.count(rows.REGISTERS)))
+    text = rows.rows(group, modes, vector, vectors)
     block = 128 if threads <= 32 else threads  # more than a warp for a row: a block of its own
     grid = cdiv(group.rows, block // threads)
     if max(group.n, grid) >= INT32_INDICES:
@@ -192,7 +186,7 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
         )
     outputs = [Buffer(shape_of(n), dtype_of(n)) for n in group.results]
     args = (*_pointers(group, len(layouts), recorded), group.rows, group.n, *(s[0] for s in steps))
-    exact = str(held * threads == chunks).lower()
+    exact = str(vectors * threads == chunks).lower()
     step = Step(_kernel(text, f"fused<{threads}, {exact}>"), (grid,), (block,), args)
     return Launch(Plan((step,), tuple(outputs)), text, tuple(copied))
 
@@ -212,16 +206,16 @@ def _row_steps(x: Layout, group: Group, split: int) -> tuple[int, int] | None:
 
 def _threads(chunks: int, operands: int) -> tuple[int, int]:
     """(threads per row, vectors of an operand that each keeps in registers; 0: it keeps none)."""
-    most = max(1, MOST_HELD // operands // 2)
+    most = max(1, model.ROW_VECTORS // operands // 2)
     threads = 1
     while threads * min(4, most) < chunks and threads < 32:
         threads *= 2
-    while threads * most < chunks and threads < LARGEST:
+    while threads * most < chunks and threads < model.ROW_BLOCK:
         threads *= 2
     each = cdiv(chunks, threads)
     if each > 2 * most:
-        return LARGEST, 0
-    held = 1
-    while held < each:
-        held *= 2
-    return threads, held
+        return model.ROW_BLOCK, 0
+    vectors = 1
+    while vectors < each:
+        vectors *= 2
+    return threads, vectors

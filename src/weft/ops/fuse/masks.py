@@ -24,7 +24,7 @@ from weft.ops.families.random.start import Start, start
 from weft.ops.families.random.threads import blocks
 
 Starts = Mapping[int, Start]
-"""Where the random numbers of each mask begin, by its number."""
+"""The offset of each mask's random numbers, by its number."""
 
 _LIBRARY = torch.library.Library("weft", "FRAGMENT")
 _LIBRARY.define(
@@ -38,7 +38,7 @@ def _fake(size: Any, p: float, number: int, dtype: Any, device: Any) -> Any:
 
 
 class Dropouts(TorchFunctionMode):  # type: ignore[misc]
-    """Replaces the calls of dropout by products with masks; `count` has their number."""
+    """Replace the calls of dropout by products with masks; `count` has their number."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Runs a traced function: kernels of groups, and torch's or weft's ops between them."""
+"""Run a traced function: kernels of groups, and torch's or weft's ops between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the CUDA C++ of a group with reductions: G threads compute a row of n elements.
+"""The CUDA C++ of a group with reductions: G threads compute a row of n elements.
 
 A reduction needs all elements of its row, so the kernel passes over the row once for each chain of
 reductions, and once more for results. The row stays in registers between the passes if it fits, and
@@ -12,15 +12,13 @@ from typing import NamedTuple
 
 from torch.fx import Node
 
-from weft.ops.fuse import table
+from weft.ops.fuse import model, table
 from weft.ops.fuse.code import Names, Operand, fetched, statements
 from weft.ops.fuse.groups import Group, argument, dtype_of, inputs_of, is_number
 from weft.ops.fuse.masks import is_mask
 
-KEPT = 64
-"""Values that a thread keeps from one pass to the next at the most."""
-HELD, STREAMED, PER_ROW = "held", "streamed", "per row"
-"""How an operand is read: kept in registers, loaded in each pass, one element per row."""
+REGISTERS, STREAMED, PER_ROW = "registers", "streamed", "per row"
+"""Access modes of an operand: stays in registers, is loaded in each pass, one element per row."""
 
 
 class _Sum(NamedTuple):
@@ -39,7 +37,7 @@ class _Sum(NamedTuple):
 
 
 def _correction(node: Node) -> float:
-    """What is subtracted from n in a variance; 1 unless given."""
+    """The number subtracted from n in a variance; 1 unless given."""
     given = argument(node, 2, "correction", 1)
     return 1 if given is None else float(given)
 
@@ -52,8 +50,8 @@ class _Writer:
     keeps   the values that each pass leaves in registers for later ones
     """
 
-    def __init__(self, group: Group, modes: Sequence[str], vector: int, held: int) -> None:
-        self.group, self.vector, self.held = group, vector, held
+    def __init__(self, group: Group, modes: Sequence[str], vector: int, vectors: int) -> None:
+        self.group, self.vector, self.vectors = group, vector, vectors
         self.names = Names(group)
         self.mode = {o.node: m for o, m in zip(self.names.inputs, modes, strict=True)}
         self.per_row: set[Node] = {n for n, m in self.mode.items() if m == PER_ROW}
@@ -72,10 +70,10 @@ class _Writer:
             for stage in range(max(self.stage.values()))
         ]
         self.passes.append([o.node for o in self.outputs])
-        self.keeps = self._kept() if held else [[] for _ in self.passes]
+        self.keeps = self._saved() if vectors else [[] for _ in self.passes]
 
-    def _kept(self) -> list[list[Node]]:
-        """What each pass leaves for later ones, instead of their computing it again."""
+    def _saved(self) -> list[list[Node]]:
+        """The values that each pass saves for later ones, instead of their computing them again."""
         found, available = [], set[Node]()
         for number, targets in enumerate(self.passes):
             here = [n for n in self._cone(targets, available) if n not in available]
@@ -90,7 +88,7 @@ class _Writer:
                     for t, later in rest
                 )
             ]
-            if (len(available) + len(keep)) * self.held * self.vector > KEPT:
+            if (len(available) + len(keep)) * self.vectors * self.vector > model.SAVED_VALUES:
                 keep = []
             available.update(keep)
             found.append(keep)
@@ -124,28 +122,28 @@ class _Writer:
             )
         alone = [o for o in self.names.inputs if self.mode[o.node] == PER_ROW]
         lines += fetched(alone, self.names, "    ", [f"*from_{o.pointer}" for o in alone])
-        if self.held:
-            lines += self._load_held()
+        if self.vectors:
+            lines += self._load_registers()
         lines += self._rows_of_stage(0)
         for stage in range(max(self.stage.values())):
             lines += self._pass(stage)
             lines += self._rows_of_stage(stage + 1)
         return "\n".join([*lines, *self._results(), "}", ""])
 
-    def _load_held(self) -> list[str]:
+    def _load_registers(self) -> list[str]:
         lines = []
-        kept = [o for o in self.names.inputs if self.mode[o.node] == HELD]
-        for o in kept:
-            lines.append(f"    Vector<{o.ctype}, {self.vector}> held_{o.pointer}[{self.held}];")
+        staying = [o for o in self.names.inputs if self.mode[o.node] == REGISTERS]
+        for o in staying:
+            lines.append(f"    Vector<{o.ctype}, {self.vector}> regs_{o.pointer}[{self.vectors}];")
         lines += [
             "#pragma unroll",
-            f"    for (int j = 0; j < {self.held}; j++) {{",
+            f"    for (int j = 0; j < {self.vectors}; j++) {{",
             f"        const int at = (j * G + lane) * {self.vector};",
             "        if (EXACT || at < n) {",
         ]
-        for o in kept:
+        for o in staying:
             lines.append(
-                f"            held_{o.pointer}[j] = load<{self.vector}>(from_{o.pointer} + at);"
+                f"            regs_{o.pointer}[j] = load<{self.vector}>(from_{o.pointer} + at);"
             )
         return [*lines, "        }", "    }"]
 
@@ -174,7 +172,7 @@ class _Writer:
         return lines
 
     def _sums(self, node: Node, stage: int) -> list[_Sum]:
-        """What a reduction adds up in a pass, if anything."""
+        """The expression that a reduction adds up in a pass, if any."""
         name, c = table.name_of(node.target), table.compute_type(dtype_of(node))
         operand = inputs_of(node)[0]
         value, mine = self.names.of[operand], self.names.of[node]
@@ -225,13 +223,13 @@ class _Writer:
         operands = [o for o in self.names.inputs if o.node in used and self.mode[o.node] != PER_ROW]
         v = self.vector
         lines = [
-            f"    {table.compute_type(dtype_of(n))} kept_{self.names.of[n]}[{self.held}][{v}];"
+            f"    {table.compute_type(dtype_of(n))} saved_{self.names.of[n]}[{self.vectors}][{v}];"
             for n in keep
         ]
-        if self.held:
+        if self.vectors:
             lines += [
                 "#pragma unroll",
-                f"    for (int j = 0; j < {self.held}; j++) {{",
+                f"    for (int j = 0; j < {self.vectors}; j++) {{",
                 f"        const int at = (j * G + lane) * {v};",
                 "        if (!EXACT && at >= n) break;",
             ]
@@ -239,8 +237,8 @@ class _Writer:
             lines = [f"    for (int at = lane * {v}; at < n; at += G * {v}) {{"]
         places = []
         for o in operands:
-            if self.held and self.mode[o.node] == HELD:
-                places.append(f"held_{o.pointer}[j][k]")
+            if self.vectors and self.mode[o.node] == REGISTERS:
+                places.append(f"regs_{o.pointer}[j][k]")
                 continue
             lines.append(f"        const auto in_{o.pointer} = load<{v}>(from_{o.pointer} + at);")
             places.append(f"in_{o.pointer}[k]")
@@ -255,11 +253,11 @@ class _Writer:
         lines += fetched(masks, self.names, " " * 12, [f"in_{o.pointer}[k]" for o in masks])
         lines += [
             f"            const {table.compute_type(dtype_of(n))} {self.names.of[n]} = "
-            f"kept_{self.names.of[n]}[j][k];"
+            f"saved_{self.names.of[n]}[j][k];"
             for n in ready
         ]
         lines += statements(nodes, self.names, " " * 12)
-        lines += [f"            kept_{self.names.of[n]}[j][k] = {self.names.of[n]};" for n in keep]
+        lines += [f"            saved_{self.names.of[n]}[j][k] = {self.names.of[n]};" for n in keep]
         lines += [f"            {line}" for line in body]
         lines += ["        }"]
         for o in stores:
@@ -293,6 +291,6 @@ def _is_reduction(node: Node) -> bool:
     return name in table.REDUCTIONS or name in table.VARIANCES
 
 
-def rows(group: Group, modes: Sequence[str], vector: int, held: int) -> str:
-    """A kernel template `fused<G, EXACT>`; `held` vectors per thread stay in registers, 0: none."""
-    return _Writer(group, modes, vector, held).text()
+def rows(group: Group, modes: Sequence[str], vector: int, vectors: int) -> str:
+    """A kernel template `fused<G, EXACT>`; `vectors` of a thread stay in registers, 0: none."""
+    return _Writer(group, modes, vector, vectors).text()

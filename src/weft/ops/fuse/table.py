@@ -144,7 +144,7 @@ def name_of(target: Any) -> str:
 
 
 def compute_type(dtype: torch.dtype) -> str:
-    """The C++ type in which values of a dtype are kept; half precision is kept as float."""
+    """The C++ type of values of a dtype in registers; half precision becomes float."""
     if dtype in (torch.float16, torch.bfloat16):
         return "float"
     return source.ctype(dtype)

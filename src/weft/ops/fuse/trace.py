@@ -1,4 +1,4 @@
-"""Records the operations of a function: ATen operations on fake tensors, without computing."""
+"""Record the operations of a function: ATen operations on fake tensors, without computing."""
 
 from __future__ import annotations
 

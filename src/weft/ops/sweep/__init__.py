@@ -5,7 +5,7 @@ case.py      what a case is: random arguments of an op, and its torch counterpar
 cases/       the cases of each family, found by name
 time.py      times a call, as users make it and alone
 run.py       makes one call, checks it and times it
-turn.py      lets one process at a time use the GPU
+gpu_lock.py  lets one process at a time use the GPU
 compiled.py  torch.compile as a contender
 measure.py   measures one call with all contenders
 worker.py    a process that measures calls

@@ -1,4 +1,4 @@
-"""Defines what the sweep needs to know about an op: its random calls and the same in torch."""
+"""The sweep's view of an op: its random calls and the same in torch."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Arguments:
 def arguments(
     case: Case, call: Call, device: str, generator: torch.Generator | None = None
 ) -> Arguments:
-    """Makes the tensors of a call; without a generator their contents are arbitrary."""
+    """Make the tensors of a call; without a generator their contents are arbitrary."""
     tensors = tuple(
         None if t is None else t.empty(device) if generator is None else t.make(device, generator)
         for t in call.tensors

@@ -1,6 +1,6 @@
 """torch.compile as a contender: compiles each call, up to a point in time.
 
-Compiling takes seconds of the host per call. The turn on the GPU is given up meanwhile; it is held
+Compiling takes seconds of the host per call. The lock of the GPU is released meanwhile; it is taken
 again for the first call, in which Inductor measures variants of its kernels.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from weft.ops.sweep.case import Arguments, Case
-from weft.ops.sweep.turn import Turn
+from weft.ops.sweep.gpu_lock import GpuLock
 
 Compile = Callable[..., Any]
 LEAST = 30e-6
@@ -26,18 +26,18 @@ LEAST_BACKWARD = 200e-6
 
 @dataclass
 class Compiler:
-    """Compiles until `until`, by time.time(); calls after that have no such contender.
+    """Compile until `until`, by time.time(); calls after that have no such contender.
 
     least           calls that take less time are not compiled
     least_backward  the same for forward plus backward
-    turn            given up while compiling
+    lock            released while compiling
     """
 
     until: float
     compile: Compile = torch.compile
     least: float = LEAST
     least_backward: float = LEAST_BACKWARD
-    turn: Turn = field(default_factory=Turn)
+    lock: GpuLock = field(default_factory=GpuLock)
 
     def may_win(self, seconds: float, backward: bool = False) -> bool:
         """True if a call of this length is worth compiling."""
@@ -49,7 +49,7 @@ class Compiler:
         torch._dynamo.reset()  # beyond the recompile limit Dynamo falls back to eager mode
         pause = ExitStack()
         # Dynamo counts nested compilations, and calls these for the outermost. A reset drops them.
-        torch._dynamo.on_compile_start(lambda *about: pause.enter_context(self.turn.paused()))
+        torch._dynamo.on_compile_start(lambda *about: pause.enter_context(self.lock.paused()))
         torch._dynamo.on_compile_end(lambda *about: pause.close())
         function = self.compile(case.torch, dynamic=False)
         made.of(function)

@@ -1,4 +1,4 @@
-"""Draws calls of `weft.ops` at random: sizes, dtypes and strides that were not tuned for.
+"""Draw calls of `weft.ops` at random: sizes, dtypes and strides that nobody tuned for.
 
 A call is data: which op, which options, and for each tensor its dtype, its shape and how it is cut
 from memory. The same call can be made for any device and by any contender.
@@ -173,10 +173,10 @@ CONTENTS = {"plain": _plain, "near one": _near_one, "bytes": _bytes, "skewed": _
 
 def size(rng: random.Random, most: int) -> int:
     """One size up to a limit: log-uniform, a prime, a power of two or its neighbour."""
-    way = rng.random()
-    if way < 0.55:
+    chance = rng.random()
+    if chance < 0.55:
         return max(1, round(math.exp(rng.uniform(0, math.log(most)))))
-    if way < 0.75:
+    if chance < 0.75:
         return int(rng.choice([p for p in PRIMES if p <= most] or [1]))
     power = int(2 ** rng.randint(0, max(0, int(math.log2(most)))))
     return max(1, min(most, power + rng.choice((-1, 0, 0, 1))))
@@ -199,14 +199,14 @@ def shape(rng: random.Random, ranks: tuple[int, ...], most: int) -> tuple[int, .
 def tensor(rng: random.Random, shape: tuple[int, ...], dtype: str, plain: float = 0.6) -> Tensor:
     """A tensor of a shape: contiguous, or transposed, misaligned or with gaps."""
     order = tuple(range(len(shape)))
-    way = rng.random()
-    if way < plain or not shape:
+    chance = rng.random()
+    if chance < plain or not shape:
         return Tensor(shape, dtype, order)
-    if way < plain + (1 - plain) * 0.5 and len(shape) > 1:
+    if chance < plain + (1 - plain) * 0.5 and len(shape) > 1:
         mixed = list(order)
         rng.shuffle(mixed)
         return Tensor(shape, dtype, tuple(mixed))
-    if way < plain + (1 - plain) * 0.75:
+    if chance < plain + (1 - plain) * 0.75:
         return Tensor(shape, dtype, order, offset=rng.choice((1, 2, 3, 5, 8)))
     return Tensor(shape, dtype, order, gap=rng.choice((1, 3, 8, 32)))
 

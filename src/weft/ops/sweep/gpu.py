@@ -14,7 +14,7 @@ from weft.ops.core import source
 
 
 def need(what: str, instead: str) -> None:
-    """Raises if torch has no GPU; `instead` names an alternative without one."""
+    """Raise if torch has no GPU; `instead` names an alternative without one."""
     if torch.cuda.is_available():
         return
     reason = "this PyTorch is built without CUDA" if driver.count() else driver.absence()

@@ -1,4 +1,4 @@
-"""Measures the host time per call, with tensors so small that the GPU is never the limit."""
+"""Measure the host time per call, with tensors so small that the GPU is never the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures one call: checks it, then times it with PyTorch and, if it may win, torch.compile."""
+"""Measure one call: check it, then time it with PyTorch and, if it may win, torch.compile."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from weft.ops.sweep import run, time
 from weft.ops.sweep.case import Case, arguments
 from weft.ops.sweep.compiled import Compiler
 from weft.ops.sweep.draw import Call
+from weft.ops.sweep.gpu_lock import GpuLock
 from weft.ops.sweep.run import Failed, Result
-from weft.ops.sweep.turn import Turn
 
 SMALL = 2**22
 """Elements of a call that is also made before its turn: those of all processes fit in memory."""
-KEPT = 2**31
-"""Bytes that PyTorch's allocator may keep between calls: other processes need memory as well."""
+RESERVED = 2**31
+"""Bytes that PyTorch's allocator may reserve between calls; other processes need memory, too."""
 
 
 class Broken(Exception):
@@ -31,12 +31,12 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Meter:
-    """How calls are measured: the clock, the turns on the GPU, and torch.compile if wanted."""
+    """Measurement of calls: the clock, the lock of the GPU, and torch.compile if wanted."""
 
     device: str
     compiler: Compiler | None = None
     clock: time.Clock = time.as_called
-    turn: Turn = field(default_factory=Turn)
+    lock: GpuLock = field(default_factory=GpuLock)
 
     def __call__(
         self, case: Case, call: Call, seed: int, failed: Mapping[str, str] | None = None
@@ -45,18 +45,18 @@ class Meter:
 
         The seed is that of the tensors' contents.
 
-        Raises Broken if a contender fails with an error that no later call survives.
+        Raise Broken if a contender fails with an error that no later call survives.
         """
         if self.device == "cuda" and call.elements <= SMALL and "weft" not in (failed or {}):
             self._prepare(case, call, seed)
-        with self.turn:
+        with self.lock:
             result = self._measured(case, call, seed, dict(failed or {}))
-            if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT:
+            if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > RESERVED:
                 torch.cuda.empty_cache()
         return result
 
     def _prepare(self, case: Case, call: Call, seed: int) -> None:
-        """Makes the call once, while another process has its turn: kernels are chosen and loaded.
+        """Make the call once, while another process has its turn: kernels are chosen and loaded.
 
         A small call disturbs no other one: it is over when this process is stopped.
         """
@@ -99,7 +99,7 @@ class Meter:
         return self._timed(result, contenders)
 
     def _timed(self, result: Result, contenders: Mapping[str, time.Function]) -> Result:
-        with self.turn.alone():
+        with self.lock.alone():
             if self.device == "cuda":
                 time.settle()
             return run.timed(result, contenders, self.clock)

@@ -1,4 +1,4 @@
-"""Runs tasks in several processes, and replaces a process that breaks, dies or hangs.
+"""Run tasks in several processes, and replace a process that breaks, dies or hangs.
 
 A CUDA error makes a process useless for any later call, and a crash ends it. Either costs one task:
 a new process takes the next one.
@@ -32,7 +32,7 @@ READY = "ready"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process makes of a task.
+    """The answer of a process to a task.
 
     value   the result
     again   the task to do instead, in another process; there is no value then

@@ -1,4 +1,4 @@
-"""Checks random calls in float64 and times them against torch."""
+"""Check random calls in float64 and time them against torch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Failed(Exception):
 
 
 def attempt(who: str, call: Callable[[], Any]) -> Any:
-    """Makes a contender's call, and waits for the GPU, whose errors come late."""
+    """Make a contender's call, and wait for the GPU, whose errors come late."""
     try:
         result = call()
         if torch.cuda.is_initialized():
@@ -88,7 +88,7 @@ def calls(case: Case, seed: int, count: int, most: int) -> Iterator[Call]:
 
 
 def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, Arguments]:
-    """Makes the call once and compares with torch in float64; also gives the arguments.
+    """Make the call once, compare with torch in float64, and return the arguments as well.
 
     Raises Failed if weft, torch or the reference raise.
     """

@@ -1,4 +1,4 @@
-"""Times calls on a GPU: as users make them, alone, and by the host clock."""
+"""Time calls on a GPU: as users make them, alone, and by the host clock."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def as_called(contenders: Sequence[Function]) -> list[float]:
     once = [_once(f) for f in contenders]
     samples: list[list[float]] = [[] for _ in contenders]
     for _ in range(max(1, min(ROUNDS, int(LONG / max(once))))):
-        for f, seconds, kept in zip(contenders, once, samples, strict=True):
-            kept.append(_sample(f, max(1, min(MOST, round(LEAST / seconds)))))
-    return [statistics.median(kept) for kept in samples]
+        for f, seconds, times in zip(contenders, once, samples, strict=True):
+            times.append(_sample(f, max(1, min(MOST, round(LEAST / seconds)))))
+    return [statistics.median(times) for times in samples]
 
 
 def _sample(f: Function, n: int) -> float:
@@ -54,7 +54,7 @@ def _once(f: Function) -> float:
 
 
 def settle(most: float = 0.5) -> None:
-    """Waits until no kernels of other, stopped processes are left on the GPU.
+    """Wait until no kernels of other, stopped processes are left on the GPU.
 
     While there are, a small copy waits for their time slice. Gives up after `most` seconds.
     """
@@ -75,13 +75,13 @@ def host(contenders: Sequence[Function], calls: int = 200) -> list[float]:
         for _ in range(100):
             f()
     for _ in range(ROUNDS):
-        for f, kept in zip(contenders, samples, strict=True):
+        for f, times in zip(contenders, samples, strict=True):
             torch.cuda.synchronize()
             begin = time.perf_counter()
             for _ in range(calls):
                 f()
-            kept.append((time.perf_counter() - begin) / calls)
-    return [statistics.median(kept) for kept in samples]
+            times.append((time.perf_counter() - begin) / calls)
+    return [statistics.median(times) for times in samples]
 
 
 def alone(f: Function, launches: int = 20) -> float:

@@ -1,4 +1,4 @@
-"""Implements `weft tune`: measures the candidates of a request and stores the fastest.
+"""`weft tune`: measure the candidates of a request and store the fastest.
 
 The clock is an argument, so that the decision can be tested without a GPU.
 """
@@ -30,8 +30,8 @@ MOST = 2**26
 
 
 @dataclass(frozen=True)
-class Row:
-    """One candidate: seconds as modelled and as measured, or why it could not be measured."""
+class CandidateTime:
+    """One candidate: seconds as modelled and as measured, or the reason for no measurement."""
 
     name: str
     why: str
@@ -58,7 +58,7 @@ class Tuned:
 
     call: Call
     gpu: str
-    rows: tuple[Row, ...]
+    rows: tuple[CandidateTime, ...]
     before: str
     chosen: str
     stored: bool = False
@@ -95,12 +95,12 @@ def listed(call: Call, device: str, word: str | None = None) -> Tuned:
     if word is not None:
         request = replace(request, target=named(word))
     choice = function.choice(request)
-    rows = tuple(Row(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
+    rows = tuple(CandidateTime(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
     return Tuned(call, request.target.name, rows, choice.used.name, choice.used.name)
 
 
 def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
-    """Measures the candidates of a call in turns and stores the winner in the user's cache."""
+    """Measure the candidates of a call in turns and store the winner in the user's cache."""
     function = _function(call.op)
     generator = torch.Generator(device).manual_seed(seed)
     tensors = [t and t.make(device, generator) for t in call.tensors]
@@ -116,9 +116,9 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     # Timed together, so that all candidates run at the same clock.
     seconds = iter(clock(works) if works else [])
     rows = tuple(
-        Row(c.name, c.why, c.cost, failure=run)
+        CandidateTime(c.name, c.why, c.cost, failure=run)
         if isinstance(run, str)
-        else Row(c.name, c.why, c.cost, next(seconds))
+        else CandidateTime(c.name, c.why, c.cost, next(seconds))
         for c, run in zip(candidates, made, strict=True)
     )
     chosen = decide(rows)
@@ -128,7 +128,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     return Tuned(call, request.target.name, rows, choice.used.name, chosen, stored)
 
 
-def decide(rows: Sequence[Row]) -> str:
+def decide(rows: Sequence[CandidateTime]) -> str:
     """The candidate to use; the first row is the current one."""
     measured = {row.name: row.measured for row in rows if row.measured is not None}
     used = rows[0].name

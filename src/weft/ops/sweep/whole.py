@@ -14,7 +14,7 @@ from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.host import HostTime
 from weft.ops.sweep.run import Result
-from weft.ops.sweep.worker import Job, Task
+from weft.ops.sweep.worker import SweepJob, Task
 
 LOST = "the process ended, or took too long"
 
@@ -125,13 +125,13 @@ def _is_slow(row: dict[str, Any], below: float) -> bool:
 
 def sweep(
     batches: Sequence[Batch],
-    job: Job,
+    job: SweepJob,
     jobs: int,
     limit: float = math.inf,
-    tell: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Swept]:
-    """Measures the calls of ops in `jobs` processes; each op is there as soon as it is finished.
+    """Measure the calls of ops in `jobs` processes; each op is there as soon as it is finished.
 
     An op that is not finished after `limit` seconds, or once `stop` returns True, has the results
     that there are.
@@ -147,7 +147,7 @@ def sweep(
     by_op = {batch.op: batch for batch in batches}
     for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
         task = tasks[number]
-        tell(f"{task.case} {task.call}")
+        report(f"{task.case} {task.call}")
         results[number] = answer.value if answer is not None else _lost(task)
         left[task.case] -= 1
         if not left[task.case]:
@@ -163,7 +163,7 @@ def _lost(task: Task) -> Result:
 
 # ---- records -----------------------------------------------------------------------------------
 def append(path: Path, swept: Sequence[Swept], host: Sequence[HostTime]) -> None:
-    """Appends a line for each op and one for the host's times."""
+    """Append a line for each op and one for the host's times."""
     machine = gpu.about()
     lines = [{**s.to_dict(), **machine} for s in swept]
     if host:

@@ -17,10 +17,10 @@ from weft.ops.sweep.case import find
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.compiled import Compile, Compiler
 from weft.ops.sweep.draw import Call
+from weft.ops.sweep.gpu_lock import GpuLock
 from weft.ops.sweep.measure import Broken, Meter
 from weft.ops.sweep.pool import Answer
 from weft.ops.sweep.run import Result
-from weft.ops.sweep.turn import Turn
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What all processes of a sweep need to know.
+class SweepJob:
+    """The settings of all processes of a sweep.
 
     folder   where processes take turns on the GPU
     compile  None: torch.compile is not timed
@@ -49,18 +49,18 @@ class Job:
     clock: time.Clock = time.as_called
 
     def start(self) -> Callable[[Task], Answer]:
-        """Prepares this process: the function that measures a call in it."""
-        turn = Turn(self.folder)
-        progress.around = turn.paused
+        """Prepare this process, and return the function that measures a call in it."""
+        lock = GpuLock(self.folder)
+        progress.around = lock.paused
         torch.set_num_threads(1)  # the other cores belong to other processes
         torch.backends.cudnn.allow_tf32 = False  # a peer computes as precisely as weft
         compiler = None
         if self.compile is not None:
-            compiler = Compiler(self.until, self.compile, turn=turn)
+            compiler = Compiler(self.until, self.compile, lock=lock)
         if self.device == "cuda":
             _load_libraries(compiler)
             build.started().wait()  # calls are made in Python until it has ended
-        meter = Meter(self.device, compiler, self.clock, turn)
+        meter = Meter(self.device, compiler, self.clock, lock)
         return functools.partial(measured, meter)
 
 
@@ -81,7 +81,7 @@ def measured(meter: Meter, task: Task) -> Answer:
 
 
 def _load_libraries(compiler: Compiler | None) -> None:
-    """Makes the first call of CUDA's libraries, which load for seconds, and of Inductor."""
+    """Make the first call of CUDA's libraries, which load for seconds, and of Inductor."""
     import torch._inductor.config as inductor
 
     inductor.compile_threads = 1  # Inductor starts no processes of its own

@@ -21,8 +21,8 @@ class Activation:
                output where `of_output`
     bend       torch's expression for the derivative of backward / a: (b, *numbers); None: 0
     numbers    names and defaults of s and t
-    of_output  True if the output is kept for the backward pass; torch keeps the same tensor
-    integers   "kept" if the result has the input's dtype, "promoted" if it has the default one, ""
+    of_output  True if the output is saved for the backward pass; torch saves the same tensor
+    integers   "same" if the result has the input's dtype, "promoted" if it has the default one, ""
                if integers are rejected
     """
 
@@ -36,7 +36,7 @@ class Activation:
     integers: str = ""
 
     @property
-    def kept(self) -> str:
+    def saved(self) -> str:
         """The name of the tensor that the backward pass reads."""
         return "output" if self.of_output else "input"
 
@@ -44,12 +44,12 @@ class Activation:
     def rows(self) -> tuple[ElementwiseOp, ElementwiseOp]:
         """The elementwise expressions of both passes."""
         s, names = NUMERALS[: len(self.numbers)], tuple(n for n, _ in self.numbers)
-        integers = self.integers == "kept"
+        integers = self.integers == "same"
         return (
             ElementwiseOp(self.name, f"a{s}", self.forward, self.doc, integers=integers,
                 names=("input", *names)),
             ElementwiseOp(f"{self.name}_backward", f"ab{s}", self.backward,
-                f"{self.name}'s gradient", integers=integers, names=("dy", self.kept, *names)),
+                f"{self.name}'s gradient", integers=integers, names=("dy", self.saved, *names)),
         )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def _logsigmoid(x: Tensor) -> Tensor:
 
 ACTIVATIONS = (
     Activation("relu", "input where it is positive, else 0", "a < C(0) ? C(0) : a",
-               "b <= C(0) ? C(0) : a", of_output=True, integers="kept"),
+               "b <= C(0) ? C(0) : a", of_output=True, integers="same"),
     Activation("leaky_relu", "input where it is positive, else negative_slope * input",
                "a > C(0) ? a : a * s", "b > C(0) ? a : a * s", numbers=(("negative_slope", 0.01),)),
     Activation("relu6", "input limited to 0 to 6", "clamped<C>(a, 0, 6)",

@@ -24,8 +24,7 @@ def _variant(variants: Variants, options: tuple[Any, ...]) -> tuple[Activation, 
     (approximate,) = options
     if approximate not in variants:
         raise ArgumentError(
-            f"weft.ops.{next(iter(variants.values())).name}: no such approximation",
-            got=repr(approximate),
+            f"weft.ops.{next(iter(variants.values())).name}: approximate is {approximate!r}",
             allowed=", ".join(map(repr, variants)),
         )
     return variants[approximate], ()
@@ -64,21 +63,21 @@ def _setup(variants: Variants, ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(name: str, ctx: Any, grad: Any) -> Any:
-    (kept,) = ctx.saved_tensors
-    return library.call(f"{name}_backward")(grad, kept, *ctx.options), *(None for _ in ctx.options)
+    (saved,) = ctx.saved_tensors
+    return library.call(f"{name}_backward")(grad, saved, *ctx.options), *(None for _ in ctx.options)
 
 
 def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, kept, *ctx.options = inputs
-    ctx.save_for_backward(grad, kept)
+    grad, saved, *ctx.options = inputs
+    ctx.save_for_backward(grad, saved)
 
 
 def _backward_second(name: str, variants: Variants, ctx: Any, v: Any) -> Any:
-    """The second derivative, for the gradient and for the kept tensor."""
-    grad, kept = ctx.saved_tensors
+    """The second derivative, for the gradient and for the saved tensor."""
+    grad, saved = ctx.saved_tensors
     activation, numbers = _variant(variants, tuple(ctx.options))
-    first = library.call(f"{name}_backward")(v, kept, *ctx.options)
-    second = v * grad * activation.bend(kept, *numbers) if activation.bend else None
+    first = library.call(f"{name}_backward")(v, saved, *ctx.options)
+    second = v * grad * activation.bend(saved, *numbers) if activation.bend else None
     return first, second, *(None for _ in ctx.options)
 
 
@@ -105,9 +104,9 @@ def _definitions(variants: Variants) -> tuple[Definition, Definition]:
         ),
         Definition(
             name=backward.name,
-            schema=f"(Tensor dy, Tensor {first.kept}{bare}) -> Tensor",
+            schema=f"(Tensor dy, Tensor {first.saved}{bare}) -> Tensor",
             doc=f"The gradient of {first.name}'s input, from that of its result and its "
-            f"{first.kept}.",
+            f"{first.saved}.",
             fake=functools.partial(_fake, variants, True),
             candidates=functools.partial(_candidates, variants, True),
             setup=_setup_second,

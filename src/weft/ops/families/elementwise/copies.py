@@ -1,4 +1,4 @@
-"""Plans copies of strided tensors to contiguous ones, as steps of other plans."""
+"""Plan copies of strided tensors to contiguous ones, as steps of other plans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
 
 
 def after_copy(copy: Copy, candidates: Sequence[Candidate], *scratch: Buffer) -> list[Candidate]:
-    """Adds a copy in front of candidates: to their plans, names and costs.
+    """Add a copy in front of candidates: to their plans, names and costs.
 
     `scratch` has the buffers of the copy, unless the plans already have them.
     """

@@ -104,7 +104,7 @@ def _batched(order: Order, info: Any, in_dims: Any, x: Any, *options: Any) -> An
 
 
 def _contiguous_already(contiguous: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns contiguous inputs unchanged, before torch: registered ops must not alias inputs."""
+    """Return contiguous inputs unchanged, before torch: registered ops must not alias inputs."""
     return lambda x: x if x.is_contiguous() else NotImplemented
 
 

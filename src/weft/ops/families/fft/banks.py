@@ -1,4 +1,4 @@
-"""Lays out a block's transforms in shared memory with few bank conflicts, by counting them."""
+"""Lay out a block's transforms in shared memory with the fewest bank conflicts."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Transform:
 
 
 class Composer(Workspace):
-    """Adds the passes of a transform, one dimension after another."""
+    """Add the passes of a transform, one dimension after another."""
 
     def __init__(
         self, request: Request, transform: Transform, chosen: Mapping[int, Passes]
@@ -62,7 +62,7 @@ class Composer(Workspace):
         self.result = Tensor(Pointer(inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps)
 
     def run(self, x: Tensor) -> None:
-        """Adds all passes."""
+        """Add all passes."""
         t = self.transform
         # Elements that the lengths cut off are never read.
         for dim, n in zip(t.dims, t.n, strict=True):
@@ -76,7 +76,7 @@ class Composer(Workspace):
             x = self.along(x, dim, n, last=dim == passes[-1][0])
 
     def along(self, x: Tensor, dim: int, n: int, last: bool) -> Tensor:
-        """Adds the transforms along one dimension and returns their result."""
+        """Add the transforms along one dimension and return their result."""
         t = self.transform
         dtype = t.dtype if last else COMPLEX
         shape = (*x.shape[:dim], t.shape[dim], *x.shape[dim + 1 :])

@@ -87,7 +87,7 @@ def _in_place(last: Tensor, work: Workspace, strided: bool) -> Tensor | None:
 
 
 def _side_by_side(line: Line, work: Workspace) -> bool:
-    """Adds two passes down columns, if elements of adjacent transforms are adjacent."""
+    """Add two passes down columns, if elements of adjacent transforms are adjacent."""
     batch, n = walk(line), line.n
     if batch is None:
         return False

@@ -113,8 +113,7 @@ def _check(
         )
     if norm is not None and norm not in NORMS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such norm",
-            got=repr(norm),
+            f"weft.ops.{name}: norm is {norm!r}",
             allowed=", ".join(map(repr, NORMS)),
         )
     rank = x.dim()

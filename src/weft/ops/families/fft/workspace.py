@@ -1,4 +1,4 @@
-"""Collects the launches and scratch tensors of a plan."""
+"""The launches and scratch tensors of a plan."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Workspace:
         return made
 
     def converted(self, x: Tensor, y: Tensor) -> None:
-        """Stores x in y, which is contiguous: real numbers as complex ones, or real parts."""
+        """Store x in y, which is contiguous: real numbers as complex ones, or real parts."""
         if x.dtype is y.dtype:
             self.copy(x, y.pointer)
             return
@@ -111,6 +111,6 @@ class Workspace:
         )
 
     def copy(self, x: Tensor, end: Pointer) -> None:
-        """Copies x to a contiguous tensor."""
+        """Copy x to a contiguous tensor."""
         layout = Layout(x.dtype, x.shape, x.strides, x.aligned)
         self.steps += contiguous(layout, x.pointer, end, self.target).steps

@@ -19,27 +19,12 @@ from weft.ops.core.layouts import memory_order
 from weft.ops.core.plan import COUNTERS, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import Copy, contiguous
-
-BLOCK = 512
-AHEAD = 4
-"""Vectors that a thread loads before counting, to keep loads in flight."""
-RESIDENT = 4
-"""The most blocks per SM."""
-RANGE_BLOCK = 256
-COPIES = (32, 16, 8, 4, 2, 1)
-"""Copies of the bins in shared memory; with 32, lanes of a warp never conflict."""
-SHARED_ADDS = 0.8e9
-"""Warp-wide shared-memory atomics per second and SM, without conflicts."""
-GLOBAL_ADDS = 5e10
-"""Global-memory atomics per second."""
-LATENCY = 1e-6
-"""Seconds that a load takes when memory is busy."""
-ZEROED = 5e-6
-"""Seconds to fill a small buffer with zeros before a launch."""
+from weft.ops.families.histogram import model
+from weft.ops.families.histogram.model import BLOCK, COPIES, IN_FLIGHT, RANGE_BLOCK
 
 OUTPUT = 2
 """The index of the output among a plan's tensors, after x and the weights."""
-NARROW = (torch.float16, torch.bfloat16)
+HALF = (torch.float16, torch.bfloat16)
 DTYPES = [d for d in source.CTYPES if d is not torch.bool]
 WEIGHTS = [d for d in DTYPES if d.is_floating_point]
 
@@ -84,7 +69,7 @@ class Types:
 def _out(x: torch.dtype, weights: torch.dtype | None) -> torch.dtype:
     """The dtype of the result: that of the weights, else of x; at least 32 bits."""
     dtype = x if weights is None else weights
-    if dtype in NARROW:
+    if dtype in HALF:
         return torch.float32
     return dtype if dtype.is_floating_point or dtype is torch.int64 else torch.int32
 
@@ -100,7 +85,7 @@ def _candidates(request: Request) -> list[Candidate]:
         out = Buffer((bins,), types.out, zeroed=True)
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     gpu, candidates = request.target, []
-    cost = _cost_before(request, types) + (0 if _in_counters(request, types) else ZEROED)
+    cost = _cost_before(request, types) + (0 if _in_counters(request, types) else model.CLEAR_TIME)
     why = f"{bins} bins, {x.numel} elements"
     for copies in COPIES:
         size = bins * copies * (8 if types.out is torch.float64 and dtype else 4)
@@ -108,9 +93,9 @@ def _candidates(request: Request) -> list[Candidate]:
             continue
         blocks = _blocks(x, gpu, size)
         build = functools.partial(_plan, request, types, copies, blocks, size)
-        time = cost + _time(x, gpu, bins, copies, blocks)
+        time = cost + model.shared_time(gpu, x, bins, copies, blocks)
         candidates.append(Candidate(f"shared memory, {copies} copies", time, why, build))
-    time = cost + gpu.launch + x.numel / GLOBAL_ADDS
+    time = cost + model.global_time(gpu, x.numel)
     build = functools.partial(_plan, request, types, 0, _blocks(x, gpu, 0), 0)
     return [*candidates, Candidate("global memory", time, why, build)]
 
@@ -118,29 +103,17 @@ def _candidates(request: Request) -> list[Candidate]:
 def _blocks(x: Layout, gpu: Target, shared: int) -> int:
     """Blocks that fill the GPU, unless x has fewer vectors."""
     # CUDA reserves 1 KiB of shared memory per block.
-    resident = min(RESIDENT, gpu.shared_per_sm // (shared + 1024))
-    return min(gpu.sms * max(1, resident), cdiv(x.numel * x.itemsize, 16 * BLOCK * AHEAD))
-
-
-def _time(x: Layout, gpu: Target, bins: int, copies: int, blocks: int) -> float:
-    """Modelled seconds of a launch that counts in shared memory."""
-    busy = min(blocks, gpu.sms)
-    under_way = blocks * BLOCK * AHEAD * 16 / LATENCY  # bytes per second
-    conflicts = 32 / copies  # worst case: all lanes of a warp hit one bin
-    adds = x.numel / 32 * conflicts / (busy * SHARED_ADDS)
-    cleared = blocks / busy * bins * copies / 16 / SHARED_ADDS  # zeroed and read once
-    added = bins * blocks / GLOBAL_ADDS
-    moved = x.numel * x.itemsize / min(gpu.bandwidth, under_way)
-    return gpu.launch + max(moved, adds) + cleared + added
+    resident = min(model.BLOCKS_PER_SM, gpu.shared_per_sm // (shared + 1024))
+    return min(gpu.sms * max(1, resident), cdiv(x.numel * x.itemsize, 16 * BLOCK * IN_FLIGHT))
 
 
 def _in_counters(request: Request, types: Types) -> bool:
     """True if counts fit the zeros that launches share: they need no buffer to clear."""
-    few = request.options["bins"] < COUNTERS and request.first.numel < 2**31
-    return few and types.weights is None
+    fits = request.options["bins"] < COUNTERS and request.first.numel < 2**31
+    return fits and types.weights is None
 
 
-def _range_is_sought(request: Request, types: Types) -> bool:
+def _finds_range(request: Request, types: Types) -> bool:
     return not types.values and bool(request.options["min"] == request.options["max"])
 
 
@@ -148,7 +121,7 @@ def _cost_before(request: Request, types: Types) -> float:
     """Seconds of the launches that copy and that find the range."""
     x, gpu = request.first, request.target
     time: float = sum(copy.cost for copy in _flat(request)[1])
-    if _range_is_sought(request, types):
+    if _finds_range(request, types):
         time += gpu.launch + x.numel * x.itemsize / gpu.bandwidth
     return time
 
@@ -184,16 +157,16 @@ def _plan(request: Request, types: Types, copies: int, blocks: int, shared: int)
     if types.totals is not None and not shared_sums:
         totals = Pointer(OUTPUT + 1 + len(scratch))
         scratch.append(Buffer((options["bins"],), types.totals, zeroed=True))
-    if _range_is_sought(request, types):
+    if _finds_range(request, types):
         span = Pointer(OUTPUT + 1 + len(scratch))
-        many = min(4 * request.target.sms, cdiv(x.numel, RANGE_BLOCK * vector * AHEAD))
+        many = min(4 * request.target.sms, cdiv(x.numel, RANGE_BLOCK * vector * IN_FLIGHT))
         scratch.append(Buffer((2 + 2 * many,), types.range))
         steps.append(_range(types, vector, first, span, many, x.numel))
     number = int if types.values else float
     low, high = (number(options[name] or 0) for name in ("min", "max"))
     flags = (vector, copies, types.values, types.weights is not None, shared_sums)
     words = ", ".join((*types.names(shared_sums), *(str(f).lower() for f in flags)))
-    kernel = source.kernel("histogram/histogram.cu", f"count<{words}>", AHEAD=str(AHEAD))
+    kernel = source.kernel("histogram/histogram.cu", f"count<{words}>", IN_FLIGHT=str(IN_FLIGHT))
     y, counter = (Pointer(OUTPUT), Counters()) if converted else (None, None)
     args = (first, rest[0] if rest else None, None if shared_sums else totals, y, span, counter,
             x.numel, low, high, options["bins"])  # fmt: skip
@@ -203,9 +176,9 @@ def _plan(request: Request, types: Types, copies: int, blocks: int, shared: int)
 
 
 def _range(types: Types, vector: int, x: Pointer, span: Pointer, blocks: int, n: int) -> Step:
-    """Computes the range of x: two numbers at `span`, then two per block."""
+    """Compute the range of x: two numbers at `span`, then two per block."""
     names = f"{source.ctype(types.x)}, {source.ctype(types.range)}, {vector}"
-    kernel = source.kernel("histogram/histogram.cu", f"extent<{names}>", AHEAD=str(AHEAD))
+    kernel = source.kernel("histogram/histogram.cu", f"extent<{names}>", IN_FLIGHT=str(IN_FLIGHT))
     parts = span._replace(offset=2 * types.range.itemsize)
     return Step(kernel, (blocks,), (RANGE_BLOCK,), (x, parts, span, Counters(), n))
 
@@ -215,28 +188,27 @@ def _check(x: Any, bins: int, min: float | None, max: float | None, weights: Any
     _check_dtype("x", x, DTYPES)
     if not 0 < bins < 2**31:
         raise ArgumentError(
-            "weft.ops.histogram: there must be bins", got=f"bins={bins}", allowed="1 to 2**31 - 1"
+            f"weft.ops.histogram: bins must be at least 1, got {bins}"
+            if bins < 1
+            else f"weft.ops.histogram: bins must be below 2**31, got {bins}"
         )
     if (min is None) != (max is None):
         raise ArgumentError(
-            "weft.ops.histogram: a range has two ends",
-            got=f"min={min}, max={max}",
+            f"weft.ops.histogram: min is {min} and max is {max}",
             allowed="both, or neither: then the range is that of the elements",
         )
     if min is not None and max is not None and not -math.inf < min <= max < math.inf:
         raise ArgumentError(
-            "weft.ops.histogram: this is not a range",
-            got=f"min={min}, max={max}",
-            allowed="finite numbers, min not above max",
+            f"weft.ops.histogram: min is {min} and max is {max}",
+            allowed="finite numbers, min at most max",
         )
     if weights is None:
         return
     _check_dtype("weights", weights, WEIGHTS)
     if weights.shape != x.shape:
         raise ArgumentError(
-            "weft.ops.histogram: each element needs a weight",
-            got=f"weights {list(weights.shape)}, x {list(x.shape)}",
-            allowed="equal shapes",
+            f"weft.ops.histogram: weights has shape {list(weights.shape)},"
+            f" expected {list(x.shape)}",
             next="expand the weights: weights.expand_as(x)",
         )
 
@@ -264,7 +236,7 @@ DEFINITIONS = (
         name="histogram",
         schema="(Tensor x, int bins=256, float? min=None, float? max=None, Tensor? weights=None)"
         " -> Tensor",
-        doc="""How many elements of x fall into each of `bins` bins of equal width from min to max.
+        doc="""The number of elements of x in each of `bins` bins of equal width from min to max.
 
 Floating-point numbers are counted as torch.histc does. Without a range, or with min equal to max,
 it is the range of the finite elements. Elements outside the range, infinities and NaN are left out.

@@ -1,1 +1,1 @@
-"""Plans losses: of labels (classes.py) and of pairs of numbers (pairs.py)."""
+"""Plan losses: of labels (classes.py) and of pairs of numbers (pairs.py)."""

@@ -173,8 +173,7 @@ def check(
         )
     elif x.dim() == 0 or tuple(target.shape) != label_shape(x):
         raise ArgumentError(
-            f"weft.ops.{name}: the shapes do not fit",
-            got=f"input {list(x.shape)}, target {list(target.shape)}",
+            f"weft.ops.{name}: target has shape {list(target.shape)}, input {list(x.shape)}",
             allowed="input [C] and target []; [N, C] and [N]; [N, C, d1, …] and [N, d1, …]",
         )
     classes = x.shape[class_dim(x)]

@@ -1,4 +1,4 @@
-"""Multiplies a gradient in place by the gradient of the loss, which is 1 in most cases."""
+"""Multiply a gradient in place by the gradient of the loss, which is 1 in most cases."""
 
 from __future__ import annotations
 

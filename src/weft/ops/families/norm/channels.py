@@ -1,4 +1,4 @@
-"""Describes tensors with channels: their layout in memory, and how blocks divide them."""
+"""Tensors with channels: their layout in memory, and their division among blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans norms of rows: layer norm, RMS norm and group norm, forward."""
+"""Plan norms of rows: layer norm, RMS norm and group norm, forward."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _fake(saved: bool, x: Any, num_groups: int, *rest: Any) -> Any:
 
 
 def _setup(saved: bool, ctx: Any, inputs: Any, output: Any) -> None:
-    """Keeps the input, the weight, and the statistics if the op returns them."""
+    """Keep the input, the weight, and the statistics if the op returns them."""
     x, ctx.groups, weight, bias, ctx.eps = inputs
     statistics = output[1:] if saved else ()
     ctx.mark_non_differentiable(*statistics)

@@ -1,4 +1,4 @@
-"""Plans group norm of tensors whose channels are last in memory, without a copy of them."""
+"""Plan group norm of tensors whose channels are last in memory, without a copy of them."""
 
 from __future__ import annotations
 

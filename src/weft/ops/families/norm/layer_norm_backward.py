@@ -119,7 +119,7 @@ def _long(centred: bool, made: RowJob, parts: int) -> Plan:
 def _summed(
     centred: bool, made: RowJob, blocks: int, steps: tuple[Step, ...], *scratch: Buffer
 ) -> Plan:
-    """Adds the sum of gradients of weights over `blocks` blocks."""
+    """Add the sum of gradients of weights over `blocks` blocks."""
     if not _flags(centred, made)[1]:
         return made.plan(*steps, scratch=scratch)
     columns = blocks <= model.COLUMN_SUM_BLOCKS and made.n >= model.COLUMN_SUM_COLUMNS

@@ -85,7 +85,7 @@ def row_time(job: RowJob, strategy: RowStrategy, moved: float) -> float:
     gpu = job.request.target
     busy = moved / job.count / SM_BANDWIDTH
     busy *= cdiv(job.count, gpu.sms * max(1, 1024 // strategy.threads))
-    busy *= max(1.0, FULL_VECTOR / (job.vector * job.dtype.itemsize))
+    busy *= max(1.0, FULL_VECTOR / (job.vector * int(job.dtype.itemsize)))
     return gpu.launch + max(spill_factor(job, strategy) * moved / gpu.bandwidth, busy)
 
 

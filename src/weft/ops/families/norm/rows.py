@@ -1,4 +1,4 @@
-"""Describes tensors as rows to normalise: their layout in memory, and the threads of a row."""
+"""Tensors as rows to normalise: their layout in memory, and the threads of a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans norms of short rows whose elements are apart in memory, without a copy of them."""
+"""Plan norms of short rows whose elements are apart in memory, without a copy of them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.elementwise.pointwise import INT32_INDICES
 from weft.ops.families.pool import model
 from weft.ops.families.pool.model import REGISTER_ELEMENTS, VECTOR_BYTES, WARP
-from weft.ops.families.pool.windows import View, Windows, as_order, buffer, is_last
+from weft.ops.families.pool.windows import PoolView, Windows, as_order, buffer, is_last
 
 BLOCK = 256
 
@@ -49,7 +49,7 @@ class PoolJob:
     name: str
     backward: bool
     windows: Windows
-    view: View
+    view: PoolView
     dtype: torch.dtype
     code: str | None
     moved: int

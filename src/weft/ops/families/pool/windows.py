@@ -88,8 +88,8 @@ class Windows:
         """The C++ types of the windows along height and width."""
         if self.out:
             sizes = zip((height, width), self.out, strict=True)
-            narrow = all((size + 1) * out < 2**32 for size, out in sizes)
-            return ", ".join([f"Adaptive<{'unsigned' if narrow else 'long long'}>"] * 2)
+            fits = all((size + 1) * out < 2**32 for size, out in sizes)
+            return ", ".join([f"Adaptive<{'unsigned' if fits else 'long long'}>"] * 2)
         rows = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
         return ", ".join(f"Fixed<{', '.join(map(str, r))}>" for r in rows)
 
@@ -100,8 +100,7 @@ def pair(op: str, name: str, value: Any, rank: int) -> Pair:
     values = [value] if isinstance(value, int) else list(value)
     if len(values) not in (1, rank):
         raise ArgumentError(
-            f"weft.ops.{op}: '{name}' has the wrong number of sizes",
-            got=str(values),
+            f"weft.ops.{op}: {name} has {len(values)} sizes: {values}",
             allowed="one number" + (" or two" if rank == 2 else ""),
         )
     first, last = values[0], values[-1]
@@ -123,9 +122,7 @@ def windows(
     for name, values, least in limits:
         if min(values) < least:
             raise ArgumentError(
-                f"weft.ops.{op}: '{name}' is too small",
-                got=str(min(values)),
-                allowed=f"{least} or more",
+                f"weft.ops.{op}: {name} must be at least {least}, got {min(values)}"
             )
     for k, p, d in zip(made.kernel, made.padding, made.dilation, strict=True):
         if 2 * p > (k - 1) * d + 1:
@@ -138,7 +135,7 @@ def windows(
 
 
 def check(op: str, x: Any, rank: int, made: Windows) -> None:
-    """Raises if the windows do not fit the tensor."""
+    """Raise if the windows do not fit the tensor."""
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.{op}: 'input' has a dtype that no kernel takes",
@@ -149,8 +146,7 @@ def check(op: str, x: Any, rank: int, made: Windows) -> None:
     if x.dim() not in (rank + 1, rank + 2) or 0 in x.shape[-rank - 1 :]:
         shapes = "[N, C, L] or [C, L]" if rank == 1 else "[N, C, H, W] or [C, H, W]"
         raise ArgumentError(
-            f"weft.ops.{op}: 'input' has the wrong shape",
-            got=str(list(x.shape)),
+            f"weft.ops.{op}: input has shape {list(x.shape)}",
             allowed=f"{shapes}, of which only N may be 0",
         )
     height, width = (1, x.shape[-1]) if rank == 1 else x.shape[-2:]
@@ -166,7 +162,7 @@ def check(op: str, x: Any, rank: int, made: Windows) -> None:
 
 # ---- views -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class View:
+class PoolView:
     """A tensor as [planes, height, width, inner]; inner is 1 unless channels are last."""
 
     planes: int
@@ -187,13 +183,13 @@ def _dense(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -
     return all(n == 1 or a == b for n, a, b in zip(shape, strides, expected, strict=True))
 
 
-def view(shape: Sequence[int], rank: int, last: bool) -> View:
+def view(shape: Sequence[int], rank: int, last: bool) -> PoolView:
     """The view of a dense tensor."""
     height, width = (1, shape[-1]) if rank == 1 else (shape[-2], shape[-1])
     planes = shape[-rank - 1] * (shape[0] if len(shape) == rank + 2 else 1)
     if last:
-        return View(shape[0], height, width, shape[1])
-    return View(planes, height, width, 1)
+        return PoolView(shape[0], height, width, shape[1])
+    return PoolView(planes, height, width, 1)
 
 
 def buffer(shape: Sequence[int], dtype: torch.dtype, last: bool) -> Buffer:

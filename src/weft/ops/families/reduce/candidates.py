@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
 from weft.ops.families.elementwise.copies import after_copy, contiguous
 from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
-from weft.ops.families.reduce import plans
 from weft.ops.families.reduce.columns import of_columns, of_folded, of_strides
 from weft.ops.families.reduce.model import PLANE_COLUMNS
+from weft.ops.families.reduce.plans import ReductionJob
 from weft.ops.families.reduce.reduction import (
     Reduction,
     computed,
@@ -23,7 +23,7 @@ from weft.ops.families.reduce.reduction import (
     result_shape,
 )
 from weft.ops.families.reduce.rows import of_rows, of_small_planes
-from weft.ops.families.reduce.views import View, dense_rows, view_of
+from weft.ops.families.reduce.views import dense_rows, view_of
 
 
 # ---- candidates --------------------------------------------------------------------------------
@@ -38,10 +38,10 @@ def candidates(op: Reduction, request: Request) -> list[Candidate]:
     n = math.prod(x.shape[d] for d in dims)
     if n == 1:
         return _of_single(op, request, remaining, out)
-    # Of an empty tensor, whatever its strides, nothing is read.
+    # Nothing is read of an empty tensor, whatever its strides.
     view = view_of(x, dims, ordered=op.one) if n else dense_rows(math.prod(out.shape), 0)
     if view is not None:
-        found = _of_view(op, request, view, out, Pointer(0), x.aligned, ())
+        found = _of_view(ReductionJob(op, request, view, out, Pointer(0), x.aligned))
         # Columns of several planes share a block that would have too few of one plane.
         several = 1 < view.inner < PLANE_COLUMNS and view.outer > 1
         return [*found, *(of_strides(op, request, remaining, dims, out) if several else ())]
@@ -51,7 +51,7 @@ def candidates(op: Reduction, request: Request) -> list[Candidate]:
     )
     copy = contiguous(permuted, Pointer(0), Pointer(2), request.target)
     dense = dense_rows(x.numel // n, n)
-    found = _of_view(op, request, dense, out, Pointer(2), 16, copy.steps)
+    found = _of_view(ReductionJob(op, request, dense, out, Pointer(2), 16, copy.steps))
     scratch = Buffer(permuted.shape, x.dtype)
     return [*of_strides(op, request, remaining, dims, out), *after_copy(copy, found, scratch)]
 
@@ -85,18 +85,7 @@ def _of_single(
     ]
 
 
-def _of_view(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
-    before: tuple[Step, ...],
-) -> list[Candidate]:  # fmt: skip
-    make = functools.partial(plans.reduced, op, request, view, out, x, before)
-    if view.inner == 1 and view.row_stride == 1:
-        return [
-            *of_small_planes(op, request, view, out, x, aligned, before),
-            *of_rows(op, request, view, make),
-        ]
-    return [
-        *of_columns(request, view, out, aligned, make),
-        *of_small_planes(op, request, view, out, x, aligned, before),
-        *of_folded(op, request, view, out, x, aligned, before),
-    ]
+def _of_view(job: ReductionJob) -> list[Candidate]:
+    if job.view.inner == 1 and job.view.row_stride == 1:
+        return [*of_small_planes(job), *of_rows(job)]
+    return [*of_columns(job), *of_small_planes(job), *of_folded(job)]

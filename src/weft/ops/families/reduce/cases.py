@@ -19,13 +19,13 @@ def _reduced(
     def drawn(rng: random.Random, most: int) -> Call:
         shape = draw.shape(rng, (1, 2, 2, 3, 4), most)
         dtype = rng.choice(FLOATS if floats else (*FLOATS, "int32", "int64", "uint8", "bool"))
-        way = rng.random()
+        chance = rng.random()
         dim: Any = None
-        if way < 0.35:
+        if chance < 0.35:
             dim = len(shape) - 1
-        elif way < 0.6:
+        elif chance < 0.6:
             dim = rng.randrange(len(shape))
-        elif way < 0.8 and not one:
+        elif chance < 0.8 and not one:
             dim = tuple(d for d in range(len(shape)) if rng.random() < 0.5) or (0,)
         options = {"dim": dim, "keepdim": rng.random() < 0.3, **extra}
         tensor = dataclasses.replace(draw.tensor(rng, shape, dtype), contents=contents)

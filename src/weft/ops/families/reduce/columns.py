@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import merged
-from weft.ops.core.plan import Buffer, Plan, Pointer, Step
+from weft.ops.core.plan import Buffer, Pointer
 from weft.ops.core.target import Target
 from weft.ops.families.reduce import model, plans
 from weft.ops.families.reduce.model import BLOCK, LINE, SECTOR, moving, parts_of, power, seconds
+from weft.ops.families.reduce.plans import ReductionJob
 from weft.ops.families.reduce.reduction import Reduction
 from weft.ops.families.reduce.rows import of_rows
-from weft.ops.families.reduce.views import MOST_DIMS, View, Walks, remaining_dims
+from weft.ops.families.reduce.views import MOST_DIMS, ReductionView, Walks, remaining_dims
 
 
 class _ColumnGrid(NamedTuple):
@@ -53,14 +54,12 @@ class _ColumnGrid(NamedTuple):
         return seconds(gpu, busy, self.parts > 1)
 
 
-def of_columns(
-    request: Request, view: View, out: Buffer, aligned: int, make: Callable[..., Plan]
-) -> list[Candidate]:
+def of_columns(job: ReductionJob) -> list[Candidate]:
     """Candidates for columns of [outer, n, inner], in vectors where rows are whole vectors."""
-    gpu, size = request.target, request.first.itemsize
+    view, out, gpu, size = job.view, job.out, job.request.target, job.request.first.itemsize
     strides = (view.inner, view.outer_stride, view.row_stride)
-    vector = _vector(size, out, view.n, aligned, strides)
-    moved = view.outer * view.inner * (view.n * size + out.dtype.itemsize)
+    vector = _vector(size, out, view.n, job.aligned, strides)
+    moved = view.outer * view.inner * (view.n * size + job.out.dtype.itemsize)
     found: list[Candidate] = []
     for beside, least in itertools.product(_beside(vector * size), (LINE, SECTOR)):
         width = _width(gpu, view, vector, beside, size, least)
@@ -81,7 +80,7 @@ def of_columns(
             shape = _ColumnGrid(tiles, parts, deep, cdiv(view.n, deep), beside, vector * size)
             time = shape.time(gpu, moved * slow)
             why = f"{tiles * parts} blocks read and write {moved:,} bytes"
-            build = functools.partial(make, vector, width, parts, beside=beside)
+            build = functools.partial(plans.reduced, job, vector, width, parts, None, beside)
             found.append(Candidate(name + _more(beside, parts), time, why, build))
     return found
 
@@ -97,23 +96,22 @@ def of_strides(
     if walks is None:
         return []
     reduced = walks.reduced
-    make = functools.partial(plans.reduced, op, request)
+    job = ReductionJob(
+        op, request, ReductionView(1, walks.n, walks.rows), out, Pointer(0), x.aligned
+    )
     if walks.along and len(reduced.sizes) == 1 and reduced.strides[0][0] == 1:
-        lines = View(walks.rows, walks.n, 1, row_stride=1)
-        built = functools.partial(make, lines, out, Pointer(0), (), walks=walks)
-        return of_rows(op, request, lines, built)
-    found = _of_walks(request, walks, out, make)
+        lines = ReductionView(walks.rows, walks.n, 1, row_stride=1)
+        return of_rows(replace(job, view=lines), walks)
+    found = _of_walks(job, walks)
     if (
         walks.along and 1 < walks.n <= model.THREAD_ELEMENTS < walks.rows
     ):  # or a thread has all elements of a row
-        found += _of_walks(request, replace(walks, along=False), out, make)
+        found += _of_walks(job, replace(walks, along=False))
     return found
 
 
-def _of_walks(
-    request: Request, walks: Walks, out: Buffer, make: Callable[..., Plan]
-) -> list[Candidate]:
-    x, gpu, along = request.first, request.target, walks.along
+def _of_walks(job: ReductionJob, walks: Walks) -> list[Candidate]:
+    x, gpu, along, out = job.request.first, job.request.target, walks.along, job.out
     outside, reduced, n, rows = walks.remaining, walks.reduced, walks.n, walks.rows
     # Neighbours of a vector are in the last remaining dimension, and whole in the others.
     steps = (*outside.strides[0][:-1], *reduced.strides[0])
@@ -124,7 +122,6 @@ def _of_walks(
     apart = min(abs(reduced.strides[0][-1]), abs(outside.strides[0][-1]) or LINE)
     # A sector is 32 bytes.
     moved = x.numel * min(SECTOR, x.itemsize * max(1, apart)) + rows * out.dtype.itemsize
-    view = View(1, n, rows)
     found = []
     for beside in (1,) if along else _beside(vector * x.itemsize):
         width = _strided_width(gpu, n, cdiv(rows // vector, beside), along)
@@ -138,29 +135,24 @@ def _of_walks(
             name = f"strided{' along' if along else ''}, {width} columns"
             name += (f" x {vector}" if vector > 1 else "") + _more(beside, parts)
             why = f"{tiles * parts} blocks read {x.numel:,} elements with their strides"
-            build = functools.partial(
-                make, view, out, Pointer(0), (), vector, width, parts, walks=walks, beside=beside
-            )
+            build = functools.partial(plans.reduced, job, vector, width, parts, walks, beside)
             found.append(Candidate(name, time, why, build))
     return found
 
 
-def of_folded(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
-    before: tuple[Step, ...],
-) -> list[Candidate]:  # fmt: skip
+def of_folded(job: ReductionJob) -> list[Candidate]:
     """Candidates for rows without gaps that are no whole vectors, until several are together."""
-    gpu, size = request.target, request.first.itemsize
+    view, gpu, size = job.view, job.request.target, job.request.first.itemsize
     vector = 16 // size
     fold = vector // math.gcd(view.inner, vector)
     width = view.inner * fold // vector
     dense = view.outer == 1 and view.row_stride == view.inner and view.inner_result == 1
     # Threads that join the parts of a column: a single one would wait for each part.
     share = BLOCK // view.inner
-    if not dense or fold == 1 or aligned < 16 or share < 2 or view.n < fold:
+    if not dense or fold == 1 or job.aligned < 16 or share < 2 or view.n < fold:
         return []
     whole, deep = view.n // fold, BLOCK // width
-    moved = view.inner * (view.n * size + out.dtype.itemsize)
+    moved = view.inner * (view.n * size + job.out.dtype.itemsize)
     found = []
     for parts in parts_of(1, cdiv(whole, deep), gpu, least=4):
         parts = min(parts, gpu.sms * (4 if share >= 8 else 1))
@@ -168,9 +160,7 @@ def of_folded(
         time = seconds(gpu, max(moved / gpu.bandwidth, turns), parts > 1)
         name = f"{fold} rows folded" + (f", {parts} blocks" if parts > 1 else "")
         why = f"{parts} blocks read {moved:,} bytes in whole vectors"
-        build = functools.partial(
-            plans.folded, op, request, view, out, x, before, vector, fold, width, parts
-        )
+        build = functools.partial(plans.folded, job, vector, fold, width, parts)
         found.append(Candidate(name, time, why, build))
     return found
 
@@ -195,7 +185,9 @@ def _beside(loaded: int) -> tuple[int, ...]:
     return (1, more // 2, more) if more > 2 else (1, 2) if more == 2 else (1,)
 
 
-def _width(gpu: Target, view: View, vector: int, beside: int, size: int, least: int) -> int:
+def _width(
+    gpu: Target, view: ReductionView, vector: int, beside: int, size: int, least: int
+) -> int:
     """Groups of columns that threads of a block have beside each other."""
     groups = cdiv(view.inner, vector * beside)
     width = min(groups, BLOCK)

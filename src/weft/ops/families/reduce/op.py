@@ -39,8 +39,8 @@ ROWS = (
     Reduction("var", "Var", "(a - a) / s", "The variance", "float",
         lambda x, dim, keepdim, c: torch.var(x, dim, correction=c, keepdim=keepdim),
         extra=", int correction=1", integers=False),
-    Reduction("any", "Any", "a != 0", "Whether any element is not zero", "bool", torch.any),
-    Reduction("all", "All", "a != 0", "Whether all elements are not zero", "bool", torch.all),
+    Reduction("any", "Any", "a != 0", "True if any element is not zero", "bool", torch.any),
+    Reduction("all", "All", "a != 0", "True if no element is zero", "bool", torch.all),
     Reduction("count_nonzero", "Count", "a != 0", "The number of elements that are not zero",
               "count", lambda x, dim, keepdim: (x != 0).sum(dim, keepdim)),
 )  # fmt: skip
@@ -78,11 +78,7 @@ def _check(op: Reduction, x: Any, dim: Any, keepdim: bool, *extra: Any) -> None:
             allowed="at least one element",
         )
     if op.name == "norm" and extra[0] not in NORMS:
-        raise ArgumentError(
-            "weft.ops.norm: there are no kernels for this order",
-            got=str(extra[0]),
-            allowed="1, 2, math.inf",
-        )
+        raise ArgumentError(f"weft.ops.norm: ord is {extra[0]}", allowed="1, 2, math.inf")
 
 
 def _fake(op: Reduction, x: Any, dim: Any = None, keepdim: bool = False, *extra: Any) -> Any:

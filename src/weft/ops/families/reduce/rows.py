@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 
 from weft.kernels import cdiv
-from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.plan import Buffer, Plan, Pointer, Step
+from weft.ops.core.choose import Candidate
 from weft.ops.families.reduce import model, plans
 from weft.ops.families.reduce.model import BLOCK, parts_of, power, seconds
-from weft.ops.families.reduce.reduction import Reduction
-from weft.ops.families.reduce.views import View
+from weft.ops.families.reduce.plans import ReductionJob
+from weft.ops.families.reduce.views import Walks
 
 
-def of_rows(
-    op: Reduction, request: Request, view: View, make: Callable[..., Plan]
-) -> list[Candidate]:
+def of_rows(job: ReductionJob, walks: Walks | None = None) -> list[Candidate]:
     """Candidates for rows: a group of threads for each, or several blocks."""
-    gpu, dtype = request.target, request.first.dtype
+    view, gpu, dtype = job.view, job.request.target, job.request.first.dtype
     moved = view.outer * view.n * dtype.itemsize
     wide = 16 // dtype.itemsize
     chunks = cdiv(view.n, wide)
-    work = model.element_time(dtype.itemsize, op.name in plans.STATE)
+    work = model.element_time(dtype.itemsize, job.op.name in plans.STATE)
     each = view.outer * view.n * work
     found = []
     for threads in _groups(chunks):
@@ -40,7 +36,14 @@ def of_rows(
             time = seconds(gpu, busy, parts > 1)
             name = f"{threads} threads per row" + (f", {parts} blocks" if parts > 1 else "")
             why = f"{blocks * parts} blocks read {moved:,} bytes"
-            found.append(Candidate(name, time, why, functools.partial(make, wide, threads, parts)))
+            found.append(
+                Candidate(
+                    name,
+                    time,
+                    why,
+                    functools.partial(plans.reduced, job, wide, threads, parts, walks),
+                )
+            )
     return found
 
 
@@ -54,18 +57,15 @@ def _groups(chunks: int) -> list[int]:
     return [wanted]
 
 
-def of_small_planes(
-    op: Reduction, request: Request, view: View, out: Buffer, x: Pointer, aligned: int,
-    before: tuple[Step, ...],
-) -> list[Candidate]:  # fmt: skip
+def of_small_planes(job: ReductionJob) -> list[Candidate]:
     """A candidate for planes of a few neighbours without gaps, which a block reads as they are."""
-    gpu, itemsize = request.target, request.first.itemsize
+    view, gpu, itemsize = job.view, job.request.target, job.request.first.itemsize
     size = view.n * view.inner * itemsize
     dense = view.row_stride == view.inner and view.outer_stride == view.n * view.inner
     if not 0 < size <= model.PLANE_BYTES or not dense:
         return []
     vector = 16 // itemsize
-    while aligned % (vector * itemsize):
+    while job.aligned % (vector * itemsize):
         vector //= 2
     step = 16 // math.gcd(size, 16)  # planes that are whole vectors together
     planes = min(max(1, model.PLANES_BYTES // size), cdiv(view.outer, 4 * gpu.sms))
@@ -73,13 +73,11 @@ def of_small_planes(
     deep = min(32, BLOCK // min(BLOCK, power(planes * view.inner)), power(view.n) // 2)
     # Threads read at a distance of a plane: banks that they share make them wait.
     conflicts = max(1.0, math.gcd(size // 4, 32) / view.inner) if size % 4 == 0 else 1.0
-    moved = view.outer * (size + view.inner * out.dtype.itemsize)
+    moved = view.outer * (size + view.inner * job.out.dtype.itemsize)
     elements = view.outer * view.n * view.inner
     each = (model.STAGED_TIME if itemsize > 1 else model.STAGED_BYTE_TIME) * conflicts
     time = seconds(gpu, max(moved / gpu.bandwidth, each * elements))
     why = f"{cdiv(view.outer, planes)} blocks read {moved:,} bytes through shared memory"
-    build = functools.partial(
-        plans.small_planes, op, request, view, out, x, before, vector, max(1, deep), planes
-    )
+    build = functools.partial(plans.small_planes, job, vector, max(1, deep), planes)
     name = "short rows" if view.inner == 1 else "small planes"
     return [Candidate(name, time, why, build)]

@@ -15,7 +15,7 @@ MOST_DIMS = 5
 
 
 @dataclass(frozen=True)
-class View:
+class ReductionView:
     """A tensor as [outer, n, inner], reduced along n; neighbours of `inner` are adjacent.
 
     outer_stride, row_stride    of x; with inner 1, rows are `outer_stride` apart
@@ -38,12 +38,12 @@ class View:
         )
 
 
-def dense_rows(rows: int, n: int) -> View:
+def dense_rows(rows: int, n: int) -> ReductionView:
     """Rows without gaps."""
-    return View(rows, n, 1, outer_stride=n, row_stride=1, outer_result=1)
+    return ReductionView(rows, n, 1, outer_stride=n, row_stride=1, outer_result=1)
 
 
-def view_of(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
+def view_of(x: Layout, dims: Sequence[int], ordered: bool) -> ReductionView | None:
     """The view for the kernels; None if only strided accesses or a copy serve.
 
     The reduced dimensions are read in the order of memory, unless the result is a place.
@@ -60,13 +60,13 @@ def view_of(x: Layout, dims: Sequence[int], ordered: bool) -> View | None:
     if step == 1 and len(outside.sizes) == 1 and results[0] in (0, 1):
         rows = outside.sizes[0]
         stride = steps[0] if rows > 1 else n
-        return View(rows, n, 1, outer_stride=stride, row_stride=1, outer_result=1)
+        return ReductionView(rows, n, 1, outer_stride=stride, row_stride=1, outer_result=1)
     if steps[-1] != 1 or len(outside.sizes) > 2 or step == 0:
         return None
     (*outer, inner), first = outside.sizes, len(outside.sizes) - 1
     if first == 0:
-        return View(1, n, inner, row_stride=step, inner_result=results[0])
-    return View(outer[0], n, inner, steps[0], step, results[0], results[1])
+        return ReductionView(1, n, inner, row_stride=step, inner_result=results[0])
+    return ReductionView(outer[0], n, inner, steps[0], step, results[0], results[1])
 
 
 def remaining_dims(x: Layout, remaining: Sequence[int]) -> Walk:

@@ -14,17 +14,16 @@ from weft.ops.core import source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.families.scan.candidates import NARROW, ROWS, candidates, output
+from weft.ops.families.scan.candidates import ROWS, WIDENED, candidates, output
 
 
 def _check(name: str, x: Any, dim: int, op: str) -> None:
     if op not in ROWS:
         raise ArgumentError(
-            f"weft.ops.{name}: there is no such operation",
-            got=repr(op),
+            f"weft.ops.{name}: op is {op!r}",
             allowed=", ".join(map(repr, ROWS)),
         )
-    allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in NARROW]
+    allowed = [d for d in source.CTYPES if ROWS[op].wide or d not in WIDENED]
     if x.dtype not in allowed:
         raise ArgumentError(
             f"weft.ops.{name}: 'x' has a dtype that no kernel takes",
@@ -75,7 +74,7 @@ def _backward(ctx: Any, grad: Any) -> Any:
 
 
 def _definition(name: str, schema: str, doc: str, arguments: Callable[..., Any]) -> Definition:
-    """Defines an op; `arguments` maps a call to the arguments of `scan`."""
+    """Define an op; `arguments` maps a call to the arguments of `scan`."""
 
     def scan_candidates(request: Request) -> list[Candidate]:
         _, dim, op, exclusive, reverse = arguments(None, **request.options)

@@ -1,4 +1,4 @@
-// What the kernels of weft.fuse use beside their own expressions.
+// Functions of the kernels of weft.fuse beside their own expressions.
 #pragma once
 #include "../../families/activation/cuda/activations.cuh"
 #include "../../core/cuda/functions.cuh"

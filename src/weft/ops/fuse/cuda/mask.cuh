@@ -32,7 +32,7 @@ struct Mask {
     }
     __device__ float one(long long e) const { return next<4>(e & ~3ll)[int(e & 3)]; }
 
-    // Of V elements from e on, `step` apart. WHOLE: e is a multiple of V, which is one of 4, and step is 1.
+    // The factors of V elements from e on, `step` apart. WHOLE: e is a multiple of V, which is one of 4, and step is 1.
     template <int V, bool WHOLE>
     __device__ Vector<float, V> some(long long e, long long step = 1) const {
         constexpr int N = V < G ? V : G;

@@ -17,7 +17,7 @@ template <> struct Bits<2> { unsigned short bits; };
 template <> struct Bits<4> { unsigned bits; };
 template <> struct Bits<8> { unsigned long long bits; };
 
-// How the operands of V neighbouring elements are read.
+// Access modes of the operands of V neighbouring elements.
 enum Mode {
     LINEAR,  // one vector; the operand has the output's order
     ROW,     // one vector; V neighbours are in one row, and rows begin at a multiple of V
@@ -230,7 +230,7 @@ struct ThreadMap {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         first_along = (warp % PIECES * LANES + lane % LANES) * V, first_row = warp / PIECES * DOWN + lane / LANES;
     }
-    // What is added is known to the compiler.
+    // The added offset is known to the compiler.
     __device__ int along(int step) const { return first_along + step % TURNS * (WARPS * LANES * V); }
     __device__ int row(int step) const { return first_row + step / TURNS * BESIDE; }
 };

@@ -1,4 +1,4 @@
-// How a transform reads its elements and writes its results: real or complex, any strides.
+// Loads and stores of a transform's elements and results: real or complex, any strides.
 #pragma once
 #include "../../../core/cuda/vector.cuh"
 #include "stockham.cuh"
@@ -18,7 +18,7 @@ struct Problem {
     float weight;  // of the elements of a half spectrum that stand for two
 };
 
-// Where the transforms of a block begin. JOINED: its transforms number c, c + 1, … go on from one row of `count` to the next,
+// The origins of a block's transforms. JOINED: its transforms number c, c + 1, … go on from one row of `count` to the next,
 // so that short rows fill a block together.
 struct Origin {
     long long in, out;
@@ -35,7 +35,7 @@ __device__ __forceinline__ Origin origin(const Problem& p) {
             c * p.out_c + m * p.out_middle + outer * p.out_outer, c};
 }
 
-// Whether the block has a transform k, and its distance from the origin; `c` and `middle` are the strides of a side.
+// True if the block has a transform k, and its distance from the origin; `c` and `middle` are the strides of a side.
 template <bool JOINED>
 __device__ __forceinline__ bool exists(const Problem& p, int c, int k) {
     return c + k < (JOINED ? p.count * p.middle : p.count);

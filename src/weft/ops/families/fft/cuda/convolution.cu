@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     int g = image / p.inner % p.groups, j = image % p.inner;
     a += i * p.a[0] + g * p.a[1] + j * p.a[2] + column;
     b += i * p.b[0] + g * p.b[1] + j * p.b[2] + column;
-    float2 v[S::HELD] = {};
+    float2 v[S::REGS] = {};
     for (int s = 0; s < p.terms; s++, a += p.a[3], b += p.b[3])
         elements<S, 0>(at.t, [&](int e, int row) {
             if (!there) return;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
             const float* bias, int shift) {
     extern __shared__ float2 shared[];
     Origin o = origin<M::C>(p);
-    float2 v[S::HELD];
+    float2 v[S::REGS];
     Place at = place<S::T, M::C, false>();
     bool there = o.c + at.c < p.count;
     const float2* source = x + o.in + at.c * p.in_c;

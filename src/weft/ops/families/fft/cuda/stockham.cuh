@@ -21,21 +21,21 @@ struct Stages {
     __device__ static constexpr int before(int s) { return s == 0 ? 1 : before(s - 1) * radix(s - 1); }
     // Butterflies of a thread in a stage, and elements that it holds at most.
     __device__ static constexpr int each(int s) { return divided_up(N / radix(s), T); }
-    __device__ static constexpr int held() {
+    __device__ static constexpr int registers() {
         int most = 0;
         for (int s = 0; s < COUNT; s++)
             if (each(s) * radix(s) > most) most = each(s) * radix(s);
         return most;
     }
-    static constexpr int HELD = held();
+    static constexpr int REGS = registers();
     // Elements that have registers at once: a large prime has sums and differences besides.
     __device__ static constexpr int live() {
-        int most = HELD;
+        int most = REGS;
         for (int s = 0; s < COUNT; s++)
             if (radix(s) > 16 && first_factor(radix(s)) == radix(s) && 2 * radix(s) > most) most = 2 * radix(s);
         return most;
     }
-    // Where the roots of a stage begin in the table: root k r of stage s is at [r - 1][k].
+    // The start of a stage's roots in the table: root k r of stage s is at [r - 1][k].
     __device__ static constexpr int roots(int s) {
         return s < 2 ? 0 : roots(s - 1) + before(s - 1) * (radix(s - 1) - 1);
     }

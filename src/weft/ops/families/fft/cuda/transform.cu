@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
     extern __shared__ float2 shared[];
     static_assert(!STAGED || !JOINED, "rows that pass through shared memory");
     Origin o = origin<M::C, JOINED>(p);
-    float2 v[S::HELD];
+    float2 v[S::REGS];
     Place from = place<S::T, M::C, IN>();
     auto given = [&](int c, int i) {
         const auto* source = x + o.in + distance<JOINED>(p, o.c, c, p.in_c, p.in_middle);
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
               const float2* filter) {
     extern __shared__ float2 shared[];
     Origin o = origin<M::C>(p);
-    float2 v[S::HELD];
+    float2 v[S::REGS];
     Place from = place<S::T, M::C, IN>(), to = place<S::T, M::C, OUT>();
     bool there = o.c + from.c < p.count;
     const auto* source = x + o.in + from.c * p.in_c;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(S::T, S::resident(S::T))
     int row = blockIdx.x % rows, t = threadIdx.x;
     z += (long long)blockIdx.x * S::N;
     filter += (long long)row * S::N;
-    float2 v[S::HELD];
+    float2 v[S::REGS];
     elements<S, 0>(t, [&](int e, int i) { v[e] = z[i]; });
     stages<S, M, false, false, false>(v, shared, roots);
     elements<S, S::COUNT - 1>(t, [&](int e, int i) { v[e] = swapped(v[e] * __ldg(filter + i)); });

@@ -7,7 +7,7 @@
 #include "../../../core/cuda/vector.cuh"
 
 // x as vectors of V that begin at multiples of their size: `visit` is called with the place of each vector that this thread
-// takes and its elements, and the number of the first and behind the last one that are inside. AHEAD loads are under way at
+// takes and its elements, and the number of the first and behind the last one that are inside. IN_FLIGHT loads are under way at
 // once; histogram.py defines it.
 template <int V, class T, class Visit>
 __device__ void each_vector(const T* x, long long n, Visit visit) {
@@ -27,15 +27,15 @@ __device__ void each_vector(const T* x, long long n, Visit visit) {
         }
         visit(at, v, at < 0 ? int(-at) : 0, at + V > n ? int(n - at) : V);
     };
-    for (; chunk < chunks; chunk += AHEAD * step) {
-        if (inside(chunk) && inside(chunk + (AHEAD - 1) * step)) {
-            Vector<T, V> v[AHEAD];
+    for (; chunk < chunks; chunk += IN_FLIGHT * step) {
+        if (inside(chunk) && inside(chunk + (IN_FLIGHT - 1) * step)) {
+            Vector<T, V> v[IN_FLIGHT];
 #pragma unroll
-            for (int k = 0; k < AHEAD; k++) v[k] = load<V>(x + (chunk + k * step) * V - lead);
+            for (int k = 0; k < IN_FLIGHT; k++) v[k] = load<V>(x + (chunk + k * step) * V - lead);
 #pragma unroll
-            for (int k = 0; k < AHEAD; k++) visit((chunk + k * step) * V - lead, v[k], 0, V);
+            for (int k = 0; k < IN_FLIGHT; k++) visit((chunk + k * step) * V - lead, v[k], 0, V);
         } else {
-            for (int k = 0; k < AHEAD && chunk + k * step < chunks; k++) take(chunk + k * step);
+            for (int k = 0; k < IN_FLIGHT && chunk + k * step < chunks; k++) take(chunk + k * step);
         }
     }
 }
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(256) extent(const T* x, C* parts, C* range, in
     }
 }
 
-// Which bin a value is in; `bins` if in none. Bins of values are those of torch.histc; where VALUES, a value is its bin.
+// The bin of a value; `bins` if in none. Bins of values are those of torch.histc; where VALUES, a value is its bin.
 template <class C, bool VALUES>
 struct Bins {
     C low, high;

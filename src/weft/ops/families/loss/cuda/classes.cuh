@@ -1,4 +1,4 @@
-// What the kernels of classification losses share: labels and their weights, and the sum over all of them.
+// Shared parts of the kernels of classification losses: labels and their weights, and the sum over all of them.
 #pragma once
 #include <assert.h>
 

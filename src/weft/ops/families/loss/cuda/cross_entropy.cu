@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// How a block shares out classes along a dimension with `inner` elements behind it: to each of `width` neighbours
+// The division of classes among the threads of a block, along a dimension with `inner` elements behind it: to each of `width` neighbours
 // `deep` threads. Where `width` is all of them, it takes several such planes at once, which are neighbours in memory too.
 struct Tiles {
     int width, deep, planes;

@@ -10,7 +10,7 @@
 
 constexpr float LOG2E = 1.4426950408889634f;
 
-// What exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
+// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
 
 __device__ inline float power2(float x) {
@@ -107,7 +107,7 @@ struct Running {
     }
 };
 
-// What smoothing needs of a row: sum(weight x) and sum(weight).
+// The sums of a row for smoothing: sum(weight x) and sum(weight).
 struct Smooth {
     float x = 0, weight = 0;
 
@@ -125,7 +125,7 @@ struct Smooth {
     }
 };
 
-// What is known of a row after its elements have been read: its loss, and the factors of its gradient.
+// The outcome of a row after its elements have been read: its loss, and the factors of its gradient.
 template <bool SMOOTH>
 struct Outcome {
     float loss, weight;         // for the result
@@ -149,7 +149,7 @@ struct Outcome {
         if (SMOOTH) g -= of_w * (weights ? to<float>(weights[c]) : 1);
         return g;
     }
-    // Of a vector whose first element is number `at` of n; those outside the row are not stored.
+    // The gradient of a vector whose first element is number `at` of n; those outside the row are not stored.
     template <class T, int V>
     __device__ Packed<T, V> gradients(const Packed<T, V>& v, const Exponential<T>& e, int at, int n, const T* weights) const {
         return v.map([&](float x, int j) { return gradient(e.mixed(x, j), min(max(at + j, 0), n - 1), weights); });

@@ -1,4 +1,4 @@
-// What the expressions of losses call.
+// Functions for the expressions of losses.
 #pragma once
 #include <assert.h>
 

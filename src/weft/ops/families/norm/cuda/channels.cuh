@@ -6,7 +6,7 @@
 #include "../../../core/cuda/vector.cuh"
 #include "moments.cuh"
 
-// What blocks of 256 threads divide among themselves. Without FLAT a block has one channel and `each` vectors of its
+// The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each, and `each` rows.
 struct Shape {
     int channels;  // FLAT and RAGGED: columns
@@ -17,7 +17,7 @@ struct Shape {
     int plane;  // RAGGED: elements; FLAT as well: channels
 };
 
-// Where a vector is, and which of its elements are in its plane.
+// The place of a vector, and the range of its elements that are in its plane.
 struct Spot {
     long long at;
     int from, to;

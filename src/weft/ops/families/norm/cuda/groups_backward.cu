@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(256)
     dy += first * n, x += first * n, dx += first * n;
     for (int i = threadIdx.x * V; i + V <= size; i += 256 * V) copy<T, V>(gs + i, dy + i), copy<T, V>(xs + i, x + i);
     for (int i = size / V * V + threadIdx.x; i < size; i += 256) gs[i] = dy[i], xs[i] = x[i];
-    // What else comes from memory arrives with the copies.
+    // Weights and statistics arrive with the copies.
     int group = int(first % groups);
     for (int i = threadIdx.x; i < here * share; i += 256) {
         int row = i / share, channel = (group + row) % groups * share + i % share;

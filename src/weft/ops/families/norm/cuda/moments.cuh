@@ -3,7 +3,7 @@
 #pragma once
 #include "../../../core/cuda/vector.cuh"
 
-// What is subtracted from elements before they are summed, so that a large mean costs no digits: one of them. The
+// The number that is subtracted from elements before they are summed, so that a large mean costs no digits: one of them. The
 // elements of shorter types have fewer digits than float anyway.
 template <class T>
 __device__ float shift_of(const T* element, bool there) {

@@ -2,7 +2,7 @@
 // threads, so that neighbours have neighbouring rows: what they read together is adjacent. rows.cuh has the formulas.
 #include "rows.cuh"
 
-// Where rows of a tensor begin, and their elements: `inner` rows are `row` elements apart, and then the next ones `outer`.
+// The places of a tensor's rows and of their elements: `inner` rows are `row` elements apart, and then the next ones `outer`.
 struct RowStrides {
     long long inner, outer, row, column;
 

@@ -8,17 +8,15 @@ __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, cons
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int c = own.c, w = own.column, h = own.row;
     I inner = I(p.inner.size) * V;
-    long long start = plane * ((long long)p.out_rows * p.out_columns * inner) + c * V;
+    long long start = own.plane * ((long long)p.out_rows * p.out_columns * inner) + own.c * V;
     C sum[V] = {};
-    Y::covering(h, p.height, p.out_rows, [&](int row, int ky) {
-        X::covering(w, p.width, p.out_columns, [&](int column, int kx) {
+    Y::covering(own.row, p.height, p.out_rows, [&](int row, int ky) {
+        X::covering(own.column, p.width, p.out_columns, [&](int column, int kx) {
             long long at = start + (I(row) * I(p.out_columns) + I(column)) * inner;
             Vector<Code, V> code = load<V>(where + at);
             Vector<T, V> v = load<V>(dy + at);
-            Code here = code_of<Code, Y, X>(h, w, ky, kx, p.width);
+            Code here = code_of<Code, Y, X>(own.row, own.column, ky, kx, p.width);
 #pragma unroll
             for (int i = 0; i < V; ++i) sum[i] += code[i] == here ? to<C>(v[i]) : C(0);
         });
@@ -26,7 +24,7 @@ __global__ void __launch_bounds__(256) max_gather(const T* __restrict__ dy, cons
     Vector<T, V> result;
 #pragma unroll
     for (int i = 0; i < V; ++i) result[i] = to<T>(sum[i]);
-    store(dx + (long long)e * V, result);
+    store(dx + (long long)own.e * V, result);
 }
 
 // A thread has the same place of P planes: which windows cover it is computed once.
@@ -37,21 +35,20 @@ __global__ void __launch_bounds__(256) mean_gather(const T* __restrict__ dy, T* 
     Place<I> own(p);
     if (!own.there) return;
     long long plane = own.plane * (long long)P;
-    int c = own.c, w = own.column, h = own.row;
     I inner = I(p.inner.size) * V;
     long long apart = (long long)p.out_rows * p.out_columns * inner;
     int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
-    const T* from = dy + plane * apart + c * V;
+    const T* from = dy + plane * apart + own.c * V;
     C sum[P][V] = {};
-    Y::covering(h, p.height, p.out_rows, [&](int row, int) {
-        X::covering(w, p.width, p.out_columns, [&](int column, int) {
+    Y::covering(own.row, p.height, p.out_rows, [&](int row, int) {
+        X::covering(own.column, p.width, p.out_columns, [&](int column, int) {
             const T* at = from + (I(row) * I(p.out_columns) + I(column)) * inner;
             int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
             C part = C(1) / C(divisor ? divisor : count);
             add_planes<V, P>(sum, at, apart, there, [&](C v) { return v * part; });
         });
     });
-    T* end = dx + (((plane * p.height + h) * p.width + w) * p.inner.size + c) * V;
+    T* end = dx + (((plane * p.height + own.row) * p.width + own.column) * p.inner.size + own.c) * V;
     long long step = (long long)p.height * p.width * inner;
     store_planes<V, P>(end, sum, step, there, [](C sum) { return sum; });
 }
@@ -63,9 +60,7 @@ __global__ void __launch_bounds__(256) max_spread(const T* __restrict__ dy, cons
                                                   T* __restrict__ dx, const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    I plane = own.plane;
-    int column = own.column, row = own.row;
-    max_to_rows<KY, KX, V>(dy, where, dx, plane, row, column, p);
+    max_to_rows<KY, KX, V>(dy, where, dx, own.plane, own.row, own.column, p);
 }
 
 template <class T, class I, int KY, int KX, int V>
@@ -74,21 +69,19 @@ __global__ void __launch_bounds__(256) mean_spread(const T* __restrict__ dy, T* 
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
-    I plane = own.plane;
-    int column = own.column, row = own.row;
     T each[V];
-    bool real = row < p.out_rows;
+    bool real = own.row < p.out_rows;
     Vector<T, V> v;
-    if (real) v = load<V>(dy + ((long long)plane * p.out_rows + row) * p.out_columns + column * V);
+    if (real) v = load<V>(dy + ((long long)own.plane * p.out_rows + own.row) * p.out_columns + own.column * V);
 #pragma unroll
     for (int i = 0; i < V; ++i) each[i] = real ? to<T>(to<C>(v[i]) / C(divisor ? divisor : KY * KX)) : to<T>(0.0f);
-    T* to_ = dx + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
+    T* to_ = dx + ((long long)own.plane * p.height + own.row * KY) * p.width + own.column * (V * KX);
     T out[V * KX];
 #pragma unroll
     for (int i = 0; i < V * KX; ++i) out[i] = each[i / KX];
 #pragma unroll
     for (int ky = 0; ky < KY; ++ky)
-        if (row * KY + ky < p.height) store_row(to_ + (long long)ky * p.width, out);
+        if (own.row * KY + ky < p.height) store_row(to_ + (long long)ky * p.width, out);
 }
 
 // ---- windows that overlap ----------------------------------------------------------------------------------------------
@@ -100,20 +93,18 @@ __global__ void __launch_bounds__(256) max_cover(const T* __restrict__ dy, const
     using R = Strip<X, V>;
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e;
     long long plane = own.plane;
-    int column = own.column, h = own.row;
     C v[R::NEAR];
     Code code[R::NEAR];
     gather_strip<T, Y, X, V>(
-        dx + (long long)e * R::N, h, column, p,
+        dx + (long long)own.e * R::N, own.row, own.column, p,
         [&](int row) {
             long long at = (plane * p.out_rows + row) * p.out_columns;
-            load_segment<R::LEFT, V, R::RIGHT>(v, dy + at, column * V, p.out_columns, C(0));
-            load_segment<R::LEFT, V, R::RIGHT>(code, where + at, column * V, p.out_columns, Code(0));
+            load_segment<R::LEFT, V, R::RIGHT>(v, dy + at, own.column * V, p.out_columns, C(0));
+            load_segment<R::LEFT, V, R::RIGHT>(code, where + at, own.column * V, p.out_columns, Code(0));
         },
         [&](int, int o, int ky, int k, int j) {
-            return code[o] == code_of<Code, Y, X>(h, column * R::N + j, ky, k, p.width) ? v[o] : C(0);
+            return code[o] == code_of<Code, Y, X>(own.row, own.column * R::N + j, ky, k, p.width) ? v[o] : C(0);
         });
 }
 
@@ -124,19 +115,17 @@ __global__ void __launch_bounds__(256) mean_cover(const T* __restrict__ dy, T* _
     using R = Strip<X, V>;
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e;
     long long plane = own.plane;
-    int column = own.column, h = own.row;
     C v[R::NEAR];
     gather_strip<T, Y, X, V>(
-        dx + (long long)e * R::N, h, column, p,
+        dx + (long long)own.e * R::N, own.row, own.column, p,
         [&](int row) {
             long long at = (plane * p.out_rows + row) * p.out_columns;
-            load_segment<R::LEFT, V, R::RIGHT>(v, dy + at, column * V, p.out_columns, C(0));
+            load_segment<R::LEFT, V, R::RIGHT>(v, dy + at, own.column * V, p.out_columns, C(0));
             int high = Y::count(row, p.height, p.out_rows, padding);
 #pragma unroll
             for (int o = 0; o < R::NEAR; ++o) {
-                int by = divisor ? divisor : high * X::count(column * V - R::LEFT + o, p.width, p.out_columns, padding);
+                int by = divisor ? divisor : high * X::count(own.column * V - R::LEFT + o, p.width, p.out_columns, padding);
                 // Most windows are whole: then the compiler divides. A window that is not there has nothing to divide.
                 constexpr int WHOLE = Y::TAPS * X::TAPS;
                 v[o] *= by == WHOLE ? C(1) / C(WHOLE) : C(1) / C(by > 0 ? by : 1);

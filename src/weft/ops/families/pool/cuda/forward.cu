@@ -11,26 +11,24 @@ __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* _
     using H = typename CodeType<Code>::Type;
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int c = own.c, column = own.column, row = own.row;
     I inner = I(p.inner.size) * V;
-    const T* from = x + plane * ((long long)p.height * p.width * inner) + c * V;
+    const T* from = x + own.plane * ((long long)p.height * p.width * inner) + own.c * V;
     if constexpr (SAVED<Code>) {
         Most<T, H, V> most;
-        Y::each(row, p.height, p.out_rows, [&](int h, int ky) {
+        Y::each(own.row, p.height, p.out_rows, [&](int h, int ky) {
             const T* line = from + I(h) * I(p.width) * inner;
-            X::each(column, p.width, p.out_columns, [&](int w, int kx) {
+            X::each(own.column, p.width, p.out_columns, [&](int w, int kx) {
                 most.take(load<V>(line + I(w) * inner), code_of<H, Y, X>(h, w, ky, kx, p.width));
             });
         });
-        most.store_at(y, where, (long long)e * V);
+        most.store_at(y, where, (long long)own.e * V);
     } else {
         Vector<T, V> most = filled<V>(to<T>(-INFINITY));  // what a window without positions gives
-        Y::each(row, p.height, p.out_rows, [&](int h, int) {
+        Y::each(own.row, p.height, p.out_rows, [&](int h, int) {
             const T* line = from + I(h) * I(p.width) * inner;
-            X::each(column, p.width, p.out_columns, [&](int w, int) { most = larger(most, load<V>(line + I(w) * inner)); });
+            X::each(own.column, p.width, p.out_columns, [&](int w, int) { most = larger(most, load<V>(line + I(w) * inner)); });
         });
-        store(y + (long long)e * V, most);
+        store(y + (long long)own.e * V, most);
     }
 }
 
@@ -43,21 +41,20 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
     Place<I> own(p);
     if (!own.there) return;
     long long plane = own.plane * (long long)P;
-    int c = own.c, column = own.column, row = own.row;
     I inner = I(p.inner.size) * V;
     long long apart = (long long)p.height * p.width * inner;
     int there = P == 1 ? 1 : int(min((long long)P, p.planes - plane));
-    const T* from = x + plane * apart + c * V;
+    const T* from = x + plane * apart + own.c * V;
     C sum[P][V] = {};
-    Y::each(row, p.height, p.out_rows, [&](int h, int) {
+    Y::each(own.row, p.height, p.out_rows, [&](int h, int) {
         const T* line = from + I(h) * I(p.width) * inner;
-        X::each(column, p.width, p.out_columns, [&](int w, int) {
+        X::each(own.column, p.width, p.out_columns, [&](int w, int) {
             add_planes<V, P>(sum, line + I(w) * inner, apart, there, [](C v) { return v; });
         });
     });
-    int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
+    int count = Y::count(own.row, p.height, p.out_rows, padding) * X::count(own.column, p.width, p.out_columns, padding);
     C by = divisor ? divisor : count;
-    T* end = y + (((plane * p.out_rows + row) * p.out_columns + column) * p.inner.size + c) * V;
+    T* end = y + (((plane * p.out_rows + own.row) * p.out_columns + own.column) * p.inner.size + own.c) * V;
     long long step = (long long)p.out_rows * p.out_columns * inner;
     store_planes<V, P>(end, sum, step, there, [&](C sum) { return sum / by; });
 }
@@ -71,11 +68,9 @@ __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __
     using H = typename CodeType<Code>::Type;
     Place<I, 32> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int c = own.c, column = own.column, row = own.row;
     long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
-    const T* from = x + plane * pixels * inner + c * V;
-    Positions window = Positions::of<Y, X>(row, column, p);
+    const T* from = x + own.plane * pixels * inner + own.c * V;
+    Positions window = Positions::of<Y, X>(own.row, own.column, p);
     Largest<C> most[V];
     window.each([&](int h, int w, int i) {
         Vector<T, V> v = load<V>(from + ((long long)h * p.width + w) * inner);
@@ -89,11 +84,11 @@ __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __
         most[j].join();
         result[j] = to<T>(most[j].value);
         int at = max(most[j].at, 0), h = window.top + at / window.columns, w = window.left + at % window.columns;
-        code[j] = code_of<H, Y, X>(h, w, Y::tap(h, row), X::tap(w, column), p.width);
+        code[j] = code_of<H, Y, X>(h, w, Y::tap(h, own.row), X::tap(w, own.column), p.width);
     }
     if (threadIdx.x % 32) return;
-    store(y + (long long)e * V, result);
-    store_code<V>(where, (long long)e * V, code);
+    store(y + (long long)own.e * V, result);
+    store_code<V>(where, (long long)own.e * V, code);
 }
 
 template <class T, class I, class Y, class X, int V>
@@ -102,17 +97,15 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
     using C = typename Wider<T>::Type;
     Place<I, 32> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int c = own.c, column = own.column, row = own.row;
     long long inner = (long long)p.inner.size * V, pixels = (long long)p.height * p.width;
-    const T* from = x + plane * pixels * inner + c * V;
+    const T* from = x + own.plane * pixels * inner + own.c * V;
     C sum[V] = {};
-    Positions::of<Y, X>(row, column, p).each([&](int h, int w, int) {
+    Positions::of<Y, X>(own.row, own.column, p).each([&](int h, int w, int) {
         Vector<T, V> v = load<V>(from + ((long long)h * p.width + w) * inner);
 #pragma unroll
         for (int j = 0; j < V; ++j) sum[j] += to<C>(v[j]);
     });
-    int count = Y::count(row, p.height, p.out_rows, padding) * X::count(column, p.width, p.out_columns, padding);
+    int count = Y::count(own.row, p.height, p.out_rows, padding) * X::count(own.column, p.width, p.out_columns, padding);
     C by = divisor ? divisor : count;
     Vector<T, V> result;
 #pragma unroll
@@ -121,7 +114,7 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
         for (int d = 16; d; d /= 2) sum[j] += __shfl_xor_sync(~0u, sum[j], d);
         result[j] = to<T>(sum[j] / by);
     }
-    if (threadIdx.x % 32 == 0) store(y + (long long)e * V, result);
+    if (threadIdx.x % 32 == 0) store(y + (long long)own.e * V, result);
 }
 
 // ---- windows that touch neither each other nor the padding -------------------------------------------------------------
@@ -131,9 +124,7 @@ __global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* 
                                                     const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int column = own.column, row = own.row;
-    max_of_row<KY, KX, V>(x, y, where, (long long)plane * p.height + row * KY, row * KY, column, e, p.width);
+    max_of_row<KY, KX, V>(x, y, where, (long long)own.plane * p.height + own.row * KY, own.row * KY, own.column, own.e, p.width);
 }
 
 template <class T, class I, int KY, int KX, int V>
@@ -142,9 +133,7 @@ __global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T*
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int column = own.column, row = own.row;
-    const T* from = x + ((long long)plane * p.height + row * KY) * p.width + column * (V * KX);
+    const T* from = x + ((long long)own.plane * p.height + own.row * KY) * p.width + own.column * (V * KX);
     T in[KY][V * KX];
 #pragma unroll
     for (int k = 0; k < KY; ++k) load_row(in[k], from + (long long)k * p.width);
@@ -156,7 +145,7 @@ __global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T*
         for (int k = 0; k < KY * KX; ++k) sum += to<C>(in[k / KX][i * KX + k % KX]);
         result[i] = to<T>(sum / C(divisor ? divisor : KY * KX));
     }
-    store(y + (long long)e * V, result);
+    store(y + (long long)own.e * V, result);
 }
 
 // ---- windows that overlap ----------------------------------------------------------------------------------------------
@@ -166,9 +155,7 @@ __global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __
                                                   const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int column = own.column, row = own.row;
-    max_strip<T, Code, Y, X, V>(x + plane * ((long long)p.height * p.width), y, where, row, column, e, p);
+    max_strip<T, Code, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, where, own.row, own.column, own.e, p);
 }
 
 template <class T, class I, class Y, class X, int V>
@@ -176,7 +163,5 @@ __global__ void __launch_bounds__(256) mean_strips(const T* __restrict__ x, T* _
                                                    const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    I e = own.e, plane = own.plane;
-    int column = own.column, row = own.row;
-    mean_strip<T, Y, X, V>(x + plane * ((long long)p.height * p.width), y, divisor, padding, row, column, e, p);
+    mean_strip<T, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, divisor, padding, own.row, own.column, own.e, p);
 }

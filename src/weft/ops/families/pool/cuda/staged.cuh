@@ -3,7 +3,7 @@
 #pragma once
 #include "disjoint.cuh"
 
-// Of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks have a plane.
+// The part of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks have a plane.
 struct Chunk {
     static constexpr bool STRIDED = false;
     long long plane;  // elements between planes of the input, which may have gaps between rows

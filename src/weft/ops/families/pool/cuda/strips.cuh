@@ -16,7 +16,7 @@ __device__ void load_segment(C (&out)[BEFORE + N + AFTER], const T* row, int at,
     for (int k = 0; k < AFTER; ++k) out[BEFORE + N + k] = at + N + k < width ? to<C>(row[at + N + k]) : outside;
 }
 
-// What V windows of a row read beside the V * STEP positions from the first one's on.
+// The positions that V windows of a row read beside the V * STEP positions from the first one's on.
 template <class X, int V>
 struct Strip {
     static constexpr int S = X::STEP, P = X::BEFORE, K = X::TAPS, N = V * S;

@@ -1,4 +1,4 @@
-// What the kernels of pooling share. Tensors are [planes][height][width][inner]: inner is 1 for contiguous tensors, and the
+// Shared parts of the kernels of pooling. Tensors are [planes][height][width][inner]: inner is 1 for contiguous tensors, and the
 // number of channels where channels are last in memory.
 #pragma once
 #include "../../../core/cuda/group.cuh"
@@ -146,7 +146,7 @@ struct Adaptive {
     static __device__ int count(int o, int size, int out, bool) { return last(o, size, out) - first(o, size, out); }
 };
 
-// Where a maximum was found: the number of the tap in its window (bytes), or the position in its plane.
+// The place of a maximum: the number of the tap in its window (bytes), or the position in its plane.
 template <class Code, class Y, class X>
 __device__ Code code_of(int y, int x, int ky, int kx, int width) {
     return sizeof(Code) == 1 ? Code(ky * X::TAPS + kx) : Code((long long)y * width + x);

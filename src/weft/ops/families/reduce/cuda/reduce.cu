@@ -5,7 +5,7 @@
 #include "reduce.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// Where the elements of [outer, n, inner] and the results are: in planes of rows, or along any dimensions. A `line` is a row of
+// The places of the elements of [outer, n, inner] and of the results: in planes of rows, or along any dimensions. A `line` is a row of
 // neighbours, where inner is 1.
 struct Planes {
     long long outer_stride, row_stride, outer_result, inner_result;
@@ -14,7 +14,7 @@ struct Planes {
     __device__ long long column(long long outer, long long at) const { return outer * outer_stride + at; }
     __device__ long long row(long long i) const { return i * row_stride; }
     __device__ long long result(long long outer, long long at) const { return outer * outer_result + at * inner_result; }
-    // Of the column that is `step` behind column `at`, from the place of that one.
+    // The place of the column that is `step` behind column `at`, from the place of that one.
     __device__ long long column_behind(long long place, long long, int step) const { return place + step; }
     __device__ long long result_behind(long long place, long long, int step) const { return place + step * inner_result; }
     __device__ long long beside() const { return inner_result; }

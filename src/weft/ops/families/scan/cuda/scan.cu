@@ -89,7 +89,7 @@ struct Packed {
 // K vectors of each of LANES lanes: lane l of step k holds vector first + k * LANES + l, so that neighbours read neighbours.
 // With WHOLE most threads have all their vectors inside the row, and look at that once.
 template <class R, class T, class C, int V, int LANES, int K, bool WHOLE>
-struct Held {
+struct RegisterTile {
     using Op = typename R::Op;
     Packed<T, V> v[K];
     C left[K];  // what precedes the vector among those of these lanes
@@ -152,34 +152,34 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G, (sizeof(C) > 4 ? 512 : 1024
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     R r(x + row * stride, y + row * n, row < count ? n : 0);
     int lane = threadIdx.x % LANES, warp = threadIdx.x % G / LANES, first = warp * (LANES * K) + lane;
-    Held<R, T, C, V, LANES, K, (G > 32)> held;
-    held.get(r, first);
-    C all = held.scan(), start = R::Op::none();
+    RegisterTile<R, T, C, V, LANES, K, (G > 32)> tile_regs;
+    tile_regs.get(r, first);
+    C all = tile_regs.scan(), start = R::Op::none();
     if constexpr (G > 32) {
         __shared__ C sums[G / 32];
         if (lane == 0) sums[warp] = all;
         __syncthreads();
         start = across_warp<typename R::Op>(lane < warp ? sums[lane] : start);
     }
-    held.put(r, first, start);
+    tile_regs.put(r, first, start);
 }
 
-// What blocks tell each other: a value in 64-bit words, with 32 of its bits and a mark in each, so that a reader never takes
-// half of a value for the whole. Words are zero until they are told.
+// The state that a block publishes for others: a value in 64-bit words, with 32 of its bits and a mark in each, so that a reader never takes
+// half of a value for the whole. Words are zero until they are published.
 template <class C>
-struct Told {
+struct Status {
     static constexpr int WORDS = sizeof(C) / 4;
     unsigned long long* words;
 
-    __device__ Told at(long long i) const { return {words + i * WORDS}; }
-    __device__ void tell(C value) const {
+    __device__ Status at(long long i) const { return {words + i * WORDS}; }
+    __device__ void publish(C value) const {
         unsigned bits[WORDS];
         memcpy(bits, &value, sizeof(C));
 #pragma unroll
         for (int w = 0; w < WORDS; w++)
             asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(words + w), "l"(1ull << 32 | bits[w]) : "memory");
     }
-    __device__ bool ask(C& value) const {
+    __device__ bool poll(C& value) const {
         unsigned bits[WORDS];
         bool there = true;
 #pragma unroll
@@ -195,14 +195,14 @@ struct Told {
 
 // Waits until every lane that wants a value has it. All lanes of a warp take part.
 template <class C>
-__device__ void hear(Told<C> from, bool wanted, C& value) {
-    while (__any_sync(~0u, wanted && !from.ask(value))) __nanosleep(100);
+__device__ void wait(Status<C> from, bool wanted, C& value) {
+    while (__any_sync(~0u, wanted && !from.poll(value))) __nanosleep(100);
 }
 
-// Long rows: each block scans a tile and waits for what precedes it. Tiles are in groups of GROUP. A tile joins the states of the tiles
-// before it in its group, and the state of all groups before, which the last tile of the group before tells. (A look back that
+// Long rows: each block scans a tile and waits for the state before it. Tiles are in groups of GROUP. A tile joins the states of the tiles
+// before it in its group, and the state of all groups before, which the last tile of the group before publishes. (A look back that
 // stops at whatever is known first is as fast, but rounds differently from call to call.) Blocks start in the order of their
-// numbers, so that what a block waits for is under way. What they tell is in `state`, or behind the first of `counters`, which
+// numbers, so that the blocks that a block waits for are running. States are in `state`, or behind the first of `counters`, which
 // the last block clears.
 template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int G, int K>
 __global__ void __launch_bounds__(G, 2) tiles(const T* x, O* y, void* state, int* counters, long long n, long long stride,
@@ -216,37 +216,37 @@ __global__ void __launch_bounds__(G, 2) tiles(const T* x, O* y, void* state, int
     auto* words = static_cast<unsigned long long*>(counters ? counters + 2 : state);
     R r(x + row * stride, y + row * n, n);
     long long first = (tile * (long long)(G / 32) + warp) * (32 * K) + lane;
-    Held<R, T, C, V, 32, K, true> held;
-    held.get(r, first);
-    C all = held.scan();
+    RegisterTile<R, T, C, V, 32, K, true> tile_regs;
+    tile_regs.get(r, first);
+    C all = tile_regs.scan();
     if (lane == 0) sums[warp] = all;
     __syncthreads();
     if (warp == 0) {
-        Told<C> told = Told<C>{words}.at(row * (tiles + groups)), totals = told.at(tiles);
+        Status<C> status = Status<C>{words}.at(row * (tiles + groups)), totals = status.at(tiles);
         C own = across_warp<Op>(lane < G / 32 ? sums[lane] : Op::none());
-        if (lane == 0) told.at(tile).tell(own);
+        if (lane == 0) status.at(tile).publish(own);
         C before = Op::none();
         for (int t = group * GROUP + lane; __any_sync(~0u, t < tile); t += 32) {
             C value = Op::none();
-            hear(told.at(t < tile ? t : 0), t < tile, value);
+            wait(status.at(t < tile ? t : 0), t < tile, value);
             if (t < tile) before = Op::join(before, value);
         }
         before = across_warp<Op>(before);
         if (group) {
             C total;
-            hear(totals.at(group - 1), true, total);
+            wait(totals.at(group - 1), true, total);
             before = Op::join(total, before);
         }
         if (lane == 0) {
-            if (tile % GROUP == GROUP - 1) totals.at(group).tell(Op::join(before, own));
+            if (tile % GROUP == GROUP - 1) totals.at(group).publish(Op::join(before, own));
             earlier = before;
         }
     }
     __syncthreads();
     C start = across_warp<Op>(lane < warp ? sums[lane] : Op::none());
-    held.put(r, first, Op::join(earlier, start));
+    tile_regs.put(r, first, Op::join(earlier, start));
     if (counters && is_last(counters, gridDim.x)) {
-        int count = gridDim.x / tiles * (tiles + groups) * Told<C>::WORDS;
+        int count = gridDim.x / tiles * (tiles + groups) * Status<C>::WORDS;
         for (int i = threadIdx.x; i < count; i += G) words[i] = 0;
     }
 }
@@ -358,10 +358,10 @@ __global__ void __launch_bounds__(256) short_columns(const T* x, O* y, long long
     long long row = group / beside, column = group % beside * V;
     x += row * stride + column, y += row * n * inner + column;
     auto place = [&](int i) { return REVERSE ? n - 1 - i : i; };
-    Vector<T, V> held[N];
+    Vector<T, V> tile_regs[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (i < n) held[i] = load<V>(x + place(i) * step);
+        if (i < n) tile_regs[i] = load<V>(x + place(i) * step);
     Vector<C, V> sum;
 #pragma unroll
     for (int j = 0; j < V; j++) sum[j] = Op::none();
@@ -371,7 +371,7 @@ __global__ void __launch_bounds__(256) short_columns(const T* x, O* y, long long
         Vector<O, V> out;
 #pragma unroll
         for (int j = 0; j < V; j++) {
-            C next = Op::join(sum[j], to<C>(held[i][j]));
+            C next = Op::join(sum[j], to<C>(tile_regs[i][j]));
             out[j] = to<O>(EXCLUSIVE ? sum[j] : next);
             sum[j] = next;
         }

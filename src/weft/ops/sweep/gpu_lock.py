@@ -1,4 +1,4 @@
-"""Lets one process at a time use the GPU, and all cores while it times a call.
+"""A lock: one process at a time uses the GPU, and all cores while it times a call.
 
 The lock is one on a file: the operating system releases it when a process ends, however it ends.
 """
@@ -16,24 +16,24 @@ from typing import IO, Any
 import torch
 
 
-class Turn:
-    """A process's turns on the GPU: `with turn:` waits for one.
+class GpuLock:
+    """A lock of the GPU for the processes of a sweep: `with lock:` waits for it.
 
-    The processes that take turns share a folder; without one there is no other process. Code that
-    only compiles runs inside `paused()`, and another process takes its turn meanwhile.
+    The processes share a folder; without one there is no other process. Code that only compiles
+    runs inside `paused()`, and another process has the GPU meanwhile.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._file: IO[str] | None = None
-        self._held = False
+        self._locked = False
         if folder is not None:
             # Locked, and never closed, as long as this process lives: another one may have its
             # number later.
             file = os.open(folder / f"{os.getpid()}.process", os.O_RDWR | os.O_CREAT)
             fcntl.flock(file, fcntl.LOCK_EX)
 
-    def __enter__(self) -> Turn:
+    def __enter__(self) -> GpuLock:
         self._take()
         return self
 
@@ -42,19 +42,19 @@ class Turn:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Gives the turn up inside, if it is held."""
-        held = self._held
-        if held:
+        """Release the lock inside, if this process has it."""
+        locked = self._locked
+        if locked:
             self._give()
         try:
             yield
         finally:
-            if held:
+            if locked:
                 self._take()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Stops the other processes inside; for the holder of the turn.
+        """Stop the other processes inside; for the process that has the lock.
 
         What they compile takes cores, and the host's part of a call would wait for one.
         """
@@ -67,27 +67,29 @@ class Turn:
 
     def _others(self) -> list[int]:
         files = [*self._folder.glob("*.process")] if self._folder is not None else []
-        return [int(file.stem) for file in files if int(file.stem) != os.getpid() and _held(file)]
+        return [
+            int(file.stem) for file in files if int(file.stem) != os.getpid() and _is_locked(file)
+        ]
 
     def _take(self) -> None:
         if self._folder is not None:
             self._file = (self._folder / "lock").open("a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._held = True
+        self._locked = True
 
     def _give(self, settle: bool = True) -> None:
-        """Ends the turn; after an error, the GPU may not be able to settle."""
+        """Release the lock; after an error, the GPU may not be able to settle."""
         try:
             # Kernels still running would delay those that the next process times.
             if settle and torch.cuda.is_initialized():
                 torch.cuda.synchronize()
         finally:
-            self._held = False
+            self._locked = False
             if self._file is not None:
                 self._file.close()  # and with it the lock
 
 
-def _held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     """True if a process has a file locked."""
     with path.open("a", encoding="utf-8") as file:
         try:
