@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -32,6 +33,10 @@ def _check(name: str, input: Any, dim: int) -> int:
             allowed=f"{-rank} to {rank - 1}",
         )
     return int(input.shape[dim]) if input.dim() else 1
+
+
+def _check_sort(name: str, input: Any, dim: int, descending: bool, stable: bool) -> None:
+    _check(name, input, dim)
 
 
 def _check_topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> None:
@@ -179,7 +184,7 @@ DEFINITIONS = (
 {_ORDER} Equal elements keep their order: every sort is stable.""",
         fake=_fake_sort,
         candidates=_sort,
-        check=lambda input, dim, *rest: _check("sort", input, dim) and None,
+        check=functools.partial(_check_sort, "sort"),
         setup=_setup_sort,
         backward=_backward,
         vmap=_batched("sort", 1),
@@ -193,7 +198,7 @@ DEFINITIONS = (
 {_ORDER} Equal elements keep their order: every sort is stable.""",
         fake=_fake_argsort,
         candidates=_sort,
-        check=lambda input, dim, *rest: _check("argsort", input, dim) and None,
+        check=functools.partial(_check_sort, "argsort"),
         vmap=_batched("argsort", 1),
         autocast=None,
     ),
