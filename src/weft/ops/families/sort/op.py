@@ -9,6 +9,7 @@ import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import library, source
+from weft.ops.core.bind import transforms
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer
@@ -144,7 +145,9 @@ def _backward(ctx: Any, grad: Any, *_: Any) -> Any:
     if ctx.shape and not ctx.keepdim:
         grad, indices = grad.unsqueeze(ctx.dim), indices.unsqueeze(ctx.dim)
     zeros = torch.zeros(ctx.shape, dtype=grad.dtype, device=grad.device)
-    return zeros.scatter(ctx.dim, indices, grad), *(None,) * (ctx.count - 1)
+    # vmap refuses to write a batch to zeros that are none; in place it takes a copy less.
+    scatter = zeros.scatter if transforms.are_active() else zeros.scatter_
+    return scatter(ctx.dim, indices, grad), *(None,) * (ctx.count - 1)
 
 
 # ---- vmap --------------------------------------------------------------------------------------
