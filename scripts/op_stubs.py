@@ -64,8 +64,9 @@ def _stub(name: str, op: str) -> str:
         for p in signature.parameters.values()
     ]
     shown = signature.replace(parameters=parameters)
-    # With indices, a pool returns two tensors.
-    result = "Any" if "return_indices" in signature.parameters else _result(op)
+    # Options such as return_indices add tensors to the result.
+    more = any(name.startswith("return_") for name in signature.parameters)
+    result = "Any" if more else _result(op)
     return f"def {name}{shown} -> {result}: ...\n"
 
 

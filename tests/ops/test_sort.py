@@ -281,8 +281,13 @@ def test_batches() -> None:
     for dim in (0, -1):
         got = torch.vmap(lambda row, d=dim: weft.ops.sort(row, d), 1)(x)
         assert torch.equal(got[1], part(x.movedim(1, 0), dim % 2 + 1, False)[1])
-    numbers = torch.vmap(lambda one: weft.ops.topk(one, 1, 0))(x[0, 0])
-    assert numbers[1].tolist() == [0] * 5
+    numbers = draw.seeded(2).normal(4, 5)
+    first, second = (
+        torch.vmap(torch.func.grad(lambda row, o=ops: o.topk(row, 2)[0].square().sum()))(numbers)
+        for ops in (weft.ops, torch)
+    )
+    assert torch.equal(first, second)
+    assert torch.vmap(lambda one: weft.ops.topk(one, 1, 0))(x[0, 0])[1].tolist() == [0] * 5
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import dense_strides, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.elementwise.copies import Copy, after_copy, contiguous
+from weft.ops.families.elementwise.copies import after_copy, contiguous
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Job:
     values   the address of the sorted elements, None if they are not wanted
     indices  the same for their indices
     outputs  what the call returns
-    next     the number of the first free tensor; `scratch` are those before it that are no results
+    free     the number of the first free tensor; `scratch` are those before it that are no results
     before   launches that precede the sort
     """
 
@@ -74,12 +74,12 @@ class Job:
     values: Argument
     indices: Argument
     outputs: tuple[Buffer, ...]
-    next: int
+    free: int
     before: tuple[Step, ...] = ()
     scratch: tuple[Buffer, ...] = ()
 
     def plan(self, steps: Sequence[Step], scratch: Sequence[Buffer] = ()) -> Plan:
-        """A plan of these steps; their buffers are numbered from `next`."""
+        """A plan of these steps; their buffers are numbered from `free`."""
         return Plan((*self.before, *steps), self.outputs, (*self.scratch, *scratch))
 
 
@@ -104,21 +104,19 @@ def candidates(
     number = len(request.inputs)
     values = Pointer(number) if wanted.values else None
     indices = Pointer(number + bool(wanted.values)) if wanted.indices else None
-    next = number + len(outputs)
+    free = number + len(outputs)
     if (rows := _rows(x, dim, descending, wanted)) is not None:
-        job = Job(rows, x.dtype, request.target, Pointer(0), values, indices, outputs, next)
+        job = Job(rows, x.dtype, request.target, Pointer(0), values, indices, outputs, free)
         return of_job(job)
-    copy, made = _copied(x, Pointer(next), request.target)
-    flat = Layout(x.dtype, x.shape, made.steps, 16)
-    rows = _rows(flat, dim, descending, wanted)
+    made = Buffer(x.shape, x.dtype)
+    copy = contiguous(x, Pointer(0), Pointer(free), request.target)
+    rows = _rows(Layout(x.dtype, x.shape, made.steps, 16), dim, descending, wanted)
     assert rows is not None
-    job = Job(rows, x.dtype, request.target, Pointer(next), values, indices, outputs, next + 1,
-              copy.steps, (made,))  # fmt: skip
+    job = Job(
+        rows, x.dtype, request.target, Pointer(free), values, indices, outputs, free + 1,
+        copy.steps, (made,),
+    )  # fmt: skip
     return after_copy(copy, of_job(job))
-
-
-def _copied(x: Layout, end: Pointer, gpu: Target) -> tuple[Copy, Buffer]:
-    return contiguous(x, Pointer(0), end, gpu), Buffer(x.shape, x.dtype)
 
 
 def _rows(x: Layout, dim: int, descending: bool, wanted: Wanted) -> Rows | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
 from weft.errors import ArgumentError
 from weft.ops.core import library, source
+from weft.ops.core.bind import transforms
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer
@@ -32,6 +34,10 @@ def _check(name: str, input: Any, dim: int) -> int:
             allowed=f"{-rank} to {rank - 1}",
         )
     return int(input.shape[dim]) if input.dim() else 1
+
+
+def _check_sort(name: str, input: Any, dim: int, descending: bool, stable: bool) -> None:
+    _check(name, input, dim)
 
 
 def _check_topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> None:
@@ -139,7 +145,9 @@ def _backward(ctx: Any, grad: Any, *_: Any) -> Any:
     if ctx.shape and not ctx.keepdim:
         grad, indices = grad.unsqueeze(ctx.dim), indices.unsqueeze(ctx.dim)
     zeros = torch.zeros(ctx.shape, dtype=grad.dtype, device=grad.device)
-    return zeros.scatter(ctx.dim, indices, grad), *(None,) * (ctx.count - 1)
+    # vmap refuses to write a batch to zeros that are none; in place it takes a copy less.
+    scatter = zeros.scatter if transforms.are_active() else zeros.scatter_
+    return scatter(ctx.dim, indices, grad), *(None,) * (ctx.count - 1)
 
 
 # ---- vmap --------------------------------------------------------------------------------------
@@ -179,7 +187,7 @@ DEFINITIONS = (
 {_ORDER} Equal elements keep their order: every sort is stable.""",
         fake=_fake_sort,
         candidates=_sort,
-        check=lambda input, dim, *rest: _check("sort", input, dim) and None,
+        check=functools.partial(_check_sort, "sort"),
         setup=_setup_sort,
         backward=_backward,
         vmap=_batched("sort", 1),
@@ -193,7 +201,7 @@ DEFINITIONS = (
 {_ORDER} Equal elements keep their order: every sort is stable.""",
         fake=_fake_argsort,
         candidates=_sort,
-        check=lambda input, dim, *rest: _check("argsort", input, dim) and None,
+        check=functools.partial(_check_sort, "argsort"),
         vmap=_batched("argsort", 1),
         autocast=None,
     ),

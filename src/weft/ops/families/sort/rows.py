@@ -167,8 +167,8 @@ def _radix(job: Job, tile: Tile, tiles: int) -> Plan:
     zeros = Buffer(((counts + 64 + size * states) // 4,), torch.int32, zeroed=True)
     pair = (Buffer((r.rows * r.n,), KEYS[size]), Buffer((r.rows * r.n,), torch.int32))
     scratch: Sequence[Buffer] = (zeros, *pair * min(2, size - 1))
-    buffers = [Pointer(job.next + 1 + i) if i < len(scratch) - 1 else None for i in range(4)]
-    at, ctype = Pointer(job.next), source.ctype(job.dtype)
+    buffers = [Pointer(job.free + 1 + i) if i < len(scratch) - 1 else None for i in range(4)]
+    at, ctype = Pointer(job.free), source.ctype(job.dtype)
     parts = max(1, min(cdiv(8 * gpu.sms, r.rows), cdiv(r.n, 4096)))
     count = source.kernel("sort/radix.cu", f"count_digits<{ctype}>")
     steps = [Step(count, (r.rows * parts,), (256,), (job.x, at, r.packed(), parts))]

@@ -68,7 +68,7 @@ def _plan(job: Job, k: int, rounds: list[int], tile: Tile) -> Plan:
     given: tuple[Argument, Argument] = (None, None)
     n = job.rows.n
     for left in rounds:
-        found = (Pointer(job.next + len(scratch)), Pointer(job.next + len(scratch) + 1))
+        found = (Pointer(job.free + len(scratch)), Pointer(job.free + len(scratch) + 1))
         scratch += (
             Buffer((job.rows.rows * left,), KEYS[size]),
             Buffer((job.rows.rows * left,), torch.int32),

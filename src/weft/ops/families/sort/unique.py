@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -116,7 +117,7 @@ def _candidates(request: Request) -> list[Candidate]:
         return replace(plan, steps=(*plan.steps, step))
 
     return [
-        Candidate(c.name, c.cost + time, f"sort: {c.why}", lambda c=c: build(c))
+        Candidate(c.name, c.cost + time, f"sort: {c.why}", functools.partial(build, c))
         for c in rows.candidates(made)
     ]
 

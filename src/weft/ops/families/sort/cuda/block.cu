@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(32 * WARPS) sort_blocks(const T* x, const void
         long long at = to + i * r.y_step;
         if (values) values[at] = keys.value(sorted[found]);
         if (indices) {
-            indices[at] = given_indices ? (long long)unsigned(given_indices[row * n + place]) : place;
+            if (given_indices) place = given_indices[row * n + place];
+            indices[at] = unsigned(place);
         }
     }
 }

@@ -3,7 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// Rows of a tensor, and where the sorted ones go. Strides are in elements. `Rows` of job.py packs it.
+// Rows of a tensor, and where the sorted ones go. Strides are in elements. job.py packs it.
 struct Rows {
     long long rows, inner, n;               // row = outer * inner + column
     long long x_outer, x_inner, x_step;     // of the tensor that is sorted

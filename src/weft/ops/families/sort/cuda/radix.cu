@@ -1,18 +1,18 @@
 // Long rows: a radix sort that reads and writes every element once for each 8 bits of the keys.
 //
 // `count_digits` counts all digits of a row at once. A pass then moves a tile of elements per block
-// to their places by one digit. A tile learns how many equal digits precede it from the tiles before
-// it: decoupled look-back (Merrill and Garland, "Single-pass parallel prefix scan with decoupled
-// look-back", 2016; Adinets and Merrill, "Onesweep", 2022).
+// to their places by one digit. A tile learns how many equal digits precede it from the tiles
+// before it: decoupled look-back (Merrill and Garland, "Single-pass parallel prefix scan with
+// decoupled look-back", 2016; Adinets and Merrill, "Onesweep", 2022).
 #include "keys.cuh"
 #include "rank.cuh"
 
-// counts[row][digit of the key][value] of zeros. A row has `parts` blocks. A block counts in several
-// copies, so that fewer lanes add to one address.
+// counts[row][digit of the key][value] of zeros. A row has `parts` blocks. A block counts in
+// several copies, so that fewer lanes add to one address.
 template <class T>
 __global__ void __launch_bounds__(256) count_digits(const T* x, int* counts, Rows r, int parts) {
     using U = typename Keys<T>::U;
-    constexpr int DIGITS = sizeof(T), AHEAD = 4, COPIES = 4;
+    constexpr int DIGITS = sizeof(T), AHEAD = sizeof(T) < 4 ? 8 : 4, COPIES = 4;
     __shared__ int sums[DIGITS * BINS * COPIES];
     Keys<T> keys(r.descending);
     long long row = blockIdx.x / parts, part = blockIdx.x % parts;
@@ -123,26 +123,24 @@ __global__ void __launch_bounds__(32 * WARPS) move_tiles(
     __syncthreads();
     if (!LAST && idle >> pass & 1) return;
     int turn = __popc(~idle & ((1 << pass) - 1));  // passes that have moved elements
-    long long row = ticket / tiles, tile = ticket % tiles, begin = tile * TILE, start_of_row = row * r.n;
+    long long row = ticket / tiles, tile = ticket % tiles;
+    long long begin = tile * TILE, start_of_row = row * r.n;
     int there = int(min((long long)TILE, r.n - begin)), base = warp * 32 * ITEMS + lane;
     U key[ITEMS];
-    unsigned index[ITEMS], digit[ITEMS], rank[ITEMS], start;
+    unsigned digit[ITEMS], rank[ITEMS], start;
     if (turn == 0) {
         const T* from = x + r.x_base(row) + begin * r.x_step;
 #pragma unroll
         for (int j = 0; j < ITEMS; j++) {
             int i = base + j * 32;
             key[j] = i < there ? keys.of(from[i * r.x_step]) : Keys<T>::ALL;
-            index[j] = unsigned(begin + i);
         }
     } else {
         const U* from = static_cast<const U*>(turn % 2 ? keys_0 : keys_1) + start_of_row + begin;
-        const int* order = (turn % 2 ? indices_0 : indices_1) + start_of_row + begin;
 #pragma unroll
         for (int j = 0; j < ITEMS; j++) {
             int i = base + j * 32;
             key[j] = i < there ? from[i] : Keys<T>::ALL;
-            index[j] = i < there ? unsigned(order[i]) : 0u;
         }
     }
 #pragma unroll
@@ -173,6 +171,14 @@ __global__ void __launch_bounds__(32 * WARPS) move_tiles(
         } else {
             static_cast<U*>(turn % 2 ? keys_1 : keys_0)[start_of_row + place[j]] = one;
         }
+    }
+    // Indices follow after the keys: both at once would take too many registers.
+    const int* order = (turn % 2 ? indices_0 : indices_1) + start_of_row + begin;
+    unsigned index[ITEMS];
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++) {
+        int i = base + j * 32;
+        index[j] = turn == 0 ? unsigned(begin + i) : i < there ? unsigned(order[i]) : 0u;
     }
     __syncthreads();
 #pragma unroll

@@ -1,7 +1,7 @@
 // Ranks by a digit of 8 bits within a tile of WARPS warps with ITEMS elements per lane.
 //
-// Element j of a lane is number warp * 32 * ITEMS + j * 32 + lane of the tile: ranks keep that order
-// among equal digits.
+// Element j of a lane is number warp * 32 * ITEMS + j * 32 + lane of the tile: ranks keep that
+// order among equal digits.
 #pragma once
 
 constexpr int BINS = 256;
@@ -30,8 +30,8 @@ __device__ inline unsigned sum_before(unsigned value, unsigned* sums) {
     return before;
 }
 
-// Finds the rank of each element. Thread b < BINS gets the count of digit b, and in `start` the rank
-// of its first element. The caller needs a barrier before the memory is used again.
+// Finds the rank of each element. Thread b < BINS gets the count of digit b, and in `start` the
+// rank of its first element. The caller needs a barrier before the memory is used again.
 template <int WARPS, int ITEMS>
 __device__ unsigned rank_digits(const unsigned (&digit)[ITEMS], unsigned (&rank)[ITEMS],
                                 RankMemory<WARPS>& memory, unsigned& start) {

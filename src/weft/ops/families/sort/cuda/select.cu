@@ -2,9 +2,9 @@
 #include "keys.cuh"
 #include "rank.cuh"
 
-// Finds the k-th key of a tile digit by digit, from the highest, and writes the elements up to it in
-// the order of their indices: k pairs of a key and an index, or all of a smaller tile. `kept` pairs
-// are those of a row. The elements are those of x, or such pairs.
+// Finds the k-th key of a tile digit by digit, from the highest, and writes the elements up to it
+// in the order of their indices: k pairs of a key and an index, or all of a smaller tile. `kept`
+// pairs are those of a row. The elements are those of x, or such pairs.
 template <class T, int WARPS, int ITEMS>
 __global__ void __launch_bounds__(32 * WARPS) select(
     const T* x, const void* given_keys, const int* given_indices, void* found_keys,
@@ -71,10 +71,12 @@ __global__ void __launch_bounds__(32 * WARPS) select(
         bool is_below = i < there && one < bound, is_same = i < there && one == bound;
         unsigned first = __ballot_sync(~0u, is_below), second = __ballot_sync(~0u, is_same);
         unsigned lanes = (1u << lane) - 1;
-        int ties = same + __popc(second & lanes), at = below + __popc(first & lanes) + min(ties, left);
+        int ties = same + __popc(second & lanes);
+        int at = below + __popc(first & lanes) + min(ties, left);
         if (is_below || (is_same && ties < left)) {
             static_cast<U*>(found_keys)[to + at] = key[j];
-            found_indices[to + at] = given_keys ? given_indices[row * r.n + begin + i] : int(begin + i);
+            long long place = begin + i;
+            found_indices[to + at] = given_keys ? given_indices[row * r.n + place] : int(place);
         }
         below += __popc(first), same += __popc(second);
     }
