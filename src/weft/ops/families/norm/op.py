@@ -1,4 +1,4 @@
-"""Layer, RMS, group and batch norms."""
+"""Layer, RMS, group, batch and instance norms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from weft.ops.families.norm import (
     batch_norm,
     batch_norm_backward,
     group_norm,
+    instance_norm,
     layer_norm,
     layer_norm_backward,
 )
@@ -18,3 +19,4 @@ DEFINITIONS = (
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,
 )
+MAKERS = instance_norm.MAKERS
