@@ -29,6 +29,7 @@ LAYERS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
     "InstanceNorm1d": (lambda t: t.InstanceNorm1d(3, affine=True), (3, 8)),
     "InstanceNorm2d": (lambda t: t.InstanceNorm2d(3, track_running_stats=True), (2, 3, 4, 4)),
     "InstanceNorm3d": (lambda t: t.InstanceNorm3d(2), (2, 2, 2, 3, 3)),
+    "LocalResponseNorm": (lambda t: t.LocalResponseNorm(3, alpha=0.1), (2, 4, 3, 3)),
     "MaxPool1d": (lambda t: t.MaxPool1d(2), (2, 3, 8)),
     "MaxPool2d": (lambda t: t.MaxPool2d(3, stride=2, padding=1), (2, 3, 7, 7)),
     "AvgPool1d": (lambda t: t.AvgPool1d(2), (2, 3, 8)),

@@ -124,6 +124,8 @@ ROWS = (
     Row("GroupNorm", "group_norm", lambda op, m, x: op(x, m.num_groups, m.weight, m.bias, m.eps)),
     _instance_norm("InstanceNorm1d"), _instance_norm("InstanceNorm2d"),
     _instance_norm("InstanceNorm3d"),
+    Row("LocalResponseNorm", "local_response_norm",
+        lambda op, m, x: op(x, m.size, m.alpha, m.beta, m.k)),
     _max_pool("MaxPool1d"), _max_pool("MaxPool2d"),
     Row("AvgPool1d", "avg_pool1d", lambda op, m, x: op(
         x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad)),

@@ -1,4 +1,4 @@
-"""Layer, RMS, group, batch and instance norms."""
+"""Layer, RMS, group, batch, instance and local response norms."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from weft.ops.families.norm import (
     instance_norm,
     layer_norm,
     layer_norm_backward,
+    local_response_norm,
 )
 
 GROUP = "normalisation"
@@ -18,5 +19,6 @@ DEFINITIONS = (
     *group_norm.DEFINITIONS,
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,
+    *local_response_norm.DEFINITIONS,
 )
 MAKERS = instance_norm.MAKERS
