@@ -89,11 +89,10 @@ def _chosen(g: Any, condition: Any, *values: Any) -> Sequence[Any]:
 
 def _choice(name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None) -> Row:
     """where, with numbers for letters of NUMERALS."""
-    _, first, second = operands
-    return Row(
-        name, operands, f"a ? {first} : {second}", "input where condition is true, else other",
-        gradients, names=("condition", "input", "other"), condition=True,
-    )  # fmt: skip
+    expression = f"a ? {operands[1]} : {operands[2]}"
+    doc = "input where condition is true, else other"
+    names = ("condition", "input", "other")
+    return Row(name, operands, expression, doc, gradients, names=names, condition=True)
 
 
 WHERE = _choice("where", "abc", _chosen)

@@ -19,7 +19,7 @@ from weft.ops.core import library, source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.layouts import dense_strides, memory_order
+from weft.ops.core.layouts import dense_strides, memory_order, permuted
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Step
 from weft.ops.families.loss.operands import Operands
 from weft.ops.families.norm.arguments import LONGEST, check_dtype
@@ -78,7 +78,7 @@ def _plan(request: Request, backward: bool, name: str, out: Buffer) -> Plan:
         found = [tensors.dense(i) for i in range(len(request.inputs))]
     else:  # channels are last in memory: rows of them
         outer, inner = outer * inner, 1
-        found = [_as_result(tensors, i, out) for i in range(len(request.inputs))]
+        found = [_as_result(tensors, i) for i in range(len(request.inputs))]
     pointers = [pointer for pointer, _ in found]
     aligned = min(layout.aligned for _, layout in found if layout is not None)
     vector = 1 if backward and name == "strips" else min(16 // x.itemsize, VECTOR)
@@ -112,15 +112,11 @@ def _plan(request: Request, backward: bool, name: str, out: Buffer) -> Plan:
     )
 
 
-def _as_result(tensors: Operands, number: int, out: Buffer) -> tuple[Argument, Layout | None]:
+def _as_result(tensors: Operands, number: int) -> tuple[Argument, Layout | None]:
     """An input in the order of the result, copied if it has another one."""
     given = tensors.request.inputs[number]
     assert given is not None
-    order = (0, *range(2, len(given.shape)), 1)
-    turned = Layout(
-        given.dtype, *(tuple(v[d] for d in order) for v in (given.shape, given.strides)),
-        given.aligned,
-    )  # fmt: skip
+    turned = permuted(given, (0, *range(2, len(given.shape)), 1))
     return tensors.as_dense(number, turned)
 
 
