@@ -70,6 +70,22 @@ def _batch_norm(name: str) -> LayerRow:
     return LayerRow(name, "batch_norm", call)
 
 
+def _instance_norm(name: str) -> LayerRow:
+    def call(op: Any, m: Any, x: Any) -> Any:
+        m._check_input_dim(x)
+        single = x.dim() == m._get_no_batch_dim()
+        batch = x.unsqueeze(0) if single else x
+        # Without weights, torch takes inputs of other channels than the layer has.
+        kept = m.track_running_stats
+        made = op(
+            batch, m.running_mean if kept else None, m.running_var if kept else None, m.weight,
+            m.bias, m.training or not kept, m.momentum or 0.0, m.eps,
+        )  # fmt: skip
+        return made.squeeze(0) if single else made
+
+    return LayerRow(name, "instance_norm", call)
+
+
 def _max_pool(name: str) -> LayerRow:
     def call(op: Any, m: Any, x: Any) -> Any:
         return op(x, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode, m.return_indices)
@@ -105,8 +121,11 @@ ROWS = (
     LayerRow("LayerNorm", "layer_norm",
         lambda op, m, x: op(x, m.normalized_shape, m.weight, m.bias, m.eps)),
     LayerRow("RMSNorm", "rms_norm", lambda op, m, x: op(x, m.normalized_shape, m.weight, m.eps)),
-    LayerRow("GroupNorm", "group_norm",
-        lambda op, m, x: op(x, m.num_groups, m.weight, m.bias, m.eps)),
+    LayerRow("GroupNorm", "group_norm", lambda op, m, x: op(x, m.num_groups, m.weight, m.bias, m.eps)),
+    _instance_norm("InstanceNorm1d"), _instance_norm("InstanceNorm2d"),
+    _instance_norm("InstanceNorm3d"),
+    LayerRow("LocalResponseNorm", "local_response_norm",
+        lambda op, m, x: op(x, m.size, m.alpha, m.beta, m.k)),
     _max_pool("MaxPool1d"), _max_pool("MaxPool2d"),
     LayerRow("AvgPool1d", "avg_pool1d", lambda op, m, x: op(
         x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad)),

@@ -42,6 +42,12 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
     return Walk(merged_sizes, tuple(tuple(s[i] for _, s in rows) for i in range(len(strides))))
 
 
+def permuted(layout: Layout, order: Sequence[int]) -> Layout:
+    """The layout with its dimensions in another order."""
+    shape, strides = (tuple(v[d] for d in order) for v in (layout.shape, layout.strides))
+    return layout._replace(shape=shape, strides=strides)
+
+
 def memory_order(layout: Layout) -> tuple[int, ...] | None:
     """Dimensions by descending stride for a dense tensor, else None."""
     order = sorted(range(len(layout.shape)), key=lambda d: (-layout.strides[d], d))

@@ -89,7 +89,9 @@ class _WorkerLoop:
         b.store(self.zero, self.idle)
         with b.forever() as again:
             b.jump_if(_stopped(b, self.context), "stopped", rare=True)
-            replaced = b.val("i32", 0, f"load volatile i32, {b.at(worker, Worker.REPLACE).typed}")
+            replaced = b.val(
+                "i32", 0, f"load volatile i32, {b.at(worker, WorkerFields.REPLACE).typed}"
+            )
             b.jump_if(replaced.ne(0), "replaced", rare=True)
             slots = b.load("ptr", 0, b.at(worker, WorkerFields.SLOTS))
             slot = b.at(slots, b.load("i32", 0, self.current).zext("i64") * slot_bytes)
@@ -171,7 +173,7 @@ class _WorkerLoop:
 
 def _stopped(b: Builder, context: Val) -> Val:
     """True at run time if the launch must end."""
-    return b.val("i32", 0, f"load volatile i32, {b.at(context, Context.STOP).typed}").ne(0)
+    return b.val("i32", 0, f"load volatile i32, {b.at(context, ContextFields.STOP).typed}").ne(0)
 
 
 def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:

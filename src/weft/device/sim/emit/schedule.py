@@ -198,7 +198,7 @@ class Schedule:
         """Every backward branch tests whether the launch must end, so that no loop runs forever."""
         e, b = self.e, self.e.b
         # Volatile: another thread sets it, and LLVM would hoist the load out of the loop.
-        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, Context.STOP).typed}")
+        stop = b.val("i32", 0, f"load volatile i32, {b.at(e.context, ContextFields.STOP).typed}")
         b.jump_if(stop.ne(0), "abort", rare=True)
 
     def _stop_at_barrier(self, index: int) -> None:

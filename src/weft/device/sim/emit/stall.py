@@ -36,7 +36,7 @@ def emit_stall(module: IrModule, frames: FrameLayout) -> None:
         note_change(b, worker)
         b.ret()
     epoch = b.val(
-        "i64", 0, f"load atomic i64, {b.at(context, Context.EPOCH).typed} acquire, align 8"
+        "i64", 0, f"load atomic i64, {b.at(context, ContextFields.EPOCH).typed} acquire, align 8"
     )
     with b.when(epoch.ne(0)):  # detection is on
         _compare(b, slot, epoch, _state(b, slot, frames))

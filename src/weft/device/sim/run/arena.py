@@ -23,7 +23,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<20q{Context.SIZE - 160 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<20q{ContextFields.SIZE - 160 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 

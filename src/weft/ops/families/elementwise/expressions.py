@@ -91,11 +91,10 @@ def _choice(
     name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None
 ) -> ElementwiseOp:
     """where, with numbers for letters of NUMERALS."""
-    _, first, second = operands
-    return ElementwiseOp(
-        name, operands, f"a ? {first} : {second}", "input where condition is true, else other",
-        gradients, names=("condition", "input", "other"), condition=True,
-    )  # fmt: skip
+    expression = f"a ? {operands[1]} : {operands[2]}"
+    doc = "input where condition is true, else other"
+    names = ("condition", "input", "other")
+    return ElementwiseOp(name, operands, expression, doc, gradients, names=names, condition=True)
 
 
 WHERE = _choice("where", "abc", _chosen)

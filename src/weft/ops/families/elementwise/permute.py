@@ -15,7 +15,8 @@ import weft.ops  # its ops are registered when they are asked for
 from weft.errors import ArgumentError
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
+from weft.ops.core.layouts import permuted
+from weft.ops.core.plan import Buffer, Plan, Pointer
 from weft.ops.families.elementwise.copies import SIZES, copying
 from weft.ops.families.elementwise.jobs import Strategy
 
@@ -41,13 +42,11 @@ def _same(rank: int) -> Sequence[int]:
 def _candidates(order: Order, request: Request) -> list[Candidate]:
     x = request.first
     dims = order(len(x.shape), *request.options.values())
-    permuted = Layout(
-        x.dtype, tuple(x.shape[d] for d in dims), tuple(x.strides[d] for d in dims), x.aligned
-    )
-    out = Buffer(permuted.shape, x.dtype)
+    reordered = permuted(x, dims)
+    out = Buffer(reordered.shape, x.dtype)
     if x.numel == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    options = copying(permuted, Pointer(0), Pointer(1), request.target)
+    options = copying(reordered, Pointer(0), Pointer(1), request.target)
     return [Candidate(w.name, w.cost, w.why, functools.partial(_plan, w, out)) for w in options]
 
 

@@ -54,7 +54,8 @@ class Sum:
     def pointers(self) -> tuple[Pointer | None, Pointer, Pointer, Pointer]:
         """Of base, index, src and the result."""
         base = None if self.base is None else Pointer(self.first)
-        return base, *(Pointer(self.first + i) for i in (1, 2, 3))
+        index, src, out = (Pointer(self.first + i) for i in (1, 2, 3))
+        return base, index, src, out
 
     @property
     def positions(self) -> int:
@@ -151,8 +152,9 @@ def _search(job: Sum, made: Walk, vector: int, out: Buffer) -> Plan:
 # ---- lines -------------------------------------------------------------------------------------
 def _lines(job: Sum, out: Buffer) -> Plan:
     """Sums of the result's dtype are added in place, others in a buffer of theirs."""
-    dtype, end, scratch = total(job.src.dtype), job.pointers[3], ()
+    dtype, end = total(job.src.dtype), job.pointers[3]
     steps: list[Step] = []
+    scratch: tuple[Buffer, ...] = ()
     sums, buffers = end, (out,)
     if dtype is not job.src.dtype:
         sums = Pointer(end.number + 1)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.layouts import dense_strides, divisor, memory_order, merged
-from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
+from weft.ops.core.layouts import dense_strides, divisor, memory_order, merged, permuted
+from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.join import model
 
@@ -57,10 +57,7 @@ def candidates(request: Request) -> list[Candidate]:
     if 0 in out.shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
     by_memory = sorted(range(len(out.shape)), key=lambda d: (-out.steps[d], d))
-    turned = [
-        Layout(t.dtype, *(tuple(v[d] for d in by_memory) for v in (t.shape, t.strides)), t.aligned)
-        for t in tensors
-    ]
+    turned = [permuted(t, by_memory) for t in tensors]
     at = by_memory.index(dim)
     wide = 16 // out.dtype.itemsize
     return [
@@ -131,7 +128,8 @@ def _join(parts: Sequence[Part], out: Buffer, vector: int) -> Step:
     ctype, index = source.ctype(out.dtype), "int" if bits == 32 else "long long"
     types = ", ".join([ctype, index, str(vector), str(EACH), *[ctype] * len(parts)])
     kernel = source.kernel("join/join.cu", f"join<{types}>")
-    args = (Pointer(len(parts)), pitch, table, *(p.pointer for p in parts))
+    tensors = [p.pointer for p in parts]
+    args: tuple[Argument, ...] = (Pointer(len(parts)), pitch, table, *tensors)
     return Step(kernel, (blocks,), (BLOCK,), args)
 
 

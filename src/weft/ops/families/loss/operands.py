@@ -43,8 +43,10 @@ class Operands:
     def dense(self, number: int) -> tuple[Argument, Layout | None]:
         """An input as a contiguous tensor, copied if needed; nothing if it was omitted."""
         x = self.request.inputs[number]
-        if x is None:
-            return None, None
+        return (None, None) if x is None else self.as_dense(number, x)
+
+    def as_dense(self, number: int, x: Layout) -> tuple[Argument, Layout | None]:
+        """An input of layout `x`, whose dimensions may be permuted, as a contiguous tensor."""
         if x.contiguous:
             return Pointer(number), x
         made = Buffer(x.shape, x.dtype)

@@ -70,6 +70,27 @@ def _group(rng: random.Random, most: int) -> Call:
     return Call("group_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2)), {"num_groups": groups})
 
 
+def _instance(rng: random.Random, most: int) -> Call:
+    """Images, as of style transfer, whose planes have at least LEAST elements."""
+    x = _images(rng, most)
+    if len(x.shape) == 2 or math.prod(x.shape[2:]) < LEAST:
+        x = Tensor((*x.shape[:2], LEAST), x.dtype, (0, 1, 2))
+    return Call("instance_norm", (x, *_weights(rng, x.shape[1:2], x.dtype, 2)), {})
+
+
+ALEXNET = ((128, 96, 27, 27), (128, 256, 13, 13))
+"""Inputs of the norms in AlexNet, whose windows have 5 channels."""
+
+
+def _responses(rng: random.Random, most: int) -> Call:
+    known = [shape for shape in ALEXNET if math.prod(shape) <= most]
+    if known and rng.random() < 0.2:
+        x = draw.tensor(rng, rng.choice(known), rng.choice(FLOATS), plain=1.0)
+        return Call("local_response_norm", (x,), {"size": 5})
+    x = draw.tensor(rng, draw.shape(rng, (3, 4), most), rng.choice(FLOATS), plain=0.8)
+    return Call("local_response_norm", (x,), {"size": rng.choice((2, 3, 5, 5, 7, 9)), "alpha": 0.1})
+
+
 def _length(call: Call) -> int:
     return max(call.shape()) if "normalized_shape" not in call.options else call.shape()[-1]
 
@@ -129,10 +150,16 @@ _GROUP = Case(
     _group,
     lambda x, w, b, num_groups: functional.group_norm(x, num_groups, w, b),
     weft=lambda x, w, b, num_groups: library.call("group_norm")(x, num_groups, w, b),
-    depth=_length,
-    shared=True,
-)
-_ALL = (_LAYER, _RMS, _ADD, _BATCH, _GROUP)
+    depth=_length, shared=True,
+)  # fmt: skip
+_INSTANCE = Case(
+    "instance_norm", _instance,
+    lambda x, w, b: functional.instance_norm(x, weight=w, bias=b),
+    weft=lambda x, w, b: library.call("instance_norm")(x, weight=w, bias=b),
+    depth=_length, shared=True,
+)  # fmt: skip
+_RESPONSES = Case("local_response_norm", _responses, functional.local_response_norm, roundings=8)
+_ALL = (_LAYER, _RMS, _ADD, _BATCH, _GROUP, _INSTANCE, _RESPONSES)
 CASES = (
     *_ALL,
     _ADD_LAYER,

@@ -1,4 +1,4 @@
-"""Layer, RMS, group and batch norms."""
+"""Layer, RMS, group, batch, instance and local response norms."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from weft.ops.families.norm import (
     batch_norm,
     batch_norm_backward,
     group_norm,
+    instance_norm,
     layer_norm,
     layer_norm_backward,
+    local_response_norm,
 )
 
 GROUP = "normalisation"
@@ -17,4 +19,6 @@ DEFINITIONS = (
     *group_norm.DEFINITIONS,
     *layer_norm.DEFINITIONS,
     *layer_norm_backward.DEFINITIONS,
+    *local_response_norm.DEFINITIONS,
 )
+MAKERS = instance_norm.MAKERS
