@@ -1,7 +1,7 @@
 """A slow, simple PTX interpreter: one thread after the other, in Python's integers.
 
-It reads the same `PtxModule` as the simulated device and shares nothing else with it. It covers what
-the fuzzers generate: integer arithmetic, comparisons, moves, branches, memory, block barriers.
+It reads the same `PtxModule` as the simulated device and shares nothing else with it. It covers
+what the fuzzers generate: integer arithmetic, comparisons, moves, branches, memory, block barriers.
 """
 
 from __future__ import annotations

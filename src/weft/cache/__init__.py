@@ -15,7 +15,7 @@ from weft.cache.upkeep import LIMIT, CacheStatus, Usage, clear, prune, status, w
 
 __all__ = [
     "LIMIT",
-    "Status",
+    "CacheStatus",
     "Usage",
     "clear",
     "directory",

@@ -206,7 +206,10 @@ _HEADLINES: Sequence[tuple[re.Pattern[str], _Make]] = tuple(
         (r"Uninitialized __(\w+)__ memory read", _simulator_words(FindingKind.UNINITIALISED)),
         (r"(?i:Error|Warning): Race reported (?P<pair>between .+)", _race),
         (r"Barrier error detected\. Divergent", _simulator_words(FindingKind.BARRIER_SPLIT)),
-        (r"Barrier error detected\. Invalid arguments", _simulator_words(FindingKind.MISSING_LANES)),
+        (
+            r"Barrier error detected\. Invalid arguments",
+            _simulator_words(FindingKind.MISSING_LANES),
+        ),
         (r"Barrier error detected\. (.+)", _one("barrier misuse", "{0}", "barrier",
                                                "see synccheck in the tool's manual")),
         (r"Malloc/Free error encountered : (.+)", _one("double free", "{0}", "free",

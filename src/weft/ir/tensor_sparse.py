@@ -61,9 +61,16 @@ class _Pick:
 
 
 def multiply_sparse(
-    b: Builder, form: TensorForm, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], metadata: Val,
-    selector: int, *, fast: bool,
-) -> list[Val]:  # fmt: skip
+    b: Builder,
+    form: TensorForm,
+    a: Sequence[Val],
+    bt: Sequence[Val],
+    c: Sequence[Val],
+    metadata: Val,
+    selector: int,
+    *,
+    fast: bool,
+) -> list[Val]:
     """The registers of D = A*B + C; `form` has the shape and types that PTX spells."""
     depth = shape_of(form.shape)[2] // 2
     fields = list(_fields(WIDTH[form.a], 2 * depth, selector))
@@ -122,9 +129,15 @@ def _loaded(b: Builder, like: Sequence[Val], d: Val) -> list[Val]:
 
 
 def _fp8(
-    b: Builder, form: TensorForm, a: Sequence[Val], bt: Sequence[Val], c: Sequence[Val], metadata: Val,
-    fields: Sequence[_Field], fast: bool,
-) -> list[Val]:  # fmt: skip
+    b: Builder,
+    form: TensorForm,
+    a: Sequence[Val],
+    bt: Sequence[Val],
+    c: Sequence[Val],
+    metadata: Val,
+    fields: Sequence[_Field],
+    fast: bool,
+) -> list[Val]:
     """Two steps on f16, of every other four neighbours of B each, and then c is added."""
     step = TensorStep("f16", "f32", 16, shape_of(form.shape)[2] // 4, sparse=True)
     d = [b.zero(v.element, v.lanes) for v in c]

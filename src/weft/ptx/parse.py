@@ -146,8 +146,8 @@ class _ModuleReader:
         return found.end()
 
     def _file(self, pos: int) -> int:
-        # Only its syntax is checked: `SourceLines` has read every `.file` before, since compilers write
-        # them at the end.
+        # Only its syntax is checked: `SourceLines` has read every `.file` before, since compilers
+        # write them at the end.
         return self._expect(_FILE, pos, '.file 1 "name.cu"').end()
 
     def _section(self, pos: int) -> int:

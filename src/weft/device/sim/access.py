@@ -1,9 +1,9 @@
 """One access of a warp to memory, described once.
 
-Every instruction that touches memory makes an `MemoryAccess` for each place it touches: a load has one, a
-copy has two (its source is read, its target is written). Bounds checks, fault messages, counters,
-the sanitizer and every other observer read this description. The `effects` of the instruction's row
-say what there is to describe.
+Every instruction that touches memory makes a `MemoryAccess` for each place it touches: a load has
+one, a copy has two (its source is read, its target is written). Bounds checks, fault messages,
+counters, the sanitizer and every other observer read this description. The `effects` of the
+instruction's row say what there is to describe.
 """
 
 from __future__ import annotations

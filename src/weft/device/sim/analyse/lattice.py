@@ -242,8 +242,12 @@ TABLE: Mapping[ResultForm, Transfer] = {
 """The value of a row's column `form` -> the transfer function."""
 
 BOUNDED = (
-    ResultForm.REMAINDER, ResultForm.QUOTIENT, ResultForm.MINIMUM, ResultForm.MAXIMUM, ResultForm.SELECTION,
-)  # fmt: skip
+    ResultForm.REMAINDER,
+    ResultForm.QUOTIENT,
+    ResultForm.MINIMUM,
+    ResultForm.MAXIMUM,
+    ResultForm.SELECTION,
+)
 """Rules that give no more than a bound of the lanes."""
 
 KEEPS_OFFSETS = frozenset(TABLE) - frozenset(BOUNDED)

@@ -35,7 +35,7 @@ class FrameLayout(NamedTuple):
 
 
 class FrameWords:
-    """32-bit words of the frame, by their byte offset: `layout.Frame` and what follows it."""
+    """32-bit words of the frame, by their byte offset: `layout.FrameFields` and what follows it."""
 
     def __init__(self, e: Located) -> None:
         self.e = e

@@ -29,11 +29,24 @@ LONGEST = 8
 """The maximum number of instructions to recompute a register."""
 SHORT = 4
 """The maximum for a register that every block recomputes, if it reads the register."""
-_ROWS = frozenset({
-    ResultForm.COPY, ResultForm.CONVERSION, ResultForm.ADDRESS, ResultForm.SUM, ResultForm.DIFFERENCE, ResultForm.PRODUCT,
-    ResultForm.WIDE_PRODUCT, ResultForm.PRODUCT_SUM, ResultForm.WIDE_PRODUCT_SUM, ResultForm.LEFT_SHIFT,
-    ResultForm.RIGHT_SHIFT, ResultForm.AND, ResultForm.OR, ResultForm.XOR,
-})  # fmt: skip
+_ROWS = frozenset(
+    {
+        ResultForm.COPY,
+        ResultForm.CONVERSION,
+        ResultForm.ADDRESS,
+        ResultForm.SUM,
+        ResultForm.DIFFERENCE,
+        ResultForm.PRODUCT,
+        ResultForm.WIDE_PRODUCT,
+        ResultForm.PRODUCT_SUM,
+        ResultForm.WIDE_PRODUCT_SUM,
+        ResultForm.LEFT_SHIFT,
+        ResultForm.RIGHT_SHIFT,
+        ResultForm.AND,
+        ResultForm.OR,
+        ResultForm.XOR,
+    }
+)
 """Rows that are cheap where their result is a scalar."""
 
 

@@ -21,6 +21,7 @@ from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import (
     FINISHED,
     NOTHING_PENDING,
+    ContextFields,
     FrameFields,
     SlotFields,
     WarpStatus,

@@ -14,7 +14,7 @@ up (the generation of a barrier) takes part as a difference.
 from __future__ import annotations
 
 from weft.device.sim.emit.frame import FrameLayout
-from weft.device.sim.layout import FINISHED, FrameFields, SlotFields, WorkerFields
+from weft.device.sim.layout import FINISHED, ContextFields, FrameFields, SlotFields, WorkerFields
 from weft.ir import Builder, IrFunction, IrModule, Val
 
 # 2^64 divided by the golden ratio: an odd factor, so that multiplying loses no bits.

@@ -75,8 +75,16 @@ class BulkCopies:
                 )
                 self._range(access, lanes, data, b.at(data, 256 * i))
             else:
-                access = MemoryAccess(ins, AccessUnit.MBARRIER, AccessKind.of(effect), a, WORD, None, lanes,
-                                waits=waits)  # fmt: skip
+                access = MemoryAccess(
+                    ins,
+                    AccessUnit.MBARRIER,
+                    AccessKind.of(effect),
+                    a,
+                    WORD,
+                    None,
+                    lanes,
+                    waits=waits,
+                )
                 self._note(access, lanes, b.at(data, 256 * i))
             accesses.append(access)
         # After the checks, since an observer may follow a range to its end; the source comes first.

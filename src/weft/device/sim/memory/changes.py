@@ -1,9 +1,9 @@
 """Records that a warp has changed something that another thread can see.
 
-A kernel with loops that may be waiting sets `WorkerFields.CHANGED` whenever it writes. An atomic that
-leaves its place as it was (a failed compare-and-swap, an addition of zero) changes nothing, nor
-does a store to shared or local memory of what is there already: these are what a waiting loop does.
-Every other store counts as a change, whatever it stores. `stall.py` reads the flag.
+A kernel with loops that may be waiting sets `WorkerFields.CHANGED` whenever it writes. An atomic
+that leaves its place as it was (a failed compare-and-swap, an addition of zero) changes nothing,
+nor does a store to shared or local memory of what is there already: these are what a waiting loop
+does. Every other store counts as a change, whatever it stores. `stall.py` reads the flag.
 """
 
 from __future__ import annotations

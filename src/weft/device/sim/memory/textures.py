@@ -3,9 +3,9 @@
     int32 unit(const int32 request[8], int32 lanes, int64 values[rows][32])
 
 The unit is in the runtime library of whole programs (`shim/textures`), where texture objects are
-made; `ContextFields.TEXTURES` has its address. Row 0 of the values are the handles, the rows after it the
-coordinates, the level or the gradients, and what is stored. Results replace the first rows. The
-unit returns 0, or 1 + the first lane whose access is invalid.
+made; `ContextFields.TEXTURES` has its address. Row 0 of the values are the handles, the rows after
+it the coordinates, the level or the gradients, and what is stored. Results replace the first rows.
+The unit returns 0, or 1 + the first lane whose access is invalid.
 """
 
 from __future__ import annotations

@@ -124,12 +124,29 @@ class Arena:
         x, y, z = grid
         # A null workspace makes the grid barrier of cooperative groups trap.
         _CONTEXT.pack_into(
-            self._head, 0,
-            0, x * y * z, x, y, z, 0,  # the next block, all, the grid, stop
-            address + table_at, len(rows) // 4, address + params_at, symbols, const[0],
-            dynamic_shared, host, (address + ContextFields.SIZE) * cooperative, 0,  # workspace, grid id
-            self._param_bytes, const[1], 0, 0, textures,  # no observer, no epoch yet
-        )  # fmt: skip
+            self._head,
+            0,
+            0,
+            x * y * z,
+            x,
+            y,
+            z,
+            0,  # the next block, all, the grid, stop
+            address + table_at,
+            len(rows) // 4,
+            address + params_at,
+            symbols,
+            const[0],
+            dynamic_shared,
+            host,
+            (address + ContextFields.SIZE) * cooperative,
+            0,  # workspace, grid id
+            self._param_bytes,
+            const[1],
+            0,
+            0,
+            textures,  # no observer, no epoch yet
+        )
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
         # The windows of the sites too: they are allocations of the last launch.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Planned(Protocol):
-    """A kernel and a grid, ready to be launched: `launch.Plan`."""
+    """A kernel and a grid, ready to be launched: `launch.LaunchPlan`."""
 
     sim: SimModule
     entry: str

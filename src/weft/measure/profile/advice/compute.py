@@ -26,8 +26,8 @@ CHEAPER = {
     "-use_fast_math",
     ResultForm.REMAINDER: "use powers of two (i & (n - 1)), or count along instead of dividing",
     ResultForm.ROOT: "use rsqrtf and a multiplication, or compare squares",
-    ResultForm.RECIPROCAL: "use __frcp_rn only where the last bit counts; __fdividef and rsqrtf are "
-    "one step",
+    ResultForm.RECIPROCAL: "use __frcp_rn only where the last bit counts; __fdividef and rsqrtf "
+    "are one step",
 }
 _FUNCTIONS = "share sub-expressions, use exp2f with a factor folded in, or a polynomial"
 

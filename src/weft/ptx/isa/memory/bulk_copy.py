@@ -75,8 +75,10 @@ def bulk_prefetch(w: Warp, ins: Instruction, **words: str) -> None:
 @instruction(
     "cp.async.bulk.commit_group",
     work=WorkUnit.SYNC,
-    manual=_BULK + "-commit-group", warp=True, async_=Async(AsyncStep.COMMIT, Completion.BULK_GROUP),
-)  # fmt: skip
+    manual=_BULK + "-commit-group",
+    warp=True,
+    async_=Async(AsyncStep.COMMIT, Completion.BULK_GROUP),
+)
 def bulk_commit(w: Warp, ins: Instruction) -> None:
     w.bulk.commit()
 

@@ -88,8 +88,10 @@ def _far(b: Builder, route: str) -> Callable[..., Val]:
 def _sectors(b: Builder, row: Val, first: Val, nbytes: Val) -> None:
     touched = ((first + (nbytes - 1)) >> SECTOR) - (first >> SECTOR) + 1
     for at, v in (
-        (CounterRow.BYTES, nbytes), (CounterRow.SECTORS, touched), (CounterRow.IDEAL, (nbytes + 31) >> SECTOR),
-    ):  # fmt: skip
+        (CounterRow.BYTES, nbytes),
+        (CounterRow.SECTORS, touched),
+        (CounterRow.IDEAL, (nbytes + 31) >> SECTOR),
+    ):
         bump(b, row, at, v)
 
 

@@ -67,7 +67,7 @@ class Counting:
 
     l1_lines      lines that a block of threads can keep in its share of an L1
     resident      blocks that the GPU runs at once
-    shared        the launch's memory that all workers share: `layout.Launch`
+    shared        the launch's memory that all workers share: `layout.LaunchFields`
     """
 
     l1_lines: int

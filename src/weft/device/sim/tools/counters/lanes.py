@@ -225,9 +225,13 @@ def _sum_up(b: Builder, seats: Seats, last: Val, lanes: Val, width: int) -> None
     ideal = b.umin(all_sectors, (threads * width + 31) >> 5)
     waves = deepest(b, b.load("i64", 0, groups))
     for at, v in (
-        (CounterRow.REQUESTS, b.integer("i64", 1)), (CounterRow.THREADS, threads), (CounterRow.SECTORS, all_sectors),
-        (CounterRow.TAGS, seats.count), (CounterRow.WAVEFRONTS, waves), (CounterRow.IDEAL, ideal),
-    ):  # fmt: skip
+        (CounterRow.REQUESTS, b.integer("i64", 1)),
+        (CounterRow.THREADS, threads),
+        (CounterRow.SECTORS, all_sectors),
+        (CounterRow.TAGS, seats.count),
+        (CounterRow.WAVEFRONTS, waves),
+        (CounterRow.IDEAL, ideal),
+    ):
         b.store(b.resize(v, "i64"), b.at(last, Last.COUNTERS + at))
 
 

@@ -94,8 +94,12 @@ class MergedLoads:
             case ResultForm.COPY | ResultForm.CONVERSION | ResultForm.ADDRESS:
                 return zeros[0]
             case (
-                ResultForm.SUM | ResultForm.DIFFERENCE | ResultForm.OR | ResultForm.XOR | ResultForm.SELECTION
-            ):  # fmt: skip
+                ResultForm.SUM
+                | ResultForm.DIFFERENCE
+                | ResultForm.OR
+                | ResultForm.XOR
+                | ResultForm.SELECTION
+            ):
                 return min(zeros[:2])
             case ResultForm.PRODUCT | ResultForm.WIDE_PRODUCT:
                 return min(MOST, zeros[0] + zeros[1])

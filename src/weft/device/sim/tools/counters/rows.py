@@ -11,12 +11,19 @@ from weft.device.sim.tools.counters.layout import CounterRow, Last, PerWorker, R
 from weft.ir import Builder, Val
 
 _VERBS = {
-    AccessKind.READ: "load", AccessKind.WRITE: "store", AccessKind.ATOMIC: "atomic", AccessKind.REDUCTION: "reduction",
-}  # fmt: skip
+    AccessKind.READ: "load",
+    AccessKind.WRITE: "store",
+    AccessKind.ATOMIC: "atomic",
+    AccessKind.REDUCTION: "reduction",
+}
 _NAMES = {
-    AccessUnit.LANES: "{}", AccessUnit.MATRIX: "matrix {}", AccessUnit.FRAGMENT: "fragment {}", AccessUnit.COPY: "copy",
-    AccessUnit.BULK: "bulk {}", AccessUnit.MBARRIER: "mbarrier",
-}  # fmt: skip
+    AccessUnit.LANES: "{}",
+    AccessUnit.MATRIX: "matrix {}",
+    AccessUnit.FRAGMENT: "fragment {}",
+    AccessUnit.COPY: "copy",
+    AccessUnit.BULK: "bulk {}",
+    AccessUnit.MBARRIER: "mbarrier",
+}
 
 
 def name_of(access: MemoryAccess) -> str:

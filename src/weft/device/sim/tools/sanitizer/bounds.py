@@ -29,14 +29,24 @@ Origins = frozenset[str | int] | None
 """The values that a value may have been computed from; None: unknown."""
 NOTHING: Origins = frozenset()
 _SUMS = (
-    ResultForm.SUM, ResultForm.OR, ResultForm.COPY, ResultForm.ADDRESS, ResultForm.CONVERSION, ResultForm.SELECTION,
-    ResultForm.MINIMUM, ResultForm.MAXIMUM,
-)  # fmt: skip
+    ResultForm.SUM,
+    ResultForm.OR,
+    ResultForm.COPY,
+    ResultForm.ADDRESS,
+    ResultForm.CONVERSION,
+    ResultForm.SELECTION,
+    ResultForm.MINIMUM,
+    ResultForm.MAXIMUM,
+)
 """Operations through which an address stays an address into the same array."""
 _NUMBERS = (
-    ResultForm.PRODUCT, ResultForm.WIDE_PRODUCT, ResultForm.LEFT_SHIFT, ResultForm.RIGHT_SHIFT, ResultForm.QUOTIENT,
+    ResultForm.PRODUCT,
+    ResultForm.WIDE_PRODUCT,
+    ResultForm.LEFT_SHIFT,
+    ResultForm.RIGHT_SHIFT,
+    ResultForm.QUOTIENT,
     ResultForm.REMAINDER,
-)  # fmt: skip
+)
 """Operations whose result is not an address."""
 
 

@@ -16,11 +16,11 @@ _OF_LANES = (
 )
 """Findings whose address is a set of lanes."""
 PARITIES = {
-    FindingKind.PARITY_PASSES: "waits for parity {}; the warp has arrived in the current phase, of parity"
-                        " {}, which is not complete",
-    FindingKind.PARITY_BLOCKS: "waits for parity {}: the current phase, in which nothing has arrived; the"
-                        " last one that is complete has parity {}",
-}  # fmt: skip
+    FindingKind.PARITY_PASSES: "waits for parity {}; the warp has arrived in the current phase, "
+    "of parity {}, which is not complete",
+    FindingKind.PARITY_BLOCKS: "waits for parity {}: the current phase, in which nothing has "
+    "arrived; the last one that is complete has parity {}",
+}
 """The place of a finding, by the parity of a wait and another one."""
 
 
@@ -36,51 +36,106 @@ class FindingText:
 
 _RACE = "data race"
 TEXTS: Mapping[int, FindingText] = {
-    FindingKind.READ_AFTER_WRITE: FindingText(_RACE, "a thread reads what another writes, in no order",
-                                ("read", "write"), ""),
-    FindingKind.WRITE_AFTER_READ: FindingText(_RACE, "a thread writes what another reads, in no order",
-                                ("write", "read"), ""),
-    FindingKind.WRITE_AFTER_WRITE: FindingText(_RACE, "two threads write the same place, in no order",
-                                 ("write", "write"), ""),
-    FindingKind.UNINITIALISED: FindingText("uninitialised", "a read of memory that was never written",
-                             ("read", "used"), "write it first, or check which threads do"),
-    FindingKind.STALE: FindingText("stale read", "a read through the read-only cache of what the same kernel has"
-                     " written", ("read", "write"), "read it without __ldg, or take const or"
-                     " __restrict__ from the pointer"),
-    FindingKind.PARITY_PASSES: FindingText("wrong parity", "a wait for an mbarrier passes at once: it is for the"
-                             " wrong phase", ("wait", ""), ""),
-    FindingKind.PARITY_BLOCKS: FindingText("wrong parity", "a wait for an mbarrier never ends: it is for the"
-                             " wrong phase", ("wait", ""), ""),
-    FindingKind.BARRIER_SPLIT: FindingText("barrier divergence", "a barrier that only some threads of a warp"
-                             " reach", ("barrier", ""),
-                             "move the barrier out of the branch, so that all threads reach it"),
-    FindingKind.BARRIER_COUNT: FindingText("barrier misuse", "threads meet at one barrier but expect different"
-                             " numbers of threads", ("barrier", "barrier"),
-                             "give every bar.sync of a barrier the same count"),
-    FindingKind.BARRIER_PLACES: FindingText("barrier divergence", "threads of a block wait at different"
-                              " barriers in the code", ("barrier", "barrier"),
-                              "let all threads of the block pass the same __syncthreads()"),
-    FindingKind.BARRIER_SHARED: FindingText("barrier misuse", "two groups of warps use one named barrier at the"
-                              " same time", ("barrier", "barrier"),
-                              "give each group a barrier of its own: another number"),
-    FindingKind.BARRIER_SKIPPED: FindingText("barrier divergence", "a barrier that some warps of the block branch"
-                               " around", ("barrier", ""),
-                               "move the barrier out of the branch, so that all threads reach it"),
-    FindingKind.MISSING_LANES: FindingText("missing lanes", "lanes are named that do not take part",
-                             ("call", ""), "compute the mask before the branch, or move the call"
-                             " to where all its lanes are"),
-    FindingKind.NOT_IN_MASK: FindingText("missing lanes", "a lane calls with a mask that leaves it out",
-                           ("call", ""), "the mask must have the bit of every lane that calls"),
-    FindingKind.UNDEFINED_LANE: FindingText("missing lanes", "a shuffle from a lane that does not take part",
-                              ("call", "used"), "name the source lane in the mask and let it take"
-                              " part, or do not use the value"),
-    FindingKind.OTHER_ARRAY: FindingText("out of bounds", "an access leaves its own array for another one",
-                           ("access", ""), "compare the index with the array's length"),
-    FindingKind.OVERFLOW: FindingText("index overflow", "an index does not fit 32 bits and wraps",
-                        ("computed", ""), "compute it in 64 bits: make one factor a size_t"),
-    FindingKind.SPIN: FindingText("spin", "a loop waits for a value that it never reads again",
-                    ("loop", ""), "make the flag volatile, or read it by an atomic"),
-}  # fmt: skip
+    FindingKind.READ_AFTER_WRITE: FindingText(
+        _RACE, "a thread reads what another writes, in no order", ("read", "write"), ""
+    ),
+    FindingKind.WRITE_AFTER_READ: FindingText(
+        _RACE, "a thread writes what another reads, in no order", ("write", "read"), ""
+    ),
+    FindingKind.WRITE_AFTER_WRITE: FindingText(
+        _RACE, "two threads write the same place, in no order", ("write", "write"), ""
+    ),
+    FindingKind.UNINITIALISED: FindingText(
+        "uninitialised",
+        "a read of memory that was never written",
+        ("read", "used"),
+        "write it first, or check which threads do",
+    ),
+    FindingKind.STALE: FindingText(
+        "stale read",
+        "a read through the read-only cache of what the same kernel has written",
+        ("read", "write"),
+        "read it without __ldg, or take const or __restrict__ from the pointer",
+    ),
+    FindingKind.PARITY_PASSES: FindingText(
+        "wrong parity",
+        "a wait for an mbarrier passes at once: it is for the wrong phase",
+        ("wait", ""),
+        "",
+    ),
+    FindingKind.PARITY_BLOCKS: FindingText(
+        "wrong parity",
+        "a wait for an mbarrier never ends: it is for the wrong phase",
+        ("wait", ""),
+        "",
+    ),
+    FindingKind.BARRIER_SPLIT: FindingText(
+        "barrier divergence",
+        "a barrier that only some threads of a warp reach",
+        ("barrier", ""),
+        "move the barrier out of the branch, so that all threads reach it",
+    ),
+    FindingKind.BARRIER_COUNT: FindingText(
+        "barrier misuse",
+        "threads meet at one barrier but expect different numbers of threads",
+        ("barrier", "barrier"),
+        "give every bar.sync of a barrier the same count",
+    ),
+    FindingKind.BARRIER_PLACES: FindingText(
+        "barrier divergence",
+        "threads of a block wait at different barriers in the code",
+        ("barrier", "barrier"),
+        "let all threads of the block pass the same __syncthreads()",
+    ),
+    FindingKind.BARRIER_SHARED: FindingText(
+        "barrier misuse",
+        "two groups of warps use one named barrier at the same time",
+        ("barrier", "barrier"),
+        "give each group a barrier of its own: another number",
+    ),
+    FindingKind.BARRIER_SKIPPED: FindingText(
+        "barrier divergence",
+        "a barrier that some warps of the block branch around",
+        ("barrier", ""),
+        "move the barrier out of the branch, so that all threads reach it",
+    ),
+    FindingKind.MISSING_LANES: FindingText(
+        "missing lanes",
+        "lanes are named that do not take part",
+        ("call", ""),
+        "compute the mask before the branch, or move the call to where all its lanes are",
+    ),
+    FindingKind.NOT_IN_MASK: FindingText(
+        "missing lanes",
+        "a lane calls with a mask that leaves it out",
+        ("call", ""),
+        "the mask must have the bit of every lane that calls",
+    ),
+    FindingKind.UNDEFINED_LANE: FindingText(
+        "missing lanes",
+        "a shuffle from a lane that does not take part",
+        ("call", "used"),
+        "name the source lane in the mask and let it take part, or do not use the value",
+    ),
+    FindingKind.OTHER_ARRAY: FindingText(
+        "out of bounds",
+        "an access leaves its own array for another one",
+        ("access", ""),
+        "compare the index with the array's length",
+    ),
+    FindingKind.OVERFLOW: FindingText(
+        "index overflow",
+        "an index does not fit 32 bits and wraps",
+        ("computed", ""),
+        "compute it in 64 bits: make one factor a size_t",
+    ),
+    FindingKind.SPIN: FindingText(
+        "spin",
+        "a loop waits for a value that it never reads again",
+        ("loop", ""),
+        "make the flag volatile, or read it by an atomic",
+    ),
+}
 ORDER = {
     Apart.LANES: "__syncwarp() between the two",
     Apart.WARPS: "__syncthreads() between the two",

@@ -65,9 +65,18 @@ class ExactShadow(Shadow):
         return b.helper(name, [_P, _I32, _I64, _P, _I32, _P], None, body)
 
     def _lane(
-        self, x: Builder, p: Val, warp: Val, slot: Val, space: str, way: AccessPattern, planes: Planes,
-        address: Val, current: Val, same: Callable[[Val, int], Val],
-    ) -> None:  # fmt: skip
+        self,
+        x: Builder,
+        p: Val,
+        warp: Val,
+        slot: Val,
+        space: str,
+        way: AccessPattern,
+        planes: Planes,
+        address: Val,
+        current: Val,
+        same: Callable[[Val, int], Val],
+    ) -> None:
         count = max(1, way.nbytes // 4)
 
         def granules() -> None:
@@ -92,9 +101,19 @@ class ExactShadow(Shadow):
         granules()
 
     def _granule(
-        self, x: Builder, p: Val, warp: Val, slot: Val, space: str, way: AccessPattern, planes: Planes,
-        address: Val, current: Val, i: int, same: Callable[[Val, int], Val],
-    ) -> None:  # fmt: skip
+        self,
+        x: Builder,
+        p: Val,
+        warp: Val,
+        slot: Val,
+        space: str,
+        way: AccessPattern,
+        planes: Planes,
+        address: Val,
+        current: Val,
+        i: int,
+        same: Callable[[Val, int], Val],
+    ) -> None:
         writes = way.writes
         w, r = word(x, planes.writers, 8 * i), word(x, planes.readers, 8 * i)
         kept = x.alloca("i1")
