@@ -100,34 +100,34 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
         if (for_weights && n < count)
             for (int i = threadIdx.x; i < MID * CHUNKS; i += THREADS) {
                 int p = i / CHUNKS;
-                copy_async<16>(m.maps + position(p / HALF, p % HALF) * S::MAP + i % CHUNKS * 8, maps + ((long long)n * MID * CHUNKS + i) * 8);
+                weft::copy_async<16>(m.maps + position(p / HALF, p % HALF) * S::MAP + i % CHUNKS * 8, maps + ((long long)n * MID * CHUNKS + i) * 8);
             }
-        end_of_group();
+        weft::commit_copies();
     };
     clear(reinterpret_cast<unsigned*>(m.results), POSITIONS * S::RESULT / 2);
     clear(reinterpret_cast<unsigned*>(m.maps), POSITIONS * S::MAP / 2);
     clear(m.image, WIDE * WIDE);
     if (for_maps)
-        for (int i = threadIdx.x * 4; i < TAPS * SECOND * FIRST * PIECES<EXACT> / 2; i += THREADS * 4) copy_async<16>(m.weight + i, packed + i);
+        for (int i = threadIdx.x * 4; i < TAPS * SECOND * FIRST * PIECES<EXACT> / 2; i += THREADS * 4) weft::copy_async<16>(m.weight + i, packed + i);
     slopes(norms, gain, sums_of_norm, parts, count, scale, m.slope);
     __syncthreads();
     fetch_maps(slot);
     // Lanes have addresses of rows of matrices. The first product's operands are stored with rows of pixels: both are turned.
     int left = warp / COUNT * DOWN * 16, right = warp % COUNT * 8, pair = warp % PAIRS, share = warp / PAIRS;
-    unsigned down = in_shared(m.results + (PITCH + 1 + lane % 8 + lane / 16 * 8) * S::RESULT + left + lane / 8 % 2 * 8);
-    unsigned across = in_shared(m.maps + lane % 16 * S::MAP + right + (EXACT ? lane / 16 * FIRST : 0));
-    unsigned rows = in_shared(m.results + (pair * 2 * PITCH + lane % 16) * S::RESULT + share * (SECOND / S::SHARES) + lane / 16 * 8);
+    unsigned down = weft::shared_address(m.results + (PITCH + 1 + lane % 8 + lane / 16 * 8) * S::RESULT + left + lane / 8 % 2 * 8);
+    unsigned across = weft::shared_address(m.maps + lane % 16 * S::MAP + right + (EXACT ? lane / 16 * FIRST : 0));
+    unsigned rows = weft::shared_address(m.results + (pair * 2 * PITCH + lane % 16) * S::RESULT + share * (SECOND / S::SHARES) + lane / 16 * 8);
     const unsigned* filters = m.weight + share * (SECOND / S::SHARES / 16) * COUNT * 32 * PACKED<EXACT> + lane * PACKED<EXACT>;
     float sums[DOWN][TAPS][4] = {}, first[TAPS + 1] = {};
     for (int n = slot; n < count; n += slots) {
         results<EXACT>(raw + (long long)n * MID * SECOND, map_gradient + (long long)n * FLAT, m.slope, m.results);
         if (for_maps) {
             for (int i = threadIdx.x; i < PIXELS; i += THREADS)
-                copy_async<4>(m.image + (i / SIDE + 1) * WIDE + i % SIDE + 1, pixels + (long long)n * PIXELS + i);
-            for (int i = threadIdx.x * 16; i < FIRST * MID; i += THREADS * 16) copy_async<16>(m.places + i, places + (long long)n * FIRST * MID + i);
+                weft::copy_async<4>(m.image + (i / SIDE + 1) * WIDE + i % SIDE + 1, pixels + (long long)n * PIXELS + i);
+            for (int i = threadIdx.x * 16; i < FIRST * MID; i += THREADS * 16) weft::copy_async<16>(m.places + i, places + (long long)n * FIRST * MID + i);
         }
-        end_of_group();
-        wait_for_copies<1>();
+        weft::commit_copies();
+        weft::wait_copies<1>();
         __syncthreads();
         if (n + slots < count) {  // into the second cache, as it is read next
             const float* next = raw + (long long)(n + slots) * MID * SECOND;
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
         if (for_weights && warp < S::UNITS) {
             constexpr int DEEP = (HALF * PITCH + 15) / 16, STAGE = DEEP % 2 ? 1 : 2;
             int deep = DEEP;
-            asm("" : "+r"(deep));  // a compiler that knows it unrolls the loop, and needs more registers than there are
+            weft::opaque(deep);  // a compiler that knows it unrolls the loop, and needs more registers than there are
 #pragma unroll 1
             for (int begin = 0; begin < deep; begin += STAGE) {
                 Stage<EXACT, DOWN, TAPS> stage;
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
                         for (int c = 0; c < COUNT; ++c) *reinterpret_cast<float2*>(to + c * 8) = {result[i][c][2 * h], result[i][c][2 * h + 1]};
                     }
         }
-        wait_for_copies<1>();
+        weft::wait_copies<1>();
         __syncthreads();
         // Lanes are channels: they read four neighbouring windows of the image at most.
         constexpr int PER_WARP = 32 / FIRST;

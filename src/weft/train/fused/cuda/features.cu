@@ -34,8 +34,8 @@ __device__ void first_norm(const float* __restrict__ moments, int parts, const f
             for (int s = 0; s < TAPS; ++s) row += w[s] * total[t * (TAPS + 1) + s];
             square += w[t] * row;
         }
-#pragma unroll
-        for (int j = 1; j < 4; j *= 2) mean += __shfl_xor_sync(~0u, mean, j), square += __shfl_xor_sync(~0u, square, j);
+        mean = weft::group_reduce<4>(mean, weft::Plus());
+        square = weft::group_reduce<4>(square, weft::Plus());
         if (i % 4 == 0) {
             double spread = fmax(square - mean * mean, 0.0);
             float inverse = (float)(1 / sqrt(spread + eps)), scale = gain[i / 4] * inverse;
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
     int pair = warp % PAIRS, first = warp / PAIRS * (COLUMNS / GROUPS);
     clear(m.image[0], 2 * WIDE * WIDE);
     for (int i = threadIdx.x; i < DEPTH / 16 * STEP / 4; i += THREADS)
-        copy_async<16>(m.weight + i * 4, packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
+        weft::copy_async<16>(m.weight + i * 4, packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
     for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
     for (int i = threadIdx.x; i < COLUMNS; i += THREADS) m.sign[i] = sign_of(second_gain[part * COLUMNS + i]);
     first_norm<THREADS>(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
@@ -157,10 +157,10 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         }
     };
     // A lane has the address of a row of matrices: a pixel, and 8 of 16 channels.
-    unsigned left = in_shared(m.maps[0] + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
+    unsigned left = weft::shared_address(m.maps[0] + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
     const unsigned* right = m.weight + (first / 8 * 32 + lane) * PACKED<EXACT>;
     load(slot);
-    asm volatile("cp.async.wait_all;");
+    weft::wait_all_copies();
     store(0);
     load(slot + slots);
     __syncthreads();
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                 for (int j = 0; j < 2; ++j) {
                     float sign = m.sign[first + c * 8 + t * 2 + j];
                     most[j] = fmaxf(sign * y[0][j], sign * y[1][j]);
-                    most[j] = sign * fmaxf(most[j], __shfl_xor_sync(~0u, most[j], 4));
+                    most[j] = sign * fmaxf(most[j], weft::shuffle_xor(most[j], 4));
                 }
                 // Of two neighbouring columns each has the window of one channel.
                 int j = group % 2;
@@ -253,8 +253,7 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
 #pragma unroll
     for (int i = 0; i < ACROSS_TILES * 2; ++i) {
         float a = sum[i / 2][i % 2], b = square[i / 2][i % 2];
-#pragma unroll
-        for (int j = 4; j < 32; j *= 2) a += __shfl_xor_sync(~0u, a, j), b += __shfl_xor_sync(~0u, b, j);
+        a = weft::strided_reduce<4>(a, weft::Plus()), b = weft::strided_reduce<4>(b, weft::Plus());
         if (group == 0) m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][1] = b;
     }
     __syncthreads();

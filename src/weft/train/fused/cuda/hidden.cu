@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             float2 part = reinterpret_cast<const float2*>(statistics)[s * SECOND + c];
             sum += part.x, square += part.y;
         }
-        sum = sum_of_warp(sum), square = sum_of_warp(square);
+        sum = weft::warp_sum(sum), square = weft::warp_sum(square);
         if (lane == 0) {
             double n = (double)count * MID, mean = sum / n, spread = fmax(square / n - mean * mean, 0.0);
             float inverse = (float)(1 / sqrt(spread + eps)), scale = gain[c] * inverse;
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(THREADS, 2)
         }
         __syncthreads();
         if (k + DEEP < last) load(k + DEEP);
-        unsigned a_at = in_shared(m.left[buffer] + (warp % 2 * 32 + lane % 16) * LINE + lane / 16 * 8);
-        unsigned b_at = in_shared(m.right[buffer] + (warp / 2 * COUNT * 8 + lane % 8) * LINE + lane / 8 % 2 * 8 + (EXACT ? lane / 16 * DEEP : 0));
+        unsigned a_at = weft::shared_address(m.left[buffer] + (warp % 2 * 32 + lane % 16) * LINE + lane / 16 * 8);
+        unsigned b_at = weft::shared_address(m.right[buffer] + (warp / 2 * COUNT * 8 + lane % 8) * LINE + lane / 8 % 2 * 8 + (EXACT ? lane / 16 * DEEP : 0));
         Stage<EXACT, 2, COUNT> stage;
         stage.begin();
 #pragma unroll

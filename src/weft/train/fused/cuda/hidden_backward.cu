@@ -33,7 +33,7 @@ __device__ void last_layer(const float* __restrict__ h, const Half* __restrict__
 #pragma unroll
         for (int q = 0; q < QUADS; ++q) reinterpret_cast<float4*>(g)[q] = reinterpret_cast<const float4*>(score_gradient)[(long long)n * 4 + q];
 #pragma unroll
-        for (int p = 0; p < PIECES<EXACT>; ++p) sums[CLASSES] += number(h_gradient[((long long)n * PIECES<EXACT> + p) * HIDDEN + at]);
+        for (int p = 0; p < PIECES<EXACT>; ++p) sums[CLASSES] += weft::unpack<__half>(h_gradient[((long long)n * PIECES<EXACT> + p) * HIDDEN + at], 0);
 #pragma unroll
         for (int k = 0; k < CLASSES; ++k) sums[k] += g[k] * value, bias[k] += g[k];
         bias[CLASSES] += losses[n];
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         constexpr int CHUNKS = HIDDEN * PIECES<EXACT> / 8;
         for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
             Half* to = m.gradient[buffer] + i / CHUNKS * M::LONG + i % CHUNKS * 8;
-            if (begin + i / CHUNKS < count) copy_async<16>(to, h_gradient + ((long long)begin * CHUNKS + i) * 8);
+            if (begin + i / CHUNKS < count) weft::copy_async<16>(to, h_gradient + ((long long)begin * CHUNKS + i) * 8);
             else *reinterpret_cast<uint4*>(to) = {0, 0, 0, 0};
         }
 #pragma unroll
@@ -113,12 +113,12 @@ __global__ void __launch_bounds__(THREADS, 2)
             }
             store_pieces<EXACT, WIDTH>(m.value + at * M::SHORT + quad, {z[0], z[1], z[2], z[3]});
         }
-        asm volatile("cp.async.wait_all;");
+        weft::wait_all_copies();
         __syncthreads();
         if (begin + parts * ROWS < count) load(begin + parts * ROWS, buffer ^ 1);
         {  // the gradient of the maps: [images][hidden] x [hidden][columns]
-            unsigned a_at = in_shared(m.gradient[buffer] + (row + lane % 16) * M::LONG + lane / 16 * 8);
-            unsigned b_at = in_shared(m.weight + lane % 16 * M::SHORT + column + (EXACT ? lane / 16 * WIDTH : 0));
+            unsigned a_at = weft::shared_address(m.gradient[buffer] + (row + lane % 16) * M::LONG + lane / 16 * 8);
+            unsigned b_at = weft::shared_address(m.weight + lane % 16 * M::SHORT + column + (EXACT ? lane / 16 * WIDTH : 0));
             float result[1][2][4] = {};
 #pragma unroll 1
             for (int k0 = 0; k0 < HIDDEN; k0 += 64) {
@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(THREADS, 2)
                 }
         }
         // the gradient of the weights: [hidden][images] x [images][columns]
-        unsigned a_at = in_shared(m.gradient[buffer] + (lane % 8 + lane / 16 * 8) * M::LONG + warp * 16 + lane / 8 % 2 * 8);
-        unsigned b_at = in_shared(m.value + lane % 16 * M::SHORT + (EXACT ? lane / 16 * WIDTH : 0));
+        unsigned a_at = weft::shared_address(m.gradient[buffer] + (lane % 8 + lane / 16 * 8) * M::LONG + warp * 16 + lane / 8 % 2 * 8);
+        unsigned b_at = weft::shared_address(m.value + lane % 16 * M::SHORT + (EXACT ? lane / 16 * WIDTH : 0));
         Stage<EXACT, ACROSS, WIDTH / 8> stage;
         stage.begin();
 #pragma unroll
@@ -183,8 +183,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         float a = total[i / 2][i % 2], b = along[i / 2][i % 2];
-#pragma unroll
-        for (int j = 4; j < 32; j *= 2) a += __shfl_xor_sync(~0u, a, j), b += __shfl_xor_sync(~0u, b, j);
+        a = weft::strided_reduce<4>(a, weft::Plus()), b = weft::strided_reduce<4>(b, weft::Plus());
         if (group == 0) m.sums[warp / 2][column + i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[warp / 2][column + i / 2 * 8 + t * 2 + i % 2][1] = b;
     }
     __syncthreads();
@@ -195,7 +194,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
         for (int w = 0; w < WARPS / 2; ++w) sum += m.sums[w][lane][warp];
         for (int c = 0; c < TILE_CHANNELS; ++c) {
-            double own = sum_of_warp((first + lane) / WINDOWS - first / WINDOWS == c ? sum : 0.0);
+            double own = weft::warp_sum((first + lane) / WINDOWS - first / WINDOWS == c ? sum : 0.0);
             if (lane == 0) sums_of_norm[((part * TILES + tile) * TILE_CHANNELS + c) * 2 + warp] = (float)own;
         }
     }

@@ -34,18 +34,14 @@ __global__ void __launch_bounds__(THREADS)
             float x = 0;
 #pragma unroll
             for (int i = lane; i < HIDDEN; i += 32) x += values[i] * weights[k][i];
-#pragma unroll
-            for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(~0u, x, i);
+            x = weft::warp_sum(x);
             if (lane == 0) scores[k] = x + bias[k];
         }
         __syncthreads();
         if (warp == 0) {
-            float x = lane < CLASSES ? scores[lane] : -__int_as_float(0x7f800000), most = x;
-#pragma unroll
-            for (int i = 16; i > 0; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
-            float power = lane < CLASSES ? expf(x - most) : 0.0f, all = power;
-#pragma unroll
-            for (int i = 16; i > 0; i /= 2) all += __shfl_xor_sync(~0u, all, i);
+            float x = lane < CLASSES ? scores[lane] : weft::lowest();
+            float most = weft::warp_reduce(x, [](float a, float b) { return fmaxf(a, b); });
+            float power = lane < CLASSES ? expf(x - most) : 0.0f, all = weft::warp_sum(power);
             int right = (int)classes[n];
             float g = (power / all - (lane == right ? 1.0f : 0.0f)) / count;
             if (lane < 16) score_gradient[(long long)n * 16 + lane] = gradient[lane] = lane < CLASSES ? g : 0.0f;
