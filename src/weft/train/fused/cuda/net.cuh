@@ -1,7 +1,10 @@
 // The network's sizes, and products of matrices on tensor cores.
 //
-// pixels [n][SIDE x SIDE] - convolution 3 x 3, batch norm, ReLU, pooling 2 x 2 - maps [n][FIRST][MID]
-// maps - convolution 3 x 3 - raw [n][SECOND][MID] - batch norm, ReLU, pooling - [n][SECOND][WINDOWS] - linear, ReLU - linear
+// The results of its layers, for n images:
+//   pixels [n][SIDE x SIDE] - convolution 3 x 3, batch norm, ReLU, pooling 2 x 2
+//   maps [n][FIRST][MID] - convolution 3 x 3
+//   raw [n][SECOND][MID] - batch norm, ReLU, pooling 2 x 2
+//   [n][SECOND][WINDOWS] - linear, ReLU, linear
 #pragma once
 #include <weft/async.cuh>
 #include <weft/mma.cuh>
@@ -20,20 +23,26 @@ constexpr int QUARTER = SIDE / 4, WINDOWS = QUARTER * QUARTER;  // after the sec
 constexpr int FLAT = SECOND * WINDOWS;
 constexpr int DEPTH = TAPS * FIRST;  // products of a result of the second convolution
 constexpr int MOMENTS = TAPS * (TAPS + 1);
-static_assert(SIDE % 4 == 0 && FIRST % 16 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 && HIDDEN % 128 == 0 && CLASSES <= 16, "sizes");
+static_assert(SIDE % 4 == 0 && FIRST % 16 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 &&
+                  HIDDEN % 128 == 0 && CLASSES <= 16,
+              "sizes");
 
-// Maps and gradients are channels of positions: the pixels, row by row, inside a border of zeros. A row of a tile is 16 positions; those
-// behind the last pixel of a row are zeros too, or of the next row where nothing counts them.
-constexpr int PITCH = HALF < 15 ? 16 : HALF + 1, POSITIONS = (HALF + 2) * PITCH + 2, PAIRS = HALF / 2;
+// Maps and gradients are channels of positions: the pixels, row by row, inside a border of zeros. A
+// row of a tile is 16 positions; those behind the last pixel of a row are zeros too, or of the next
+// row where nothing counts them.
+constexpr int PITCH = HALF < 15 ? 16 : HALF + 1, POSITIONS = (HALF + 2) * PITCH + 2,
+              PAIRS = HALF / 2;
 static_assert(HALF <= 16, "a row of pixels is one tile");
 __device__ constexpr int position(int row, int column) { return (row + 1) * PITCH + column + 1; }
 // The place of a tap in a window of 3 x 3, from the window's first position on.
 __device__ constexpr int tap_at(int tap) { return tap / 3 * PITCH + tap % 3; }
 
-// Numbers are multiplied as halves, which have as many digits as tf32. EXACT: a number is the sum of two halves.
+// Numbers are multiplied as halves, which have as many digits as tf32. EXACT: a number is the sum
+// of two halves.
 template <bool EXACT>
 constexpr int PIECES = EXACT ? 2 : 1;
-// Halves of a position or row: those of all channels, the rests of all, and 8 more, so that neighbours have different banks.
+// Halves of a position or row: those of all channels, the rests of all, and 8 more, so that
+// neighbours have different banks.
 template <bool EXACT>
 __device__ constexpr int line(int channels) {
     return channels * PIECES<EXACT> + 8;
@@ -41,14 +50,16 @@ __device__ constexpr int line(int channels) {
 
 __device__ inline float rounded(float x) { return __uint_as_float(weft::to_tf32(x)); }
 
-// What is multiplied: tf32 numbers are rounded when they are stored, those of single precision when they are used.
+// What is multiplied: tf32 numbers are rounded when they are stored, those of single precision when
+// they are used.
 template <bool EXACT>
 __device__ inline float operand(float x) {
     if constexpr (EXACT) return x;
     return rounded(x);
 }
 
-// A number of single precision is the sum of one of tf32 and a rest, which is rounded next. The sum keeps a NaN: the rest is one then.
+// A number of single precision is the sum of one of tf32 and a rest, which is rounded next. The sum
+// keeps a NaN: the rest is one then.
 template <int N>
 __device__ inline void split(const float (&x)[N], unsigned (&big)[N], float (&rest)[N]) {
 #pragma unroll
@@ -65,10 +76,11 @@ __device__ inline void split(const float (&x)[N], unsigned (&big)[N], unsigned (
     for (int i = 0; i < N; ++i) small[i] = weft::to_tf32(rest[i]);
 }
 
-// sums += a b for M x N tiles of 16 x 8 results and 8 products each. EXACT: of the four products of two sums of two
-// numbers three count, and the result has the accuracy of single precision.
+// sums += a b for M x N tiles of 16 x 8 results and 8 products each. EXACT: of the four products of
+// two sums of two numbers three count, and the result has the accuracy of single precision.
 template <bool EXACT, int M, int N>
-__device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], const float (&b)[N][2]) {
+__device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4],
+                                const float (&b)[N][2]) {
     unsigned a_big[M][4], a_small[M][4], b_big[N][2], b_small[N][2];
     if constexpr (EXACT) {
 #pragma unroll
@@ -101,7 +113,8 @@ __device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], 
 
 typedef unsigned short Half;
 
-// The pieces of two numbers. The operands are scaled to be near 1: the second piece of a small number has few digits.
+// The pieces of two numbers. The operands are scaled to be near 1: the second piece of a small
+// number has few digits.
 template <bool EXACT>
 __device__ inline void pieces(float x, float y, unsigned (&piece)[PIECES<EXACT>]) {
     piece[0] = weft::pack_saturated(x, y);  // beyond the range of halves: the largest one
@@ -118,13 +131,15 @@ __device__ inline void store_pieces(Half* to, const float4& x) {
     pieces<EXACT>(x.x, x.y, low);
     pieces<EXACT>(x.z, x.w, high);
 #pragma unroll
-    for (int p = 0; p < PIECES<EXACT>; ++p) *reinterpret_cast<uint2*>(to + p * APART) = {low[p], high[p]};
+    for (int p = 0; p < PIECES<EXACT>; ++p)
+        *reinterpret_cast<uint2*>(to + p * APART) = {low[p], high[p]};
 }
 
-// sums += a b for M x N tiles of 16 x 8 results and 16 products each, from column `from` of the tiles on. Of the four products of
-// pieces three count.
+// sums += a b for M x N tiles of 16 x 8 results and 16 products each, from column `from` of the
+// tiles on. Of the four products of pieces three count.
 template <bool EXACT, int M, int ALL, int N>
-__device__ inline void products_of_halves(float (&sums)[M][ALL][4], const unsigned (&a)[M][PIECES<EXACT>][4],
+__device__ inline void products_of_halves(float (&sums)[M][ALL][4],
+                                          const unsigned (&a)[M][PIECES<EXACT>][4],
                                           const unsigned (&b)[N][2 * PIECES<EXACT>], int from) {
     if constexpr (EXACT) {
 #pragma unroll
@@ -149,8 +164,8 @@ __device__ inline void load_matrices(unsigned (&r)[N], unsigned at) {
     else weft::load_matrices_x2<TRANSPOSED>(r, at);
 }
 
-// Weights that are the right operand of a product are packed as lanes read them: [16 products][8 columns][lane], the two registers
-// of each piece side by side. This is a lane's part of 8 columns.
+// Weights that are the right operand of a product are packed as lanes read them: [16 products][8
+// columns][lane], the two registers of each piece side by side. This is a lane's part of 8 columns.
 template <bool EXACT>
 constexpr int PACKED = 2 * PIECES<EXACT>;
 template <bool EXACT>
@@ -164,7 +179,8 @@ __device__ inline void load_packed(unsigned (&b)[PACKED<EXACT>], const unsigned*
     }
 }
 
-// Tensor cores cut their sums off. EXACT adds what they add up over a stage to the result by ordinary additions.
+// Tensor cores cut their sums off. EXACT adds what they add up over a stage to the result by
+// ordinary additions.
 template <bool EXACT, int M, int N>
 struct Stage {
     float part[EXACT ? M : 1][EXACT ? N : 1][4];
@@ -178,7 +194,8 @@ struct Stage {
                     for (int j = 0; j < 4; ++j) part[m][n][j] = 0;
         }
     }
-    __device__ inline void add(float (&sums)[M][N][4], const float (&a)[M][4], const float (&b)[N][2]) {
+    __device__ inline void add(float (&sums)[M][N][4], const float (&a)[M][4],
+                               const float (&b)[N][2]) {
         if constexpr (EXACT) products<true>(part, a, b);
         else products<false>(sums, a, b);
     }
@@ -206,7 +223,8 @@ __device__ inline void clear(T* to, int count) {
     for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = 0;
 }
 
-// Weights of the second convolution and of the first linear layer are multiplied by these where they become halves.
+// Weights of the second convolution and of the first linear layer are multiplied by these where
+// they become halves.
 constexpr float WEIGHT_SCALE = 32, HIDDEN_SCALE = 64;
 
 // The pooled result of four: the largest, the first of equal ones.
@@ -223,15 +241,18 @@ struct Pooled {
 // Batch norm turns the order of its operands where its gain is negative.
 __device__ inline float sign_of(float gain) { return gain < 0 ? -1.0f : 1.0f; }
 
-// The first linear layer's columns are divided into tiles. For each tile and channel that has some of its columns there are two sums:
-// of the gradient after batch norm, and of the gradient times the normalised results.
+// The first linear layer's columns are divided into tiles. For each tile and channel that has some
+// of its columns there are two sums: of the gradient after batch norm, and of the gradient times
+// the normalised results.
 constexpr int WIDTH = 32, TILES = FLAT / WIDTH, TILE_CHANNELS = WIDTH / WINDOWS + 2;
 static_assert(FLAT % WIDTH == 0, "whole tiles");
 __device__ inline double2 sums_of_channel(const float* __restrict__ sums, int parts, int channel) {
     double2 sum = {0, 0};
     for (int p = 0; p < parts; ++p)
-        for (int tile = channel * WINDOWS / WIDTH; tile <= (channel * WINDOWS + WINDOWS - 1) / WIDTH; ++tile) {
-            const float* at = sums + ((p * TILES + tile) * TILE_CHANNELS + channel - tile * WIDTH / WINDOWS) * 2;
+        for (int tile = channel * WINDOWS / WIDTH;
+             tile <= (channel * WINDOWS + WINDOWS - 1) / WIDTH; ++tile) {
+            const float* at =
+                sums + ((p * TILES + tile) * TILE_CHANNELS + channel - tile * WIDTH / WINDOWS) * 2;
             sum.x += at[0], sum.y += at[1];
         }
     return sum;
