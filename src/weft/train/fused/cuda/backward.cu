@@ -1,7 +1,9 @@
-// The second convolution, backward, and the sums from which the first one's gradient follows. For each image a block computes the
-// gradient of the second convolution's results into shared memory and multiplies it twice:
+// The second convolution, backward, and the sums from which the first one's gradient follows. For
+// each image a block computes the gradient of the second convolution's results into shared memory
+// and multiplies it twice:
 //   [channels][pixels] x [pixels][taps x maps] is the gradient of the weights,
-//   [pixels][taps x channels] x [taps x channels][maps], with flipped filters, is the gradient of the maps.
+//   [pixels][taps x channels] x [taps x channels][maps], with flipped filters, is the gradient of
+//   the maps.
 // With two roles, one block of an image computes the first product and another the second.
 #include "net.cuh"
 
@@ -9,10 +11,12 @@ constexpr int WIDE = SIDE + 2;
 
 template <bool EXACT>
 struct Shape {
-    // A warp has 16 or 32 channels, and 8 of the maps with all taps; or two rows of pixels, all maps and a share of the channels.
+    // A warp has 16 or 32 channels, and 8 of the maps with all taps; or two rows of pixels, all
+    // maps and a share of the channels.
     static constexpr int DOWN = EXACT ? 1 : 2, SHARES = EXACT ? 2 : 1;
     static constexpr int UNITS = SECOND / 16 / DOWN * (FIRST / 8), TILES = PAIRS * SHARES;
-    static constexpr int WARPS = UNITS > TILES ? UNITS : TILES, THREADS = WARPS * 32, BLOCKS = EXACT ? 1 : 2;
+    static constexpr int WARPS = UNITS > TILES ? UNITS : TILES, THREADS = WARPS * 32,
+                         BLOCKS = EXACT ? 1 : 2;
     static constexpr int RESULT = line<EXACT>(SECOND), MAP = line<EXACT>(FIRST);
 };
 static_assert(SECOND >= 2 * FIRST, "the gradient of the maps fits where that of the results was");
@@ -25,8 +29,10 @@ struct alignas(16) Slope {
 template <bool EXACT>
 struct alignas(16) Memory {
     union alignas(16) {
-        Half results[POSITIONS * Shape<EXACT>::RESULT];             // gradients; those of the maps come into the same lines
-        float sums[Shape<EXACT>::WARPS * 32 * (TAPS + 1)];          // of the first convolution's gradient, at the end
+        Half results[POSITIONS * Shape<EXACT>::RESULT];  // gradients; those of the maps come into
+                                                         // the same lines
+        float sums[Shape<EXACT>::WARPS * 32 *
+                   (TAPS + 1)];  // of the first convolution's gradient, at the end
     };
     Half maps[POSITIONS * Shape<EXACT>::MAP];
     unsigned weight[TAPS * SECOND * FIRST * PIECES<EXACT> / 2];
@@ -37,25 +43,30 @@ struct alignas(16) Memory {
 __device__ int shared_bytes[2] = {sizeof(Memory<false>), sizeof(Memory<true>)};
 __device__ int threads[2] = {Shape<false>::THREADS, Shape<true>::THREADS};
 
-__device__ void slopes(const Norm* __restrict__ norms, const float* __restrict__ gain, const float* __restrict__ sums, int parts,
-                       int count, float scale, Slope* slope) {
+__device__ void slopes(const Norm* __restrict__ norms, const float* __restrict__ gain,
+                       const float* __restrict__ sums, int parts, int count, float scale,
+                       Slope* slope) {
     for (int c = threadIdx.x; c < SECOND; c += blockDim.x) {
         double n = (double)count * MID;
         double2 sum = sums_of_channel(sums, parts, c);
         Norm at = norms[c];
         double own = (double)gain[c] * at.inverse, steep = -own * at.inverse * sum.y / n;
-        slope[c] = {scale * (float)own, scale * (float)(-own * sum.x / n - steep * at.mean), scale * (float)steep, sign_of(gain[c])};
+        slope[c] = {scale * (float)own, scale * (float)(-own * sum.x / n - steep * at.mean),
+                    scale * (float)steep, sign_of(gain[c])};
     }
 }
 
-// The gradient of an image's results: the pooled maps' gradient through pooling and batch norm. Of four pixels one has an own part.
+// The gradient of an image's results: the pooled maps' gradient through pooling and batch norm. Of
+// four pixels one has an own part.
 template <bool EXACT>
-__device__ void results(const float* __restrict__ raw, const float* __restrict__ map_gradient, const Slope* slope, Half* to) {
+__device__ void results(const float* __restrict__ raw, const float* __restrict__ map_gradient,
+                        const Slope* slope, Half* to) {
     constexpr int LINE = Shape<EXACT>::RESULT;
     // A thread has 4 channels of a window; 4 threads are neighbours in channels, then in windows.
 #pragma unroll 1
     for (int i = threadIdx.x; i < WINDOWS * SECOND / 4; i += Shape<EXACT>::THREADS) {
-        int w = i / 4 % WINDOWS, c = i / (4 * WINDOWS) * 16 + i % 4 * 4, row = w / QUARTER * 2, column = w % QUARTER * 2;
+        int w = i / 4 % WINDOWS, c = i / (4 * WINDOWS) * 16 + i % 4 * 4, row = w / QUARTER * 2,
+            column = w % QUARTER * 2;
         const float* from = raw + (row * HALF + column) * SECOND + c;
         float y[4][4], dz[4];
         int place[4];
@@ -76,67 +87,89 @@ __device__ void results(const float* __restrict__ raw, const float* __restrict__
         for (int k = 0; k < 4; ++k) {
             float g[4];
 #pragma unroll
-            for (int j = 0; j < 4; ++j) g[j] = (place[j] == k ? dz[j] : 0.0f) + fmaf(slope[c + j].slope, y[k][j], slope[c + j].rest);
-            store_pieces<EXACT, SECOND>(to + position(row + k / 2, column + k % 2) * LINE + c, {g[0], g[1], g[2], g[3]});
+            for (int j = 0; j < 4; ++j)
+                g[j] = (place[j] == k ? dz[j] : 0.0f) +
+                       fmaf(slope[c + j].slope, y[k][j], slope[c + j].rest);
+            store_pieces<EXACT, SECOND>(to + position(row + k / 2, column + k % 2) * LINE + c,
+                                        {g[0], g[1], g[2], g[3]});
         }
     }
 }
 
 template <bool EXACT>
 __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
-    backward(const float* __restrict__ pixels, const float* __restrict__ raw, const float* __restrict__ map_gradient,
-             const Half* __restrict__ maps, const unsigned char* __restrict__ places, const unsigned* __restrict__ packed,
-             const Norm* __restrict__ norms, const float* __restrict__ gain, const float* __restrict__ sums_of_norm, int parts,
-             float* __restrict__ first_parts, float* __restrict__ second_parts, int count, float scale, int roles) {
+    backward(const float* __restrict__ pixels, const float* __restrict__ raw,
+             const float* __restrict__ map_gradient, const Half* __restrict__ maps,
+             const unsigned char* __restrict__ places, const unsigned* __restrict__ packed,
+             const Norm* __restrict__ norms, const float* __restrict__ gain,
+             const float* __restrict__ sums_of_norm, int parts, float* __restrict__ first_parts,
+             float* __restrict__ second_parts, int count, float scale, int roles) {
     extern __shared__ __align__(16) unsigned char bytes[];
     using S = Shape<EXACT>;
     constexpr int THREADS = S::THREADS, WARPS = S::WARPS, DOWN = S::DOWN, COUNT = FIRST / 8;
     auto& m = *reinterpret_cast<Memory<EXACT>*>(bytes);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4;
-    int slot = blockIdx.x / roles, slots = gridDim.x / roles, role = roles == 1 ? 2 : blockIdx.x % 2;
+    int slot = blockIdx.x / roles, slots = gridDim.x / roles,
+        role = roles == 1 ? 2 : blockIdx.x % 2;
     bool for_weights = role != 1, for_maps = role != 0;
     auto fetch_maps = [&](int n) {
         constexpr int CHUNKS = FIRST * PIECES<EXACT> / 8;
         if (for_weights && n < count)
             for (int i = threadIdx.x; i < MID * CHUNKS; i += THREADS) {
                 int p = i / CHUNKS;
-                copy_async<16>(m.maps + position(p / HALF, p % HALF) * S::MAP + i % CHUNKS * 8, maps + ((long long)n * MID * CHUNKS + i) * 8);
+                weft::copy_async<16>(
+                    m.maps + position(p / HALF, p % HALF) * S::MAP + i % CHUNKS * 8,
+                    maps + ((long long)n * MID * CHUNKS + i) * 8);
             }
-        end_of_group();
+        weft::commit_copies();
     };
     clear(reinterpret_cast<unsigned*>(m.results), POSITIONS * S::RESULT / 2);
     clear(reinterpret_cast<unsigned*>(m.maps), POSITIONS * S::MAP / 2);
     clear(m.image, WIDE * WIDE);
     if (for_maps)
-        for (int i = threadIdx.x * 4; i < TAPS * SECOND * FIRST * PIECES<EXACT> / 2; i += THREADS * 4) copy_async<16>(m.weight + i, packed + i);
+        for (int i = threadIdx.x * 4; i < TAPS * SECOND * FIRST * PIECES<EXACT> / 2;
+             i += THREADS * 4)
+            weft::copy_async<16>(m.weight + i, packed + i);
     slopes(norms, gain, sums_of_norm, parts, count, scale, m.slope);
     __syncthreads();
     fetch_maps(slot);
-    // Lanes have addresses of rows of matrices. The first product's operands are stored with rows of pixels: both are turned.
-    int left = warp / COUNT * DOWN * 16, right = warp % COUNT * 8, pair = warp % PAIRS, share = warp / PAIRS;
-    unsigned down = in_shared(m.results + (PITCH + 1 + lane % 8 + lane / 16 * 8) * S::RESULT + left + lane / 8 % 2 * 8);
-    unsigned across = in_shared(m.maps + lane % 16 * S::MAP + right + (EXACT ? lane / 16 * FIRST : 0));
-    unsigned rows = in_shared(m.results + (pair * 2 * PITCH + lane % 16) * S::RESULT + share * (SECOND / S::SHARES) + lane / 16 * 8);
-    const unsigned* filters = m.weight + share * (SECOND / S::SHARES / 16) * COUNT * 32 * PACKED<EXACT> + lane * PACKED<EXACT>;
+    // Lanes have addresses of rows of matrices. The first product's operands are stored with rows
+    // of pixels: both are turned.
+    int left = warp / COUNT * DOWN * 16, right = warp % COUNT * 8, pair = warp % PAIRS,
+        share = warp / PAIRS;
+    unsigned down = weft::shared_address(
+        m.results + (PITCH + 1 + lane % 8 + lane / 16 * 8) * S::RESULT + left + lane / 8 % 2 * 8);
+    unsigned across =
+        weft::shared_address(m.maps + lane % 16 * S::MAP + right + (EXACT ? lane / 16 * FIRST : 0));
+    unsigned rows = weft::shared_address(m.results + (pair * 2 * PITCH + lane % 16) * S::RESULT +
+                                         share * (SECOND / S::SHARES) + lane / 16 * 8);
+    const unsigned* filters = m.weight +
+                              share * (SECOND / S::SHARES / 16) * COUNT * 32 * PACKED<EXACT> +
+                              lane * PACKED<EXACT>;
     float sums[DOWN][TAPS][4] = {}, first[TAPS + 1] = {};
     for (int n = slot; n < count; n += slots) {
-        results<EXACT>(raw + (long long)n * MID * SECOND, map_gradient + (long long)n * FLAT, m.slope, m.results);
+        results<EXACT>(raw + (long long)n * MID * SECOND, map_gradient + (long long)n * FLAT,
+                       m.slope, m.results);
         if (for_maps) {
             for (int i = threadIdx.x; i < PIXELS; i += THREADS)
-                copy_async<4>(m.image + (i / SIDE + 1) * WIDE + i % SIDE + 1, pixels + (long long)n * PIXELS + i);
-            for (int i = threadIdx.x * 16; i < FIRST * MID; i += THREADS * 16) copy_async<16>(m.places + i, places + (long long)n * FIRST * MID + i);
+                weft::copy_async<4>(m.image + (i / SIDE + 1) * WIDE + i % SIDE + 1,
+                                    pixels + (long long)n * PIXELS + i);
+            for (int i = threadIdx.x * 16; i < FIRST * MID; i += THREADS * 16)
+                weft::copy_async<16>(m.places + i, places + (long long)n * FIRST * MID + i);
         }
-        end_of_group();
-        wait_for_copies<1>();
+        weft::commit_copies();
+        weft::wait_copies<1>();
         __syncthreads();
         if (n + slots < count) {  // into the second cache, as it is read next
             const float* next = raw + (long long)(n + slots) * MID * SECOND;
-            for (int i = threadIdx.x * 32; i < MID * SECOND; i += THREADS * 32) asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
+            for (int i = threadIdx.x * 32; i < MID * SECOND; i += THREADS * 32)
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(next + i));
         }
         if (for_weights && warp < S::UNITS) {
             constexpr int DEEP = (HALF * PITCH + 15) / 16, STAGE = DEEP % 2 ? 1 : 2;
             int deep = DEEP;
-            asm("" : "+r"(deep));  // a compiler that knows it unrolls the loop, and needs more registers than there are
+            weft::opaque(deep);  // a compiler that knows it unrolls the loop, and needs more
+                                 // registers than there are
 #pragma unroll 1
             for (int begin = 0; begin < deep; begin += STAGE) {
                 Stage<EXACT, DOWN, TAPS> stage;
@@ -148,12 +181,15 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
                     for (int i = 0; i < DOWN; ++i)
 #pragma unroll
                         for (int p = 0; p < PIECES<EXACT>; ++p)
-                            load_matrices<true>(a[i][p], down + (k * 16 * S::RESULT + p * SECOND + i * 16) * (int)sizeof(Half));
+                            load_matrices<true>(a[i][p],
+                                                down + (k * 16 * S::RESULT + p * SECOND + i * 16) *
+                                                           (int)sizeof(Half));
 #pragma unroll
                     for (int tap = 0; tap < TAPS; tap += 3) {
 #pragma unroll
                         for (int i = 0; i < 3; ++i)
-                            load_matrices<true>(b[i], across + (k * 16 + tap_at(tap + i)) * S::MAP * (int)sizeof(Half));
+                            load_matrices<true>(b[i], across + (k * 16 + tap_at(tap + i)) * S::MAP *
+                                                                   (int)sizeof(Half));
                         stage.add(sums, a, b, tap);
                     }
                 }
@@ -173,9 +209,14 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
                     for (int i = 0; i < 2; ++i)
 #pragma unroll
                         for (int p = 0; p < PIECES<EXACT>; ++p)
-                            load_matrices<false>(a[i][p], rows + ((i * PITCH + tap_at(tap)) * S::RESULT + p * SECOND + k * 16) * (int)sizeof(Half));
+                            load_matrices<false>(a[i][p],
+                                                 rows + ((i * PITCH + tap_at(tap)) * S::RESULT +
+                                                         p * SECOND + k * 16) *
+                                                            (int)sizeof(Half));
 #pragma unroll
-                    for (int i = 0; i < COUNT; ++i) load_packed<EXACT>(b[i], filters + ((tap * (SECOND / 16) + k) * COUNT + i) * 32 * PACKED<EXACT>);
+                    for (int i = 0; i < COUNT; ++i)
+                        load_packed<EXACT>(b[i], filters + ((tap * (SECOND / 16) + k) * COUNT + i) *
+                                                               32 * PACKED<EXACT>);
                     stage.add(result, a, b);
                 }
                 stage.end(result);
@@ -190,23 +231,31 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
 #pragma unroll
                 for (int h = 0; h < 2; ++h)
                     if (h * 8 + group < HALF) {
-                        auto* to = reinterpret_cast<float*>(m.results + position(pair * 2 + i, h * 8 + group) * S::RESULT) + share * FIRST + t * 2;
+                        auto* to =
+                            reinterpret_cast<float*>(
+                                m.results + position(pair * 2 + i, h * 8 + group) * S::RESULT) +
+                            share * FIRST + t * 2;
 #pragma unroll
-                        for (int c = 0; c < COUNT; ++c) *reinterpret_cast<float2*>(to + c * 8) = {result[i][c][2 * h], result[i][c][2 * h + 1]};
+                        for (int c = 0; c < COUNT; ++c)
+                            *reinterpret_cast<float2*>(to + c * 8) = {result[i][c][2 * h],
+                                                                      result[i][c][2 * h + 1]};
                     }
         }
-        wait_for_copies<1>();
+        weft::wait_copies<1>();
         __syncthreads();
         // Lanes are channels: they read four neighbouring windows of the image at most.
         constexpr int PER_WARP = 32 / FIRST;
         int channel = lane % FIRST;
         for (int w = warp * PER_WARP + lane / FIRST; w < MID; w += WARPS * PER_WARP) {
             int place = m.places[channel * MID + w];
-            auto* from = reinterpret_cast<const float*>(m.results + position(w / HALF, w % HALF) * S::RESULT) + channel;
+            auto* from = reinterpret_cast<const float*>(m.results +
+                                                        position(w / HALF, w % HALF) * S::RESULT) +
+                         channel;
             float dz = from[0];
             if (S::SHARES == 2) dz += from[FIRST];
             if (place == 4) dz = 0;
-            const float* x = m.image + (w / HALF * 2 + (place >> 1 & 1)) * WIDE + w % HALF * 2 + (place & 1);
+            const float* x =
+                m.image + (w / HALF * 2 + (place >> 1 & 1)) * WIDE + w % HALF * 2 + (place & 1);
 #pragma unroll
             for (int tap = 0; tap < TAPS; ++tap) first[tap] += dz * x[tap / 3 * WIDE + tap % 3];
             first[TAPS] += dz;
@@ -221,7 +270,8 @@ __global__ void __launch_bounds__(Shape<EXACT>::THREADS, Shape<EXACT>::BLOCKS)
             for (int tap = 0; tap < TAPS; ++tap)
 #pragma unroll
                 for (int j = 0; j < 2; ++j)
-                    *reinterpret_cast<float2*>(to + (left + i * 16 + j * 8 + group) * DEPTH + tap * FIRST + right + t * 2) = {
+                    *reinterpret_cast<float2*>(to + (left + i * 16 + j * 8 + group) * DEPTH +
+                                               tap * FIRST + right + t * 2) = {
                         sums[i][tap][2 * j] / scale, sums[i][tap][2 * j + 1] / scale};
     }
     if (!for_maps) return;

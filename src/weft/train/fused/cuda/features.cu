@@ -1,13 +1,15 @@
-// Both convolutions, forward. A block computes the pooled maps of an image into shared memory and from them some channels of
-// the second convolution, by products of [pixels][taps x channels] and [taps x channels][channels].
+// Both convolutions, forward. A block computes the pooled maps of an image into shared memory and
+// from them some channels of the second convolution, by products of [pixels][taps x channels] and
+// [taps x channels][channels].
 #include "net.cuh"
 
 constexpr int WIDE = SIDE + 2;
 
 // Mean and deviation of the first convolution's results, from the moments of the pixels.
 template <int THREADS>
-__device__ void first_norm(const float* __restrict__ moments, int parts, const float* weight, const float* __restrict__ gain,
-                           const float* __restrict__ bias, float eps, int count, double* total, Norm* norm, double* variance) {
+__device__ void first_norm(const float* __restrict__ moments, int parts, const float* weight,
+                           const float* __restrict__ gain, const float* __restrict__ bias,
+                           float eps, int count, double* total, Norm* norm, double* variance) {
     constexpr int SHARES = THREADS < 2 * MOMENTS ? 1 : THREADS < 4 * MOMENTS ? 2 : 4;
     for (int i = threadIdx.x; i < SHARES * MOMENTS; i += THREADS) {
         double sum = 0;
@@ -34,8 +36,8 @@ __device__ void first_norm(const float* __restrict__ moments, int parts, const f
             for (int s = 0; s < TAPS; ++s) row += w[s] * total[t * (TAPS + 1) + s];
             square += w[t] * row;
         }
-#pragma unroll
-        for (int j = 1; j < 4; j *= 2) mean += __shfl_xor_sync(~0u, mean, j), square += __shfl_xor_sync(~0u, square, j);
+        mean = weft::group_reduce<4>(mean, weft::Plus());
+        square = weft::group_reduce<4>(square, weft::Plus());
         if (i % 4 == 0) {
             double spread = fmax(square - mean * mean, 0.0);
             float inverse = (float)(1 / sqrt(spread + eps)), scale = gain[i / 4] * inverse;
@@ -61,12 +63,14 @@ struct alignas(16) Memory {
     float image[2][WIDE * WIDE], sign[COLUMNS];
 };
 
-// The instance of a launch: by the precision, then by the number of columns, 32 or 64.
-__device__ int shared_bytes[4] = {sizeof(Memory<false, 32>), sizeof(Memory<false, 64>), sizeof(Memory<true, 32>), sizeof(Memory<true, 64>)};
+// The shared memory of a launch: by the precision, then by the number of columns, 32 or 64.
+__device__ int shared_bytes[4] = {sizeof(Memory<false, 32>), sizeof(Memory<false, 64>),
+                                  sizeof(Memory<true, 32>), sizeof(Memory<true, 64>)};
 
 // The pooled maps of an image; lanes are windows.
 template <bool EXACT, int GROUPS>
-__device__ void first_block(const float* image, const float* filters, const Norm* norm, Half* maps, unsigned char* __restrict__ places) {
+__device__ void first_block(const float* image, const float* filters, const Norm* norm, Half* maps,
+                            unsigned char* __restrict__ places) {
     int share = threadIdx.x / (PAIRS * 32) * (FIRST / GROUPS);
     for (int w = threadIdx.x % (PAIRS * 32); w < MID; w += PAIRS * 32) {
         float x[4][4];
@@ -75,7 +79,8 @@ __device__ void first_block(const float* image, const float* filters, const Norm
         for (int i = 0; i < 4; ++i)
 #pragma unroll
             for (int j = 0; j < 4; j += 2) {
-                float2 two = *reinterpret_cast<const float2*>(image + (2 * row + i) * WIDE + 2 * column + j);
+                float2 two =
+                    *reinterpret_cast<const float2*>(image + (2 * row + i) * WIDE + 2 * column + j);
                 x[i][j] = two.x, x[i][j + 1] = two.y;
             }
 #pragma unroll 1
@@ -85,7 +90,9 @@ __device__ void first_block(const float* image, const float* filters, const Norm
             for (int k = 0; k < 2; ++k) {
                 float f[12];
 #pragma unroll
-                for (int i = 0; i < 3; ++i) reinterpret_cast<float4*>(f)[i] = reinterpret_cast<const float4*>(filters + (c + k) * 12)[i];
+                for (int i = 0; i < 3; ++i)
+                    reinterpret_cast<float4*>(f)[i] =
+                        reinterpret_cast<const float4*>(filters + (c + k) * 12)[i];
                 float z[4] = {};
 #pragma unroll
                 for (int t = 0; t < TAPS; ++t)
@@ -102,7 +109,8 @@ __device__ void first_block(const float* image, const float* filters, const Norm
             pieces<EXACT>(value[0], value[1], piece);
 #pragma unroll
             for (int p = 0; p < PIECES<EXACT>; ++p)
-                *reinterpret_cast<unsigned*>(maps + position(row, column) * line<EXACT>(FIRST) + p * FIRST + c) = piece[p];
+                *reinterpret_cast<unsigned*>(maps + position(row, column) * line<EXACT>(FIRST) +
+                                             p * FIRST + c) = piece[p];
         }
     }
 }
@@ -110,14 +118,19 @@ __device__ void first_block(const float* image, const float* filters, const Norm
 // GROUPS: of warps, which share the columns and the maps. One group leaves room for a second block.
 template <bool EXACT, int COLUMNS, int GROUPS>
 __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
-    features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts, const float* __restrict__ filters,
-             const float* __restrict__ gain, const float* __restrict__ bias, float* __restrict__ running_mean,
-             float* __restrict__ running_variance, const unsigned* __restrict__ packed, const float* __restrict__ second_gain,
-             Half* __restrict__ maps, unsigned char* __restrict__ places, float* __restrict__ raw, float* __restrict__ selected,
-             float* __restrict__ statistics, double* __restrict__ totals, Norm* __restrict__ norms, float eps, float momentum, int count) {
+    features(const float* __restrict__ pixels, const float* __restrict__ moments, int parts,
+             const float* __restrict__ filters, const float* __restrict__ gain,
+             const float* __restrict__ bias, float* __restrict__ running_mean,
+             float* __restrict__ running_variance, const unsigned* __restrict__ packed,
+             const float* __restrict__ second_gain, Half* __restrict__ maps,
+             unsigned char* __restrict__ places, float* __restrict__ raw,
+             float* __restrict__ selected, float* __restrict__ statistics,
+             double* __restrict__ totals, Norm* __restrict__ norms, float eps, float momentum,
+             int count) {
     extern __shared__ __align__(16) unsigned char bytes[];
     auto& m = *reinterpret_cast<Memory<EXACT, COLUMNS>*>(bytes);
-    constexpr int THREADS = PAIRS * 32 * GROUPS, LOADS = (PIXELS + THREADS - 1) / THREADS, SPLIT = SECOND / COLUMNS;
+    constexpr int THREADS = PAIRS * 32 * GROUPS, LOADS = (PIXELS + THREADS - 1) / THREADS,
+                  SPLIT = SECOND / COLUMNS;
     constexpr int ACROSS_TILES = COLUMNS / 8 / GROUPS, LINE = line<EXACT>(FIRST);
     constexpr int STEP = COLUMNS / 8 * 32 * PACKED<EXACT>;  // registers of 16 products
     int part = blockIdx.x % SPLIT, slot = blockIdx.x / SPLIT, slots = gridDim.x / SPLIT;
@@ -125,17 +138,22 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
     int pair = warp % PAIRS, first = warp / PAIRS * (COLUMNS / GROUPS);
     clear(m.image[0], 2 * WIDE * WIDE);
     for (int i = threadIdx.x; i < DEPTH / 16 * STEP / 4; i += THREADS)
-        copy_async<16>(m.weight + i * 4, packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
-    for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS) m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
-    for (int i = threadIdx.x; i < COLUMNS; i += THREADS) m.sign[i] = sign_of(second_gain[part * COLUMNS + i]);
-    first_norm<THREADS>(moments, parts, filters, gain, bias, eps, count, m.total, m.norm, m.variance);
+        weft::copy_async<16>(m.weight + i * 4,
+                             packed + (i / (STEP / 4) * SPLIT + part) * STEP + i % (STEP / 4) * 4);
+    for (int i = threadIdx.x; i < FIRST * TAPS; i += THREADS)
+        m.filters[i / TAPS * 12 + i % TAPS] = filters[i];
+    for (int i = threadIdx.x; i < COLUMNS; i += THREADS)
+        m.sign[i] = sign_of(second_gain[part * COLUMNS + i]);
+    first_norm<THREADS>(moments, parts, filters, gain, bias, eps, count, m.total, m.norm,
+                        m.variance);
     if (blockIdx.x == 0) {
         for (int i = threadIdx.x; i < MOMENTS; i += THREADS) totals[i] = m.total[i];
         double n = (double)count * PIXELS;
         for (int i = threadIdx.x; i < FIRST; i += THREADS) {
             norms[i] = m.norm[i];
             running_mean[i] += momentum * (m.norm[i].mean - running_mean[i]);
-            running_variance[i] += momentum * ((float)(m.variance[i] * (n / fmax(n - 1, 1.0))) - running_variance[i]);
+            running_variance[i] +=
+                momentum * ((float)(m.variance[i] * (n / fmax(n - 1, 1.0))) - running_variance[i]);
         }
     }
     __syncthreads();
@@ -157,10 +175,11 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         }
     };
     // A lane has the address of a row of matrices: a pixel, and 8 of 16 channels.
-    unsigned left = in_shared(m.maps[0] + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
+    unsigned left =
+        weft::shared_address(m.maps[0] + (pair * 2 * PITCH + lane % 16) * LINE + lane / 16 * 8);
     const unsigned* right = m.weight + (first / 8 * 32 + lane) * PACKED<EXACT>;
     load(slot);
-    asm volatile("cp.async.wait_all;");
+    weft::wait_all_copies();
     store(0);
     load(slot + slots);
     __syncthreads();
@@ -169,7 +188,8 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         for (int i = part * THREADS + threadIdx.x; i < MID * CHUNKS; i += SPLIT * THREADS) {
             int p = i / CHUNKS;
             reinterpret_cast<uint4*>(maps)[(long long)n * MID * CHUNKS + i] =
-                *reinterpret_cast<const uint4*>(m.maps[buffer] + position(p / HALF, p % HALF) * LINE + i % CHUNKS * 8);
+                *reinterpret_cast<const uint4*>(
+                    m.maps[buffer] + position(p / HALF, p % HALF) * LINE + i % CHUNKS * 8);
         }
         unsigned at = left + buffer * POSITIONS * LINE * (int)sizeof(Half);
         float sums[2][ACROSS_TILES][4] = {};
@@ -184,10 +204,13 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                 for (int i = 0; i < 2; ++i)
 #pragma unroll
                     for (int p = 0; p < PIECES<EXACT>; ++p)
-                        load_matrices<false>(a[i][p], at + ((i * PITCH + tap_at(tap)) * LINE + p * FIRST + k * 16) * (int)sizeof(Half));
+                        load_matrices<false>(
+                            a[i][p], at + ((i * PITCH + tap_at(tap)) * LINE + p * FIRST + k * 16) *
+                                              (int)sizeof(Half));
 #pragma unroll
                 for (int i = 0; i < ACROSS_TILES; ++i)
-                    load_packed<EXACT>(b[i], right + (tap * (FIRST / 16) + k) * STEP + i * 32 * PACKED<EXACT>);
+                    load_packed<EXACT>(
+                        b[i], right + (tap * (FIRST / 16) + k) * STEP + i * 32 * PACKED<EXACT>);
                 stage.add(sums, a, b);
             }
             stage.end(sums);
@@ -202,12 +225,14 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
 #pragma unroll
                 for (int i = 0; i < 2; ++i)
 #pragma unroll
-                    for (int j = 0; j < 2; ++j) y[i][j] = sums[i][c][2 * h + j] * (1 / WEIGHT_SCALE);
+                    for (int j = 0; j < 2; ++j)
+                        y[i][j] = sums[i][c][2 * h + j] * (1 / WEIGHT_SCALE);
                 if (column < HALF) {
 #pragma unroll
                     for (int i = 0; i < 2; ++i) {
                         long long to = (long long)n * MID + (pair * 2 + i) * HALF + column;
-                        *reinterpret_cast<float2*>(raw + to * SECOND + channel + c * 8) = {y[i][0], y[i][1]};
+                        *reinterpret_cast<float2*>(raw + to * SECOND + channel + c * 8) = {y[i][0],
+                                                                                           y[i][1]};
                     }
 #pragma unroll
                     for (int j = 0; j < 2; ++j) {
@@ -215,21 +240,23 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
                         square[c][j] += y[0][j] * y[0][j] + y[1][j] * y[1][j];
                     }
                 }
-                // The result that pooling selects after batch norm.
+            // The result that pooling selects after batch norm.
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     float sign = m.sign[first + c * 8 + t * 2 + j];
                     most[j] = fmaxf(sign * y[0][j], sign * y[1][j]);
-                    most[j] = sign * fmaxf(most[j], __shfl_xor_sync(~0u, most[j], 4));
+                    most[j] = sign * fmaxf(most[j], weft::shuffle_xor(most[j], 4));
                 }
                 // Each of two neighbouring columns has the window of one channel.
                 int j = group % 2;
                 if (column < HALF)
-                    selected[(long long)n * FLAT + (channel + c * 8 + j) * WINDOWS + pair * QUARTER + column / 2] = j ? most[1] : most[0];
+                    selected[(long long)n * FLAT + (channel + c * 8 + j) * WINDOWS +
+                             pair * QUARTER + column / 2] = j ? most[1] : most[0];
             }
     };
-    // While the second convolution of an image is computed, so is the first one of the next: its maps go to the other buffer. Some warps
-    // begin with the one, some with the other, so that tensor cores and ordinary units work at the same time.
+    // While the second convolution of an image is computed, so is the first one of the next: its
+    // maps go to the other buffer. Some warps begin with the one, some with the other, so that
+    // tensor cores and ordinary units work at the same time.
     bool early = warp / 4 % 2 == 0;
     int buffer = 1;
     for (int n = slot - slots; n < count; n += slots, buffer ^= 1) {
@@ -238,8 +265,9 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
         for (int phase = 0; phase < 2; ++phase) {
             if ((phase == 0) != early) {
                 if (following < count)
-                    first_block<EXACT, GROUPS>(m.image[buffer ^ 1], m.filters, m.norm, m.maps[buffer ^ 1],
-                                               part ? nullptr : places + (long long)following * FIRST * MID);
+                    first_block<EXACT, GROUPS>(
+                        m.image[buffer ^ 1], m.filters, m.norm, m.maps[buffer ^ 1],
+                        part ? nullptr : places + (long long)following * FIRST * MID);
             } else if (n >= slot) {
                 second_block(n, buffer);
             }
@@ -253,9 +281,11 @@ __global__ void __launch_bounds__(PAIRS * 32 * GROUPS, 3 - GROUPS)
 #pragma unroll
     for (int i = 0; i < ACROSS_TILES * 2; ++i) {
         float a = sum[i / 2][i % 2], b = square[i / 2][i % 2];
-#pragma unroll
-        for (int j = 4; j < 32; j *= 2) a += __shfl_xor_sync(~0u, a, j), b += __shfl_xor_sync(~0u, b, j);
-        if (group == 0) m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][0] = a, m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][1] = b;
+        a = weft::strided_reduce<4>(a, weft::Plus()), b = weft::strided_reduce<4>(b, weft::Plus());
+        if (group == 0)
+            m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2]
+                  [0] = a,
+                m.sums[pair][first + i / 2 * 8 + t * 2 + i % 2][1] = b;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < COLUMNS * 2; i += THREADS) {

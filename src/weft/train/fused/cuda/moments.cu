@@ -1,18 +1,22 @@
-// Sums over the batch of products of neighbouring pixels, from which the statistics of the first convolution follow: its results
-// are linear in the pixels. Row t of the moments has the sum of x[p + t] x[p + s] for every tap s, then the sum of x[p + t].
+// Sums over the batch of products of neighbouring pixels, from which the statistics of the first
+// convolution follow: its results are linear in the pixels. Row t of the moments has the sum of x[p
+// + t] x[p + s] for every tap s, then the sum of x[p + t].
 //
-// The first blocks sum; the others write the second convolution's weights as its two products read them.
+// The first blocks sum; the others write the second convolution's weights as its two products read
+// them.
 #include "net.cuh"
 
 // Teams of warps take an image each.
 constexpr int WARPS = 8, TEAMS = 4, THREADS = WARPS * TEAMS * 32, WIDE = SIDE + 2;
 __device__ int threads = THREADS;
 
-__device__ void sums_of_images(const float* __restrict__ pixels, float* __restrict__ moments, int count, int blocks) {
+__device__ void sums_of_images(const float* __restrict__ pixels, float* __restrict__ moments,
+                               int count, int blocks) {
     __shared__ float images[TEAMS][WIDE * WIDE + 1];
     __shared__ float parts[WARPS * TEAMS][16][16];
     constexpr int TEAM = WARPS * 32, LOADS = (PIXELS + TEAM - 1) / TEAM;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4, team = threadIdx.x / TEAM;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, t = lane % 4,
+        team = threadIdx.x / TEAM;
     float* image = images[team];
     clear(images[0], TEAMS * (WIDE * WIDE + 1));
     float sums[1][2][4] = {};
@@ -57,7 +61,8 @@ __device__ void sums_of_images(const float* __restrict__ pixels, float* __restri
         for (int i = 0; i < 8; ++i) sums[0][i / 4][i % 4] += part[0][i / 4][i % 4];
     }
 #pragma unroll
-    for (int i = 0; i < 8; ++i) parts[warp][group + i % 4 / 2 * 8][i / 4 * 8 + t * 2 + i % 2] = sums[0][i / 4][i % 4];
+    for (int i = 0; i < 8; ++i)
+        parts[warp][group + i % 4 / 2 * 8][i / 4 * 8 + t * 2 + i % 2] = sums[0][i / 4][i % 4];
     __syncthreads();
     for (int i = threadIdx.x; i < MOMENTS; i += THREADS) {
         float sum = 0;
@@ -67,14 +72,15 @@ __device__ void sums_of_images(const float* __restrict__ pixels, float* __restri
     }
 }
 
-// The weights [second][first][tap] as the right operand of a product: forward [tap, first] x [second], backward [flipped tap,
-// second] x [first].
+// The weights [second][first][tap] as the right operand of a product: forward [tap, first] x
+// [second], backward [flipped tap, second] x [first].
 template <bool EXACT, bool BACKWARD>
 __device__ void pack(const float* __restrict__ weight, unsigned* __restrict__ packed, int block) {
     constexpr int ROWS = BACKWARD ? SECOND : FIRST, COLUMNS = BACKWARD ? FIRST : SECOND;
     int i = block * THREADS + threadIdx.x, lane = i % 32;
     if (i >= SECOND * DEPTH / 4) return;
-    int row = i / 32 / (COLUMNS / 8) * 16 + lane % 4 * 2, column = i / 32 % (COLUMNS / 8) * 8 + lane / 4, tap = row / ROWS;
+    int row = i / 32 / (COLUMNS / 8) * 16 + lane % 4 * 2,
+        column = i / 32 % (COLUMNS / 8) * 8 + lane / 4, tap = row / ROWS;
     auto at = [&](int k) {
         int out = BACKWARD ? k : column, in = BACKWARD ? column : k;
         return WEIGHT_SCALE * weight[(out * FIRST + in) * TAPS + (BACKWARD ? TAPS - 1 - tap : tap)];
@@ -91,8 +97,9 @@ __device__ void pack(const float* __restrict__ weight, unsigned* __restrict__ pa
 
 template <bool EXACT>
 __global__ void __launch_bounds__(THREADS)
-    moments(const float* __restrict__ pixels, const float* __restrict__ weight, float* __restrict__ sums,
-            unsigned* __restrict__ forward, unsigned* __restrict__ backward, int count, int blocks) {
+    moments(const float* __restrict__ pixels, const float* __restrict__ weight,
+            float* __restrict__ sums, unsigned* __restrict__ forward,
+            unsigned* __restrict__ backward, int count, int blocks) {
     if (blockIdx.x < blocks) sums_of_images(pixels, sums, count, blocks);
     else {
         pack<EXACT, false>(weight, forward, blockIdx.x - blocks);

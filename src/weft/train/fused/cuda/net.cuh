@@ -1,8 +1,13 @@
 // The network's sizes, and products of matrices on tensor cores.
 //
-// pixels [n][SIDE x SIDE] - convolution 3 x 3, batch norm, ReLU, pooling 2 x 2 - maps [n][FIRST][MID]
-// maps - convolution 3 x 3 - raw [n][SECOND][MID] - batch norm, ReLU, pooling - [n][SECOND][WINDOWS] - linear, ReLU - linear
+// The results of its layers, for n images:
+//   pixels [n][SIDE x SIDE] - convolution 3 x 3, batch norm, ReLU, pooling 2 x 2
+//   maps [n][FIRST][MID] - convolution 3 x 3
+//   raw [n][SECOND][MID] - batch norm, ReLU, pooling 2 x 2
+//   [n][SECOND][WINDOWS] - linear, ReLU, linear
 #pragma once
+#include <weft/async.cuh>
+#include <weft/mma.cuh>
 
 #ifndef SIDE
 #define SIDE 28
@@ -18,45 +23,43 @@ constexpr int QUARTER = SIDE / 4, WINDOWS = QUARTER * QUARTER;  // after the sec
 constexpr int FLAT = SECOND * WINDOWS;
 constexpr int DEPTH = TAPS * FIRST;  // products of a result of the second convolution
 constexpr int MOMENTS = TAPS * (TAPS + 1);
-static_assert(SIDE % 4 == 0 && FIRST % 16 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 && HIDDEN % 128 == 0 && CLASSES <= 16, "sizes");
+static_assert(SIDE % 4 == 0 && FIRST % 16 == 0 && 32 % FIRST == 0 && SECOND % 32 == 0 &&
+                  HIDDEN % 128 == 0 && CLASSES <= 16,
+              "sizes");
 
-// Maps and gradients are channels of positions: the pixels, row by row, inside a border of zeros. A row of a tile is 16 positions; those
-// behind the last pixel of a row are zeros too, or of the next row where nothing counts them.
-constexpr int PITCH = HALF < 15 ? 16 : HALF + 1, POSITIONS = (HALF + 2) * PITCH + 2, PAIRS = HALF / 2;
+// Maps and gradients are channels of positions: the pixels, row by row, inside a border of zeros. A
+// row of a tile is 16 positions; those behind the last pixel of a row are zeros too, or of the next
+// row where nothing counts them.
+constexpr int PITCH = HALF < 15 ? 16 : HALF + 1, POSITIONS = (HALF + 2) * PITCH + 2,
+              PAIRS = HALF / 2;
 static_assert(HALF <= 16, "a row of pixels is one tile");
 __device__ constexpr int position(int row, int column) { return (row + 1) * PITCH + column + 1; }
 // The place of a tap in a window of 3 x 3, from the window's first position on.
 __device__ constexpr int tap_at(int tap) { return tap / 3 * PITCH + tap % 3; }
 
-// Numbers are multiplied as halves, which have as many digits as tf32. EXACT: a number is the sum of two halves.
+// Numbers are multiplied as halves, which have as many digits as tf32. EXACT: a number is the sum
+// of two halves.
 template <bool EXACT>
 constexpr int PIECES = EXACT ? 2 : 1;
-// Halves of a position or row: those of all channels, the rests of all, and 8 more, so that neighbours have different banks.
+// Halves of a position or row: those of all channels, the rests of all, and 8 more, so that
+// neighbours have different banks.
 template <bool EXACT>
 __device__ constexpr int line(int channels) {
     return channels * PIECES<EXACT> + 8;
 }
 
-__device__ inline float rounded(float x) {
-    unsigned r;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
-    return __uint_as_float(r);
-}
+__device__ inline float rounded(float x) { return __uint_as_float(weft::to_tf32(x)); }
 
-// A factor as it is stored: tf32 numbers are rounded now, those of single precision when used.
+// A factor as it is stored: tf32 numbers are rounded when they are stored, those of single precision when
+// they are used.
 template <bool EXACT>
 __device__ inline float operand(float x) {
     if constexpr (EXACT) return x;
     return rounded(x);
 }
 
-__device__ inline void multiply(float* c, const unsigned* a, const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// A number of single precision is the sum of one of tf32 and a rest, which is rounded next. The sum keeps a NaN: the rest is one then.
+// A number of single precision is the sum of one of tf32 and a rest, which is rounded next. The sum
+// keeps a NaN: the rest is one then.
 template <int N>
 __device__ inline void split(const float (&x)[N], unsigned (&big)[N], float (&rest)[N]) {
 #pragma unroll
@@ -70,13 +73,14 @@ __device__ inline void split(const float (&x)[N], unsigned (&big)[N], unsigned (
     float rest[N];
     split(x, big, rest);
 #pragma unroll
-    for (int i = 0; i < N; ++i) small[i] = __float_as_uint(rounded(rest[i]));
+    for (int i = 0; i < N; ++i) small[i] = weft::to_tf32(rest[i]);
 }
 
-// sums += a b for M x N tiles of 16 x 8 results and 8 products each. EXACT: of the four products of two sums of two
-// numbers three count, and the result has the accuracy of single precision.
+// sums += a b for M x N tiles of 16 x 8 results and 8 products each. EXACT: of the four products of
+// two sums of two numbers three count, and the result has the accuracy of single precision.
 template <bool EXACT, int M, int N>
-__device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], const float (&b)[N][2]) {
+__device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4],
+                                const float (&b)[N][2]) {
     unsigned a_big[M][4], a_small[M][4], b_big[N][2], b_small[N][2];
     if constexpr (EXACT) {
 #pragma unroll
@@ -86,11 +90,11 @@ __device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], 
 #pragma unroll
         for (int n = 0; n < N; ++n)
 #pragma unroll
-            for (int m = 0; m < M; ++m) multiply(sums[m][n], a_small[m], b_big[n]);
+            for (int m = 0; m < M; ++m) weft::mma<float>(sums[m][n], a_small[m], b_big[n]);
 #pragma unroll
         for (int n = 0; n < N; ++n)
 #pragma unroll
-            for (int m = 0; m < M; ++m) multiply(sums[m][n], a_big[m], b_small[n]);
+            for (int m = 0; m < M; ++m) weft::mma<float>(sums[m][n], a_big[m], b_small[n]);
     } else {
 #pragma unroll
         for (int m = 0; m < M; ++m)
@@ -104,33 +108,22 @@ __device__ inline void products(float (&sums)[M][N][4], const float (&a)[M][4], 
 #pragma unroll
     for (int n = 0; n < N; ++n)
 #pragma unroll
-        for (int m = 0; m < M; ++m) multiply(sums[m][n], a_big[m], b_big[n]);
+        for (int m = 0; m < M; ++m) weft::mma<float>(sums[m][n], a_big[m], b_big[n]);
 }
 
 typedef unsigned short Half;
 
-// Two halves in a register, the nearest to two numbers; numbers beyond the range of halves become the largest half.
-__device__ inline unsigned halves(float x, float y) {
-    unsigned both;
-    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
-    return both;
-}
-// The pieces of two numbers. The operands are scaled to be near 1: the second piece of a small number has few digits.
+// The pieces of two numbers. The operands are scaled to be near 1: the second piece of a small
+// number has few digits.
 template <bool EXACT>
 __device__ inline void pieces(float x, float y, unsigned (&piece)[PIECES<EXACT>]) {
-    piece[0] = halves(x, y);
+    piece[0] = weft::pack_saturated(x, y);  // beyond the range of halves: the largest one
     if constexpr (EXACT) {
-        float a, b;
-        asm("{ .reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }" : "=f"(a), "=f"(b) : "r"(piece[0]));
-        piece[1] = halves(x - a, y - b);
+        float a = weft::unpack<__half>(piece[0], 0), b = weft::unpack<__half>(piece[0], 1);
+        piece[1] = weft::pack_saturated(x - a, y - b);
     }
 }
 
-__device__ inline float number(Half x) {
-    float r;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));
-    return r;
-}
 // Four numbers, as their pieces; `apart` are the halves between the pieces.
 template <bool EXACT, int APART>
 __device__ inline void store_pieces(Half* to, const float4& x) {
@@ -138,57 +131,41 @@ __device__ inline void store_pieces(Half* to, const float4& x) {
     pieces<EXACT>(x.x, x.y, low);
     pieces<EXACT>(x.z, x.w, high);
 #pragma unroll
-    for (int p = 0; p < PIECES<EXACT>; ++p) *reinterpret_cast<uint2*>(to + p * APART) = {low[p], high[p]};
+    for (int p = 0; p < PIECES<EXACT>; ++p)
+        *reinterpret_cast<uint2*>(to + p * APART) = {low[p], high[p]};
 }
 
-__device__ inline void multiply_halves(float* c, const unsigned* a, const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// sums += a b for M x N tiles of 16 x 8 results and 16 products each, from column `from` of the tiles on. Of the four products of
-// pieces three count.
+// sums += a b for M x N tiles of 16 x 8 results and 16 products each, from column `from` of the
+// tiles on. Of the four products of pieces three count.
 template <bool EXACT, int M, int ALL, int N>
-__device__ inline void products_of_halves(float (&sums)[M][ALL][4], const unsigned (&a)[M][PIECES<EXACT>][4],
+__device__ inline void products_of_halves(float (&sums)[M][ALL][4],
+                                          const unsigned (&a)[M][PIECES<EXACT>][4],
                                           const unsigned (&b)[N][2 * PIECES<EXACT>], int from) {
     if constexpr (EXACT) {
 #pragma unroll
         for (int n = 0; n < N; ++n)
 #pragma unroll
-            for (int m = 0; m < M; ++m) multiply_halves(sums[m][from + n], a[m][1], b[n]);
+            for (int m = 0; m < M; ++m) weft::mma<__half>(sums[m][from + n], a[m][1], b[n]);
 #pragma unroll
         for (int n = 0; n < N; ++n)
 #pragma unroll
-            for (int m = 0; m < M; ++m) multiply_halves(sums[m][from + n], a[m][0], b[n] + 2);
+            for (int m = 0; m < M; ++m) weft::mma<__half>(sums[m][from + n], a[m][0], b[n] + 2);
     }
 #pragma unroll
     for (int n = 0; n < N; ++n)
 #pragma unroll
-        for (int m = 0; m < M; ++m) multiply_halves(sums[m][from + n], a[m][0], b[n]);
+        for (int m = 0; m < M; ++m) weft::mma<__half>(sums[m][from + n], a[m][0], b[n]);
 }
 
-__device__ inline unsigned in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-// Matrices of 8 x 8 halves; each lane has the address of a row of one of them.
-template <bool TURNED>
-__device__ inline void load_matrices(unsigned (&r)[4], unsigned at) {
-    if constexpr (TURNED)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-template <bool TURNED>
-__device__ inline void load_matrices(unsigned (&r)[2], unsigned at) {
-    if constexpr (TURNED)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+// Four or two matrices of 8 x 8 halves; each lane has the address of a row of one of them.
+template <bool TRANSPOSED, int N>
+__device__ inline void load_matrices(unsigned (&r)[N], unsigned at) {
+    if constexpr (N == 4) weft::load_matrices_x4<TRANSPOSED>(r, at);
+    else weft::load_matrices_x2<TRANSPOSED>(r, at);
 }
 
-// Weights that are the right operand of a product are packed as lanes read them: [16 products][8 columns][lane], the two registers
-// of each piece side by side. This is a lane's part of 8 columns.
+// Weights that are the right operand of a product are packed as lanes read them: [16 products][8
+// columns][lane], the two registers of each piece side by side. This is a lane's part of 8 columns.
 template <bool EXACT>
 constexpr int PACKED = 2 * PIECES<EXACT>;
 template <bool EXACT>
@@ -202,7 +179,8 @@ __device__ inline void load_packed(unsigned (&b)[PACKED<EXACT>], const unsigned*
     }
 }
 
-// Tensor cores cut their sums off. EXACT adds what they add up over a stage to the result by ordinary additions.
+// Tensor cores cut their sums off. EXACT adds what they add up over a stage to the result by
+// ordinary additions.
 template <bool EXACT, int M, int N>
 struct Stage {
     float part[EXACT ? M : 1][EXACT ? N : 1][4];
@@ -216,7 +194,8 @@ struct Stage {
                     for (int j = 0; j < 4; ++j) part[m][n][j] = 0;
         }
     }
-    __device__ inline void add(float (&sums)[M][N][4], const float (&a)[M][4], const float (&b)[N][2]) {
+    __device__ inline void add(float (&sums)[M][N][4], const float (&a)[M][4],
+                               const float (&b)[N][2]) {
         if constexpr (EXACT) products<true>(part, a, b);
         else products<false>(sums, a, b);
     }
@@ -244,20 +223,8 @@ __device__ inline void clear(T* to, int count) {
     for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = 0;
 }
 
-template <int BYTES>
-__device__ inline void copy_async(void* to, const void* from) {
-    unsigned at = in_shared(to);
-    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
-    else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES));
-}
-__device__ inline void end_of_group() { asm volatile("cp.async.commit_group;"); }
-// Waits until at most so many groups of copies are under way.
-template <int GROUPS>
-__device__ inline void wait_for_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS));
-}
-
-// Weights of the second convolution and of the first linear layer are multiplied by these where they become halves.
+// Weights of the second convolution and of the first linear layer are multiplied by these where
+// they become halves.
 constexpr float WEIGHT_SCALE = 32, HIDDEN_SCALE = 64;
 
 // The pooled result of four: the largest, the first of equal ones.
@@ -274,21 +241,18 @@ struct Pooled {
 // Batch norm turns the order of its operands where its gain is negative.
 __device__ inline float sign_of(float gain) { return gain < 0 ? -1.0f : 1.0f; }
 
-__device__ inline double sum_of_warp(double x) {
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(~0u, x, i);
-    return x;
-}
-
-// The first linear layer's columns are divided into tiles. For each tile and channel that has some of its columns there are two sums:
-// of the gradient after batch norm, and of the gradient times the normalised results.
+// The first linear layer's columns are divided into tiles. For each tile and channel that has some
+// of its columns there are two sums: of the gradient after batch norm, and of the gradient times
+// the normalised results.
 constexpr int WIDTH = 32, TILES = FLAT / WIDTH, TILE_CHANNELS = WIDTH / WINDOWS + 2;
 static_assert(FLAT % WIDTH == 0, "whole tiles");
 __device__ inline double2 sums_of_channel(const float* __restrict__ sums, int parts, int channel) {
     double2 sum = {0, 0};
     for (int p = 0; p < parts; ++p)
-        for (int tile = channel * WINDOWS / WIDTH; tile <= (channel * WINDOWS + WINDOWS - 1) / WIDTH; ++tile) {
-            const float* at = sums + ((p * TILES + tile) * TILE_CHANNELS + channel - tile * WIDTH / WINDOWS) * 2;
+        for (int tile = channel * WINDOWS / WIDTH;
+             tile <= (channel * WINDOWS + WINDOWS - 1) / WIDTH; ++tile) {
+            const float* at =
+                sums + ((p * TILES + tile) * TILE_CHANNELS + channel - tile * WIDTH / WINDOWS) * 2;
             sum.x += at[0], sum.y += at[1];
         }
     return sum;

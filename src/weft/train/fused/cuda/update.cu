@@ -1,5 +1,5 @@
-// Adds up the gradients that blocks left, and updates all parameters by stochastic gradient descent with momentum; or writes the
-// gradients, for an optimiser that comes after.
+// Adds up the gradients that blocks left, and updates all parameters by stochastic gradient descent
+// with momentum; or writes the gradients, for an optimiser that comes after.
 #include "net.cuh"
 
 constexpr int THREADS = 256, SHARES = 4, ELEMENTS = THREADS / SHARES;
@@ -8,11 +8,13 @@ constexpr int THREADS = 256, SHARES = 4, ELEMENTS = THREADS / SHARES;
 struct Parameter {
     float *value, *state;
 };
-// In the order of PyTorch's layers: weight, gain and bias of both blocks, then weight and bias of both linear layers.
+// In the order of PyTorch's layers: weight, gain and bias of both blocks, then weight and bias of
+// both linear layers.
 struct Parameters {
     Parameter p[10];
 };
-constexpr int SIZES[10] = {FIRST * TAPS, FIRST, FIRST, SECOND * DEPTH, SECOND, SECOND, HIDDEN * FLAT, HIDDEN, CLASSES * HIDDEN, CLASSES};
+constexpr int SIZES[10] = {FIRST * TAPS, FIRST,         FIRST,  SECOND * DEPTH,   SECOND,
+                           SECOND,       HIDDEN * FLAT, HIDDEN, CLASSES * HIDDEN, CLASSES};
 
 struct Update {
     float rate, momentum;
@@ -28,11 +30,13 @@ struct Update {
     }
 };
 
-// The first convolution and its batch norm, of some channels. With G[c][t], the sum of dz x[p + t], and D[c], the sum of dz, the
-// gradient is gain * inverse * (G[t] - D / n * sum of x[p + t] - along / n * sum of normalised y x[p + t]).
+// The first convolution and its batch norm, of some channels. With G[c][t], the sum of dz x[p + t],
+// and D[c], the sum of dz, the gradient is gain * inverse * (G[t] - D / n * sum of x[p + t] - along
+// / n * sum of normalised y x[p + t]).
 constexpr int CHANNELS = 4, SUMS = CHANNELS * (TAPS + 1), LANES = THREADS / SUMS;
-__device__ void first_block(const Parameters& all, const float* __restrict__ parts, int count, const double* __restrict__ moments,
-                            const Norm* __restrict__ norms, int block, const Update& update) {
+__device__ void first_block(const Parameters& all, const float* __restrict__ parts, int count,
+                            const double* __restrict__ moments, const Norm* __restrict__ norms,
+                            int block, const Update& update) {
     __shared__ double sums[SUMS], some[LANES][SUMS];
     __shared__ float weight[CHANNELS * TAPS];
     __shared__ double along[CHANNELS];
@@ -41,10 +45,12 @@ __device__ void first_block(const Parameters& all, const float* __restrict__ par
         int at = threadIdx.x % SUMS, lane = threadIdx.x / SUMS;
         double sum = 0;
 #pragma unroll 16
-        for (int p = lane; p < count; p += LANES) sum += parts[(p * FIRST + begin) * (TAPS + 1) + at];
+        for (int p = lane; p < count; p += LANES)
+            sum += parts[(p * FIRST + begin) * (TAPS + 1) + at];
         some[lane][at] = sum;
     }
-    if (threadIdx.x < CHANNELS * TAPS) weight[threadIdx.x] = all.p[0].value[begin * TAPS + threadIdx.x];
+    if (threadIdx.x < CHANNELS * TAPS)
+        weight[threadIdx.x] = all.p[0].value[begin * TAPS + threadIdx.x];
     __syncthreads();
     if (threadIdx.x < SUMS) {
         double sum = 0;
@@ -71,7 +77,8 @@ __device__ void first_block(const Parameters& all, const float* __restrict__ par
         for (int s = 0; s < TAPS; ++s) y += weight[c * TAPS + s] * moments[t * (TAPS + 1) + s];
         const double* own = sums + c * (TAPS + 1);
         double scale = (double)all.p[1].value[begin + c] * norm.inverse;
-        update(all.p[0], begin * TAPS + threadIdx.x, (float)(scale * (own[t] - own[TAPS] * mean - along[c] * y * norm.inverse)));
+        update(all.p[0], begin * TAPS + threadIdx.x,
+               (float)(scale * (own[t] - own[TAPS] * mean - along[c] * y * norm.inverse)));
     }
     __syncthreads();  // the gain is read above
     if (threadIdx.x < CHANNELS) {
@@ -80,12 +87,14 @@ __device__ void first_block(const Parameters& all, const float* __restrict__ par
     }
 }
 
-__device__ void second_weight(const Parameter& p, const float* __restrict__ parts, int count, int block, const Update& update) {
+__device__ void second_weight(const Parameter& p, const float* __restrict__ parts, int count,
+                              int block, const Update& update) {
     __shared__ float some[SHARES][ELEMENTS];
     int share = threadIdx.x / ELEMENTS, i = block * ELEMENTS + threadIdx.x % ELEMENTS;
     float sum = 0;
 #pragma unroll 16
-    for (int part = share; part < count; part += SHARES) sum += parts[(long long)part * SECOND * DEPTH + i];
+    for (int part = share; part < count; part += SHARES)
+        sum += parts[(long long)part * SECOND * DEPTH + i];
     some[share][threadIdx.x % ELEMENTS] = sum;
     __syncthreads();
     if (share) return;
@@ -95,7 +104,8 @@ __device__ void second_weight(const Parameter& p, const float* __restrict__ part
     update(p, (out * FIRST + in) * TAPS + tap, sum);
 }
 
-__device__ void hidden_weight(const Parameter& p, const float* __restrict__ parts, int count, int block, const Update& update) {
+__device__ void hidden_weight(const Parameter& p, const float* __restrict__ parts, int count,
+                              int block, const Update& update) {
     constexpr int SIZE = HIDDEN * FLAT / 4;
     int i = block * THREADS + threadIdx.x;
     if (i >= SIZE) return;
@@ -109,17 +119,19 @@ __device__ void hidden_weight(const Parameter& p, const float* __restrict__ part
         reinterpret_cast<float4*>(p.state)[i] = sum;
         return;
     }
-    float4 state = reinterpret_cast<float4*>(p.state)[i], value = reinterpret_cast<float4*>(p.value)[i];
-    state = {fmaf(update.momentum, state.x, sum.x), fmaf(update.momentum, state.y, sum.y), fmaf(update.momentum, state.z, sum.z),
-             fmaf(update.momentum, state.w, sum.w)};
+    float4 state = reinterpret_cast<float4*>(p.state)[i],
+           value = reinterpret_cast<float4*>(p.value)[i];
+    state = {fmaf(update.momentum, state.x, sum.x), fmaf(update.momentum, state.y, sum.y),
+             fmaf(update.momentum, state.z, sum.z), fmaf(update.momentum, state.w, sum.w)};
     reinterpret_cast<float4*>(p.state)[i] = state;
-    reinterpret_cast<float4*>(p.value)[i] = {value.x - update.rate * state.x, value.y - update.rate * state.y,
-                                             value.z - update.rate * state.z, value.w - update.rate * state.w};
+    reinterpret_cast<float4*>(p.value)[i] = {
+        value.x - update.rate * state.x, value.y - update.rate * state.y,
+        value.z - update.rate * state.z, value.w - update.rate * state.w};
 }
 
 // The rest is complete already.
-__device__ void small(const Parameters& all, const float* __restrict__ sums_of_norm, int parts, const float* __restrict__ gradients,
-                      int block, const Update& update) {
+__device__ void small(const Parameters& all, const float* __restrict__ sums_of_norm, int parts,
+                      const float* __restrict__ gradients, int block, const Update& update) {
     int i = block * THREADS + threadIdx.x;
     if (i < SECOND) {
         double2 sum = sums_of_channel(sums_of_norm, parts, i);
@@ -130,20 +142,26 @@ __device__ void small(const Parameters& all, const float* __restrict__ sums_of_n
     i -= SECOND;
     if (i < HIDDEN) update(all.p[7], i, gradients[i]);
     else if (i < (CLASSES + 1) * HIDDEN) update(all.p[8], i - HIDDEN, gradients[i]);
-    else if (i < (CLASSES + 1) * HIDDEN + CLASSES) update(all.p[9], i - (CLASSES + 1) * HIDDEN, gradients[i]);
+    else if (i < (CLASSES + 1) * HIDDEN + CLASSES)
+        update(all.p[9], i - (CLASSES + 1) * HIDDEN, gradients[i]);
 }
 
-constexpr int SMALL = (SECOND + (CLASSES + 1) * HIDDEN + CLASSES + THREADS - 1) / THREADS, WEIGHT = SECOND * DEPTH / ELEMENTS;
+constexpr int SMALL = (SECOND + (CLASSES + 1) * HIDDEN + CLASSES + THREADS - 1) / THREADS,
+              WEIGHT = SECOND * DEPTH / ELEMENTS;
 static_assert(SECOND * DEPTH % ELEMENTS == 0, "whole blocks");
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    update(float* first_weight, float* first_gain, float* first_bias, float* second_weight_, float* second_gain, float* second_bias,
-           float* hidden_weight_, float* hidden_bias, float* last_weight, float* last_bias, float* states, const float* __restrict__ first_parts, int firsts, const double* __restrict__ moments,
-           const Norm* __restrict__ norms, const float* __restrict__ second_parts, int seconds, const float* __restrict__ hidden_parts,
-           int hiddens, const float* __restrict__ sums_of_norm, const float* __restrict__ gradients,
+    update(float* first_weight, float* first_gain, float* first_bias, float* second_weight_,
+           float* second_gain, float* second_bias, float* hidden_weight_, float* hidden_bias,
+           float* last_weight, float* last_bias, float* states,
+           const float* __restrict__ first_parts, int firsts, const double* __restrict__ moments,
+           const Norm* __restrict__ norms, const float* __restrict__ second_parts, int seconds,
+           const float* __restrict__ hidden_parts, int hiddens,
+           const float* __restrict__ sums_of_norm, const float* __restrict__ gradients,
            const float* __restrict__ rate, float momentum, int apply) {
-    float* const values[10] = {first_weight, first_gain, first_bias, second_weight_, second_gain, second_bias, hidden_weight_, hidden_bias,
-                               last_weight, last_bias};
+    float* const values[10] = {first_weight, first_gain,  first_bias,     second_weight_,
+                               second_gain,  second_bias, hidden_weight_, hidden_bias,
+                               last_weight,  last_bias};
     Parameters all;
 #pragma unroll
     for (int i = 0; i < 10; ++i) {
@@ -154,7 +172,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Update how = {apply ? *rate : 0.0f, momentum, apply != 0};
     int block = blockIdx.x;
     if (block < FIRST / CHANNELS) first_block(all, first_parts, firsts, moments, norms, block, how);
-    else if ((block -= FIRST / CHANNELS) < WEIGHT) second_weight(all.p[3], second_parts, seconds, block, how);
+    else if ((block -= FIRST / CHANNELS) < WEIGHT)
+        second_weight(all.p[3], second_parts, seconds, block, how);
     else if ((block -= WEIGHT) < SMALL) small(all, sums_of_norm, hiddens, gradients, block, how);
     else hidden_weight(all.p[6], hidden_parts, hiddens, block - SMALL, how);
 }
