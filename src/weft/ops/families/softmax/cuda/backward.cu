@@ -1,7 +1,7 @@
 // Gradients of softmax and log-softmax with respect to their input. g is the gradient of the result y.
 //   softmax:      d = y * (g - sum(g * y))
 //   log-softmax:  d = g - exp(y) * sum(g)
-// All three tensors are contiguous. The shapes are those of softmax.cu: rows that a group of threads holds in
+// All three tensors are contiguous. The shapes are those of forward.cu: rows that a group of threads holds in
 // registers, longer rows, and dimensions that are not the last one.
 #include "../../../core/cuda/column.cuh"
 #include "../../../core/cuda/group.cuh"
