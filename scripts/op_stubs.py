@@ -20,7 +20,7 @@ from torch import Tensor
 
 from weft.ops.core.bind import as_op as as_op
 from weft.ops.core.bind import verify as verify
-from weft.ops.explanation import Explanation
+from weft.ops.core.explanation import Explanation
 
 def explain(op: Any, *args: Any, device: str | None = None, **options: Any) -> Explanation: ...
 """

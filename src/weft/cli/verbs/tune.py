@@ -48,7 +48,7 @@ def run(
     word = None if device == options.AUTO else device
     if word is not None and not list:
         _require_gpu(word)
-    tuning, gpu = (bind.with_torch(f"weft.ops.{name}") for name in ("tune", "sweep.gpu"))
+    tuning, gpu = (bind.with_torch(f"weft.ops.{name}") for name in ("sweep.tune", "sweep.gpu"))
     wanted: Any = (
         tuning.written(op, shapes, dtype, dict(map(_option, set or ())))
         if shapes
@@ -101,7 +101,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _tuned(calls: Any, seed: int, json: bool) -> Any:
-    tuning, clock = (bind.with_torch(f"weft.ops.{name}") for name in ("tune", "sweep.time"))
+    tuning, clock = (bind.with_torch(f"weft.ops.{name}") for name in ("sweep.tune", "sweep.time"))
     results = []
     with show.ends_at_once(), show.bar(quiet=json) as progress:
         task = progress.add_task("", total=len(calls))
