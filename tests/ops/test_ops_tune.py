@@ -99,8 +99,8 @@ def test_a_candidate_that_fails_is_not_chosen(
     assert found.chosen == "long rows" and found.gain == 1
 
 
-def row(name: str, measured: float | None) -> tune.Row:
-    return tune.Row(name, "", 0.0, measured, "" if measured else "failed")
+def row(name: str, measured: float | None) -> tune.CandidateTime:
+    return tune.CandidateTime(name, "", 0.0, measured, "" if measured else "failed")
 
 
 @pytest.mark.parametrize(
