@@ -1,8 +1,6 @@
 // Binary search of values in sorted sequences.
 #include "../../../core/cuda/vector.cuh"
 
-constexpr int SAMPLES = 1024;
-
 // Does the place of `value` come behind `element`? C is the type to compare in.
 template <class C> __device__ bool behind(C element, C value, bool right) {
     return right ? !(element > value) : !(element >= value);  // as PyTorch, also for NaN
@@ -25,6 +23,7 @@ template <class T, class C, class O, bool SAMPLED>
 __global__ void __launch_bounds__(256) search(
     const T* sequence, const T* values, const long long* sorter, O* found, long long count,
     long long n, long long m, long long pitch, int right) {
+    constexpr int SAMPLES = 1024;
     __shared__ C samples[SAMPLED ? SAMPLES : 1];
     long long step = (n + SAMPLES - 1) / SAMPLES, taken = step ? (n + step - 1) / step : 0;
     if constexpr (SAMPLED) {

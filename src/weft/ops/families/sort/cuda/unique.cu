@@ -1,9 +1,6 @@
 // Groups of equal elements in a sorted row.
 #include "../../../core/cuda/vector.cuh"
 
-constexpr int ITEMS = 8, TILE = 256 * ITEMS;
-constexpr unsigned long long OF_TILE = 1ull << 62, SUM = 2ull << 62, COUNT = OF_TILE - 1;
-
 __device__ inline void publish(unsigned long long* at, unsigned long long word) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
 }
@@ -21,6 +18,8 @@ template <class T, class C>
 __global__ void __launch_bounds__(256) number_groups(
     const T* sorted, const long long* order, T* values, long long* inverse, long long* counts,
     long long* total, long long* states, long long n) {
+    constexpr int ITEMS = 8, TILE = 256 * ITEMS;
+    constexpr unsigned long long OF_TILE = 1ull << 62, SUM = 2ull << 62, COUNT = OF_TILE - 1;
     __shared__ long long ticket, before;
     __shared__ int sums[8];
     auto* words = reinterpret_cast<unsigned long long*>(states);
