@@ -34,7 +34,7 @@ class Rows:
     y_inner: int
     y_step: int
     first: int
-    count: int
+    length: int
     descending: bool
 
     def packed(self) -> bytes:
@@ -45,12 +45,12 @@ class Rows:
 class Wanted(NamedTuple):
     """The part of the sorted rows that a call returns.
 
-    first, count  elements of each row
+    first, length  elements of each row
     values        None if only indices are wanted
     """
 
     first: int
-    count: int
+    length: int
     values: Buffer | None
     indices: Buffer | None
 
@@ -99,7 +99,7 @@ def candidates(
     """The candidates of `of_job` for a call that sorts its first tensor along a dimension."""
     x = request.first
     outputs = tuple(b for b in (wanted.values, wanted.indices) if b is not None)
-    if 0 in (x.numel, wanted.count):
+    if 0 in (x.numel, wanted.length):
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
     number = len(request.inputs)
     values = Pointer(number) if wanted.values else None
@@ -124,7 +124,7 @@ def _rows(x: Layout, dim: int, descending: bool, wanted: Wanted) -> Rows | None:
     out = wanted.values or wanted.indices
     assert out is not None
     if not x.shape:
-        return Rows(1, 1, 1, 0, 0, 1, 0, 0, 1, wanted.first, wanted.count, descending)
+        return Rows(1, 1, 1, 0, 0, 1, 0, 0, 1, wanted.first, wanted.length, descending)
     dim = dim % len(x.shape)
     steps = out.steps if len(out.shape) == len(x.shape) else (*out.steps[:dim], 1, *out.steps[dim:])
     order = sorted((d for d in range(len(x.shape)) if d != dim), key=lambda d: (-steps[d], d))
@@ -137,4 +137,4 @@ def _rows(x: Layout, dim: int, descending: bool, wanted: Wanted) -> Rows | None:
     outer, inner = (*sizes, 1)[:2]
     (x_outer, x_inner), (y_outer, y_inner) = ((*s, 0)[:2] for s in strides)
     return Rows(outer * inner, inner, x.shape[dim], x_outer, x_inner, x.strides[dim], y_outer,
-                y_inner, steps[dim], wanted.first, wanted.count, descending)  # fmt: skip
+                y_inner, steps[dim], wanted.first, wanted.length, descending)  # fmt: skip
