@@ -34,7 +34,7 @@ class Rows:
     y_inner: int
     y_step: int
     first: int
-    length: int
+    count: int
     descending: bool
 
     def packed(self) -> bytes:
