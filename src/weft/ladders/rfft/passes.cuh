@@ -26,7 +26,7 @@ __device__ __forceinline__ void down(const float* x, float* z, const float* root
     p.in = (long long)columns * SIZE, p.in_c = SIZE, p.in_outer = pitch, p.in_next = 1;
     p.out = columns, p.out_c = 1, p.out_outer = n;
     p.whole = n, p.count = columns, p.middle = 1, p.tiles = divided_up(columns, M::C);
-    p.kept = S::N, p.scale = p.weight = 1;
+    p.written = S::N, p.scale = p.weight = 1;
     pass<S, M, true, L, Store<TWIDDLED, false, false, false>>(x, (float2*)z, p, roots);
 }
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ void along(const float* z, float* y, const float* roo
     p.in = 1, p.in_c = S::N, p.in_outer = n;
     p.out = rows, p.out_c = 1, p.out_outer = n;
     p.count = rows, p.middle = 1, p.tiles = divided_up(rows, M::C);
-    p.kept = S::N, p.scale = p.weight = 1;
+    p.written = S::N, p.scale = p.weight = 1;
     using In = Load<COMPLEX, float2, true, true, false, false>;
     pass<S, M, false, In, Store<ALL, false, false, false>>((const float2*)z, (float2*)y, p, roots);
 }
