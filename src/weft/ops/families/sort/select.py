@@ -52,7 +52,8 @@ def _of_pairs(job: Job, n: int) -> Job:
 
 def _rounds(job: Job, k: int) -> list[int]:
     """The elements of a row that each round leaves, until a block can sort them."""
-    left, n = [], job.rows.n
+    left: list[int] = []
+    n = job.rows.n
     while not left or rows.block_tile(_of_pairs(job, n)) is None:
         whole, rest = divmod(n, TILE.size)
         n = whole * k + min(k, rest)
