@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
 
 import torch
 
@@ -42,7 +41,8 @@ class Rows:
         return struct.pack(f"<{len(fields(self))}q", *(getattr(self, f.name) for f in fields(self)))
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class Wanted:
     """The part of the sorted rows that a call returns.
 
     first, length  elements of each row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -74,7 +75,7 @@ def _sort(request: Request) -> list[Candidate]:
     values, indices = (job.dense(x.shape, x.strides, t) for t in (x.dtype, torch.int64))
     whole = Wanted(0, _length(request, dim), values, indices)
     if request.op == "argsort":
-        whole = whole._replace(values=None)
+        whole = replace(whole, values=None)
     return job.candidates(request, dim, request.options["descending"], whole, rows.candidates)
 
 
