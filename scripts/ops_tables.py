@@ -46,6 +46,10 @@ def definitions() -> list[str]:
     return [name for name, d in library.definitions().items() if d.public]
 
 
+_OWN = {"index": "int64", "condition": "bool"}
+"""Dtypes of arguments that do not have that of the others."""
+
+
 def _takes(function: Any, dtype: Any) -> bool:
     """Does an op take matrices or vectors of a dtype? It is asked, and computes nothing."""
     return any(_takes_shape(function, shape, dtype) for shape in ((2, 2), (2,)))
@@ -56,8 +60,12 @@ def _takes_shape(function: Any, shape: tuple[int, ...], dtype: Any) -> bool:
 
     import weft
 
+    def ones(name: str) -> Any:
+        own = getattr(torch, _OWN[name]) if name in _OWN else dtype
+        return torch.ones(shape, dtype=own)
+
     given = {
-        a.name: torch.ones(shape, dtype=dtype) if a.name in function.tensors
+        a.name: ones(a.name) if a.name in function.tensors
         else VALUES[str(a.type)]
         for a in function.arguments
         if not a.has_default_value()
