@@ -40,8 +40,10 @@ NAMES = {
     **{name: "int | Sequence[int] | None" for name in ("s", "dim")},
     **{name: "Tensor" for name in ("x", "input")},
     **{name: "int" for name in ("n",)},
-    **{name: "float" for name in ("p", "mean", "std", "low", "high")},
-    **{name: "bool" for name in ("training", "inplace")},
+    "tensors": "Sequence[Tensor]",
+    **{name: "Tensor | None" for name in ("running_mean", "running_var", "weight", "bias")},
+    **{name: "float" for name in ("p", "mean", "std", "low", "high", "momentum", "eps")},
+    **{name: "bool" for name in ("training", "inplace", "use_input_stats")},
 }
 """Parameters of functions that call ops."""
 

@@ -47,6 +47,10 @@ def definitions() -> list[str]:
     return [name for name, d in library.definitions().items() if d.public]
 
 
+_OWN = {"index": "int64", "condition": "bool"}
+"""Dtypes of arguments that do not have that of the others."""
+
+
 def _takes(function: Any, dtype: Any) -> bool:
     """True if an op has a kernel for matrices or vectors of a dtype; nothing is computed."""
     return any(_takes_shape(function, shape, dtype) for shape in ((2, 2), (2,)))
@@ -57,10 +61,12 @@ def _takes_shape(function: Any, shape: tuple[int, ...], dtype: Any) -> bool:
 
     import weft
 
+    def ones(name: str) -> Any:
+        own = getattr(torch, _OWN[name]) if name in _OWN else dtype
+        return torch.ones(shape, dtype=own)
+
     given = {
-        a.name: torch.ones(shape, dtype=dtype)
-        if a.name in function.tensors
-        else VALUES[str(a.type)]
+        a.name: ones(a.name) if a.name in function.tensors else VALUES[str(a.type)]
         for a in function.arguments
         if not a.has_default_value()
     }
@@ -176,7 +182,7 @@ def of_family(family: str, table: Table) -> str:
               "again#", "peak memory#", "beside torch.compile#")  # fmt: skip
     again = _again()
     rows = [_summary(record, again.get((op, record["seed"]))) for op, record in found.items()]
-    summary = f"{_where(found.values())}.\n\n{table(header, rows)}"
+    summary = f"{_machine(found.values())}\n\n{table(header, rows)}"
     return f"{summary}\n\n{_worst(found.values(), table)}"
 
 

@@ -1,4 +1,4 @@
-"""Draw calls of `weft.ops` at random: sizes, dtypes and strides that nobody tuned for.
+"""Draw calls of `weft.ops` at random: sizes, dtypes and strides that no kernel was tuned for.
 
 A call is data: which op, which options, and for each tensor its dtype, its shape and how it is cut
 from memory. The same call can be made for any device and by any contender.
