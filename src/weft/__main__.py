@@ -73,7 +73,7 @@ def _warn(
 
 
 def _silence() -> None:
-    """What standard output still holds cannot be written: Python must not try again at the end."""
+    """Discard the text that standard output cannot write: Python must not try again at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

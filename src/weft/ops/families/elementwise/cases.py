@@ -38,7 +38,7 @@ def _elementwise(name: str, operands: int, contents: str | Between = "plain") ->
 
 
 def _choice(rng: random.Random, most: int) -> Call:
-    """where: a condition, and two operands that may be broadcast."""
+    """A call of where: a condition, and two operands that may be broadcast."""
     call = _elementwise("where", 3)(rng, most)
     first, *others = call.tensors
     assert first is not None

@@ -90,7 +90,7 @@ def _chosen(g: Any, condition: Any, *values: Any) -> Sequence[Any]:
 def _choice(
     name: str, operands: str, gradients: Callable[..., Sequence[Any]] | None
 ) -> ElementwiseOp:
-    """where, with numbers for letters of NUMERALS."""
+    """The op where, with numbers for letters of NUMERALS."""
     expression = f"a ? {operands[1]} : {operands[2]}"
     doc = "input where condition is true, else other"
     names = ("condition", "input", "other")
@@ -103,7 +103,7 @@ WHERE_NUMBERS = (
     _choice("number_where", "asb", lambda g, *v: _chosen(g, *v)[::2]),
     _choice("numbers_where", "ast", None),
 )
-"""where with a number as its last operand, as its second one, and as both."""
+"""The op where with a number as its last operand, as its second one, and as both."""
 ROWS = (
     ElementwiseOp("add", "ab", "a + b", "a + b", lambda g, a, b: (g, g)),
     ElementwiseOp("sub", "ab", "a - b", "a - b", lambda g, a, b: (g, -g)),

@@ -40,7 +40,7 @@ class Gather:
         return walk(self.index.shape, without(self.x.strides, self.dim), self.index.strides)
 
     def takes_rows(self, vector: int) -> bool:
-        """Whether so many neighbours are one aligned vector of x."""
+        """True if so many neighbours are one aligned vector of x."""
         steps = (*self.walk.strides[0][:-1], self.step)
         whole = self.x.aligned % (vector * self.x.itemsize) == 0
         adjacent = self.walk.strides[0][-1] == 1 and self.walk.strides[1][-1] == 0

@@ -69,7 +69,7 @@ def by_sort(gpu: Target, keys: int, moved: int) -> float:
 
 
 def is_faster_sorted(lines: int, positions: int, rows: int) -> bool:
-    """Whether a sort pays for sums of so many positions per line; the same on every GPU.
+    """True if a sort pays for sums of so many positions per line; the same on every GPU.
 
     It is computed from sizes alone, so that torch.compile can trace it.
     """

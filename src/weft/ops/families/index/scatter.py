@@ -52,7 +52,7 @@ class Sum:
 
     @property
     def pointers(self) -> tuple[Pointer | None, Pointer, Pointer, Pointer]:
-        """Of base, index, src and the result."""
+        """The addresses of base, index, src and the result."""
         base = None if self.base is None else Pointer(self.first)
         index, src, out = (Pointer(self.first + i) for i in (1, 2, 3))
         return base, index, src, out
@@ -63,7 +63,7 @@ class Sum:
 
     @property
     def covers_all(self) -> bool:
-        """Whether index has every line of the result."""
+        """True if index has every line of the result."""
         pairs = zip(self.index.shape, self.shape, strict=True)
         return all(a == b for d, (a, b) in enumerate(pairs) if d != self.dim)
 

@@ -21,7 +21,7 @@ def summed(index: Any, src: Any, shape: Sequence[int], dim: int) -> Any:
 
 
 def is_sorted(index: Any, shape: Sequence[int], dim: int) -> bool:
-    """Whether the positions are sorted first."""
+    """True if the positions are sorted first."""
     count = index.numel()
     if count < model.LEAST_SORTED or not math.prod(shape):
         return False

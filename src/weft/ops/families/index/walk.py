@@ -36,7 +36,7 @@ class Walk:
         return len(self.sizes)
 
     def is_linear(self, operand: int) -> bool:
-        """Whether an operand has the order of the elements."""
+        """True if an operand has the order of the elements."""
         return self.strides[operand] == dense(self.sizes)
 
     def pack(self, wide: bool) -> bytes:
@@ -71,5 +71,5 @@ def span(x: Layout) -> int:
 
 
 def is_wide(*counts: int) -> bool:
-    """Whether 32-bit arithmetic is too narrow for these counts."""
+    """True if 32-bit arithmetic is too narrow for these counts."""
     return max(counts) >= NARROW

@@ -134,6 +134,6 @@ def _join(parts: Sequence[Part], out: Buffer, vector: int) -> Step:
 
 
 def _is_whole(part: Part, offset: int, pitch: int, vector: int, itemsize: int) -> bool:
-    """Whether all rows of a tensor, and their places in the result, are whole vectors."""
+    """True if all rows of a tensor, and their places in the result, are whole vectors."""
     numbers = (part.length, offset, *((part.pitch, pitch) if part.rows > 1 else ()))
     return part.aligned % (vector * itemsize) == 0 and all(n % vector == 0 for n in numbers)

@@ -64,7 +64,7 @@ def _sorted(name: str, dtypes: Sequence[str] = DTYPES) -> Draw:
 
 
 def _count(rng: random.Random, n: int) -> int:
-    """How many of n elements are wanted: mostly few."""
+    """The number of wanted elements of n: mostly few."""
     return min(n, draw.size(rng, n if rng.random() < 0.2 else min(n, 256)))
 
 

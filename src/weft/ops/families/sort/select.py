@@ -17,7 +17,7 @@ from weft.ops.families.sort.rows import KEYS, Tile
 
 TILE = Tile(16, 16)
 LEAST = 4
-"""How many times fewer elements a round of selection must leave."""
+"""The factor by which a round of selection must reduce the elements."""
 
 
 def candidates(job: Job) -> list[Candidate]:
