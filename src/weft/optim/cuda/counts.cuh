@@ -6,5 +6,6 @@
 // Adds 1 to the step counts, which are the last list: in the last block, when all have read them.
 __device__ inline void count_step(const Table& table, int* counter) {
     if (!is_last(counter, gridDim.x)) return;
-    for (int t = threadIdx.x; t < table.tensors; t += blockDim.x) *table.at<float>(table.lists - 1, t) += 1.0f;
+    for (int t = threadIdx.x; t < table.tensors; t += blockDim.x)
+        *table.at<float>(table.lists - 1, t) += 1.0f;
 }

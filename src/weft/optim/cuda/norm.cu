@@ -31,13 +31,14 @@ struct Sum {
     }
 };
 
-// Each block writes the sum of its chunk to `partials`. Launches for several dtypes share these; the last launch has
-// their number in `total`, and its last block computes result[0], the norm divided by *divisor, and result[1], by which
-// gradients are multiplied so that it is at most max_norm.
+// Each block writes the sum of its chunk to `partials`. Launches for several dtypes share these;
+// the last launch has their number in `total`, and its last block computes result[0], the norm
+// divided by *divisor, and result[1], by which gradients are multiplied so that it is at most
+// max_norm.
 template <class T, int ORDER, int V, int THREADS, int CHUNK>
-__global__ void __launch_bounds__(THREADS) norm(const long long* words, int tensors, int lists, int* counter,
-                                                double* partials, long long first, long long total, double max_norm,
-                                                const float* divisor, float* result) {
+__global__ void __launch_bounds__(THREADS)
+    norm(const long long* words, int tensors, int lists, int* counter, double* partials,
+         long long first, long long total, double max_norm, const float* divisor, float* result) {
     using S = Sum<ORDER>;
     Table table{words, tensors, lists};
     Chunk chunk(table, blockIdx.x, CHUNK);
@@ -50,7 +51,8 @@ __global__ void __launch_bounds__(THREADS) norm(const long long* words, int tens
 #pragma unroll
         for (int k = 0; k < V; k++) sum = S::add(sum, S::term(to<float>(v[k])));
     }
-    for (long long i = done + threadIdx.x; i < chunk.count; i += THREADS) sum = S::add(sum, S::term(to<float>(g[i])));
+    for (long long i = done + threadIdx.x; i < chunk.count; i += THREADS)
+        sum = S::add(sum, S::term(to<float>(g[i])));
     double all = S::template of_block<THREADS>(sum);
     if (threadIdx.x == 0) partials[first + blockIdx.x] = all;
     if (total == 0 || !is_last(counter, gridDim.x)) return;
@@ -64,7 +66,8 @@ __global__ void __launch_bounds__(THREADS) norm(const long long* words, int tens
 }
 
 template <class T, int V, int THREADS, int CHUNK>
-__global__ void __launch_bounds__(THREADS) scale(const long long* words, int tensors, int lists, const float* result) {
+__global__ void __launch_bounds__(THREADS)
+    scale(const long long* words, int tensors, int lists, const float* result) {
     float factor = result[1];
     if (factor == 1.0f) return;
     Table table{words, tensors, lists};
@@ -77,5 +80,6 @@ __global__ void __launch_bounds__(THREADS) scale(const long long* words, int ten
         for (int k = 0; k < V; k++) v[k] = to<T>(to<float>(v[k]) * factor);
         store(g + i, v);
     }
-    for (long long i = done + threadIdx.x; i < chunk.count; i += THREADS) g[i] = to<T>(to<float>(g[i]) * factor);
+    for (long long i = done + threadIdx.x; i < chunk.count; i += THREADS)
+        g[i] = to<T>(to<float>(g[i]) * factor);
 }

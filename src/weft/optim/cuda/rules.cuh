@@ -1,4 +1,5 @@
-// The rules by which optimisers change an element: its parameter and its states, in single precision.
+// The rules by which optimisers change an element: its parameter and its states, in single
+// precision.
 #pragma once
 
 __device__ inline float rough_root(float x) {
@@ -6,22 +7,25 @@ __device__ inline float rough_root(float x) {
     return x;
 }
 
-// Adam, and AdamW where the decay is decoupled. States: mean, variance, and with AMSGrad the largest variance.
-// ROUGH: division and square root are approximate, for states that are rounded anyway.
+// Adam, and AdamW where the decay is decoupled. States: mean, variance, and with AMSGrad the
+// largest variance. ROUGH: division and square root are approximate, for states that are rounded
+// anyway.
 template <bool DECOUPLED, bool LARGEST, bool ROUGH = false>
 struct Adam {
     static constexpr int STATES = LARGEST ? 3 : 2;
     float beta2, rest1, rest2, eps;  // rest: 1 - beta, rounded once
     float decay;                     // decoupled: what the parameter is multiplied by
-    float step_size, root;           // learning rate / first bias correction; sqrt(second bias correction)
-                                     // (ROUGH: its inverse)
+    float step_size, root;  // learning rate / first bias correction; sqrt(second bias correction)
+                            // (ROUGH: its inverse)
 
     // `count`: the steps including this one. In double precision, because 1 - beta^count cancels.
-    __device__ Adam(float lr, float count, double log_beta1, double log_beta2, float beta2, float rest1, float rest2,
-                    float eps, float decay)
-        : beta2(beta2), rest1(rest1), rest2(rest2), eps(eps), decay(DECOUPLED ? 1.0 - double(lr) * decay : decay),
+    __device__ Adam(float lr, float count, double log_beta1, double log_beta2, float beta2,
+                    float rest1, float rest2, float eps, float decay)
+        : beta2(beta2), rest1(rest1), rest2(rest2), eps(eps),
+          decay(DECOUPLED ? 1.0 - double(lr) * decay : decay),
           step_size(static_cast<float>(lr / -expm1(count * log_beta1))),
-          root(static_cast<float>(ROUGH ? 1 / sqrt(-expm1(count * log_beta2)) : sqrt(-expm1(count * log_beta2)))) {}
+          root(static_cast<float>(ROUGH ? 1 / sqrt(-expm1(count * log_beta2))
+                                        : sqrt(-expm1(count * log_beta2)))) {}
 
     __device__ void operator()(float& p, float g, float* state) const {
         if (DECOUPLED) p *= decay;
@@ -29,8 +33,10 @@ struct Adam {
         state[0] = fmaf(rest1, g - state[0], state[0]);
         state[1] = fmaf(beta2, state[1], rest2 * g * g);
         float variance = state[1];
-        if constexpr (LARGEST) variance = state[2] = variance > state[2] || variance != variance ? variance : state[2];
-        if constexpr (ROUGH) p -= __fdividef(step_size * state[0], fmaf(rough_root(variance), root, eps));
+        if constexpr (LARGEST)
+            variance = state[2] = variance > state[2] || variance != variance ? variance : state[2];
+        if constexpr (ROUGH)
+            p -= __fdividef(step_size * state[0], fmaf(rough_root(variance), root, eps));
         else p -= step_size * state[0] / (sqrtf(variance) / root + eps);
     }
 };
@@ -39,7 +45,8 @@ struct Adam {
 template <bool MOMENTUM, bool NESTEROV>
 struct Sgd {
     static constexpr int STATES = MOMENTUM ? 1 : 0;
-    float lr, momentum, rest, decay;  // rest: 1 - dampening, and 1 with momentum 0 in the first step
+    float lr, momentum, rest,
+        decay;  // rest: 1 - dampening, and 1 with momentum 0 in the first step
 
     __device__ void operator()(float& p, float g, float* state) const {
         if (decay != 0.0f) g = fmaf(decay, p, g);

@@ -1,4 +1,5 @@
-// A step of Adam with states of 8 bits. A warp has a block of 256 elements that share a scale: 8 for each lane.
+// A step of Adam with states of 8 bits. A warp has a block of 256 elements that share a scale: 8
+// for each lane.
 #include "counts.cuh"
 #include "dynamic.cuh"
 #include "rules.cuh"
@@ -31,13 +32,15 @@ __device__ inline float largest(float x) {
     return x;
 }
 
-// The lists: parameters, gradients, codes of mean and variance, with MASTER the parameters in single precision, the
-// scales of mean and variance, and step counts. Arguments as those of adam() in step.cu.
+// The lists: parameters, gradients, codes of mean and variance, with MASTER the parameters in
+// single precision, the scales of mean and variance, and step counts. Arguments as those of adam()
+// in step.cu.
 template <class P, bool MASTER, bool DECOUPLED, int THREADS, int CHUNK>
-__global__ void __launch_bounds__(THREADS) adam8(const long long* words, int tensors, int lists, int* counter, float lr,
-                                                 const float* lr_at, double log_beta1, double log_beta2, float beta2,
-                                                 float rest1, float rest2, float eps, float decay, float sign,
-                                                 const float* factor, const float* divisor, const float* skip) {
+__global__ void __launch_bounds__(THREADS)
+    adam8(const long long* words, int tensors, int lists, int* counter, float lr,
+          const float* lr_at, double log_beta1, double log_beta2, float beta2, float rest1,
+          float rest2, float eps, float decay, float sign, const float* factor,
+          const float* divisor, const float* skip) {
     if (*skip != 0.0f) return;
     __shared__ WithSign means;
     __shared__ WithoutSign variances;
@@ -46,19 +49,22 @@ __global__ void __launch_bounds__(THREADS) adam8(const long long* words, int ten
     Table table{words, tensors, lists};
     Chunk chunk(table, blockIdx.x, CHUNK);
     int t = chunk.tensor, lane = threadIdx.x % 32;
-    Adam<DECOUPLED, false, true> rule(lr * *lr_at, *table.at<float>(lists - 1, t) + 1.0f, log_beta1, log_beta2, beta2, rest1,
-                                rest2, eps, decay);
+    Adam<DECOUPLED, false, true> rule(lr * *lr_at, *table.at<float>(lists - 1, t) + 1.0f, log_beta1,
+                                      log_beta2, beta2, rest1, rest2, eps, decay);
     float grad_factor = sign * *factor / *divisor;
     P* p = table.at<P>(0, t);
     const P* g = table.at<P>(1, t);
     auto *mean = table.at<unsigned char>(2, t), *variance = table.at<unsigned char>(3, t);
     float* master = MASTER ? table.at<float>(4, t) : nullptr;
-    auto *mean_scale = table.at<float>(4 + MASTER, t), *variance_scale = table.at<float>(5 + MASTER, t);
-    size_t bits = reinterpret_cast<size_t>(p) | reinterpret_cast<size_t>(g) | reinterpret_cast<size_t>(mean) |
-                  reinterpret_cast<size_t>(variance) | reinterpret_cast<size_t>(master);
+    auto *mean_scale = table.at<float>(4 + MASTER, t),
+         *variance_scale = table.at<float>(5 + MASTER, t);
+    size_t bits = reinterpret_cast<size_t>(p) | reinterpret_cast<size_t>(g) |
+                  reinterpret_cast<size_t>(mean) | reinterpret_cast<size_t>(variance) |
+                  reinterpret_cast<size_t>(master);
     bool whole = bits % 16 == 0;
     long long end = chunk.begin + chunk.count;
-    for (long long first = chunk.begin + threadIdx.x / 32 * 256; first < end; first += THREADS * EACH) {
+    for (long long first = chunk.begin + threadIdx.x / 32 * 256; first < end;
+         first += THREADS * EACH) {
         long long i = first + lane * EACH, rest = end - i;
         alignas(16) P values[EACH], grads[EACH];
         alignas(16) float exact[EACH];
@@ -66,7 +72,8 @@ __global__ void __launch_bounds__(THREADS) adam8(const long long* words, int ten
         read(values, p + i, rest, whole), read(grads, g + i, rest, whole);
         read(m, mean + i, rest, whole), read(v, variance + i, rest, whole);
         if (MASTER) read(exact, master + i, rest, whole);
-        float scale_m = mean_scale[first / 256], scale_v = variance_scale[first / 256], most_m = 0, most_v = 0;
+        float scale_m = mean_scale[first / 256], scale_v = variance_scale[first / 256], most_m = 0,
+              most_v = 0;
         float new_m[EACH], new_v[EACH];
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
@@ -80,7 +87,8 @@ __global__ void __launch_bounds__(THREADS) adam8(const long long* words, int ten
         scale_m = largest(most_m), scale_v = largest(most_v);
         float per_m = scale_m > 0 ? 1 / scale_m : 0, per_v = scale_v > 0 ? 1 / scale_v : 0;
 #pragma unroll
-        for (int k = 0; k < EACH; k++) m[k] = means.encode(new_m[k] * per_m), v[k] = variances.encode(new_v[k] * per_v);
+        for (int k = 0; k < EACH; k++)
+            m[k] = means.encode(new_m[k] * per_m), v[k] = variances.encode(new_v[k] * per_v);
         write(p + i, values, rest, whole);
         if (MASTER) write(master + i, exact, rest, whole);
         write(mean + i, m, rest, whole), write(variance + i, v, rest, whole);

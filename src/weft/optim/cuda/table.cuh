@@ -1,7 +1,8 @@
 // A table of lists of tensors, and the work on them as chunks: one launch serves all tensors.
 //
-// Words of 64 bits: the addresses of `tensors` tensors, list by list; then their sizes; then one word for each chunk,
-// the number of its tensor and the number of the chunk in it. A block has one chunk.
+// Words of 64 bits: the addresses of `tensors` tensors, list by list; then their sizes; then one
+// word for each chunk, the number of its tensor and the number of the chunk in it. A block has one
+// chunk.
 #pragma once
 
 struct Table {
@@ -12,7 +13,9 @@ struct Table {
     __device__ T* at(int list, int tensor) const {
         return reinterpret_cast<T*>(words[static_cast<long long>(list) * tensors + tensor]);
     }
-    __device__ long long size(int tensor) const { return words[static_cast<long long>(lists) * tensors + tensor]; }
+    __device__ long long size(int tensor) const {
+        return words[static_cast<long long>(lists) * tensors + tensor];
+    }
     __device__ long long chunk(long long number) const {
         return words[static_cast<long long>(lists + 1) * tensors + number];
     }

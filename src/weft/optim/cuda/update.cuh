@@ -2,8 +2,8 @@
 #pragma once
 #include "../../ops/core/cuda/vector.cuh"
 
-// Where the elements are: parameters and gradients (P), the states (S), and with MASTER the parameters in single
-// precision, of which P has the rounded values.
+// Where the elements are: parameters and gradients (P), the states (S), and with MASTER the
+// parameters in single precision, of which P has the rounded values.
 template <class P, class S, int STATES, bool MASTER>
 struct Streams {
     P* p;
@@ -53,11 +53,12 @@ struct Elements {
     }
 };
 
-// Changes `count` elements by a block of THREADS threads; V are loaded at once, U times before the first use. `factor`
-// multiplies every gradient. `from` and `to` may be the same.
+// Changes `count` elements by a block of THREADS threads; V are loaded at once, U times before the
+// first use. `factor` multiplies every gradient. `from` and `to` may be the same.
 template <int V, int U, int THREADS, class Rule, class P, class S, int STATES, bool MASTER>
-__device__ void update(const Streams<P, S, STATES, MASTER>& from, const Streams<P, S, STATES, MASTER>& to,
-                       long long count, const Rule& rule, float factor) {
+__device__ void update(const Streams<P, S, STATES, MASTER>& from,
+                       const Streams<P, S, STATES, MASTER>& to, long long count, const Rule& rule,
+                       float factor) {
     long long done = 0;
     if (from.whole() && to.whole()) {
         done = count / V * V;

@@ -1,4 +1,5 @@
-// Writes words that come with the launch: the addresses of a table, without a copy from the host's memory.
+// Writes words that come with the launch: the addresses of a table, without a copy from the host's
+// memory.
 struct Words {
     long long at[448];
 };

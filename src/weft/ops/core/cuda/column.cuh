@@ -1,8 +1,8 @@
 // Dimensions that are not the last one.
 #pragma once
 
-// A dimension of n elements with `inner` elements behind it. A block takes `width` neighbours of `inner`, with
-// 256 / width threads for each, and a part of n.
+// A dimension of n elements with `inner` elements behind it. A block takes `width` neighbours of
+// `inner`, with 256 / width threads for each, and a part of n.
 struct Column {
     long long outer, first;
     int part, w, t, deep, begin, end;

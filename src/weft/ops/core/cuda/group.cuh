@@ -11,9 +11,12 @@ __device__ inline float lowest() { return __int_as_float(0xff800000); }
 __device__ inline float plus(float a, float b) { return a + b; }
 
 // Keeps the compiler from deducing T of an argument: the other one decides.
-template <class T> struct Plain { using Type = T; };
+template <class T> struct Plain {
+    using Type = T;
+};
 
-// The combination of all values of a group, in every thread of it. All threads of the block take part.
+// The combination of all values of a group, in every thread of it. All threads of the block take
+// part.
 template <int G, class T, class Join>
 __device__ T across(T v, typename Plain<T>::Type start, Join join) {
     constexpr int LANES = G < 32 ? G : 32;

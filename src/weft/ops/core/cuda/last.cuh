@@ -1,7 +1,8 @@
 // The block that comes last sees what all blocks have written.
 #pragma once
 
-// Is this the last of `parts` blocks to come here? Its threads see what the others have written before.
+// Is this the last of `parts` blocks to come here? Its threads see what the others have written
+// before.
 __device__ inline bool is_last(int* counter, int parts) {
     __shared__ bool last;
     __threadfence();

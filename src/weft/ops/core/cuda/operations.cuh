@@ -1,13 +1,15 @@
-// Operations that unite states in any grouping: `none` is the state of no element, `join` unites two.
+// Operations that unite states in any grouping: `none` is the state of no element, `join` unites
+// two.
 #pragma once
 
 template <class T> __device__ T least();
 template <class T> __device__ T greatest();
-#define LIMITS(T, LEAST, GREATEST)                                  \
-    template <> __device__ inline T least<T>() { return LEAST; }       \
+#define LIMITS(T, LEAST, GREATEST)                               \
+    template <> __device__ inline T least<T>() { return LEAST; } \
     template <> __device__ inline T greatest<T>() { return GREATEST; }
 LIMITS(float, __int_as_float(0xff800000), __int_as_float(0x7f800000))
-LIMITS(double, -__longlong_as_double(0x7ff0000000000000ll), __longlong_as_double(0x7ff0000000000000ll))
+LIMITS(double, -__longlong_as_double(0x7ff0000000000000ll),
+       __longlong_as_double(0x7ff0000000000000ll))
 LIMITS(long long, -9223372036854775807ll - 1, 9223372036854775807ll)
 LIMITS(int, -2147483647 - 1, 2147483647)
 

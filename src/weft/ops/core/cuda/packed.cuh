@@ -1,5 +1,5 @@
-// Vectors that stay packed in registers: eight elements of two bytes take four registers. As single elements, or as
-// floats that the compiler has converted ahead, they would take eight.
+// Vectors that stay packed in registers: eight elements of two bytes take four registers. As single
+// elements, or as floats that the compiler has converted ahead, they would take eight.
 #pragma once
 #include "row.cuh"
 
@@ -52,7 +52,8 @@ struct Packed {
     }
 };
 
-// A row of n elements as in row.cuh, in packed vectors. EVEN: it begins and ends with a whole vector.
+// A row of n elements as in row.cuh, in packed vectors. EVEN: it begins and ends with a whole
+// vector.
 template <class T, int V, bool EVEN>
 struct PackedRow {
     int lead, n;

@@ -2,14 +2,18 @@
 #pragma once
 #include "vector.cuh"
 
-// A row of n elements as vectors of V that begin at multiples of 16 bytes. The first and the last one may reach out of
-// the row; what is outside reads as `outside` and is not written. Rows that are not RAGGED consist of whole vectors.
+// A row of n elements as vectors of V that begin at multiples of 16 bytes. The first and the last
+// one may reach out of the row; what is outside reads as `outside` and is not written. Rows that
+// are not RAGGED consist of whole vectors.
 template <class T, int V, bool RAGGED = true>
 struct Row {
     int lead, n;  // elements from the last multiple of 16 bytes to the row's first element
 
-    // Whether a vector lies in the row with all its elements, whether its element j does, and how many of them do.
-    __device__ bool whole(int chunk) const { return chunk * V >= lead && (chunk + 1) * V - lead <= n; }
+    // Whether a vector lies in the row with all its elements, whether its element j does, and how
+    // many of them do.
+    __device__ bool whole(int chunk) const {
+        return chunk * V >= lead && (chunk + 1) * V - lead <= n;
+    }
     __device__ bool has(int chunk, int j) const {
         if constexpr (!RAGGED) return whole(chunk);
         return chunk * V + j >= lead && chunk * V + j - lead < n;

@@ -21,21 +21,20 @@ __device__ void store(T* p, const Vector<T, N>& v) {
     *reinterpret_cast<Vector<T, N>*>(p) = v;
 }
 
-// Stores a vector to global memory by one instruction; the compiler may split store() where its elements are computed one by one.
+// Stores a vector to global memory by one instruction; the compiler may split store() where its
+// elements are computed one by one.
 template <class T, int N>
 __device__ void store_whole(T* p, const Vector<T, N>& v) {
     constexpr int BYTES = N * sizeof(T);
     const unsigned* word = reinterpret_cast<const unsigned*>(&v);
     size_t at = __cvta_generic_to_global(p);
     if constexpr (BYTES == 16)
-        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(word[0]), "r"(word[1]), "r"(word[2]),
-                     "r"(word[3]));
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(word[0]),
+                     "r"(word[1]), "r"(word[2]), "r"(word[3]));
     else if constexpr (BYTES == 8)
         asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(word[0]), "r"(word[1]));
-    else if constexpr (BYTES == 4)
-        asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(word[0]));
-    else
-        store(p, v);
+    else if constexpr (BYTES == 4) asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(word[0]));
+    else store(p, v);
 }
 
 // N equal elements; written as words, which the compiler then selects as such.
@@ -75,6 +74,10 @@ __device__ To to(From x) {
     return static_cast<To>(x);
 }
 template <> __device__ inline float to<float, __half>(__half x) { return __half2float(x); }
-template <> __device__ inline float to<float, __nv_bfloat16>(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <> __device__ inline float to<float, __nv_bfloat16>(__nv_bfloat16 x) {
+    return __bfloat162float(x);
+}
 template <> __device__ inline __half to<__half, float>(float x) { return __float2half_rn(x); }
-template <> __device__ inline __nv_bfloat16 to<__nv_bfloat16, float>(float x) { return __float2bfloat16_rn(x); }
+template <> __device__ inline __nv_bfloat16 to<__nv_bfloat16, float>(float x) {
+    return __float2bfloat16_rn(x);
+}

@@ -9,7 +9,9 @@
 
 template <class T> __device__ T not_a_number();
 template <> __device__ inline float not_a_number() { return __int_as_float(0x7fc00000); }
-template <> __device__ inline double not_a_number() { return __longlong_as_double(0x7ff8000000000000ll); }
+template <> __device__ inline double not_a_number() {
+    return __longlong_as_double(0x7ff8000000000000ll);
+}
 
 // a / b with an error of two units in the last place.
 __device__ inline float quick_quotient(float a, float b) {
@@ -18,7 +20,8 @@ __device__ inline float quick_quotient(float a, float b) {
     return q;
 }
 
-// N elements from p on, where p is S elements behind a multiple of the vector's size: a part of two vectors.
+// N elements from p on, where p is S elements behind a multiple of the vector's size: a part of two
+// vectors.
 template <int N, int S, class T>
 __device__ Vector<T, N> load_between(const T* p) {
     Vector<T, N> first = load<N>(p - S), second = load<N>(p - S + N), v;

@@ -4,8 +4,9 @@
 #include "../../core/cuda/quotient.cuh"
 #include "../../core/cuda/vector.cuh"
 
-// The numbers of dropout.cuh: elements are numbered in groups of G, and group g uses those of subsequence g % threads;
-// `blocks` is threads / 256. A factor is `scale` where an element is kept, else 0.
+// The numbers of dropout.cuh: elements are numbered in groups of G, and group g uses those of
+// subsequence g % threads; `blocks` is threads / 256. A factor is `scale` where an element is kept,
+// else 0.
 template <int G>
 struct Mask {
     Start start;
@@ -32,7 +33,8 @@ struct Mask {
     }
     __device__ float one(long long e) const { return next<4>(e & ~3ll)[int(e & 3)]; }
 
-    // The factors of V elements from e on, `step` apart. WHOLE: e is a multiple of V, which is one of 4, and step is 1.
+    // The factors of V elements from e on, `step` apart. WHOLE: e is a multiple of V, which is one
+    // of 4, and step is 1.
     template <int V, bool WHOLE>
     __device__ Vector<float, V> some(long long e, long long step = 1) const {
         constexpr int N = V < G ? V : G;

@@ -1,5 +1,5 @@
-// Activations and their derivatives, in single or double precision. A derivative of x takes the activation's input; one of
-// y takes its output.
+// Activations and their derivatives, in single or double precision. A derivative of x takes the
+// activation's input; one of y takes its output.
 #pragma once
 #include "../../../core/cuda/functions.cuh"
 
@@ -10,17 +10,20 @@ template <class O> __device__ float quick_exp(float x) {
 }
 template <class O> __device__ double quick_exp(double x) { return exp(x); }
 
-template <class T> __device__ T clamped(T x, T low, T high) { return minimum<T>(maximum<T>(x, low), high); }
+template <class T> __device__ T clamped(T x, T low, T high) {
+    return minimum<T>(maximum<T>(x, low), high);
+}
 
-// The integral of the standard normal distribution up to x, and its density. In single precision it is a polynomial of x
-// near 0; the tail beyond |x| is exp(-x x / 2) times a polynomial of r = 1 / (1 + K |x|). This is not 1 less something, so
-// gelu keeps its digits for negative x. The relative error is 5e-8; it is 4e-5 where the result is to be rounded to half
-// precision.
+// The integral of the standard normal distribution up to x, and its density. In single precision it
+// is a polynomial of x near 0; the tail beyond |x| is exp(-x x / 2) times a polynomial of r = 1 /
+// (1 + K |x|). This is not 1 less something, so gelu keeps its digits for negative x. The relative
+// error is 5e-8; it is 4e-5 where the result is to be rounded to half precision.
 template <bool EXACT>
 struct Normal {
     float below, density;
     __device__ explicit Normal(float x) {
-        float a = fabsf(x), z = a * a, e = EXACT ? exp2f(-0.72134752f * z) : quick_exp2(-0.72134752f * z), p;
+        float a = fabsf(x), z = a * a,
+              e = EXACT ? exp2f(-0.72134752f * z) : quick_exp2(-0.72134752f * z), p;
         float r = reciprocal(1 + (EXACT ? 0.5f : 0.38f) * a);
         if constexpr (EXACT) {
             p = -0.12840834f * r + 0.37607484f;
@@ -54,7 +57,9 @@ struct NormalDouble {
     __device__ explicit NormalDouble(double x)
         : below(normcdf(x)), density(0.3989422804014327 * exp(-0.5 * x * x)) {}
 };
-template <class O> __device__ Normal<(sizeof(O) > 2)> normal(float x) { return Normal<(sizeof(O) > 2)>(x); }
+template <class O> __device__ Normal<(sizeof(O) > 2)> normal(float x) {
+    return Normal<(sizeof(O) > 2)>(x);
+}
 template <class O> __device__ NormalDouble normal(double x) { return NormalDouble(x); }
 
 // For results of type O.
@@ -64,8 +69,8 @@ template <class O, class T> __device__ T gelu_slope(T x) {
     return n.below + x * n.density;
 }
 
-// log(1 + u) for u from 0 to 1: by the series of 2 atanh(u / (2 + u)). For half precision by the logarithm, and near 0 by its
-// series.
+// log(1 + u) for u from 0 to 1: by the series of 2 atanh(u / (2 + u)). For half precision by the
+// logarithm, and near 0 by its series.
 template <class O> __device__ float log1p_unit(float u) {
     if constexpr (sizeof(O) > 2) {
         float s = u * reciprocal(2 + u), z = s * s, p = z * (1.0f / 13) + 1.0f / 11;
@@ -116,20 +121,24 @@ template <class O, class T> __device__ T gelu_gate(T x) {
 }
 template <class O, class T> __device__ T gelu_tanh(T x) { return x * gelu_gate<O>(x); }
 template <class O, class T> __device__ T gelu_tanh_slope(T x) {
-    // 1 - gate is e * gate. The difference has few digits for large x, and its factor is large there.
+    // 1 - gate is e * gate. The difference has few digits for large x, and its factor is large
+    // there.
     T exponent = gelu_exponent(x), e = quick_exp<O>(exponent), gate = reciprocal(T(1) + e);
     T slope = gate + x * gate * (e * gate) * (T(GELU_LINEAR) * (T(1) + T(3 * GELU_CUBIC) * x * x));
     return exponent > T(sizeof(T) == 8 ? 700 : 80) ? x * T(0) : slope;  // where e overflows
 }
 
-template <class O, class T> __device__ T silu(T x) { return x * reciprocal(T(1) + quick_exp<O>(-x)); }
+template <class O, class T> __device__ T silu(T x) {
+    return x * reciprocal(T(1) + quick_exp<O>(-x));
+}
 template <class T> __device__ T silu_slope(T x) {
     T gate = sigmoid<T>(x);
     return gate * (T(1) + x * (T(1) - gate));
 }
 
 template <class O, class T> __device__ T softplus(T x, T beta, T threshold) {
-    T z = x * beta, bent = (maximum<T>(z, T(0)) + log1p_unit<O>(quick_exp<O>(-absolute<T>(z)))) * (T(1) / beta);
+    T z = x * beta,
+      bent = (maximum<T>(z, T(0)) + log1p_unit<O>(quick_exp<O>(-absolute<T>(z)))) * (T(1) / beta);
     return z > threshold ? x : bent;
 }
 template <class T> __device__ T softplus_slope(T x, T beta, T threshold) {
@@ -163,8 +172,12 @@ template <class T> __device__ T mish_slope(T x) {
     return gate + x * bend;
 }
 
-template <class T> __device__ T hardsigmoid(T x) { return clamped<T>(x + T(3), T(0), T(6)) * T(1.0 / 6); }
-template <class T> __device__ T hardswish(T x) { return x * clamped<T>(x + T(3), T(0), T(6)) * T(1.0 / 6); }
+template <class T> __device__ T hardsigmoid(T x) {
+    return clamped<T>(x + T(3), T(0), T(6)) * T(1.0 / 6);
+}
+template <class T> __device__ T hardswish(T x) {
+    return x * clamped<T>(x + T(3), T(0), T(6)) * T(1.0 / 6);
+}
 template <class T> __device__ T softsign_slope(T x) {
     T r = reciprocal(T(1) + absolute<T>(x));
     return r * r;

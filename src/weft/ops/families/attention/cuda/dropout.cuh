@@ -1,11 +1,12 @@
-// Dropout of weights. Whether a weight is kept is a function of seed, offset, head, query and key, so that the kernels of the
-// gradients find it again in whatever order they come to it.
+// Dropout of weights. Whether a weight is kept is a function of seed, offset, head, query and key,
+// so that the kernels of the gradients find it again in whatever order they come to it.
 //
-// A call of Philox gives 128 bits, which are the numbers of 8 weights: in each 16 x 16 tile of weights those of one lane of
-// mma.sync's accumulators. Lane (query % 8) * 4 + key % 8 / 2 has the subsequence
+// A call of Philox gives 128 bits, which are the numbers of 8 weights: in each 16 x 16 tile of
+// weights those of one lane of mma.sync's accumulators. Lane (query % 8) * 4 + key % 8 / 2 has the
+// subsequence
 //   ((batch * heads + head) * ceil(queries / 16) + query / 16) * 32 + lane
-// whose call number is offset / 4 + key / 16. Of its words, number query / 8 % 2 * 2 + key / 8 % 2 is used: the upper half
-// for odd keys. A weight is kept if these 16 bits are less than `keep`.
+// whose call number is offset / 4 + key / 16. Of its words, number query / 8 % 2 * 2 + key / 8 % 2
+// is used: the upper half for odd keys. A weight is kept if these 16 bits are less than `keep`.
 #pragma once
 #include "../../../core/cuda/philox.cuh"
 #include "softmax.cuh"
@@ -24,7 +25,8 @@ struct Drop {
         return philox(start.seed, (row_tiles + row_tile) * 32 + lane, start.call + key_tile);
     }
     __device__ bool keeps(const uint4& words, int word, int odd) const {
-        unsigned bits = word < 2 ? (word == 0 ? words.x : words.y) : (word == 2 ? words.z : words.w);
+        unsigned bits =
+            word < 2 ? (word == 0 ? words.x : words.y) : (word == 2 ? words.z : words.w);
         return (bits >> 16 * odd & 0xffff) < keep;
     }
 
@@ -34,7 +36,8 @@ struct Drop {
         return keeps(all, query / 8 % 2 * 2 + key / 8 % 2, key % 2);
     }
 
-    // The weights of accumulators whose rows are queries: x becomes `scale` x, or 0. `row` and `key` are multiples of 16.
+    // The weights of accumulators whose rows are queries: x becomes `scale` x, or 0. `row` and
+    // `key` are multiples of 16.
     template <int M, int N>
     __device__ void rows(float (&x)[M][N][4], int row, int key) const {
 #pragma unroll
@@ -50,7 +53,8 @@ struct Drop {
             }
     }
 
-    // Those of accumulators whose rows are keys, as bits: bit i of [m][n] for element i % 4 of 8 x 8 tile 2 n + i / 4.
+    // Those of accumulators whose rows are keys, as bits: bit i of [m][n] for element i % 4 of 8 x
+    // 8 tile 2 n + i / 4.
     template <int M, int N>
     __device__ void columns(unsigned (&bits)[M][N / 2], int row, int key) const {
         int lane = threadIdx.x % 32;
@@ -61,10 +65,12 @@ struct Drop {
                 unsigned found = 0;
 #pragma unroll
                 for (int odd = 0; odd < 2; ++odd) {
-                    uint4 all = words(row / 16 + n, key / 16 + m, (lane % 4 * 2 + odd) * 4 + lane / 8);
+                    uint4 all =
+                        words(row / 16 + n, key / 16 + m, (lane % 4 * 2 + odd) * 4 + lane / 8);
 #pragma unroll
                     for (int word = 0; word < 4; ++word)
-                        found |= unsigned(keeps(all, word, lane / 4 % 2)) << (word / 2 * 4 + word % 2 * 2 + odd);
+                        found |= unsigned(keeps(all, word, lane / 4 % 2))
+                                 << (word / 2 * 4 + word % 2 * 2 + odd);
                 }
                 bits[m][n] = found;
             }
@@ -76,6 +82,7 @@ struct Drop {
 #pragma unroll
             for (int n = 0; n < N; ++n)
 #pragma unroll
-                for (int i = 0; i < 4; ++i) x[m][n][i] = bits[m][n / 2] >> (n % 2 * 4 + i) & 1 ? x[m][n][i] * scale : 0;
+                for (int i = 0; i < 4; ++i)
+                    x[m][n][i] = bits[m][n / 2] >> (n % 2 * 4 + i) & 1 ? x[m][n][i] * scale : 0;
     }
 };

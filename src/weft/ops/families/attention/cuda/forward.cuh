@@ -1,32 +1,40 @@
-// Attention for f16 and bf16 on tensor cores, in the structure of FlashAttention-2 (Dao 2023): a block holds BM queries, and
-// streams tiles of BN keys and values through shared memory. Scores, weights and results stay in registers, in float.
+// Attention for f16 and bf16 on tensor cores, in the structure of FlashAttention-2 (Dao 2023): a
+// block holds BM queries, and streams tiles of BN keys and values through shared memory. Scores,
+// weights and results stay in registers, in float.
 #pragma once
 #include "dropout.cuh"
 #include "split.cuh"
 
-// STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are copied during the
-// product of queries and keys, and the next keys during the product of weights and values.
-// ACROSS: warps that have the same queries, and their share of the keys of each tile. With few queries, this gives all warps work.
-template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT, bool DROP = false, int ACROSS = 1>
-__device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                            const int* starts_k, float* partial, int* counters, const Problem& p,
-                            const Random& random = {}) {
-    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), DOWN = WARPS / ACROSS, M = BM / DOWN / 16, WIDTH = HEAD / 8;
+// STAGES 2: the next tiles of keys and values are copied while these are used. STAGES 1: values are
+// copied during the product of queries and keys, and the next keys during the product of weights
+// and values. ACROSS: warps that have the same queries, and their share of the keys of each tile.
+// With few queries, this gives all warps work.
+template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES, int MASK, bool SPLIT,
+          bool DROP = false, int ACROSS = 1>
+__device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse,
+                            const int* starts_q, const int* starts_k, float* partial, int* counters,
+                            const Problem& p, const Random& random = {}) {
+    constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), DOWN = WARPS / ACROSS,
+                  M = BM / DOWN / 16, WIDTH = HEAD / 8;
     constexpr int TILE = BN * PITCH, KEYS = BN / ACROSS, N = KEYS / 8;
     extern __shared__ __align__(16) unsigned char memory[];
     T *qs = reinterpret_cast<T*>(memory), *ks = qs + BM * PITCH, *vs = ks + STAGES * TILE;
 
     Place at(p, (p.rows * p.pack + BM - 1) / BM, p.heads / p.pack);
     Span span(p, starts_q, starts_k, at.batch);
-    int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack, warp = threadIdx.x / 32;
+    int rows = span.rows * p.pack, first = at.tile * BM, head = at.head * p.pack,
+        warp = threadIdx.x / 32;
     if (first >= rows) return;
     auto row_of = [&](auto* base, const Strides& s) {
-        return [=, &p](int r) { return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack); };
+        return [=, &p](int r) {
+            return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack);
+        };
     };
     const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
     const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
 
-    // Tiles up to `end` have a key that some row sees. In tiles up to `whole`, all rows see all keys.
+    // Tiles up to `end` have a key that some row sees. In tiles up to `whole`, all rows see all
+    // keys.
     int seen = span.keys, all = span.keys;
     if (p.causal) {
         seen = max(0, min(seen, (min(first + BM, rows) - 1) / p.pack + span.diagonal + 1));
@@ -40,12 +48,12 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     whole = max(begin, min(whole, end));
 
     auto fetch_keys = [&](int j) {
-        fetch<BN, HEAD, THREADS>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth, k0,
-                                       p.k.row);
+        fetch<BN, HEAD, THREADS>(ks + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.depth,
+                                 k0, p.k.row);
     };
     auto fetch_values = [&](int j) {
-        fetch<BN, HEAD, THREADS>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width, v0,
-                                       p.v.row);
+        fetch<BN, HEAD, THREADS>(vs + (STAGES == 2 ? j % 2 * TILE : 0), j * BN, span.keys, p.width,
+                                 v0, p.v.row);
     };
     fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
     if (begin < end) {
@@ -57,7 +65,8 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     // The first row and the first key of this warp in its tiles; a warp without rows helps to copy.
     int row0 = warp % DOWN * M * 16, key0 = warp / DOWN * KEYS, mine = first + row0;
     unsigned a = address(qs) + left_place(PITCH) + 2 * row0 * PITCH;
-    unsigned b = address(ks) + right_place(PITCH) + 2 * key0 * PITCH, c = address(vs) + left_place(PITCH) + 2 * key0 * PITCH;
+    unsigned b = address(ks) + right_place(PITCH) + 2 * key0 * PITCH,
+             c = address(vs) + left_place(PITCH) + 2 * key0 * PITCH;
     Rows<T, M, MASK> view(p, span, mask, at.batch, head, mine, rows);
     float scale = MASK == FREE ? p.scale : 1, result[M][WIDTH][4] = {};
     Online<M> online;
@@ -67,10 +76,8 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         unsigned stage = STAGES == 2 ? j % 2 * TILE * 2 : 0;
         wait<0>();
         __syncthreads();
-        if constexpr (STAGES == 1)
-            fetch_values(j);
-        else if (j + 1 < end)
-            fetch_keys(j + 1), fetch_values(j + 1);
+        if constexpr (STAGES == 1) fetch_values(j);
+        else if (j + 1 < end) fetch_keys(j + 1), fetch_values(j + 1);
         commit();
         float s[M][N][4] = {};
         if (mine < rows) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
@@ -114,9 +121,11 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         auto write = [&](int r, int c, const Vector<float, 4>& x) {
             store_four(row_of(o, p.o)(first + r), c, p.width, whole_vectors, x);
         };
-        auto log = [&](int r, float x) { if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x; };
-        [[maybe_unused]] auto part =
-            Partial<HEAD, BM, true>{partial}.of(static_cast<long long>(at.number) * p.parts + at.part);
+        auto log = [&](int r, float x) {
+            if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x;
+        };
+        [[maybe_unused]] auto part = Partial<HEAD, BM, true>{partial}.of(
+            static_cast<long long>(at.number) * p.parts + at.part);
         if constexpr (ACROSS > 1) {
             Partial<HEAD, BM, false> shared{floats};
             float* table = shared.of(ACROSS).base;
@@ -126,15 +135,16 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
                 combine<HEAD, BM, false, THREADS>(
                     shared, ACROSS, count, table,
                     [&](int r, int c, const Vector<float, 4>& x) {
-                        __stcg(reinterpret_cast<float4*>(part.row(r) + c), make_float4(x[0], x[1], x[2], x[3]));
+                        __stcg(reinterpret_cast<float4*>(part.row(r) + c),
+                               make_float4(x[0], x[1], x[2], x[3]));
                     },
                     [&](int r, float x) { part.write(part.log(r), x); });
-            else
-                combine<HEAD, BM, false, THREADS>(shared, ACROSS, count, table, write, log);
+            else combine<HEAD, BM, false, THREADS>(shared, ACROSS, count, table, write, log);
         } else if (mine < rows) {
             part.write_rows(result, online.most, row0);
         }
         if constexpr (SPLIT)
-            finish_parts<HEAD, BM, THREADS>(partial, counters, at.number, p.parts, rows - first, floats, write, log);
+            finish_parts<HEAD, BM, THREADS>(partial, counters, at.number, p.parts, rows - first,
+                                            floats, write, log);
     }
 }

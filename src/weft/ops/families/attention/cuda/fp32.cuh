@@ -1,4 +1,5 @@
-// Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16 threads are halves of warps.
+// Attention in single precision, without tensor cores: blocks of 16 x 16 threads, whose rows of 16
+// threads are halves of warps.
 #pragma once
 #include "dropout.cuh"
 #include "split.cuh"
@@ -14,8 +15,8 @@ __device__ inline float half_warp_sum(float x) {
     return x;
 }
 
-// Rows of floats; the padding puts 8 rows into different banks. Floats are copied by 16 bytes, or one by one if `single`: rows that
-// are no whole, aligned vectors, see pad.cu. `arrived` waits.
+// Rows of floats; the padding puts 8 rows into different banks. Floats are copied by 16 bytes, or
+// one by one if `single`: rows that are no whole, aligned vectors, see pad.cu. `arrived` waits.
 template <int ROWS, int HEAD, class At>
 __device__ void fetch_floats(float* shared, int first, int rows, int depth, bool single, At at) {
     constexpr bool COPIED = sizeof(*at(0)) == 4;
@@ -69,7 +70,8 @@ struct Columns {
     static __device__ int column(int c) { return c / V * 16 * V + threadIdx.x % 16 * V + c % V; }
 };
 
-// sums[i] += weights[down + 16 i][n] * row n of b, for n below COUNT; rows of weights have 4 more elements.
+// sums[i] += weights[down + 16 i][n] * row n of b, for n below COUNT; rows of weights have 4 more
+// elements.
 template <int HEAD, int COUNT, int DEEP>
 __device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, const float* b) {
     constexpr int V = Columns<HEAD>::V;
@@ -77,12 +79,14 @@ __device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, c
     for (int n = 0; n < COUNT; n += 4) {
         Vector<float, 4> weight[DEEP];
 #pragma unroll
-        for (int i = 0; i < DEEP; ++i) weight[i] = load<4>(weights + (threadIdx.x / 16 + 16 * i) * (COUNT + 4) + n);
+        for (int i = 0; i < DEEP; ++i)
+            weight[i] = load<4>(weights + (threadIdx.x / 16 + 16 * i) * (COUNT + 4) + n);
 #pragma unroll
         for (int m = 0; m < 4; ++m)
 #pragma unroll
             for (int c = 0; c < HEAD / 16 / V; ++c) {
-                Vector<float, V> x = load<V>(b + (n + m) * (HEAD + 4) + Columns<HEAD>::column(c * V));
+                Vector<float, V> x =
+                    load<V>(b + (n + m) * (HEAD + 4) + Columns<HEAD>::column(c * V));
 #pragma unroll
                 for (int i = 0; i < DEEP; ++i)
 #pragma unroll
@@ -91,14 +95,18 @@ __device__ void add_rows(float (&sums)[DEEP][HEAD / 16], const float* weights, c
     }
 }
 
-// A block holds QUERIES queries and streams tiles of KEYS keys and values. A thread has a row of each 16.
-template <class T, int HEAD, int MASK, bool DROP = false, bool SPLIT = false, int QUERIES = 64, int KEYS = 32>
-__device__ void attend_floats(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                              const int* starts_k, const Problem& p, const Random& random = {}, float* partial = nullptr,
+// A block holds QUERIES queries and streams tiles of KEYS keys and values. A thread has a row of
+// each 16.
+template <class T, int HEAD, int MASK, bool DROP = false, bool SPLIT = false, int QUERIES = 64,
+          int KEYS = 32>
+__device__ void attend_floats(const T* q, const T* k, const T* v, const void* mask, T* o,
+                              float* lse, const int* starts_q, const int* starts_k,
+                              const Problem& p, const Random& random = {}, float* partial = nullptr,
                               int* counters = nullptr) {
     constexpr int PITCH = HEAD + 4, OWN = HEAD / 16, DEEP = QUERIES / 16, BROAD = KEYS / 16;
     extern __shared__ __align__(16) unsigned char memory[];
-    float *qs = reinterpret_cast<float*>(memory), *ks = qs + QUERIES * PITCH, *vs = ks + KEYS * PITCH;
+    float *qs = reinterpret_cast<float*>(memory), *ks = qs + QUERIES * PITCH,
+          *vs = ks + KEYS * PITCH;
     float* weights = vs + KEYS * PITCH;  // [QUERIES][KEYS + 4]
 
     Place at(p, (p.rows * p.pack + QUERIES - 1) / QUERIES, p.heads / p.pack);
@@ -106,12 +114,15 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     int rows = span.rows * p.pack, first = at.tile * QUERIES, head = at.head * p.pack;
     if (first >= rows) return;
     auto row_of = [&](auto* base, const Strides& s) {
-        return [=, &p](int r) { return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack); };
+        return [=, &p](int r) {
+            return base + s.at(at.batch, head + r % p.pack, span.row0 + r / p.pack);
+        };
     };
     const T* k0 = k + p.k.at(at.batch, head / p.group, span.key0);
     const T* v0 = v + p.v.at(at.batch, head / p.group, span.key0);
     int begin = 0, seen = span.keys;
-    if (p.causal) seen = max(0, min(seen, (min(first + QUERIES, rows) - 1) / p.pack + span.diagonal + 1));
+    if (p.causal)
+        seen = max(0, min(seen, (min(first + QUERIES, rows) - 1) / p.pack + span.diagonal + 1));
     if constexpr (SPLIT) {
         int each = ((seen + KEYS - 1) / KEYS + p.parts - 1) / p.parts * KEYS;
         begin = min(seen, at.part * each), seen = min(seen, begin + each);
@@ -129,8 +140,10 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
     fetch_floats<QUERIES, HEAD>(qs, first, rows, p.depth, p.single, row_of(q, p.q));
     for (int start = begin; start < seen; start += KEYS) {
         __syncthreads();
-        fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, p.single, [&](int r) { return v0 + r * p.v.row; });
+        fetch_floats<KEYS, HEAD>(ks, start, span.keys, p.depth, p.single,
+                                 [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<KEYS, HEAD>(vs, start, span.keys, p.width, p.single,
+                                 [&](int r) { return v0 + r * p.v.row; });
         arrived();
         float s[DEEP][BROAD] = {};
         multiply_rows<HEAD>(s, qs, ks);
@@ -152,7 +165,9 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
                 float weight = exp2f((s[i][j] - base) * scale);
                 sum[i] += weight;
                 if constexpr (DROP)
-                    weight = drop.keeps(first + down + 16 * i, start + across + 16 * j) ? weight * drop.scale : 0;
+                    weight = drop.keeps(first + down + 16 * i, start + across + 16 * j)
+                                 ? weight * drop.scale
+                                 : 0;
                 weights[(down + 16 * i) * (KEYS + 4) + across + 16 * j] = weight;
             }
         }
@@ -160,11 +175,14 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         add_rows<HEAD, KEYS>(result, weights, vs);
     }
     auto write = [&](int r, int c, const Vector<float, 4>& x) {
-        store_four(row_of(o, p.o)(first + r), c, p.width, (p.width | p.o.batch | p.o.head | p.o.row) % 4 == 0, x);
+        store_four(row_of(o, p.o)(first + r), c, p.width,
+                   (p.width | p.o.batch | p.o.head | p.o.row) % 4 == 0, x);
     };
-    auto log = [&](int r, float x) { if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x; };
-    [[maybe_unused]] auto part =
-        Partial<HEAD, QUERIES, true>{partial}.of(static_cast<long long>(at.number) * p.parts + at.part);
+    auto log = [&](int r, float x) {
+        if (lse) *row_of(lse, p.lse)(first + r) = LN2 * x;
+    };
+    [[maybe_unused]] auto part = Partial<HEAD, QUERIES, true>{partial}.of(
+        static_cast<long long>(at.number) * p.parts + at.part);
 #pragma unroll
     for (int i = 0; i < DEEP; ++i) {
         int r = down + 16 * i;
@@ -175,7 +193,8 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         for (int c = 0; c < OWN; ++c) {
             int column = Columns<HEAD>::column(c);
             if constexpr (SPLIT) part.write(part.row(r) + column, result[i][c] * factor);
-            else if (column < p.width) row_of(o, p.o)(first + r)[column] = to<T>(result[i][c] * factor);
+            else if (column < p.width)
+                row_of(o, p.o)(first + r)[column] = to<T>(result[i][c] * factor);
         }
         if (across == 0) {
             if constexpr (SPLIT) part.write(part.log(r), logarithm);
@@ -183,5 +202,6 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
         }
     }
     if constexpr (SPLIT)
-        finish_parts<HEAD, QUERIES, 256>(partial, counters, at.number, p.parts, rows - first, qs, write, log);
+        finish_parts<HEAD, QUERIES, 256>(partial, counters, at.number, p.parts, rows - first, qs,
+                                         write, log);
 }

@@ -1,4 +1,5 @@
-// Gradients of attention in single precision, by the formulas of backward.cuh: tiles of SIDE queries and SIDE keys.
+// Gradients of attention in single precision, by the formulas of backward.cuh: tiles of SIDE
+// queries and SIDE keys.
 #include "stored_scores.cuh"
 #include "fp32.cuh"
 
@@ -15,11 +16,12 @@ struct Tiles {
     }
 };
 
-// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TRANSPOSED. STORE writes the gradients to
-// `stored` as well, as [query][key].
+// Weights and gradients of scores of one tile, as [query][key], or as [key][query] if TRANSPOSED.
+// STORE writes the gradients to `stored` as well, as [query][key].
 template <int HEAD, int SIDE, bool TRANSPOSED, bool DROP, bool STORE = false, int MASK, int EACH>
-__device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (&row)[EACH], const float (&log)[EACH],
-                            const float (&delta)[EACH], int first_row, int first_key, const Problem& p, const Drop& drop,
+__device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (&row)[EACH],
+                            const float (&log)[EACH], const float (&delta)[EACH], int first_row,
+                            int first_key, const Problem& p, const Drop& drop,
                             float* stored = nullptr) {
     [[maybe_unused]] float dropped = 1;
     int across = threadIdx.x % 16, down = threadIdx.x / 16;
@@ -32,10 +34,13 @@ __device__ void derive_tile(const Tiles<HEAD, SIDE>& x, const Row<float, MASK> (
         for (int j = 0; j < EACH; ++j) {
             s[i][j] = row[i].masked(s[i][j], first_key + across + 16 * j, p.scale);
             if constexpr (DROP)
-                dropped = drop.keeps(first_row + down + 16 * i, first_key + across + 16 * j) ? drop.scale : 0;
+                dropped = drop.keeps(first_row + down + 16 * i, first_key + across + 16 * j)
+                              ? drop.scale
+                              : 0;
             dw[i][j] *= dropped;
             derive(s[i][j], dw[i][j], MASK == FREE ? p.scale : 1, log[i], delta[i]);
-            int r = down + 16 * i, c = across + 16 * j, place = TRANSPOSED ? c * (SIDE + 4) + r : r * (SIDE + 4) + c;
+            int r = down + 16 * i, c = across + 16 * j,
+                place = TRANSPOSED ? c * (SIDE + 4) + r : r * (SIDE + 4) + c;
             x.weights[place] = s[i][j] * dropped, x.slopes[place] = dw[i][j];
             if constexpr (STORE) stored[r * SIDE + c] = dw[i][j];
         }
@@ -48,7 +53,8 @@ __device__ auto row_at(float* base) {
 }
 
 template <int HEAD, int EACH, class At>
-__device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int rows, int width, float factor, At at) {
+__device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int rows, int width,
+                             float factor, At at) {
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
         int r = first + threadIdx.x / 16 + 16 * i;
@@ -63,16 +69,17 @@ __device__ void store_floats(const float (&x)[EACH][HEAD / 16], int first, int r
 
 template <int HEAD, int SIDE, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
-    queries(const float* q, const float* k, const float* v, const void* mask, const float* o, const float* dout,
-            const float* lse, const float* dlse, float* deltas, float* dq, float* partial, const int* starts_q,
-            const int* starts_k, const Problem p, const Gradients g, const long long* state,
-           long long seed, long long offset) {
+    queries(const float* q, const float* k, const float* v, const void* mask, const float* o,
+            const float* dout, const float* lse, const float* dlse, float* deltas, float* dq,
+            float* partial, const int* starts_q, const int* starts_k, const Problem p,
+            const Gradients g, const long long* state, long long seed, long long offset) {
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
 
     Place at(p, (p.rows + SIDE - 1) / SIDE, p.heads);
     Span span(p, starts_q, starts_k, at.batch);
-    int rows = span.rows, first = at.tile * SIDE, across = threadIdx.x % 16, down = threadIdx.x / 16;
+    int rows = span.rows, first = at.tile * SIDE, across = threadIdx.x % 16,
+        down = threadIdx.x / 16;
     if (first >= rows) return;
     auto row_of = [&](auto* base, const Strides& s) {
         return [=](int r) { return base + s.at(at.batch, at.head, span.row0 + r); };
@@ -101,8 +108,10 @@ __global__ void __launch_bounds__(256)
     Drop drop(p, {state, seed, offset}, at.batch, at.head);
     for (int start = begin * SIDE; start < end * SIDE; start += SIDE) {
         __syncthreads();
-        fetch_floats<SIDE, HEAD>(x.ks, start, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<SIDE, HEAD>(x.vs, start, span.keys, p.width, p.single, [&](int r) { return v0 + r * p.v.row; });
+        fetch_floats<SIDE, HEAD>(x.ks, start, span.keys, p.depth, p.single,
+                                 [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, HEAD>(x.vs, start, span.keys, p.width, p.single,
+                                 [&](int r) { return v0 + r * p.v.row; });
         arrived();
         derive_tile<HEAD, SIDE, false, DROP>(x, row, log, delta, first, start, p, drop);
         __syncwarp();  // half a warp writes and reads its own rows
@@ -119,9 +128,10 @@ __global__ void __launch_bounds__(256)
 // STAGES 2: the next tile of queries is copied while this one is used.
 template <int HEAD, int SIDE, int STAGES, int MASK, bool STORE, bool DROP>
 __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
-    keys(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
-         const float* deltas, float* dk, float* dv, float* stored, float* partial, const int* starts_q, const int* starts_k,
-         const Problem p, const Gradients g, const long long* state, long long seed, long long offset) {
+    keys(const float* q, const float* k, const float* v, const void* mask, const float* dout,
+         const float* lse, const float* deltas, float* dk, float* dv, float* stored, float* partial,
+         const int* starts_q, const int* starts_k, const Problem p, const Gradients g,
+         const long long* state, long long seed, long long offset) {
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
 
@@ -133,10 +143,13 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     auto row_of = [&](auto* base, const Strides& s, int head, int start) {
         return [=](int r) { return base + s.at(at.batch, head, start + r); };
     };
-    fetch_floats<SIDE, HEAD>(x.ks, first, span.keys, p.depth, p.single, row_of(k, p.k, at.head, span.key0));
-    fetch_floats<SIDE, HEAD>(x.vs, first, span.keys, p.width, p.single, row_of(v, p.v, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(x.ks, first, span.keys, p.depth, p.single,
+                             row_of(k, p.k, at.head, span.key0));
+    fetch_floats<SIDE, HEAD>(x.vs, first, span.keys, p.width, p.single,
+                             row_of(v, p.v, at.head, span.key0));
     float of_keys[EACH][HEAD / 16] = {}, of_values[EACH][HEAD / 16] = {};
-    int count = (span.rows + SIDE - 1) / SIDE, hidden = p.causal ? min(count, max(0, first - span.diagonal) / SIDE) : 0;
+    int count = (span.rows + SIDE - 1) / SIDE,
+        hidden = p.causal ? min(count, max(0, first - span.diagonal) / SIDE) : 0;
     int from, to, each = count - hidden;  // tiles of queries
     at.share(p, each * p.group, from, to);
     float* more = x.slopes + SIDE * (SIDE + 4);  // of the second stage
@@ -144,8 +157,10 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
     auto fetch_tile = [&](int t) {
         if (t >= to) return;
         int head = at.head * p.group + t / each, start = (hidden + t % each) * SIDE;
-        fetch_floats<SIDE, HEAD>(next_qs, start, span.rows, p.depth, p.single, row_of(q, p.q, head, span.row0));
-        fetch_floats<SIDE, HEAD>(next_ds, start, span.rows, p.width, p.single, row_of(dout, g.dout, head, span.row0));
+        fetch_floats<SIDE, HEAD>(next_qs, start, span.rows, p.depth, p.single,
+                                 row_of(q, p.q, head, span.row0));
+        fetch_floats<SIDE, HEAD>(next_ds, start, span.rows, p.width, p.single,
+                                 row_of(dout, g.dout, head, span.row0));
     };
     auto swap = [](float*& a, float*& b) {
         float* c = a;
@@ -175,8 +190,10 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
             commit();
         }
         int index = at.index * p.group + t / each, place = hidden + t % each;
-        float* to_tile = STORE ? stored + (g.row(index, first / SIDE) + place) * SIDE * SIDE : nullptr;
-        derive_tile<HEAD, SIDE, true, DROP, STORE>(x, row, log, delta, start, first, p, drop, to_tile);
+        float* to_tile =
+            STORE ? stored + (g.row(index, first / SIDE) + place) * SIDE * SIDE : nullptr;
+        derive_tile<HEAD, SIDE, true, DROP, STORE>(x, row, log, delta, start, first, p, drop,
+                                                   to_tile);
         __syncthreads();
         add_rows<HEAD, SIDE>(of_values, x.weights, x.ds);
         add_rows<HEAD, SIDE>(of_keys, x.slopes, x.qs);
@@ -189,17 +206,20 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
         store_floats<HEAD>(of_values, first, span.keys, HEAD, 1, row_at<HEAD>(to_values));
         return;
     }
-    store_floats<HEAD>(of_keys, first, span.keys, p.depth, p.scale * LN2, row_of(dk, g.dk, at.head, span.key0));
-    store_floats<HEAD>(of_values, first, span.keys, p.width, 1, row_of(dv, g.dv, at.head, span.key0));
+    store_floats<HEAD>(of_keys, first, span.keys, p.depth, p.scale * LN2,
+                       row_of(dk, g.dk, at.head, span.key0));
+    store_floats<HEAD>(of_values, first, span.keys, p.width, 1,
+                       row_of(dv, g.dv, at.head, span.key0));
 }
 
 // The gradient of the queries from stored gradients of scores.
 template <int HEAD, int SIDE>
 __global__ void __launch_bounds__(256)
-    sums(const float* stored, const float* k, float* dq, float* partial, const int* starts_q, const int* starts_k,
-         const Problem p, const Gradients g) {
+    sums(const float* stored, const float* k, float* dq, float* partial, const int* starts_q,
+         const int* starts_k, const Problem p, const Gradients g) {
     extern __shared__ __align__(16) unsigned char memory[];
-    float *ks = reinterpret_cast<float*>(memory), *slopes = ks + SIDE * (HEAD + 4), result[SIDE / 16][HEAD / 16] = {};
+    float *ks = reinterpret_cast<float*>(memory), *slopes = ks + SIDE * (HEAD + 4),
+          result[SIDE / 16][HEAD / 16] = {};
     Place at(p, (p.rows + SIDE - 1) / SIDE, p.heads, g.first * p.group, g.count * p.group);
     Span span(p, starts_q, starts_k, at.batch);
     int first = at.tile * SIDE, seen = span.keys, begin, end;
@@ -210,8 +230,10 @@ __global__ void __launch_bounds__(256)
     for (int tile = begin; tile < end; ++tile) {
         const float* from = stored + (g.row(at.index, tile) + at.tile) * SIDE * SIDE;
         __syncthreads();
-        fetch_floats<SIDE, HEAD>(ks, tile * SIDE, span.keys, p.depth, p.single, [&](int r) { return k0 + r * p.k.row; });
-        fetch_floats<SIDE, SIDE>(slopes, 0, SIDE, SIDE, false, [&](int r) { return from + r * SIDE; });
+        fetch_floats<SIDE, HEAD>(ks, tile * SIDE, span.keys, p.depth, p.single,
+                                 [&](int r) { return k0 + r * p.k.row; });
+        fetch_floats<SIDE, SIDE>(slopes, 0, SIDE, SIDE, false,
+                                 [&](int r) { return from + r * SIDE; });
         arrived();
         add_rows<HEAD, SIDE>(result, slopes, ks);
     }
@@ -226,17 +248,17 @@ __global__ void __launch_bounds__(256)
 
 template <int HEAD>
 __global__ void __launch_bounds__(256)
-    deltas(const float* o, const float* dout, const float* dlse, float* to, const int* starts_q, const int* starts_k,
-           const Problem p, const Gradients g) {
+    deltas(const float* o, const float* dout, const float* dlse, float* to, const int* starts_q,
+           const int* starts_k, const Problem p, const Gradients g) {
     row_deltas<float, HEAD>(o, dout, dlse, to, starts_q, starts_k, p, g);
 }
 
 // As score_gradients of scores.cuh.
 template <int HEAD, int SIDE, int MASK, bool DROP>
 __global__ void __launch_bounds__(256)
-    scores(const float* q, const float* k, const float* v, const void* mask, const float* dout, const float* lse,
-           const float* deltas, float* to, const Problem p, const Gradients g, const long long* state,
-           long long seed, long long offset) {
+    scores(const float* q, const float* k, const float* v, const void* mask, const float* dout,
+           const float* lse, const float* deltas, float* to, const Problem p, const Gradients g,
+           const long long* state, long long seed, long long offset) {
     constexpr int EACH = SIDE / 16;
     Tiles<HEAD, SIDE> x;
     int across = (p.keys + SIDE - 1) / SIDE, down = (p.rows + SIDE - 1) / SIDE;
@@ -256,7 +278,8 @@ __global__ void __launch_bounds__(256)
     for (int i = 0; i < EACH; ++i) {
         int r = min(first + int(threadIdx.x) / 16 + 16 * i, p.rows - 1);
         row[i].set(p, span, mask, batch, head, r);
-        log[i] = log_of_sum(*row_of(lse, p.lse, head)(r)), delta[i] = *row_of(deltas, p.lse, head)(r);
+        log[i] = log_of_sum(*row_of(lse, p.lse, head)(r)),
+        delta[i] = *row_of(deltas, p.lse, head)(r);
     }
     arrived();
     Drop drop(p, {state, seed, offset}, batch, head);
@@ -264,6 +287,8 @@ __global__ void __launch_bounds__(256)
     __syncthreads();
     for (int i = threadIdx.x; i < SIDE * SIDE; i += 256) {
         int r = first + i / SIDE, key = key0 + i % SIDE;
-        if (r < p.rows && key < p.keys) to[p.lse.at(batch, head, r) * p.keys + key] = x.slopes[i / SIDE * (SIDE + 4) + i % SIDE];
+        if (r < p.rows && key < p.keys)
+            to[p.lse.at(batch, head, r) * p.keys + key] =
+                x.slopes[i / SIDE * (SIDE + 4) + i % SIDE];
     }
 }

@@ -2,7 +2,8 @@
 #include "problem.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// Results [batch][heads][rows][width] of sums [part][batch][heads][rows][depth], depth a multiple of 4.
+// Results [batch][heads][rows][width] of sums [part][batch][heads][rows][depth], depth a multiple
+// of 4.
 struct Joined {
     Strides to;
     int parts, heads, rows, depth, width;
@@ -27,7 +28,8 @@ __device__ void join_vector(const float* sums, T* to, const Joined& x, unsigned 
 
 // One result, or two whose sums follow one another.
 template <class T>
-__global__ void __launch_bounds__(256) join(const float* sums, T* a, T* b, const Joined of_a, const Joined of_b) {
+__global__ void __launch_bounds__(256)
+    join(const float* sums, T* a, T* b, const Joined of_a, const Joined of_b) {
     unsigned n = blockIdx.x * 256 + threadIdx.x;
     if (n < of_a.vectors) join_vector(sums, a, of_a, n);
     else if (n - of_a.vectors < of_b.vectors)

@@ -1,4 +1,5 @@
-// Copies rows of elements to rows that are whole, aligned vectors of 16 bytes, which end with zeros.
+// Copies rows of elements to rows that are whole, aligned vectors of 16 bytes, which end with
+// zeros.
 #include "problem.cuh"
 #include "../../../core/cuda/vector.cuh"
 
@@ -24,7 +25,8 @@ __global__ void __launch_bounds__(256)
     const T* from = which == 0 ? a : which == 1 ? b : which == 2 ? c : which == 3 ? d : e;
     T* to = which == 0 ? to_a : which == 1 ? to_b : which == 2 ? to_c : which == 3 ? to_d : to_e;
     const Padded& x = all.of[which];
-    unsigned n = (blockIdx.x - x.block) * 256 + threadIdx.x, across = (x.depth + N - 1) / N, row = n / across;
+    unsigned n = (blockIdx.x - x.block) * 256 + threadIdx.x, across = (x.depth + N - 1) / N,
+             row = n / across;
     if (n >= x.vectors) return;
     int column = n % across * N, head = row / x.rows;
     from += x.from.at(head / x.heads, head % x.heads, row % x.rows) + column;

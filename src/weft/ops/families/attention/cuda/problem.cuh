@@ -1,4 +1,5 @@
-// What a call of attention computes: sizes, strides and options, as weft.ops.flash.problem packs them.
+// What a call of attention computes: sizes, strides and options, as weft.ops.flash.problem packs
+// them.
 #pragma once
 
 // Strides in elements. The elements of a row are contiguous.
@@ -11,12 +12,14 @@ struct MaskStrides {
     long long batch, head, row, key;
 };
 
-// `group` query heads share a head of keys. `pack` of them (1, or all of a group) are rows of the same tiles: packed row r
-// is query r / pack of head r % pack. Blocks work on `together` heads at a time, the longest tiles of a causal mask first.
+// `group` query heads share a head of keys. `pack` of them (1, or all of a group) are rows of the
+// same tiles: packed row r is query r / pack of head r % pack. Blocks work on `together` heads at a
+// time, the longest tiles of a causal mask first.
 struct Problem {
     Strides q, k, v, o, lse;
     MaskStrides mask;
-    int batch, heads, group, rows, keys, depth, width;  // depth: of query and key; width: of value and result
+    int batch, heads, group, rows, keys, depth,
+        width;  // depth: of query and key; width: of value and result
     int causal, pack, parts, together;
     float scale;  // of scores, in powers of two: times log2(e)
     unsigned keep;      // of 65,536 weights that dropout keeps
@@ -30,8 +33,9 @@ struct Random {
     long long seed, offset;
 };
 
-// The sequences of one batch element. Ragged batches have cumulative lengths, and a causal mask that ends at the last
-// query and the last key; otherwise it starts at the first of both, as torch defines it.
+// The sequences of one batch element. Ragged batches have cumulative lengths, and a causal mask
+// that ends at the last query and the last key; otherwise it starts at the first of both, as torch
+// defines it.
 struct Span {
     int row0, rows, key0, keys, diagonal;  // query i sees keys up to i + diagonal
 
@@ -44,13 +48,15 @@ struct Span {
     }
 };
 
-// Which tile of which head this block works on; `tile` counts from the first row. A launch has `all` heads from `start` on,
-// counted over the batch, and `index` is the head's number among them.
+// Which tile of which head this block works on; `tile` counts from the first row. A launch has
+// `all` heads from `start` on, counted over the batch, and `index` is the head's number among them.
 struct Place {
     int tile, head, batch, part, number, index;
 
-    __device__ Place(const Problem& p, int tiles, int heads) : Place(p, tiles, heads, 0, p.batch * heads) {}
-    __device__ Place(const Problem& p, int tiles, int heads, int start, int all, int id = blockIdx.x) {
+    __device__ Place(const Problem& p, int tiles, int heads)
+        : Place(p, tiles, heads, 0, p.batch * heads) {}
+    __device__ Place(const Problem& p, int tiles, int heads, int start, int all,
+                     int id = blockIdx.x) {
         part = id % p.parts, id /= p.parts, number = id;
         int first = id / (p.together * tiles) * p.together, size = min(p.together, all - first);
         id -= first * tiles;
@@ -65,7 +71,8 @@ struct Place {
         begin = min(count, part * each), end = min(count, begin + each);
     }
 
-    // Where sums of floats begin, of this block's part and head: [part][head][row][depth], for `all` heads.
+    // Where sums of floats begin, of this block's part and head: [part][head][row][depth], for
+    // `all` heads.
     __device__ long long partial(int all, int rows, int depth) const {
         return (static_cast<long long>(part) * all + index) * rows * depth;
     }

@@ -1,23 +1,28 @@
-// The gradient of an added mask, which is that of the scores: W * (dW - delta) as in backward.cuh, [batch][head][query][key].
+// The gradient of an added mask, which is that of the scores: W * (dW - delta) as in backward.cuh,
+// [batch][head][query][key].
 #pragma once
 #include "stored_scores.cuh"
 
 // A block computes 16 WARPS queries and as many keys.
 template <class T, int HEAD, int WARPS, int MASK, bool DROP, class S>
-__device__ void score_gradients(const T* q, const T* k, const T* v, const void* mask, const T* dout, const float* lse,
-                                const float* deltas, S* to_scores, const Problem& p, const Gradients& g,
-                                const Random& random) {
+__device__ void score_gradients(const T* q, const T* k, const T* v, const void* mask, const T* dout,
+                                const float* lse, const float* deltas, S* to_scores,
+                                const Problem& p, const Gradients& g, const Random& random) {
     constexpr int THREADS = WARPS * 32, SIDE = WARPS * 16, PITCH = pitch(HEAD), N = SIDE / 8;
     extern __shared__ __align__(16) unsigned char memory[];
-    T *qs = reinterpret_cast<T*>(memory), *ds = qs + SIDE * PITCH, *ks = ds + SIDE * PITCH, *vs = ks + SIDE * PITCH;
+    T *qs = reinterpret_cast<T*>(memory), *ds = qs + SIDE * PITCH, *ks = ds + SIDE * PITCH,
+      *vs = ks + SIDE * PITCH;
     int across = (p.keys + SIDE - 1) / SIDE, down = (p.rows + SIDE - 1) / SIDE;
     int key0 = blockIdx.x % across * SIDE, first = blockIdx.x / across % down * SIDE;
     int head = blockIdx.x / across / down % p.heads, batch = blockIdx.x / across / down / p.heads;
     Span span(p, nullptr, nullptr, batch);
     fetch<SIDE, HEAD, THREADS>(qs, first, p.rows, p.depth, q + p.q.at(batch, head, 0), p.q.row);
-    fetch<SIDE, HEAD, THREADS>(ds, first, p.rows, p.width, dout + g.dout.at(batch, head, 0), g.dout.row);
-    fetch<SIDE, HEAD, THREADS>(ks, key0, p.keys, p.depth, k + p.k.at(batch, head / p.group, 0), p.k.row);
-    fetch<SIDE, HEAD, THREADS>(vs, key0, p.keys, p.width, v + p.v.at(batch, head / p.group, 0), p.v.row);
+    fetch<SIDE, HEAD, THREADS>(ds, first, p.rows, p.width, dout + g.dout.at(batch, head, 0),
+                               g.dout.row);
+    fetch<SIDE, HEAD, THREADS>(ks, key0, p.keys, p.depth, k + p.k.at(batch, head / p.group, 0),
+                               p.k.row);
+    fetch<SIDE, HEAD, THREADS>(vs, key0, p.keys, p.width, v + p.v.at(batch, head / p.group, 0),
+                               p.v.row);
     commit();
     wait<0>();
     __syncthreads();

@@ -5,11 +5,13 @@
 
 __device__ constexpr float NONE = -INFINITY;
 constexpr float LARGE = 1 << 20;
-// Powers of two by which weights may exceed 1 before sums are scaled again. The largest weight of a row is 1, which is exact
-// as a 16-bit number, if it is 0, and less exact the larger it is; scaling takes time.
+// Powers of two by which weights may exceed 1 before sums are scaled again. The largest weight of a
+// row is 1, which is exact as a 16-bit number, if it is 0, and less exact the larger it is; scaling
+// takes time.
 constexpr float SLACK = 0.25f;
 
-// Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales that are not positive.
+// Kinds of mask. All but FREE scale the scores before they take the maximum: UNIFORM is for scales
+// that are not positive.
 enum Mask { FREE, BOOLEAN, ADDED, ADDED_FLOAT, UNIFORM };
 
 // What a packed row sees: keys up to `last`, and a mask.
@@ -21,16 +23,20 @@ struct Row {
     const unsigned char* mask;  // at key 0
     long long step;             // bytes between keys
 
-    __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head, int row) {
+    __device__ void set(const Problem& p, const Span& span, const void* base, int batch, int head,
+                        int row) {
         int at = row / p.pack;
         last = p.causal ? min(span.keys - 1, at + span.diagonal) : span.keys - 1;
         if constexpr (READS) {
-            long long offset = batch * p.mask.batch + (head + row % p.pack) * p.mask.head + at * p.mask.row;
-            mask = static_cast<const unsigned char*>(base) + SIZE * offset, step = SIZE * p.mask.key;
+            long long offset =
+                batch * p.mask.batch + (head + row % p.pack) * p.mask.head + at * p.mask.row;
+            mask = static_cast<const unsigned char*>(base) + SIZE * offset,
+            step = SIZE * p.mask.key;
         }
     }
 
-    // A score as the mask changes it; -infinity for a hidden key. Scaled to powers of two unless the mask is FREE.
+    // A score as the mask changes it; -infinity for a hidden key. Scaled to powers of two unless
+    // the mask is FREE.
     __device__ float masked(float s, int key, float scale) const {
         bool seen = key <= last;
         if constexpr (MASK != FREE) s *= scale;
@@ -50,7 +56,8 @@ struct Rows {
     Row<T, MASK> of[M][2];
 
     // Packed rows from `first` on; there are `rows`.
-    __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head, int first, int rows) {
+    __device__ Rows(const Problem& p, const Span& span, const void* mask, int batch, int head,
+                    int first, int rows) {
 #pragma unroll
         for (int i = 0; i < 2 * M; ++i) {
             int row = min(first + i * 8 + int(threadIdx.x) % 32 / 4, rows - 1);
@@ -94,8 +101,8 @@ struct Online {
             for (int half = 0; half < 2; ++half) most[m][half] = NONE, sum[m][half] = 0;
     }
 
-    // Takes the maxima of a tile of scores into `most`, where one has grown by more than SLACK; then the results so far must be
-    // multiplied by `factor`, as the sums are here.
+    // Takes the maxima of a tile of scores into `most`, where one has grown by more than SLACK;
+    // then the results so far must be multiplied by `factor`, as the sums are here.
     template <bool GUARDED, int N>
     __device__ bool raise(const float (&s)[M][N][4], float (&factor)[M][2], float scale) {
         float now[M][2];
@@ -106,7 +113,8 @@ struct Online {
             for (int half = 0; half < 2; ++half) {
                 float x = fmaxf(s[m][0][2 * half], s[m][0][2 * half + 1]);
 #pragma unroll
-                for (int n = 1; n < N; ++n) x = fmaxf(x, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+                for (int n = 1; n < N; ++n)
+                    x = fmaxf(x, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
                 now[m][half] = fmaxf(quad_max(x), most[m][half]);
                 grows |= (now[m][half] - most[m][half]) * scale > SLACK;
             }
@@ -116,7 +124,8 @@ struct Online {
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                // A row without keys so far has the maximum -infinity, and -infinity - -infinity is NaN.
+                // A row without keys so far has the maximum -infinity, and -infinity - -infinity is
+                // NaN.
                 float base = GUARDED && now[m][half] == NONE ? 0 : now[m][half];
                 factor[m][half] = exp2_fast((most[m][half] - base) * scale);
                 most[m][half] = now[m][half], sum[m][half] *= factor[m][half];
@@ -146,7 +155,8 @@ struct Online {
                 float base = GUARDED && most[m][half] == NONE ? 0 : most[m][half] * scale;
                 if (huge) {
 #pragma unroll
-                    for (int n = 0; n < N; ++n) s[m][n][2 * half] -= most[m][half], s[m][n][2 * half + 1] -= most[m][half];
+                    for (int n = 0; n < N; ++n)
+                        s[m][n][2 * half] -= most[m][half], s[m][n][2 * half + 1] -= most[m][half];
                     base = 0;
                 }
 #pragma unroll
@@ -167,7 +177,8 @@ struct Online {
         exponentials<GUARDED>(s, scale);
     }
 
-    // Divides results by the sums; `most` becomes the logarithm of the sum to base 2, -infinity for a row without keys.
+    // Divides results by the sums; `most` becomes the logarithm of the sum to base 2, -infinity for
+    // a row without keys.
     template <int WIDTH>
     __device__ void finish(float (&o)[M][WIDTH][4], float scale) {
 #pragma unroll
@@ -177,7 +188,8 @@ struct Online {
                 float total = quad_sum(sum[m][half]), factor = total == 0 ? 0 : 1 / total;
                 most[m][half] = total == 0 ? NONE : fmaf(most[m][half], scale, log2f(total));
 #pragma unroll
-                for (int n = 0; n < WIDTH; ++n) o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
+                for (int n = 0; n < WIDTH; ++n)
+                    o[m][n][2 * half] *= factor, o[m][n][2 * half + 1] *= factor;
             }
     }
 };

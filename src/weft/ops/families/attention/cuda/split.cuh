@@ -1,9 +1,11 @@
-// Keys in parts: blocks, or warps of a block, compute partial results, and the last block of a tile, or the block, combines them.
+// Keys in parts: blocks, or warps of a block, compute partial results, and the last block of a
+// tile, or the block, combines them.
 #pragma once
 #include "../../../core/cuda/last.cuh"
 #include "softmax.cuh"
 
-// Partial results of a part of the keys: o[BM][PITCH], then the logarithms of the sums. GLOBAL: in global memory, for other blocks.
+// Partial results of a part of the keys: o[BM][PITCH], then the logarithms of the sums. GLOBAL: in
+// global memory, for other blocks.
 template <int HEAD, int BM, bool GLOBAL>
 struct Partial {
     // In shared memory, 4 rows of a fragment's store are in different banks.
@@ -34,7 +36,8 @@ struct Partial {
 
     // The results of a warp whose first row is `first`, and their logarithms to base 2.
     template <int M, int WIDTH>
-    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2], int first) const {
+    __device__ void write_rows(const float (&o)[M][WIDTH][4], const float (&logs)[M][2],
+                               int first) const {
         int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < M * 2; ++i) {
@@ -42,17 +45,21 @@ struct Partial {
             if (lane % 4 == 0) write(log(r), logs[i / 2][i % 2]);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n)
-                write_two(row(r) + n * 8 + lane % 4 * 2, o[i / 2][n][i % 2 * 2], o[i / 2][n][i % 2 * 2 + 1]);
+                write_two(row(r) + n * 8 + lane % 4 * 2, o[i / 2][n][i % 2 * 2],
+                          o[i / 2][n][i % 2 * 2 + 1]);
         }
     }
 };
 
-// A block combines `count` parts of the first `rows` rows. `table` is shared memory for a float per row and part. WRITE(row,
-// column, four results) stores results, LOG(row, sum) the logarithm of a sum to base 2.
+// A block combines `count` parts of the first `rows` rows. `table` is shared memory for a float per
+// row and part. WRITE(row, column, four results) stores results, LOG(row, sum) the logarithm of a
+// sum to base 2.
 template <int HEAD, int BM, bool GLOBAL, int THREADS, class Write, class Log>
-__device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, float* table, Write write, Log log) {
+__device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, float* table,
+                        Write write, Log log) {
     constexpr int LANES = 8, ACROSS = HEAD / 4;
-    for (int i = threadIdx.x; i < rows * count; i += THREADS) table[i] = part.read(part.of(i % count).log(i / count));
+    for (int i = threadIdx.x; i < rows * count; i += THREADS)
+        table[i] = part.read(part.of(i % count).log(i / count));
     __syncthreads();
     // The weights of the parts; LANES lanes have a row.
     int lane = threadIdx.x % LANES;
@@ -60,7 +67,8 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
         int r = first + threadIdx.x / LANES, own = r < rows ? count : 0;
         float base = NONE, sum = 0, *weight = table + r * count;
         for (int i = lane; i < own; i += LANES) base = fmaxf(base, weight[i]);
-        for (int step = LANES / 2; step; step /= 2) base = fmaxf(base, __shfl_xor_sync(~0u, base, step));
+        for (int step = LANES / 2; step; step /= 2)
+            base = fmaxf(base, __shfl_xor_sync(~0u, base, step));
         if (base == NONE) base = 0;
         for (int i = lane; i < own; i += LANES) sum += weight[i] = exp2_fast(weight[i] - base);
         for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
@@ -69,7 +77,8 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
         if (lane == 0 && r < rows) log(r, sum == 0 ? NONE : base + log2f(sum));
     }
     __syncthreads();
-    // Loads of several vectors and parts are in flight together: one after another would wait for memory most of the time.
+    // Loads of several vectors and parts are in flight together: one after another would wait for
+    // memory most of the time.
     auto add = [&](auto items, auto at_once) {
         constexpr int ITEMS = decltype(items)::value, PARTS = decltype(at_once)::value;
         for (int first = threadIdx.x; first < rows * ACROSS; first += ITEMS * THREADS) {
@@ -82,7 +91,8 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
 #pragma unroll
                     for (int u = 0; u < ITEMS; ++u) {
                         int n = min(first + u * THREADS, rows * ACROSS - 1);
-                        x[j][u] = part.read_vector(part.of(min(i + j, count - 1)).row(n / ACROSS) + n % ACROSS * 4);
+                        x[j][u] = part.read_vector(part.of(min(i + j, count - 1)).row(n / ACROSS) +
+                                                   n % ACROSS * 4);
                     }
 #pragma unroll
                 for (int j = 0; j < PARTS; ++j)
@@ -109,10 +119,12 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
 
 // The last block of a tile combines its parts; TABLE, WRITE and LOG are those of `combine`.
 template <int HEAD, int BM, int THREADS, class Write, class Log>
-__device__ void finish_parts(float* partial, int* counters, int number, int count, int rows, float* table, Write write, Log log) {
+__device__ void finish_parts(float* partial, int* counters, int number, int count, int rows,
+                             float* table, Write write, Log log) {
     if (!is_last(counters + number, count)) return;
     Partial<HEAD, BM, true> all{partial};
-    combine<HEAD, BM, true, THREADS>(all.of(static_cast<long long>(number) * count), count, min(BM, rows), table, write, log);
+    combine<HEAD, BM, true, THREADS>(all.of(static_cast<long long>(number) * count), count,
+                                     min(BM, rows), table, write, log);
 }
 
 // Four results as elements of a row, by one store where rows are whole vectors.

@@ -1,10 +1,12 @@
-// The gradient of the queries from stored gradients of scores: dQ = scale dS K, and delta = rowsum(dO * O) before it.
+// The gradient of the queries from stored gradients of scores: dQ = scale dS K, and delta =
+// rowsum(dO * O) before it.
 #pragma once
 #include "backward.cuh"
 
 template <class T, int HEAD>
-__device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* deltas, const int* starts_q,
-                           const int* starts_k, const Problem& p, const Gradients& g) {
+__device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* deltas,
+                           const int* starts_q, const int* starts_k, const Problem& p,
+                           const Gradients& g) {
     constexpr int LANES = lanes_of<T>(HEAD);
     long long n = blockIdx.x * static_cast<long long>(blockDim.x / LANES) + threadIdx.x / LANES;
     int row = n % p.rows, head = n / p.rows % p.heads, batch = n / p.rows / p.heads;
@@ -21,10 +23,12 @@ __device__ void row_deltas(const T* o, const T* dout, const float* dlse, float* 
     if (inside && threadIdx.x % LANES == 0) deltas[at] = dlse ? sum - dlse[at] : sum;
 }
 
-// A block has BM queries, and streams tiles of BN keys and of the gradients of their scores through STAGES stages.
+// A block has BM queries, and streams tiles of BN keys and of the gradients of their scores through
+// STAGES stages.
 template <class T, int HEAD, int BM, int BN, int WARPS, int STAGES>
-__device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float* partial, const int* starts_q,
-                                    const int* starts_k, const Problem& p, const Gradients& g) {
+__device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float* partial,
+                                      const int* starts_q, const int* starts_k, const Problem& p,
+                                      const Gradients& g) {
     constexpr int THREADS = WARPS * 32, PITCH = pitch(HEAD), M = BM / WARPS / 16, TILE = BN * PITCH;
     constexpr int DOWN = BN / 16, ACROSS = BM / 16, SCORES = DOWN * ACROSS * STORED;
     extern __shared__ __align__(16) unsigned char memory[];
@@ -43,7 +47,8 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
     // A thread copies vectors of the same place in tiles that are STEP apart.
     constexpr int VECTORS = STORED / 8, STEP = THREADS / VECTORS;
     static_assert(ACROSS % STEP == 0, "every thread copies as much of each row of tiles");
-    const T* from = stored + (g.row(at.index, begin * DOWN) + first / 16) * STORED + threadIdx.x * 8;
+    const T* from =
+        stored + (g.row(at.index, begin * DOWN) + first / 16) * STORED + threadIdx.x * 8;
     int row0 = first + static_cast<int>(threadIdx.x) / VECTORS * 16;
     auto fetch_tile = [&](int j) {
         if (j >= end) return;
@@ -57,7 +62,8 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
 #pragma unroll
             for (int i = 0; i < ACROSS; i += STEP) {
                 int row = row0 + i * 16;
-                copy_async(to + 2 * (down * ACROSS + i) * STORED, from + i * STORED, row >= least && row <= last);
+                copy_async(to + 2 * (down * ACROSS + i) * STORED, from + i * STORED,
+                           row >= least && row <= last);
             }
             from += (g.row_tiles - (g.half ? key16 + 1 : 0)) * STORED;
         }
@@ -68,7 +74,8 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
         commit();
     }
     // The 8 x 8 matrices of a tile lie as [keys][queries]: the left operand has them transposed.
-    unsigned a = address(scores) + 2 * warp * M * STORED + (lane / 16 + lane / 8 % 2 * 2) * 128 + lane % 8 * 16;
+    unsigned a = address(scores) + 2 * warp * M * STORED + (lane / 16 + lane / 8 % 2 * 2) * 128 +
+                 lane % 8 * 16;
     unsigned b = address(ks) + left_place(PITCH);
     float result[M][HEAD / 8][4] = {};
     int mine = first + warp * M * 16;
@@ -84,7 +91,8 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
         for (int step = 0; step < DOWN; ++step) {
             unsigned left[M][4];
 #pragma unroll
-            for (int m = 0; m < M; ++m) transposed(left[m], left_at + 2 * (step * ACROSS + m) * STORED);
+            for (int m = 0; m < M; ++m)
+                transposed(left[m], left_at + 2 * (step * ACROSS + m) * STORED);
 #pragma unroll
             for (int n = 0; n < HEAD / 8; n += 2) {
                 unsigned right[4];
@@ -106,7 +114,8 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
 #pragma unroll
             for (int i = 0; i < 4; ++i) result[m][n][i] *= p.scale * LN2;
     if (partial) {
-        store_partial(partial + at.partial(g.count * p.group, p.rows, HEAD), result, mine, span.rows);
+        store_partial(partial + at.partial(g.count * p.group, p.rows, HEAD), result, mine,
+                      span.rows);
         return;
     }
     auto row = [&](int r) { return dq + g.dq.at(at.batch, at.head, span.row0 + r); };

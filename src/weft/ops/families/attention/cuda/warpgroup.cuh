@@ -1,5 +1,6 @@
-// Hopper's building blocks: tiles in swizzled shared memory, products of warpgroups (wgmma), and mbarriers. Without sm_90a,
-// as on the simulated GPU, mma.sync computes the same products from the same descriptors, at a lower rate.
+// Hopper's building blocks: tiles in swizzled shared memory, products of warpgroups (wgmma), and
+// mbarriers. Without sm_90a, as on the simulated GPU, mma.sync computes the same products from the
+// same descriptors, at a lower rate.
 #pragma once
 #include "mma.cuh"
 
@@ -9,20 +10,23 @@
 #define HAS_WARPGROUPS 0
 #endif
 
-// ---- mbarriers -------------------------------------------------------------------------------------------------------------
+// ---- mbarriers
+// -------------------------------------------------------------------------------------------------
 using Barrier = unsigned long long;
 
 __device__ inline void create(Barrier* b, int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address(b)), "r"(arrivals) : "memory");
 }
 __device__ inline void arrive(Barrier* b) {
-    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(address(b)) : "memory");
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(address(b))
+                 : "memory");
 }
 // Arrives when all earlier asynchronous copies of this thread are complete.
 __device__ inline void arrive_with_copies(Barrier* b) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(address(b)) : "memory");
 }
-// Waits until the phase with this parity is complete. The phase before the first one counts as complete.
+// Waits until the phase with this parity is complete. The phase before the first one counts as
+// complete.
 __device__ inline void wait_for(Barrier* b, int parity) {
 #if HAS_WARPGROUPS
 #define WEFT_WAIT "mbarrier.try_wait.parity.shared.b64"
@@ -32,12 +36,15 @@ __device__ inline void wait_for(Barrier* b, int parity) {
     int done;
     do {
         asm volatile("{ .reg .pred p; " WEFT_WAIT " p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-                     : "=r"(done) : "r"(address(b)), "r"(parity) : "memory");
+                     : "=r"(done)
+                     : "r"(address(b)), "r"(parity)
+                     : "memory");
     } while (!done);
 #undef WEFT_WAIT
 }
 
-// ---- order -----------------------------------------------------------------------------------------------------------------
+// ---- order
+// -------------------------------------------------------------------------------------------------
 // Makes what other threads have copied into shared memory visible to the tensor cores.
 __device__ inline void publish() {
 #if HAS_WARPGROUPS
@@ -83,16 +90,20 @@ __device__ void more_registers() {
 #endif
 }
 
-// ---- tiles -----------------------------------------------------------------------------------------------------------------
-// A tile of ROWS rows lies as slabs of 64 columns, whose rows have 128 bytes. The 16-byte vectors of a row are permuted by the
-// row's number, so that neither copies nor products have bank conflicts. Slabs begin at multiples of 1,024 bytes.
+// ---- tiles
+// -------------------------------------------------------------------------------------------------
+// A tile of ROWS rows lies as slabs of 64 columns, whose rows have 128 bytes. The 16-byte vectors
+// of a row are permuted by the row's number, so that neither copies nor products have bank
+// conflicts. Slabs begin at multiples of 1,024 bytes.
 __device__ constexpr int slab(int rows) { return rows * 128; }
 __device__ constexpr int tile_bytes(int rows, int head) { return (head + 63) / 64 * slab(rows); }
 
-// Copies ROWS rows from row `first` on by 128 threads; columns from `depth` on and rows from `rows` on become zeros. Four
-// threads copy a row, 64 bytes at a time, so that the addresses of a row are one sum apart.
+// Copies ROWS rows from row `first` on by 128 threads; columns from `depth` on and rows from `rows`
+// on become zeros. Four threads copy a row, 64 bytes at a time, so that the addresses of a row are
+// one sum apart.
 template <int ROWS, int HEAD, class T>
-__device__ void fetch_slabs(unsigned shared, const T* base, long long stride, int first, int rows, int depth, int thread) {
+__device__ void fetch_slabs(unsigned shared, const T* base, long long stride, int first, int rows,
+                            int depth, int thread) {
     int r = thread / 4, q = thread % 4;
     const T* from = base + (first + r) * stride + q * 8;
     unsigned to = shared + r * 128 + (q ^ r % 8) * 16;
@@ -104,24 +115,29 @@ __device__ void fetch_slabs(unsigned shared, const T* base, long long stride, in
         for (int c = 0; c < HEAD; c += 32) {
             if (HEAD % 32 && c + q * 8 >= HEAD) break;
             unsigned place = (to + c / 64 * slab(ROWS) + i * 128) ^ (c % 64 ? 64 : 0);
-            copy_async(place, from + c, inside && c + q * 8 < depth);  // an address outside is not read
+            copy_async(place, from + c,
+                       inside && c + q * 8 < depth);  // an address outside is not read
         }
     }
 }
 
-// Descriptors: address, distance of slabs of columns (for `columns`), distance of 8 rows, 128-byte swizzle. `rows` is for operands
-// whose rows are summed over their columns, `columns` for a right operand whose rows are summed.
+// Descriptors: address, distance of slabs of columns (for `columns`), distance of 8 rows, 128-byte
+// swizzle. `rows` is for operands whose rows are summed over their columns, `columns` for a right
+// operand whose rows are summed.
 __device__ inline unsigned long long rows_at(unsigned shared) {
     return (shared & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 template <int ROWS>
 __device__ unsigned long long columns_at(unsigned shared) {
-    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(slab(ROWS) >> 4) << 16 | 64ull << 32 | 1ull << 62;
+    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(slab(ROWS) >> 4) << 16 |
+           64ull << 32 | 1ull << 62;
 }
 
-// ---- products --------------------------------------------------------------------------------------------------------------
-// multiply(c, a, b, fresh) is a product of 64 rows and 8 N columns over 16 elements: c += a b', or c = a b' if fresh, with a and b
-// in shared memory; multiply(c, left, b) is c += a b with a in registers, and b's rows in shared memory.
+// ---- products
+// -------------------------------------------------------------------------------------------------
+// multiply(c, a, b, fresh) is a product of 64 rows and 8 N columns over 16 elements: c += a b', or
+// c = a b' if fresh, with a and b in shared memory; multiply(c, left, b) is c += a b with a in
+// registers, and b's rows in shared memory.
 #if HAS_WARPGROUPS
 #define WEFT_L0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define WEFT_L1 ",%16,%17,%18,%19,%20,%21,%22,%23"
@@ -144,23 +160,28 @@ __device__ unsigned long long columns_at(unsigned shared) {
 #define WEFT_88 WEFT_80, WEFT_8(20)
 #define WEFT_96 WEFT_88, WEFT_8(22)
 #define WEFT_ALL(...) __VA_ARGS__
-#define WEFT_WGMMA(WIDTH, TYPE, LIST, A, B, P, TRANSPOSED)                                           \
-    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH "k16.f32." TYPE "." TYPE \
-    " {" LIST "}, " A ", " B ", p, 1, 1, " TRANSPOSED "; }"
-#define WEFT_SHARED(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2) \
-    asm volatile(WEFT_WGMMA(WIDTH, TYPE, LIST, R0, R1, R2, "0, 0") : WEFT_ALL FLOATS : "l"(a), "l"(b), "r"(fresh ? 0 : 1))
-#define WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                                   \
-    asm volatile(WEFT_WGMMA(WIDTH, TYPE, LIST, "{" R0 "," R1 "," R2 "," R3 "}", R4, R5, "1")        \
-                 : WEFT_ALL FLOATS : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(b), "n"(1))
-#define WEFT_PRODUCTS(WIDTH, TYPE, CLASS, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                            \
-    __device__ inline void multiply(float (&c)[WIDTH / 8][4], unsigned long long a, unsigned long long b, bool fresh, CLASS) { \
-        WEFT_SHARED(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2);                                             \
-    }                                                                                                   \
-    __device__ inline void multiply(float (&c)[WIDTH / 8][4], const unsigned (&left)[4], unsigned long long b, CLASS) { \
-        WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5);                                   \
+#define WEFT_WGMMA(WIDTH, TYPE, LIST, A, B, P, TRANSPOSED)                              \
+    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH \
+    "k16.f32." TYPE "." TYPE " {" LIST "}, " A ", " B ", p, 1, 1, " TRANSPOSED "; }"
+#define WEFT_SHARED(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2)         \
+    asm volatile(WEFT_WGMMA(WIDTH, TYPE, LIST, R0, R1, R2, "0, 0") \
+                 : WEFT_ALL FLOATS                                 \
+                 : "l"(a), "l"(b), "r"(fresh ? 0 : 1))
+#define WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                         \
+    asm volatile(WEFT_WGMMA(WIDTH, TYPE, LIST, "{" R0 "," R1 "," R2 "," R3 "}", R4, R5, "1") \
+                 : WEFT_ALL FLOATS                                                           \
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(b), "n"(1))
+#define WEFT_PRODUCTS(WIDTH, TYPE, CLASS, LIST, FLOATS, R0, R1, R2, R3, R4, R5)          \
+    __device__ inline void multiply(float (&c)[WIDTH / 8][4], unsigned long long a,      \
+                                    unsigned long long b, bool fresh, CLASS) {           \
+        WEFT_SHARED(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2);                              \
+    }                                                                                    \
+    __device__ inline void multiply(float (&c)[WIDTH / 8][4], const unsigned (&left)[4], \
+                                    unsigned long long b, CLASS) {                       \
+        WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5);                    \
     }
-#define WEFT_BOTH(WIDTH, LIST, FLOATS, ...)                                  \
-    WEFT_PRODUCTS(WIDTH, "f16", __half, LIST, FLOATS, __VA_ARGS__)           \
+#define WEFT_BOTH(WIDTH, LIST, FLOATS, ...)                        \
+    WEFT_PRODUCTS(WIDTH, "f16", __half, LIST, FLOATS, __VA_ARGS__) \
     WEFT_PRODUCTS(WIDTH, "bf16", __nv_bfloat16, LIST, FLOATS, __VA_ARGS__)
 #define WEFT_A32 WEFT_L0 WEFT_L1 WEFT_L2
 #define WEFT_A48 WEFT_A32 WEFT_L3 WEFT_L4
@@ -179,20 +200,28 @@ WEFT_BOTH(192, WEFT_A80 WEFT_L7 WEFT_L8, (WEFT_96), "%96", "%97", "%98", "%99", 
 // Where element `k` of row or column `n` of an operand is.
 __device__ inline unsigned place(unsigned long long operand, int n, int k, bool by_columns) {
     unsigned lead = (operand >> 16 & 0x3fff) << 4, stride = (operand >> 32 & 0x3fff) << 4;
-    unsigned at = by_columns ? n % 64 * 2 + n / 64 * lead + k % 8 * 128 + k / 8 * stride : n % 8 * 128 + n / 8 * stride + k * 2;
+    unsigned at = by_columns ? n % 64 * 2 + n / 64 * lead + k % 8 * 128 + k / 8 * stride
+                             : n % 8 * 128 + n / 8 * stride + k * 2;
     at += (operand & 0x3fff) << 4;
     return at ^ (at >> 3 & 0x70);
 }
 // Elements k and k + 1.
 __device__ inline unsigned two(unsigned long long operand, int n, int k, bool by_columns) {
     unsigned short low, high;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(low) : "r"(place(operand, n, k, by_columns)) : "memory");
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(high) : "r"(place(operand, n, k + 1, by_columns)) : "memory");
+    asm volatile("ld.shared.u16 %0, [%1];"
+                 : "=h"(low)
+                 : "r"(place(operand, n, k, by_columns))
+                 : "memory");
+    asm volatile("ld.shared.u16 %0, [%1];"
+                 : "=h"(high)
+                 : "r"(place(operand, n, k + 1, by_columns))
+                 : "memory");
     return low | static_cast<unsigned>(high) << 16;
 }
 // One function for all widths, which keeps the code small; its accumulators are in local memory.
 template <class T>
-__device__ __noinline__ void multiply_all(float (*c)[4], int count, uint4 words, unsigned long long b, bool by_columns) {
+__device__ __noinline__ void multiply_all(float (*c)[4], int count, uint4 words,
+                                          unsigned long long b, bool by_columns) {
     unsigned left[4] = {words.x, words.y, words.z, words.w};
     int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     for (int n = 0; n < count; ++n) {
@@ -201,11 +230,14 @@ __device__ __noinline__ void multiply_all(float (*c)[4], int count, uint4 words,
     }
 }
 template <int N, class T>
-__device__ void multiply(float (&c)[N][4], unsigned long long a, unsigned long long b, bool fresh, T) {
+__device__ void multiply(float (&c)[N][4], unsigned long long a, unsigned long long b, bool fresh,
+                         T) {
     int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     if (fresh) memset(c, 0, sizeof c);
-    multiply_all<T>(c, N, {two(a, row, 2 * q, false), two(a, row + 8, 2 * q, false), two(a, row, 2 * q + 8, false),
-                           two(a, row + 8, 2 * q + 8, false)}, b, false);
+    multiply_all<T>(c, N,
+                    {two(a, row, 2 * q, false), two(a, row + 8, 2 * q, false),
+                     two(a, row, 2 * q + 8, false), two(a, row + 8, 2 * q + 8, false)},
+                    b, false);
 }
 template <int N, class T>
 __device__ void multiply(float (&c)[N][4], const unsigned (&left)[4], unsigned long long b, T) {

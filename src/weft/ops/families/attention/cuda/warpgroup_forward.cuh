@@ -1,6 +1,7 @@
-// Attention for f16 and bf16 on Hopper, in the structure of FlashAttention-3 (Shah et al. 2024): a warpgroup copies tiles of keys
-// and values into rings in shared memory, and WARPGROUPS others have 64 queries each. While the tensor cores multiply the
-// weights of one tile by its values and the queries by the next keys, a warpgroup computes the softmax of another tile.
+// Attention for f16 and bf16 on Hopper, in the structure of FlashAttention-3 (Shah et al. 2024): a
+// warpgroup copies tiles of keys and values into rings in shared memory, and WARPGROUPS others have
+// 64 queries each. While the tensor cores multiply the weights of one tile by its values and the
+// queries by the next keys, a warpgroup computes the softmax of another tile.
 #pragma once
 #include "softmax.cuh"
 #include "warpgroup.cuh"
@@ -11,14 +12,17 @@ struct QueryTile {
     Span span;
     int first, end;
 
-    __device__ QueryTile(const Problem& p, const int* starts_q, const int* starts_k, int id, int queries, int keys)
-        : at(p, (p.rows + queries - 1) / queries, p.heads, 0, p.batch * p.heads, id), span(p, starts_q, starts_k, at.batch) {
+    __device__ QueryTile(const Problem& p, const int* starts_q, const int* starts_k, int id,
+                         int queries, int keys)
+        : at(p, (p.rows + queries - 1) / queries, p.heads, 0, p.batch * p.heads, id),
+          span(p, starts_q, starts_k, at.batch) {
         first = at.tile * queries, end = seen(p, first, queries, keys);
     }
     // Tiles with a key that one of `count` rows from `row` on sees.
     __device__ int seen(const Problem& p, int row, int count, int keys) const {
         if (row >= span.rows) return 0;
-        int last = p.causal ? max(0, min(span.keys, min(row + count, span.rows) + span.diagonal)) : span.keys;
+        int last = p.causal ? max(0, min(span.keys, min(row + count, span.rows) + span.diagonal))
+                            : span.keys;
         return (last + keys - 1) / keys;
     }
     // Tiles of which all rows from `row` on see all keys.
@@ -30,8 +34,9 @@ struct QueryTile {
     }
 };
 
-// The tiles of a block. Its first one has the block's number, and others are drawn from a counter, so that blocks with short tiles take
-// more of them. All warps take each number; one thread of the copying warpgroup draws them, a tile ahead.
+// The tiles of a block. Its first one has the block's number, and others are drawn from a counter,
+// so that blocks with short tiles take more of them. All warps take each number; one thread of the
+// copying warpgroup draws them, a tile ahead.
 struct Tickets {
     int numbers[2];
     Barrier full[2], empty[2];
@@ -57,7 +62,8 @@ struct Tickets {
         numbers[slot] = number;
         arrive(full + slot);
     }
-    // By one thread of each block, which draws no more. The last one resets the counters for the next launch.
+    // By one thread of each block, which draws no more. The last one resets the counters for the
+    // next launch.
     __device__ static void end(int* counters) {
         __threadfence();
         if (atomicAdd(counters + 1, 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
@@ -79,9 +85,11 @@ __device__ inline void transpose_quads(unsigned (&x)[4]) {
     }
 }
 
-// Two rows of results per lane, 8 apart: as vectors of 16 bytes where `whole`, as single elements otherwise.
+// Two rows of results per lane, 8 apart: as vectors of 16 bytes where `whole`, as single elements
+// otherwise.
 template <class T, int WIDTH, class At>
-__device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, int width, bool whole, At at) {
+__device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, int width,
+                              bool whole, At at) {
     int lane = threadIdx.x % 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -93,34 +101,43 @@ __device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, i
                 unsigned x[4] = {};
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
-                    if (n + i < WIDTH) x[i] = packed(o[n + i][2 * half], o[n + i][2 * half + 1], T());
+                    if (n + i < WIDTH)
+                        x[i] = packed(o[n + i][2 * half], o[n + i][2 * half + 1], T());
                 transpose_quads(x);
                 int c = (n + lane % 4) * 8;
-                if (row < rows && c < width) *reinterpret_cast<uint4*>(to_row + c) = make_uint4(x[0], x[1], x[2], x[3]);
+                if (row < rows && c < width)
+                    *reinterpret_cast<uint4*>(to_row + c) = make_uint4(x[0], x[1], x[2], x[3]);
             } else {
 #pragma unroll
                 for (int i = 0; i < 8; ++i) {
                     int c = (n + i / 2) * 8 + lane % 4 * 2 + i % 2;
-                    if (n + i / 2 < WIDTH && row < rows && c < width) to_row[c] = to<T>(o[n + i / 2][2 * half + i % 2]);
+                    if (n + i / 2 < WIDTH && row < rows && c < width)
+                        to_row[c] = to<T>(o[n + i / 2][2 * half + i % 2]);
                 }
             }
         }
     }
 }
 
-// BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is used.
+// BUFFERS: tiles of queries in shared memory; with two, the next one is copied while this one is
+// used.
 template <class T, int HEAD, int BN, int WARPGROUPS, int BUFFERS, int MASK, bool ORDERED>
-__device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void* mask, T* o, float* lse, const int* starts_q,
-                              const int* starts_k, int* counters, const Problem& p) {
+__device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void* mask, T* o,
+                                  float* lse, const int* starts_q, const int* starts_k,
+                                  int* counters, const Problem& p) {
     constexpr int BM = 64 * WARPGROUPS, N = BN / 8, WIDTH = HEAD / 8, STAGES = 2;
-    constexpr int QUERIES = tile_bytes(BM, HEAD), TILE = tile_bytes(BN, HEAD), PIECE = HEAD < 128 ? HEAD : 128;
+    constexpr int QUERIES = tile_bytes(BM, HEAD), TILE = tile_bytes(BN, HEAD),
+                  PIECE = HEAD < 128 ? HEAD : 128;
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES],
+        v_full[STAGES], v_empty[STAGES];
     __shared__ Tickets tickets;
-    unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES, vs = ks + STAGES * TILE;
+    unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES,
+             vs = ks + STAGES * TILE;
     if (threadIdx.x == 0) {
         tickets.start(WARPGROUPS * 4 + 4);
-        for (int i = 0; i < BUFFERS; ++i) create(q_full + i, 128), create(q_empty + i, WARPGROUPS * 4);
+        for (int i = 0; i < BUFFERS; ++i)
+            create(q_full + i, 128), create(q_empty + i, WARPGROUPS * 4);
         for (int i = 0; i < STAGES; ++i) {
             create(k_full + i, 128), create(k_empty + i, WARPGROUPS * 4);
             create(v_full + i, 128), create(v_empty + i, WARPGROUPS * 4);
@@ -139,8 +156,8 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
             int b = work.at.batch, h = work.at.head;
             int buffer = round % BUFFERS;
             wait_for(q_empty + buffer, round / BUFFERS % 2 ^ 1);
-            fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, work.span.row0), p.q.row, work.first, work.span.rows,
-                                  p.depth, thread);
+            fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, work.span.row0), p.q.row,
+                                  work.first, work.span.rows, p.depth, thread);
             arrive_with_copies(q_full + buffer);
             const T* k0 = k + p.k.at(b, h / p.group, work.span.key0);
             const T* v0 = v + p.v.at(b, h / p.group, work.span.key0);
@@ -148,10 +165,12 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
             for (int j = 0; j < work.end; ++j, ++n) {
                 int stage = n % STAGES, parity = n / STAGES % 2 ^ 1;
                 wait_for(k_empty + stage, parity);
-                fetch_slabs<BN, HEAD>(ks + stage * TILE, k0, p.k.row, j * BN, work.span.keys, p.depth, thread);
+                fetch_slabs<BN, HEAD>(ks + stage * TILE, k0, p.k.row, j * BN, work.span.keys,
+                                      p.depth, thread);
                 arrive_with_copies(k_full + stage);
                 wait_for(v_empty + stage, parity);
-                fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, work.span.keys, p.width, thread);
+                fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, work.span.keys,
+                                      p.width, thread);
                 arrive_with_copies(v_full + stage);
             }
             if (thread == 0) tickets.put(round + 1, next);
@@ -162,25 +181,29 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
     }
     more_registers<WARPGROUPS == 3 ? 160 : 232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    unsigned long long lefts = rows_at(qs + warpgroup * slab(64)), keys = rows_at(ks), values = columns_at<BN>(vs);
+    unsigned long long lefts = rows_at(qs + warpgroup * slab(64)), keys = rows_at(ks),
+                       values = columns_at<BN>(vs);
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
     float scale = MASK == FREE ? p.scale : 1;
     int n = 0, round = 0;
     auto release = [&](Barrier* b) {
         if (lane == 0) arrive(b);
     };
-    // The warpgroups take turns to issue products: the softmax of one overlaps with the products of another.
+    // The warpgroups take turns to issue products: the softmax of one overlaps with the products of
+    // another.
     auto my_turn = [&] {
         if constexpr (ORDERED) asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
     };
     auto next_turn = [&] {
-        if constexpr (ORDERED) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (warpgroup + 1) % WARPGROUPS) : "memory");
+        if constexpr (ORDERED)
+            asm volatile("bar.arrive %0, 256;" ::"r"(1 + (warpgroup + 1) % WARPGROUPS) : "memory");
     };
     if (ORDERED && warpgroup == WARPGROUPS - 1) next_turn();
 #pragma unroll 1
     for (int id; (id = tickets.take(round)) < count; ++round) {
         QueryTile work(p, starts_q, starts_k, id, BM, BN);
-        int b = work.at.batch, h = work.at.head, rows = work.span.rows, mine = work.first + warpgroup * 64 + warp * 16;
+        int b = work.at.batch, h = work.at.head, rows = work.span.rows,
+            mine = work.first + warpgroup * 64 + warp * 16;
         Rows<T, 1, MASK> view(p, work.span, mask, b, h, mine, rows);
         float result[1][WIDTH][4] = {}, s[1][N][4];
         unsigned weights[BN / 16][4];
@@ -194,7 +217,8 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
 #pragma unroll
             for (int i = 0; i < HEAD / 16; ++i) {
                 unsigned long long column = i % 4 * 2;
-                multiply(s[0], left + (i / 4 * slab(BM) / 16 + column), right + (i / 4 * slab(BN) / 16 + column), i == 0, T());
+                multiply(s[0], left + (i / 4 * slab(BM) / 16 + column),
+                         right + (i / 4 * slab(BN) / 16 + column), i == 0, T());
             }
             products_end();
         };
@@ -206,9 +230,11 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
                 for (int c = 0; c < HEAD; c += 128) {
                     unsigned long long at = right + (i * slab(16) + c / 64 * slab(BN)) / 16;
                     if (c + 128 <= HEAD || HEAD < 128)
-                        multiply(reinterpret_cast<float(&)[PIECE / 8][4]>(result[0][c / 8]), weights[i], at, T());
+                        multiply(reinterpret_cast<float (&)[PIECE / 8][4]>(result[0][c / 8]),
+                                 weights[i], at, T());
                     else
-                        multiply(reinterpret_cast<float(&)[8][4]>(result[0][c / 8]), weights[i], at, T());
+                        multiply(reinterpret_cast<float (&)[8][4]>(result[0][c / 8]), weights[i],
+                                 at, T());
                 }
             products_end();
         };

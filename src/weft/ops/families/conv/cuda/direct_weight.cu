@@ -1,14 +1,18 @@
-// The gradient of weights by its definition: a block sums the products of one channel of dy with one channel of x, for TAPS
-// taps at a time. For groups of few channels, and for tensors too large for the indices of a matrix product.
+// The gradient of weights by its definition: a block sums the products of one channel of dy with
+// one channel of x, for TAPS taps at a time. For groups of few channels, and for tensors too large
+// for the indices of a matrix product.
 #include "window.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// Blocks are numbered by pair of channels (x), by TAPS taps (y) and by part of the pixels (z). Each part is a tensor of its own
-// in `out`; `add_parts` adds them where there are several.
+// Blocks are numbered by pair of channels (x), by TAPS taps (y) and by part of the pixels (z). Each
+// part is a tensor of its own in `out`; `add_parts` adds them where there are several.
 template <class T, class Out, int TAPS>
-__global__ void __launch_bounds__(256) direct_weight(const T* x, const T* dy, Out* out, const Conv p, long long each) {
-    int m = blockIdx.x / p.source_c, c = blockIdx.x % p.source_c, group = m / p.target_c, first = blockIdx.y * TAPS;
-    long long depth = (long long)p.batch * p.target_h * p.target_w, k0 = blockIdx.z * each, k1 = min(depth, k0 + each);
+__global__ void __launch_bounds__(256)
+    direct_weight(const T* x, const T* dy, Out* out, const Conv p, long long each) {
+    int m = blockIdx.x / p.source_c, c = blockIdx.x % p.source_c, group = m / p.target_c,
+        first = blockIdx.y * TAPS;
+    long long depth = (long long)p.batch * p.target_h * p.target_w, k0 = blockIdx.z * each,
+              k1 = min(depth, k0 + each);
     const T* from = x + (group * p.source_c + c) * p.source[1];
     const T* gradients = dy + m * p.target[1];
     float sums[TAPS] = {};
@@ -20,7 +24,8 @@ __global__ void __launch_bounds__(256) direct_weight(const T* x, const T* dy, Ou
         const T* image = from + n * p.source[0];
 #pragma unroll
         for (int t = 0; t < TAPS; ++t) {
-            int r = (first + t) / p.S, s = first + t - r * p.S, row = h + r * p.dil_h, column = w + s * p.dil_w;
+            int r = (first + t) / p.S, s = first + t - r * p.S, row = h + r * p.dil_h,
+                column = w + s * p.dil_w;
             if (r < p.R && unsigned(row) < p.source_h && unsigned(column) < p.source_w)
                 sums[t] += g * to<float>(image[row * p.source[2] + column * p.source[3]]);
         }
@@ -38,5 +43,6 @@ __global__ void __launch_bounds__(256) direct_weight(const T* x, const T* dy, Ou
     float sum = 0;
 #pragma unroll
     for (int w = 0; w < 8; ++w) sum += all[w][t];
-    out[((long long)blockIdx.z * p.groups * p.target_c * p.source_c + blockIdx.x) * taps + first + t] = to<Out>(sum);
+    out[((long long)blockIdx.z * p.groups * p.target_c * p.source_c + blockIdx.x) * taps + first +
+        t] = to<Out>(sum);
 }

@@ -1,5 +1,6 @@
-// The operands of a convolution as a matrix product: weights [target channel][depth] times windows [depth][pixel]. The depth
-// counts source channels and taps. Tiles arrive by cp.async as those of tiled.cuh do.
+// The operands of a convolution as a matrix product: weights [target channel][depth] times windows
+// [depth][pixel]. The depth counts source channels and taps. Tiles arrive by cp.async as those of
+// tiled.cuh do.
 #pragma once
 #include "window.cuh"
 #include "../../matmul/cuda/tiled.cuh"
@@ -11,14 +12,16 @@ struct Depth {
     int a, b;    // MASKED: the bit of the tap; else its row and column, relative to the window
 };
 
-// The steps of a stage are computed once for the block, by BK threads, a stage before they are needed.
+// The steps of a stage are computed once for the block, by BK threads, a stage before they are
+// needed.
 template <int BK, int STAGES, bool MASKED>
 struct Depths {
     struct Position {
         int channel, row, column;
     };
     Depth table[STAGES][BK];
-    Position at[BK], step;  // `step` is BK as channels, rows and columns of taps: a division would delay a whole stage
+    Position at[BK], step;  // `step` is BK as channels, rows and columns of taps: a division would
+                            // delay a whole stage
     int k[BK];
 
     __device__ void start(const Window& w, int k0) {
@@ -36,7 +39,9 @@ struct Depths {
         int row = o.row * w.h.step, column = o.column * w.w.step, mine = k[threadIdx.x];
         Depth d;
         d.x = int(o.channel * p.source[1] + row * p.source[2] + column * p.source[3]);
-        d.weight = mine < end ? o.channel * p.weight_source + (w.h.first + o.row * w.h.skip) * p.S + w.w.first + o.column * w.w.skip : -1;
+        d.weight = mine < end ? o.channel * p.weight_source + (w.h.first + o.row * w.h.skip) * p.S +
+                                    w.w.first + o.column * w.w.skip
+                              : -1;
         if constexpr (MASKED) d.a = mine < end ? 1 << (o.row * w.w.taps + o.column) : 0;
         else d.a = mine < end ? row : -(1 << 30), d.b = column;
         table[stage][threadIdx.x] = d;
@@ -47,11 +52,12 @@ struct Depths {
     }
 };
 
-// Weights: BM target channels, in shared memory [depth][channel]. Adjacent threads copy adjacent steps of the depth, which are
-// contiguous in the forward pass.
+// Weights: BM target channels, in shared memory [depth][channel]. Adjacent threads copy adjacent
+// steps of the depth, which are contiguous in the forward pass.
 template <int BM, int BK, int THREADS, class Table>
 struct Weights {
-    static constexpr int PITCH = BM + 4, SIZE = BK * PITCH, APART = THREADS / BK, COPIES = BM / APART;
+    static constexpr int PITCH = BM + 4, SIZE = BK * PITCH, APART = THREADS / BK,
+                         COPIES = BM / APART;
     static_assert(THREADS % BK == 0 && BM % APART == 0, "every thread copies as many elements");
 
     const float* from;
@@ -59,7 +65,9 @@ struct Weights {
     const Table& depths;
     int extent, row;
 
-    __device__ Weights(const float* weight, float* shared, const Table& table, const Conv& p, int m0) : depths(table) {
+    __device__ Weights(const float* weight, float* shared, const Table& table, const Conv& p,
+                       int m0)
+        : depths(table) {
         int fast = threadIdx.x % BK, slow = threadIdx.x / BK;
         from = weight + (long long)(m0 + slow) * p.weight_target, to = shared + fast * PITCH + slow;
         extent = p.target_c - m0 - slow, row = p.weight_target;
@@ -69,12 +77,14 @@ struct Weights {
         const float* first = from + at;
 #pragma unroll
         for (int i = 0; i < COPIES; ++i)
-            copy_async<4>(to + stage * SIZE + i * APART, first + (long long)(i * APART) * row, at >= 0 && i * APART < extent);
+            copy_async<4>(to + stage * SIZE + i * APART, first + (long long)(i * APART) * row,
+                          at >= 0 && i * APART < extent);
     }
 };
 
-// Windows: BN pixels, in shared memory [depth][pixel]. A thread copies elements of one pixel; adjacent threads copy adjacent
-// pixels. With MASKED, a bit of `mask` says for each tap (at most 32) whether it lies in the source.
+// Windows: BN pixels, in shared memory [depth][pixel]. A thread copies elements of one pixel;
+// adjacent threads copy adjacent pixels. With MASKED, a bit of `mask` says for each tap (at most
+// 32) whether it lies in the source.
 template <int BN, int BK, int THREADS, bool BACK, bool MASKED, class Table>
 struct Windows {
     static constexpr int PITCH = BN, SIZE = BK * PITCH, APART = THREADS / BN, COPIES = BK / APART;
@@ -88,7 +98,8 @@ struct Windows {
     int end, h, w;
     unsigned mask;
 
-    __device__ Windows(const float* x, float* shared, Table& table, const Conv& conv, const Window& win, int n0, int k1)
+    __device__ Windows(const float* x, float* shared, Table& table, const Conv& conv,
+                       const Window& win, int n0, int k1)
         : depths(table), p(conv), window(win), end(k1) {
         int column = threadIdx.x % BN, index = n0 + column;
         bool inside = index < win.pixels(conv);
@@ -100,13 +111,16 @@ struct Windows {
         if constexpr (MASKED) {
             for (int r = 0; r < win.h.taps; ++r)
                 for (int s = 0; s < win.w.taps; ++s)
-                    mask |= unsigned(here(h + r * win.h.step, w + s * win.w.step)) << (r * win.w.taps + s);
+                    mask |= unsigned(here(h + r * win.h.step, w + s * win.w.step))
+                            << (r * win.w.taps + s);
             if (!inside) mask = 0;
         } else if (!inside) {
             h = -(1 << 30);
         }
     }
-    __device__ bool here(int row, int column) const { return unsigned(row) < p.source_h && unsigned(column) < p.source_w; }
+    __device__ bool here(int row, int column) const {
+        return unsigned(row) < p.source_h && unsigned(column) < p.source_w;
+    }
     __device__ void next(int stage) {
         const Depth* d = depths.table[stage] + threadIdx.x / BN;
 #pragma unroll

@@ -3,11 +3,15 @@
 
 // The blocks of the first images, then those of the second, then those of the weights.
 template <class T, bool BACK>
-__global__ void __launch_bounds__(256) pack(const T* a, T* a_packed, const T* b, T* b_packed, const T* w, T* w_packed,
-                                            const Images first, const Images second, const Weights weights) {
+__global__ void __launch_bounds__(256)
+    pack(const T* a, T* a_packed, const T* b, T* b_packed, const T* w, T* w_packed,
+         const Images first, const Images second, const Weights weights) {
     __shared__ Vector<T, 16 / sizeof(T)> memory[512];
     int block = blockIdx.x;
     if (block < first.blocks) pack_images(a, a_packed, first, block, memory);
-    else if (block < first.blocks + second.blocks) pack_images(b, b_packed, second, block - first.blocks, memory);
-    else pack_weights<T, BACK>(w, w_packed, weights, (block - first.blocks - second.blocks) * 256 + threadIdx.x);
+    else if (block < first.blocks + second.blocks)
+        pack_images(b, b_packed, second, block - first.blocks, memory);
+    else
+        pack_weights<T, BACK>(w, w_packed, weights,
+                              (block - first.blocks - second.blocks) * 256 + threadIdx.x);
 }

@@ -1,10 +1,11 @@
 // Adds the parts of a gradient of weights, in an order that does not depend on timing.
 #include "../../../core/cuda/vector.cuh"
 
-// A thread has EACH neighbouring elements, which divides `size`; of their parts, group g of threads adds g, g + GROUPS, ... Many groups
-// for many parts of few elements.
+// A thread has EACH neighbouring elements, which divides `size`; of their parts, group g of threads
+// adds g, g + GROUPS, ... Many groups for many parts of few elements.
 template <class T, int GROUPS, int EACH>
-__global__ void __launch_bounds__(256) add_parts(const float* parts, T* out, long long size, int count) {
+__global__ void __launch_bounds__(256)
+    add_parts(const float* parts, T* out, long long size, int count) {
     constexpr int LANES = 256 / GROUPS;
     using Sums = Vector<float, EACH>;
     __shared__ Sums sums[GROUPS][LANES];
@@ -31,14 +32,17 @@ __global__ void __launch_bounds__(256) add_parts(const float* parts, T* out, lon
     if (at < size) store(out + at, v);
 }
 
-// Parts as [filter][tap][padded channel]; the result is [filter][channel][tap]. A block transposes WIDE channels of a filter in shared
-// memory, so that it reads and writes vectors of neighbours. Many groups of threads for many parts of few elements.
+// Parts as [filter][tap][padded channel]; the result is [filter][channel][tap]. A block transposes
+// WIDE channels of a filter in shared memory, so that it reads and writes vectors of neighbours.
+// Many groups of threads for many parts of few elements.
 template <class T, int GROUPS, int WIDE>
-__global__ void __launch_bounds__(256) transpose_parts(const float* parts, T* out, long long size, int count, int channels, int taps,
-                                                  int padded) {
+__global__ void __launch_bounds__(256)
+    transpose_parts(const float* parts, T* out, long long size, int count, int channels, int taps,
+                    int padded) {
     constexpr int LANES = 256 / GROUPS, FOURS = WIDE / 4, EACH = 16 / sizeof(T);
     extern __shared__ __align__(16) float memory[];  // [group][channel][tap]
-    int blocks = (padded + WIDE - 1) / WIDE, c0 = blockIdx.x % blocks * WIDE, elements = WIDE * taps;
+    int blocks = (padded + WIDE - 1) / WIDE, c0 = blockIdx.x % blocks * WIDE,
+        elements = WIDE * taps;
     long long filter = blockIdx.x / blocks;
     int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
     const float* from = parts + filter * taps * padded + c0;
@@ -52,7 +56,8 @@ __global__ void __launch_bounds__(256) transpose_parts(const float* parts, T* ou
                 sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
             }
         float* to_channel = memory + group * elements + c * taps + tap;
-        to_channel[0] = sum.x, to_channel[taps] = sum.y, to_channel[2 * taps] = sum.z, to_channel[3 * taps] = sum.w;
+        to_channel[0] = sum.x, to_channel[taps] = sum.y, to_channel[2 * taps] = sum.z,
+        to_channel[3 * taps] = sum.w;
     }
     __syncthreads();
     auto sum = [&](int e) {

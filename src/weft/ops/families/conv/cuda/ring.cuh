@@ -1,19 +1,24 @@
-// The loop of the tensor-core kernels: cp.async fills a ring of stages in shared memory, while a warp multiplies the stages before.
+// The loop of the tensor-core kernels: cp.async fills a ring of stages in shared memory, while a
+// warp multiplies the stages before.
 #pragma once
 #include "mma.cuh"
 #include "../../../core/cuda/last.cuh"
 
-// A warp's fragments for products of DOWN x ACROSS tiles of 16 x 8. A stage has PARTS slices along the depth; one set of fragments is
-// loaded while the other is multiplied. ROUND_A, ROUND_B: floats that have to be rounded to tf32.
+// A warp's fragments for products of DOWN x ACROSS tiles of 16 x 8. A stage has PARTS slices along
+// the depth; one set of fragments is loaded while the other is multiplied. ROUND_A, ROUND_B: floats
+// that have to be rounded to tf32.
 //
-// AHEAD: the first fragments of a stage are read before the last products of the stage before. Warps of 64 x 32 with one tile for each block
-// are 5 % faster without: three blocks of an SM hide what one waits for.
+// AHEAD: the first fragments of a stage are read before the last products of the stage before.
+// Warps of 64 x 32 with one tile for each block are 5 % faster without: three blocks of an SM hide
+// what one waits for.
 //
-// `fetch(stage, part)` copies one of PARTS parts of a stage: copies between products do not hold them up. `load(a, b, stage, part)`
-// reads the fragments of a slice.
-template <class T, int DOWN, int ACROSS, int PARTS, int STAGES, bool ROUND_A, bool ROUND_B, bool AHEAD = true>
+// `fetch(stage, part)` copies one of PARTS parts of a stage: copies between products do not hold
+// them up. `load(a, b, stage, part)` reads the fragments of a slice.
+template <class T, int DOWN, int ACROSS, int PARTS, int STAGES, bool ROUND_A, bool ROUND_B,
+          bool AHEAD = true>
 struct Ring {
-    static_assert(PARTS % 2 == 0 && ACROSS % 2 == 0, "sets of fragments take turns; ldmatrix reads 16 columns");
+    static_assert(PARTS % 2 == 0 && ACROSS % 2 == 0,
+                  "sets of fragments take turns; ldmatrix reads 16 columns");
     unsigned a[2][DOWN][4], b[2][ACROSS / 2][4];
     int into = 0, now = 0;  // the stages that are copied and multiplied next
 
@@ -33,7 +38,8 @@ struct Ring {
             for (int e = 0; e < DOWN * 4; ++e) a[set][e / 4][e % 4] = as_tf32(a[set][e / 4][e % 4]);
         if constexpr (ROUND_B)
 #pragma unroll
-            for (int e = 0; e < ACROSS * 2; ++e) b[set][e / 4][e % 4] = as_tf32(b[set][e / 4][e % 4]);
+            for (int e = 0; e < ACROSS * 2; ++e)
+                b[set][e / 4][e % 4] = as_tf32(b[set][e / 4][e % 4]);
     }
     // Fills all stages but one.
     template <class Fetch, class Load>
@@ -67,7 +73,8 @@ struct Ring {
                 for (int i = 0; i < DOWN; ++i)
 #pragma unroll
                     for (int n = 0; n < ACROSS; ++n) {
-                        int c = i % 2 ? ACROSS - 1 - n : n;  // there and back: the operand at a turn is used again
+                        int c = i % 2 ? ACROSS - 1 - n
+                                      : n;  // there and back: the operand at a turn is used again
                         multiply<T>(of[i][c], a[k % 2][i], b[k % 2][c / 2] + c % 2 * 2);
                     }
             }
@@ -80,18 +87,21 @@ struct Ring {
     }
 };
 
-// The steps of all tiles in a row, cut into ranges of `each` for the blocks of a launch: a block has the end of a tile, whole tiles and the
-// beginning of another. Blocks are numbered along x, results along z.
+// The steps of all tiles in a row, cut into ranges of `each` for the blocks of a launch: a block
+// has the end of a tile, whole tiles and the beginning of another. Blocks are numbered along x,
+// results along z.
 struct Ranges {
     int steps, each;  // steps of a tile
 
-    // Adds the parts of a tile. Each of its blocks stores its sums in `parts`, and the last one to come here adds them in order: results
-    // do not depend on which block comes last. True for that block. A block is in the midst of two tiles at most: `parts` are
-    // [result][block][0: without the beginning of its tile, 1: with it][place of a thread's four results][thread].
+    // Adds the parts of a tile. Each of its blocks stores its sums in `parts`, and the last one to
+    // come here adds them in order: results do not depend on which block comes last. True for that
+    // block. A block is in the midst of two tiles at most: `parts` are [result][block][0: without
+    // the beginning of its tile, 1: with it][place of a thread's four results][thread].
     template <int THREADS, int COUNT>
     __device__ bool join(float (&of)[COUNT], float* parts, int* counters, int tile) const {
         constexpr int FOURS = COUNT / 4;
-        int first = tile * steps / each, last = ((tile + 1) * steps - 1) / each, before = blockIdx.z * gridDim.x;
+        int first = tile * steps / each, last = ((tile + 1) * steps - 1) / each,
+            before = blockIdx.z * gridDim.x;
         auto place = [&](int block) {
             long long slot = (before + block) * 2ll + (block == first);
             return reinterpret_cast<float4*>(parts) + slot * FOURS * THREADS + threadIdx.x;
@@ -115,14 +125,16 @@ struct Ranges {
     }
 };
 
-// What a block of a gradient of weights sums: some steps of one tile, as part `split` of its depth, or with `share` a range of the steps of all
-// tiles, one tile after the other.
+// What a block of a gradient of weights sums: some steps of one tile, as part `split` of its depth,
+// or with `share` a range of the steps of all tiles, one tile after the other.
 struct Portion {
-    int steps, each, split, tile, from, left;  // steps of a tile; the first step of this one, and those that are left
+    int steps, each, split, tile, from,
+        left;  // steps of a tile; the first step of this one, and those that are left
 
     __device__ Portion(int tiles, int steps, int each, bool share) : steps(steps), each(each) {
         int begin = blockIdx.x * each;
-        split = share ? 0 : blockIdx.x / tiles, tile = share ? begin / steps : blockIdx.x - split * tiles;
+        split = share ? 0 : blockIdx.x / tiles,
+        tile = share ? begin / steps : blockIdx.x - split * tiles;
         from = share ? begin - tile * steps : split * each;
         left = min(each, share ? tiles * steps - begin : steps - from);
     }

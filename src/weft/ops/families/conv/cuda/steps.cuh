@@ -9,14 +9,16 @@ struct Step {
     int there;
 };
 
-// The steps of a stage are computed once for the block, by BK threads, a stage before they are needed.
+// The steps of a stage are computed once for the block, by BK threads, a stage before they are
+// needed.
 template <int BK, int STAGES, bool MASKED>
 struct Steps {
     struct Position {
         int n, i, j;
     };
     Step table[STAGES][BK];
-    Position at[BK], step;  // `step` is BK as images, rows and columns: a division would delay a whole stage
+    Position at[BK],
+        step;  // `step` is BK as images, rows and columns: a division would delay a whole stage
     int next[BK];
 
     // A barrier must follow, before `fill`.
@@ -40,7 +42,8 @@ struct Steps {
         s.x = n * p.source[0] + h * p.source[2] + w * p.source[3];
         if constexpr (MASKED) {
             unsigned columns = 0, all = 0;
-            for (int t = 0; t < p.S; ++t) columns |= unsigned(unsigned(w + t * p.dil_w) < p.source_w) << t;
+            for (int t = 0; t < p.S; ++t)
+                columns |= unsigned(unsigned(w + t * p.dil_w) < p.source_w) << t;
             for (int t = 0; t < p.R; ++t)
                 if (unsigned(h + t * p.dil_h) < p.source_h) all |= columns << (t * p.S);
             s.a = s.there ? all : 0;

@@ -1,6 +1,7 @@
-// Convolution on tensor cores in which the taps of a row share what is copied to shared memory, for stride 1: the forward pass, and
-// the backward pass to the data. The product is that of tensor.cuh, but its rows are pixels of an image that is S - 1 columns wider:
-// then tap s of row m of a tile lies in row m + s of shared memory, for every pixel whose results count. A third of the copies
+// Convolution on tensor cores in which the taps of a row share what is copied to shared memory, for
+// stride 1: the forward pass, and the backward pass to the data. The product is that of tensor.cuh,
+// but its rows are pixels of an image that is S - 1 columns wider: then tap s of row m of a tile
+// lies in row m + s of shared memory, for every pixel whose results count. A third of the copies
 // remains for 3 x 3 taps; the L2 would limit tensor cores otherwise.
 #include "tensor.cuh"
 #include "../../matmul/cuda/tiled.cuh"
@@ -15,16 +16,20 @@ struct Wider {
     }
 };
 
-// Writes the results of a warp to images whose pixels are contiguous, through `memory` of the warp: rows of channels, without the
-// pixels that do not count. Whole vectors first; then the pixels before and after them, one by one.
+// Writes the results of a warp to images whose pixels are contiguous, through `memory` of the warp:
+// rows of channels, without the pixels that do not count. Whole vectors first; then the pixels
+// before and after them, one by one.
 template <int WM, int WN, class Out>
-__device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory, const Wider& wider, int m0, int count, Out* y,
-                           const Out* bias, const Conv& p, int channel) {
-    constexpr int EACH = 16 / sizeof(Out), PITCH = WM + 12, VECTORS = WM / EACH, COPIES = (8 * VECTORS + 31) / 32;
+__device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory, const Wider& wider,
+                           int m0, int count, Out* y, const Out* bias, const Conv& p, int channel) {
+    constexpr int EACH = 16 / sizeof(Out), PITCH = WM + 12, VECTORS = WM / EACH,
+                  COPIES = (8 * VECTORS + 31) / 32;
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, image = p.target_h * p.target_w;
-    int first = wider.before(min(m0, count)), last = wider.before(min(m0 + WM, count)), start = first / EACH * EACH;
+    int first = wider.before(min(m0, count)), last = wider.before(min(m0 + WM, count)),
+        start = first / EACH * EACH;
     // Without whole vectors in the target, all pixels are written one by one.
-    int whole = p.wide ? (first + EACH - 1) / EACH * EACH : last, end = p.wide ? max(whole, last / EACH * EACH) : last;
+    int whole = p.wide ? (first + EACH - 1) / EACH * EACH : last,
+        end = p.wide ? max(whole, last / EACH * EACH) : last;
     if (whole > last) whole = end = last;
     auto offset = [&](int v) {
         int n = v / image;
@@ -43,7 +48,8 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
         vectors[i] = v < end ? offset(v) : -1;
     }
     constexpr int SINGLES = (WM + 31) / 32;
-    int before = whole - first, lone[SINGLES];  // the pixels that this lane writes alone, from `start` on
+    int before = whole - first,
+        lone[SINGLES];  // the pixels that this lane writes alone, from `start` on
     long long singles[SINGLES];
 #pragma unroll
     for (int i = 0; i < SINGLES; ++i) {
@@ -57,13 +63,15 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
         for (int i = 0; i < WM / 8; ++i)
 #pragma unroll
             for (int e = 0; e < 2; ++e)
-                if (place[i] >= 0) memory[(t * 2 + e) * PITCH + place[i]] = of[i / 2][n][i % 2 * 2 + e];
+                if (place[i] >= 0)
+                    memory[(t * 2 + e) * PITCH + place[i]] = of[i / 2][n][i % 2 * 2 + e];
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
             int e = lane + i * 32, row = e / VECTORS, c = channel + n * 8 + row;
             if (vectors[i] >= 0 && e < 8 * VECTORS && c < p.target_c)
-                write_vector(y + vectors[i] + c * p.target[1], memory + row * PITCH + whole - start + e % VECTORS * EACH,
+                write_vector(y + vectors[i] + c * p.target[1],
+                             memory + row * PITCH + whole - start + e % VECTORS * EACH,
                              bias ? to<float>(bias[c]) : 0);
         }
 #pragma unroll
@@ -73,24 +81,32 @@ __device__ void write_rows(const float (&of)[WM / 16][WN / 8][4], float* memory,
             for (int row = 0; row < 8; ++row) {
                 int c = channel + n * 8 + row;
                 if (c < p.target_c)
-                    y[singles[i] + c * p.target[1]] = to<Out>(memory[row * PITCH + lone[i]] + (bias ? to<float>(bias[c]) : 0));
+                    y[singles[i] + c * p.target[1]] =
+                        to<Out>(memory[row * PITCH + lone[i]] + (bias ? to<float>(bias[c]) : 0));
             }
         }
     }
 }
 
-// BM pixels of the wider image x BN channels for a block, BYTES of channels of one row of S taps for a stage; a warp owns WM x WN.
-// ROUND: the source is float that has not been rounded to tf32. Blocks are numbered by tile, then by part of the depth (x) and by
-// group (z).
-template <class T, int S, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, bool BACK, bool SPLIT, bool ROUND>
+// BM pixels of the wider image x BN channels for a block, BYTES of channels of one row of S taps
+// for a stage; a warp owns WM x WN. ROUND: the source is float that has not been rounded to tf32.
+// Blocks are numbered by tile, then by part of the depth (x) and by group (z).
+template <class T, int S, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT,
+          bool BACK, bool SPLIT, bool ROUND>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    taps(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
-    constexpr int THREADS = BM / WM * (BN / WN) * 32, VECTORS = BYTES / 16, EACH = 16 / sizeof(T), SLICES = BYTES / 32;
-    constexpr int ROWS = THREADS / VECTORS, A_ROWS = BM + 8, A_COPIES = (A_ROWS + ROWS - 1) / ROWS, B_COPIES = BN / ROWS;
-    constexpr int STAGE = (A_ROWS + S * BN) * BYTES, DOWN = WM / 16, ACROSS = WN / 8, PARTS = S * SLICES;
-    static_assert(BN % ROWS == 0 && WN % 16 == 0 && S <= 9 && A_COPIES <= PARTS, "whole rounds of copies");
+    taps(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters,
+         const Conv p) {
+    constexpr int THREADS = BM / WM * (BN / WN) * 32, VECTORS = BYTES / 16, EACH = 16 / sizeof(T),
+                  SLICES = BYTES / 32;
+    constexpr int ROWS = THREADS / VECTORS, A_ROWS = BM + 8, A_COPIES = (A_ROWS + ROWS - 1) / ROWS,
+                  B_COPIES = BN / ROWS;
+    constexpr int STAGE = (A_ROWS + S * BN) * BYTES, DOWN = WM / 16, ACROSS = WN / 8,
+                  PARTS = S * SLICES;
+    static_assert(BN % ROWS == 0 && WN % 16 == 0 && S <= 9 && A_COPIES <= PARTS,
+                  "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
-    int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, number = blockIdx.x % tiles, group = blockIdx.z;
+    int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, number = blockIdx.x % tiles,
+        group = blockIdx.z;
     int2 tile = in_bands(number, p.tiles_m, p.tiles_n);  // rows of this order: channels
     int n0 = tile.x * BN, m0 = tile.y * BM;
     Window window = Window::of<BACK>(p, 0);
@@ -101,14 +117,17 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     // What this thread copies: one vector of some rows of both sides.
     int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, per_tap = p.source_c / EACH;
     int blocks = (per_tap + VECTORS - 1) / VECTORS, steps = window.h.taps * blocks;
-    int first = SPLIT ? min(steps, split * p.each) : 0, last = SPLIT ? min(steps, first + p.each) : steps;
+    int first = SPLIT ? min(steps, split * p.each) : 0,
+        last = SPLIT ? min(steps, first + p.each) : steps;
     int r = first / blocks, at = (first - r * blocks) * VECTORS + vector;
-    int left = window.w.base - (BACK ? S - 1 : 0);  // the column of the source that column 0 begins with
+    int left =
+        window.w.base - (BACK ? S - 1 : 0);  // the column of the source that column 0 begins with
     const T* corner[A_COPIES];
     int h[A_COPIES];  // the row of the source that the first tap reads, or one that no image has
 #pragma unroll
     for (int i = 0; i < A_COPIES; ++i) {
-        int m = m0 + row + i * ROWS, line = m / wider.width, n = line / wider.rows, w = m - line * wider.width + left;
+        int m = m0 + row + i * ROWS, line = m / wider.width, n = line / wider.rows,
+            w = m - line * wider.width + left;
         bool inside = m < count && unsigned(w) < p.source_w && row + i * ROWS < A_ROWS;
         int above = line - n * wider.rows + window.h.base;
         h[i] = inside ? above : -(1 << 30);
@@ -121,32 +140,41 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         unsigned into = base + stage * STAGE;
         bool there = next < last && at < per_tap;
         int dh = r * window.h.step;
-        if (part < A_COPIES && (part + 1 < A_COPIES || A_ROWS % ROWS == 0 || row + part * ROWS < A_ROWS))
-            copy16(into + place<BYTES>(row + part * ROWS, vector), corner[part] + dh * p.source[2] + at * EACH,
+        if (part < A_COPIES &&
+            (part + 1 < A_COPIES || A_ROWS % ROWS == 0 || row + part * ROWS < A_ROWS))
+            copy16(into + place<BYTES>(row + part * ROWS, vector),
+                   corner[part] + dh * p.source[2] + at * EACH,
                    there && unsigned(h[part] + dh) < p.source_h);
-        int s = part / SLICES, tap = (window.h.first + r * window.h.skip) * p.S + (BACK ? S - 1 - s : s);
-        const T* from = weight + (long long)(n0 + row) * p.weight_target + tap * p.source_c + at * EACH;
+        int s = part / SLICES,
+            tap = (window.h.first + r * window.h.skip) * p.S + (BACK ? S - 1 - s : s);
+        const T* from =
+            weight + (long long)(n0 + row) * p.weight_target + tap * p.source_c + at * EACH;
 #pragma unroll
         for (int i = 0; i < B_COPIES; ++i)
             if (i * SLICES / B_COPIES == part % SLICES)
                 copy16(into + (A_ROWS + s * BN) * BYTES + place<BYTES>(row + i * ROWS, vector),
-                       from + (long long)i * ROWS * p.weight_target, there && n0 + row + i * ROWS < p.target_c);
+                       from + (long long)i * ROWS * p.weight_target,
+                       there && n0 + row + i * ROWS < p.target_c);
         if (part < PARTS - 1) return;
         ++next, at += VECTORS;
         if (at - vector >= blocks * VECTORS) at = vector, ++r;
     };
 
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
+        wn = warp % (BN / WN) * WN;
     float of[DOWN][ACROSS][4] = {};
-    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8, b_vector = lane / 8 % 2;
+    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8,
+        b_vector = lane / 8 % 2;
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         unsigned here = base + stage * STAGE;
         int s = part / SLICES, k = part % SLICES;
 #pragma unroll
-        for (int i = 0; i < DOWN; ++i) load_matrices(a[i], here + place<BYTES>(a_row + s + i * 16, k * 2 + a_vector));
+        for (int i = 0; i < DOWN; ++i)
+            load_matrices(a[i], here + place<BYTES>(a_row + s + i * 16, k * 2 + a_vector));
 #pragma unroll
         for (int n = 0; n < ACROSS / 2; ++n)
-            load_matrices(b[n], here + (A_ROWS + s * BN) * BYTES + place<BYTES>(b_row + n * 16, k * 2 + b_vector));
+            load_matrices(b[n], here + (A_ROWS + s * BN) * BYTES +
+                                    place<BYTES>(b_row + n * 16, k * 2 + b_vector));
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false> ring;
     ring.start(fetch, load);
@@ -154,7 +182,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     ring.finish();
     if constexpr (SPLIT) {
         long long slot = (long long)group * tiles + number;
-        if (!join_parts<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, slot, split, p.splits)) return;
+        if (!join_parts<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
+                                 counters, slot, split, p.splits))
+            return;
     }
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
@@ -168,7 +198,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     for (int c = threadIdx.x; c < BM; c += THREADS) {
         int m = m0 + c, line = m / wider.width, n = line / wider.rows, j = m - line * wider.width;
         offsets[c] = m < count && j < wider.columns
-            ? n * p.target[0] + (line - n * wider.rows) * p.target[2] + j * p.target[3] : -1;
+                         ? n * p.target[0] + (line - n * wider.rows) * p.target[2] + j * p.target[3]
+                         : -1;
     }
     __syncthreads();
     write_channels<WM, WN>(of, mine, offsets + wm, y, bias, p, n0 + wn);

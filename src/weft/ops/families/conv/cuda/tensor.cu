@@ -1,8 +1,11 @@
 // Convolution on tensor cores as an implicit matrix product: the kernels of tensor.cuh.
 #include "tensor.cuh"
 
-template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, bool BACK, bool STREAM_K, bool ROUND>
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, int RESIDENT, bool BACK,
+          bool STREAM_K, bool ROUND>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    tensor(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv p) {
-    tensor_block<T, BM, BN, BYTES, WM, WN, STAGES, BACK, STREAM_K, ROUND>(x, weight, bias, y, parts, counters, p);
+    tensor(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters,
+           const Conv p) {
+    tensor_block<T, BM, BN, BYTES, WM, WN, STAGES, BACK, STREAM_K, ROUND>(x, weight, bias, y, parts,
+                                                                          counters, p);
 }

@@ -1,25 +1,32 @@
-// Convolution on tensor cores as an implicit matrix product: the forward pass, and the backward pass to the data. The product
-// has a row for each pixel of the target, a column for each target channel of a group, and a depth of taps times channels.
-// Source and weights have the channels innermost, in whole 16-byte vectors (pack.cu): every copy is a vector.
+// Convolution on tensor cores as an implicit matrix product: the forward pass, and the backward
+// pass to the data. The product has a row for each pixel of the target, a column for each target
+// channel of a group, and a depth of taps times channels. Source and weights have the channels
+// innermost, in whole 16-byte vectors (pack.cu): every copy is a vector.
 #pragma once
 #include "ring.cuh"
 #include "write.cuh"
 #include "../../../core/cuda/problem.cuh"
 
-// BM pixels x BN channels for a tile, BYTES along the depth for a stage; a warp owns WM x WN. ROUND: the source is float that
-// has not been rounded to tf32. Blocks are numbered by tile (x), by phase (y) and by group (z). STREAM_K: a block has p.each steps of all
-// tiles in a row instead; copies for the next tile are under way while the results of one are written.
-template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, bool BACK, bool STREAM_K, bool ROUND>
-__device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, float* parts, int* counters, const Conv& p) {
+// BM pixels x BN channels for a tile, BYTES along the depth for a stage; a warp owns WM x WN.
+// ROUND: the source is float that has not been rounded to tf32. Blocks are numbered by tile (x), by
+// phase (y) and by group (z). STREAM_K: a block has p.each steps of all tiles in a row instead;
+// copies for the next tile are under way while the results of one are written.
+template <class T, int BM, int BN, int BYTES, int WM, int WN, int STAGES, bool BACK, bool STREAM_K,
+          bool ROUND>
+__device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, float* parts,
+                             int* counters, const Conv& p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, VECTORS = BYTES / 16, EACH = 16 / sizeof(T);
     constexpr int ROWS = THREADS / VECTORS, A_COPIES = BM / ROWS, B_COPIES = BN / ROWS;
     constexpr int STAGE = (BM + BN) * BYTES, DOWN = WM / 16, ACROSS = WN / 8, PARTS = BYTES / 32;
     static_assert(BM % ROWS == 0 && BN % ROWS == 0 && WN % 16 == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
-    int group = blockIdx.z, vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, per_tap = p.source_c / EACH;
+    int group = blockIdx.z, vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS,
+        per_tap = p.source_c / EACH;
     Window window = Window::of<BACK>(p, blockIdx.y);
-    int pixels = window.pixels(p), taps = window.h.taps * window.w.taps, steps = (taps * per_tap + VECTORS - 1) / VECTORS;
-    int begin = STREAM_K ? blockIdx.x * p.each : 0, left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
+    int pixels = window.pixels(p), taps = window.h.taps * window.w.taps,
+        steps = (taps * per_tap + VECTORS - 1) / VECTORS;
+    int begin = STREAM_K ? blockIdx.x * p.each : 0,
+        left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
     int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
     auto corner_of = [&](int number) {  // rows of this order are channels
         int2 at = in_bands(number, p.tiles_m, p.tiles_n);
@@ -28,12 +35,15 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     if (!STREAM_K && corner_of(tile).x >= pixels) return;  // phases differ in size
     x += group * p.source_c, weight += group * p.weight_group;
 
-    // What this thread copies: one vector of some rows of both sides, from step `from` of a tile on.
+    // What this thread copies: one vector of some rows of both sides, from step `from` of a tile
+    // on.
     int tap = (from * VECTORS + vector) / per_tap, at = from * VECTORS + vector - tap * per_tap;
     int columns = max(1, window.w.taps), r = tap / columns, s = tap - r * columns;  // of the tap
-    int row_step = int(p.source[2] / EACH) * window.h.step, column_step = int(p.source[3] / EACH) * window.w.step;
+    int row_step = int(p.source[2] / EACH) * window.h.step,
+        column_step = int(p.source[3] / EACH) * window.w.step;
     const T* filter;
-    // The first tap of a row: its place in vectors, its row and its column. `filters` remain from this thread's first on.
+    // The first tap of a row: its place in vectors, its row and its column. `filters` remain from
+    // this thread's first on.
     int corner[A_COPIES], h[A_COPIES], w[A_COPIES], filters;
     auto enter = [&](int number) {
         int2 at_tile = corner_of(number);
@@ -41,36 +51,46 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         for (int i = 0; i < A_COPIES; ++i) {
             int index = at_tile.x + row + i * ROWS;
             if (p.flat) {  // without divisions
-                h[i] = index < pixels ? 0 : -(1 << 30), w[i] = 0, corner[i] = index * int(p.source[3] / EACH);
+                h[i] = index < pixels ? 0 : -(1 << 30), w[i] = 0,
+                corner[i] = index * int(p.source[3] / EACH);
                 continue;
             }
             Pixel pixel(min(index, pixels - 1), window);
             h[i] = index < pixels ? pixel.i * window.h.mul + window.h.base : -(1 << 30);
             w[i] = pixel.j * window.w.mul + window.w.base;
-            corner[i] = (pixel.n * p.source[0] + (pixel.i * window.h.mul + window.h.base) * p.source[2] + w[i] * p.source[3]) / EACH;
+            corner[i] =
+                (pixel.n * p.source[0] + (pixel.i * window.h.mul + window.h.base) * p.source[2] +
+                 w[i] * p.source[3]) /
+                EACH;
         }
-        filter = weight + (long long)(at_tile.y + row) * p.weight_target, filters = p.target_c - at_tile.y - row;
+        filter = weight + (long long)(at_tile.y + row) * p.weight_target,
+        filters = p.target_c - at_tile.y - row;
     };
     enter(tile);
-    int copied = tile, to_copy = left, of_tile = steps - from;  // the tile of the next copies, and the steps that are left
+    int copied = tile, to_copy = left,
+        of_tile = steps - from;  // the tile of the next copies, and the steps that are left
     unsigned base = shared_address(memory);
     auto fetch = [&](int stage, int part) {
         unsigned into = base + stage * STAGE;
-        int dh = r * window.h.step, dw = s * window.w.step, offset = r * row_step + s * column_step + at;
+        int dh = r * window.h.step, dw = s * window.w.step,
+            offset = r * row_step + s * column_step + at;
         bool there = to_copy > 0 && r < window.h.taps;
 #pragma unroll
         for (int i = 0; i < A_COPIES; ++i) {
             if (i * PARTS / A_COPIES != part) continue;
-            bool inside = there && unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
-            copy16(into + place<BYTES>(row + i * ROWS, vector), x + (long long)(corner[i] + offset) * EACH, inside);
+            bool inside =
+                there && unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
+            copy16(into + place<BYTES>(row + i * ROWS, vector),
+                   x + (long long)(corner[i] + offset) * EACH, inside);
         }
-        int number = (window.h.first + r * window.h.skip) * p.S + window.w.first + s * window.w.skip;
+        int number =
+            (window.h.first + r * window.h.skip) * p.S + window.w.first + s * window.w.skip;
         const T* weights = filter + number * p.source_c + at * EACH;
 #pragma unroll
         for (int i = 0; i < B_COPIES; ++i) {
             if (i * PARTS / B_COPIES != part) continue;
-            copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector), weights + (long long)i * ROWS * p.weight_target,
-                   there && i * ROWS < filters);
+            copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector),
+                   weights + (long long)i * ROWS * p.weight_target, there && i * ROWS < filters);
         }
         if (part < PARTS - 1) return;
         --to_copy, at += VECTORS;
@@ -79,21 +99,27 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
             if (++s == columns) s = 0, ++r;
         }
         if (STREAM_K && --of_tile == 0 && to_copy > 0) {
-            of_tile = steps, tap = vector / per_tap, at = vector - tap * per_tap, r = tap / columns, s = tap - r * columns;
+            of_tile = steps, tap = vector / per_tap, at = vector - tap * per_tap, r = tap / columns,
+            s = tap - r * columns;
             enter(++copied);
         }
     };
 
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-    // The address of this lane's row: A has rows 0-15 by 2 vectors, B has two times 8 rows by 2 vectors.
-    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8, b_vector = lane / 8 % 2;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
+        wn = warp % (BN / WN) * WN;
+    // The address of this lane's row: A has rows 0-15 by 2 vectors, B has two times 8 rows by 2
+    // vectors.
+    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8,
+        b_vector = lane / 8 % 2;
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         unsigned here = base + stage * STAGE;
 #pragma unroll
-        for (int i = 0; i < DOWN; ++i) load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
+        for (int i = 0; i < DOWN; ++i)
+            load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
 #pragma unroll
         for (int n = 0; n < ACROSS / 2; ++n)
-            load_matrices(b[n], here + BM * BYTES + place<BYTES>(b_row + n * 16, part * 2 + b_vector));
+            load_matrices(b[n],
+                          here + BM * BYTES + place<BYTES>(b_row + n * 16, part * 2 + b_vector));
     };
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
@@ -107,8 +133,10 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         if (!STREAM_K) ring.finish();
         Ranges ranges = {steps, p.each};
         if (!STREAM_K || count == steps ||
-            ranges.join<THREADS>(reinterpret_cast<float(&)[DOWN * ACROSS * 4]>(of), parts, counters, tile)) {
-            float* mine = memory + (STREAM_K ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
+            ranges.join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
+                                 counters, tile)) {
+            float* mine =
+                memory + (STREAM_K ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
             long long* offsets = reinterpret_cast<long long*>(mine);
             int2 at_tile = corner_of(tile);
             __syncwarp();
@@ -116,9 +144,12 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
                 int index = at_tile.x + wm + c;
                 Pixel pixel(min(index, pixels - 1), window);
                 offsets[c] = index < pixels
-                    ? pixel.n * p.target[0] + window.h.out(pixel.i) * p.target[2] + window.w.out(pixel.j) * p.target[3] : -1;
+                                 ? pixel.n * p.target[0] + window.h.out(pixel.i) * p.target[2] +
+                                       window.w.out(pixel.j) * p.target[3]
+                                 : -1;
             }
-            if (p.target[1] == 1) write_channels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
+            if (p.target[1] == 1)
+                write_channels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
             else write_pixels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
         }
         left -= count, from = 0, ++tile;

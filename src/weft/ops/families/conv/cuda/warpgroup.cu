@@ -1,19 +1,22 @@
-// Convolution of 16-bit elements by warpgroups on Hopper: the implicit matrix product of tensor.cuh, for one phase. Its rows are
-// pixels, gathered as they are copied; its columns are target channels, whose weights are rows of taps and source channels.
+// Convolution of 16-bit elements by warpgroups on Hopper: the implicit matrix product of
+// tensor.cuh, for one phase. Its rows are pixels, gathered as they are copied; its columns are
+// target channels, whose weights are rows of taps and source channels.
 #include "write.cuh"
 #include "../../matmul/cuda/warpgroup.cuh"
 #include "../../../core/cuda/problem.cuh"
 
-// The windows of 128 pixels as a side of the product: as WarpgroupSide. A thread copies one vector of some rows.
+// The windows of 128 pixels as a side of the product: as WarpgroupSide. A thread copies one vector
+// of some rows.
 template <class T, int THREADS, bool BACK>
 struct WindowSide {
     static constexpr bool TRANSPOSE = false;
     static constexpr int ROWS = THREADS / 8, COPIES = 128 / ROWS, BYTES = 128 * 128;
 
     const T* x;
-    int row, vector, per_tap, at, r, s;             // `at` counts vectors of the channels of tap r, s
-    int row_step, column_step;                      // in vectors
-    int corner[COPIES], h[COPIES], w[COPIES];       // of the first tap: its place in vectors, its row and its column
+    int row, vector, per_tap, at, r, s;  // `at` counts vectors of the channels of tap r, s
+    int row_step, column_step;  // in vectors
+    int corner[COPIES], h[COPIES],
+        w[COPIES];  // of the first tap: its place in vectors, its row and its column
     int rows, columns, step_h, step_w, height, width;
 
     __device__ WindowSide(const T* source, const Conv& p, int first, int thread) : x(source) {
@@ -39,7 +42,8 @@ struct WindowSide {
         for (int i = 0; i < COPIES; ++i) {
             int place = row + i * ROWS;
             bool inside = r < rows && unsigned(h[i] + dh) < height && unsigned(w[i] + dw) < width;
-            copy_async(tile + place * 128 + (vector ^ place % 8) * 16, x + (long long)(corner[i] + offset) * 8, inside);
+            copy_async(tile + place * 128 + (vector ^ place % 8) * 16,
+                       x + (long long)(corner[i] + offset) * 8, inside);
         }
         at += 8;
         while (at >= per_tap) {
@@ -47,18 +51,22 @@ struct WindowSide {
             if (++s == columns) s = 0, ++r;
         }
     }
-    static __device__ unsigned long long operand(unsigned tile, int along, int k) { return rows_at(tile + along * 128 + k * 2); }
+    static __device__ unsigned long long operand(unsigned tile, int along, int k) {
+        return rows_at(tile + along * 128 + k * 2);
+    }
 };
 
-// 128 pixels x BN channels for a block. Blocks are numbered by tile (x) and by group (z). With PRODUCER, a third warpgroup copies; else two
-// blocks of an SM cover each other's waits.
+// 128 pixels x BN channels for a block. Blocks are numbered by tile (x) and by group (z). With
+// PRODUCER, a third warpgroup copies; else two blocks of an SM cover each other's waits.
 template <class T, int BN, int STAGES, bool PRODUCER, bool BACK>
 __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     warpgroup(const T* x, const T* weight, const T* bias, T* y, const Conv p) {
     constexpr int THREADS = PRODUCER ? 128 : 256;
-    using G = WarpgroupTile<T, BN, STAGES, WindowSide<T, THREADS, BACK>, WarpgroupSide<T, BN, THREADS, true>>;
+    using G = WarpgroupTile<T, BN, STAGES, WindowSide<T, THREADS, BACK>,
+                            WarpgroupSide<T, BN, THREADS, true>>;
     extern __shared__ __align__(16) unsigned char bytes[];
-    unsigned ring = (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
+    unsigned ring =
+        (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
     float* memory = reinterpret_cast<float*>(bytes + (ring - address(bytes)));
     int depth = p.R * p.S * p.source_c, steps = (depth + 63) / 64;
     int2 tile_at = in_bands(blockIdx.x, p.tiles_m, p.tiles_n);  // rows of this order are channels
@@ -67,10 +75,14 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     {
         int thread = PRODUCER ? threadIdx.x % 128 : threadIdx.x;
         auto a = [&] { return typename G::A(x + blockIdx.z * p.source_c, p, first, thread); };
-        auto b = [&] { return typename G::B(weight + blockIdx.z * p.weight_group, p.weight_target, channel, p.target_c, depth, thread); };
+        auto b = [&] {
+            return typename G::B(weight + blockIdx.z * p.weight_group, p.weight_target, channel,
+                                 p.target_c, depth, thread);
+        };
         if (!tile.template multiply<PRODUCER, 72, 216>(a, b, ring, steps)) return;
     }
-    asm volatile("bar.sync 1, 256;" ::: "memory");  // both have read the last stages: the results take their place
+    asm volatile("bar.sync 1, 256;" ::
+                     : "memory");  // both have read the last stages: the results take their place
     y += (long long)blockIdx.z * p.target_c * p.target[1];
     if (bias) bias += blockIdx.z * p.target_c;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -81,7 +93,9 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     if (lane < 16) {
         Pixel pixel(min(index, pixels - 1), window);
         offsets[lane] = index < pixels
-            ? pixel.n * p.target[0] + window.h.out(pixel.i) * p.target[2] + window.w.out(pixel.j) * p.target[3] : -1;
+                            ? pixel.n * p.target[0] + window.h.out(pixel.i) * p.target[2] +
+                                  window.w.out(pixel.j) * p.target[3]
+                            : -1;
     }
     if (p.target[1] == 1) write_channels<16, BN>(tile.of, mine + 32, offsets, y, bias, p, channel);
     else write_pixels<16, BN>(tile.of, mine + 32, offsets, y, bias, p, channel);

@@ -1,29 +1,32 @@
-// The backward pass to the weight of 16-bit elements by warpgroups on Hopper: the matrix product of tensor_weight.cu. Its rows are
-// channels of dy, its columns taps and channels of x, and its depth is all pixels of dy, 64 at a time.
+// The backward pass to the weight of 16-bit elements by warpgroups on Hopper: the matrix product of
+// tensor_weight.cu. Its rows are channels of dy, its columns taps and channels of x, and its depth
+// is all pixels of dy, 64 at a time.
 #include "window.cuh"
 #include "../../matmul/cuda/warpgroup.cuh"
 #include "../../../core/cuda/problem.cuh"
 
-// The pixels of x that taps read, as a side of the product: as WarpgroupSide with rows of pixels. A thread copies one vector, of channels
-// of one tap, for some pixels.
+// The pixels of x that taps read, as a side of the product: as WarpgroupSide with rows of pixels. A
+// thread copies one vector, of channels of one tap, for some pixels.
 template <class T, int BN, int THREADS>
 struct TapSide {
     static constexpr bool TRANSPOSE = true;
-    static constexpr int BYTES = BN * 128, ACROSS = BN / 8, DOWN = THREADS / ACROSS, COPIES = 64 / DOWN;
+    static constexpr int BYTES = BN * 128, ACROSS = BN / 8, DOWN = THREADS / ACROSS,
+                         COPIES = 64 / DOWN;
     static_assert(64 % DOWN == 0 && BN % 64 == 0, "whole rounds of copies, whole slabs");
 
-    const T* from;        // of the tap and the channels, from a window's first element on
-    long long batch;      // strides of x
-    int row, column;      // of this thread's first copy
-    int left;             // pixels from there on
-    int height, width;    // of x
-    int down, across;     // elements from a row and a column of dy to the next, in x
-    int dh, dw;           // of the first pixel's window to what is read
+    const T* from;  // of the tap and the channels, from a window's first element on
+    long long batch;  // strides of x
+    int row, column;  // of this thread's first copy
+    int left;  // pixels from there on
+    int height, width;  // of x
+    int down, across;  // elements from a row and a column of dy to the next, in x
+    int dh, dw;  // of the first pixel's window to what is read
     int stride_h, stride_w, rows, columns;  // of dy
-    int step_n, step_i, step_j;             // 64 pixels as images, rows and columns
+    int step_n, step_i, step_j;  // 64 pixels as images, rows and columns
     int n[COPIES], i[COPIES], j[COPIES];
 
-    __device__ TapSide(const T* x, const Conv& p, int start, int size, int first, int last, int thread) {
+    __device__ TapSide(const T* x, const Conv& p, int start, int size, int first, int last,
+                       int thread) {
         row = thread / ACROSS, column = thread % ACROSS * 8;
         int tap = (start + column) / p.source_c, r = tap / p.S, s = tap - r * p.S;
         dh = r * p.dil_h - p.pad_h, dw = s * p.dil_w - p.pad_w;
@@ -37,14 +40,16 @@ struct TapSide {
 #pragma unroll
         for (int c = 0; c < COPIES; ++c) {
             int pixel = first + row + c * DOWN;
-            n[c] = pixel / image, pixel -= n[c] * image, i[c] = pixel / columns, j[c] = pixel - i[c] * columns;
+            n[c] = pixel / image, pixel -= n[c] * image, i[c] = pixel / columns,
+            j[c] = pixel - i[c] * columns;
         }
     }
     __device__ void next(unsigned tile) {
 #pragma unroll
         for (int c = 0; c < COPIES; ++c) {
             int r = row + c * DOWN;
-            bool inside = c * DOWN < left && unsigned(i[c] * stride_h + dh) < height && unsigned(j[c] * stride_w + dw) < width;
+            bool inside = c * DOWN < left && unsigned(i[c] * stride_h + dh) < height &&
+                          unsigned(j[c] * stride_w + dw) < width;
             copy_async(tile + column / 64 * slab(64) + r * 128 + (column / 8 % 8 ^ r % 8) * 16,
                        from + n[c] * batch + i[c] * down + j[c] * across, inside);
             n[c] += step_n, i[c] += step_i, j[c] += step_j;
@@ -53,29 +58,37 @@ struct TapSide {
         }
         left -= 64;
     }
-    static __device__ unsigned long long operand(unsigned tile, int along, int k) { return columns_at<64>(tile + along * 128 + k * 128); }
+    static __device__ unsigned long long operand(unsigned tile, int along, int k) {
+        return columns_at<64>(tile + along * 128 + k * 128);
+    }
 };
 
-// 128 channels of dy x BN taps and channels of x for a block. Blocks are numbered by tile, then by part of the depth, of p.each steps (x),
-// and by group (z). Each part is a matrix of its own in `parts`: [group][channel of dy][tap][channel of x]. PRODUCER: as in warpgroup.cu.
+// 128 channels of dy x BN taps and channels of x for a block. Blocks are numbered by tile, then by
+// part of the depth, of p.each steps (x), and by group (z). Each part is a matrix of its own in
+// `parts`: [group][channel of dy][tap][channel of x]. PRODUCER: as in warpgroup.cu.
 template <class T, int BN, int STAGES, bool PRODUCER>
 __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     warpgroup_weight(const T* x, const T* dy, float* parts, const Conv p) {
     constexpr int THREADS = PRODUCER ? 128 : 256;
-    using G = WarpgroupTile<T, BN, STAGES, WarpgroupSide<T, 128, THREADS, false>, TapSide<T, BN, THREADS>>;
+    using G = WarpgroupTile<T, BN, STAGES, WarpgroupSide<T, 128, THREADS, false>,
+                            TapSide<T, BN, THREADS>>;
     extern __shared__ __align__(16) unsigned char bytes[];
-    unsigned ring = (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
+    unsigned ring =
+        (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, columns = p.R * p.S * p.source_c;
     int2 at = in_bands(blockIdx.x - split * tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * 128, n0 = at.y * BN, pixels = p.batch * p.target_h * p.target_w;
-    int first = min(pixels, split * p.each * 64), last = min(pixels, first + p.each * 64), steps = (last - first + 63) / 64;
+    int first = min(pixels, split * p.each * 64), last = min(pixels, first + p.each * 64),
+        steps = (last - first + 63) / 64;
     G tile;
     {
         int thread = PRODUCER ? threadIdx.x % 128 : threadIdx.x;
         long long ld = p.target[3];
         const T* from = dy + blockIdx.z * p.target_group + first * ld;
         auto a = [&] { return typename G::A(from, ld, m0, p.target_c, last - first, thread); };
-        auto b = [&] { return typename G::B(x + blockIdx.z * p.source_c, p, n0, columns, first, last, thread); };
+        auto b = [&] {
+            return typename G::B(x + blockIdx.z * p.source_c, p, n0, columns, first, last, thread);
+        };
         if (!tile.template multiply<PRODUCER, 104, 200>(a, b, ring, steps)) return;
     }
     parts += ((long long)split * p.groups + blockIdx.z) * p.target_c * columns;
@@ -86,6 +99,7 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
         for (int e = 0; e < 4; e += 2) {
             int c = n0 + n * 8 + lane % 4 * 2, row = m + e / 2 * 8;
             if (row < p.target_c && c < columns)
-                *reinterpret_cast<float2*>(parts + (long long)row * columns + c) = make_float2(tile.of[0][n][e], tile.of[0][n][e + 1]);
+                *reinterpret_cast<float2*>(parts + (long long)row * columns + c) =
+                    make_float2(tile.of[0][n][e], tile.of[0][n][e + 1]);
         }
 }

@@ -1,13 +1,16 @@
-// The backward pass to the weight in single precision, as a matrix product: a row for each channel of dy in a group, a column
-// for each channel of x in a group and each tap, and a depth of all pixels of dy. Few tiles and a long depth: blocks share it.
+// The backward pass to the weight in single precision, as a matrix product: a row for each channel
+// of dy in a group, a column for each channel of x in a group and each tap, and a depth of all
+// pixels of dy. Few tiles and a long depth: blocks share it.
 #include "steps.cuh"
 #include "../../matmul/cuda/tiled.cuh"
 #include "../../../core/cuda/problem.cuh"
 
-// Both sides lie in shared memory as [pixel][row or column of the product]; adjacent threads copy adjacent pixels.
+// Both sides lie in shared memory as [pixel][row or column of the product]; adjacent threads copy
+// adjacent pixels.
 template <int BM, int BK, int THREADS, class Table>
 struct Gradients {
-    static constexpr int PITCH = BM + 4, SIZE = BK * PITCH, APART = THREADS / BK, COPIES = BM / APART;
+    static constexpr int PITCH = BM + 4, SIZE = BK * PITCH, APART = THREADS / BK,
+                         COPIES = BM / APART;
 
     const float* from;
     float* to;
@@ -15,7 +18,8 @@ struct Gradients {
     long long row;
     int extent;
 
-    __device__ Gradients(const float* dy, float* shared, const Table& table, const Conv& p, int m0) : steps(table) {
+    __device__ Gradients(const float* dy, float* shared, const Table& table, const Conv& p, int m0)
+        : steps(table) {
         int fast = threadIdx.x % BK, slow = threadIdx.x / BK;
         from = dy + (m0 + slow) * p.target[1], to = shared + fast * PITCH + slow;
         extent = p.target_c - m0 - slow, row = APART * p.target[1];
@@ -34,7 +38,8 @@ struct Gradients {
 
 template <int BN, int BK, int THREADS, bool MASKED, class Table>
 struct Inputs {
-    static constexpr int PITCH = BN + 4, SIZE = BK * PITCH, APART = THREADS / BK, COPIES = BN / APART;
+    static constexpr int PITCH = BN + 4, SIZE = BK * PITCH, APART = THREADS / BK,
+                         COPIES = BN / APART;
 
     const float* from;
     float* to;
@@ -50,9 +55,11 @@ struct Inputs {
         to = shared + fast * PITCH + slow;
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
-            int column = n0 + slow + i * APART, c = column / taps, t = column - c * taps, r = t / p.S, s = t - r * p.S;
+            int column = n0 + slow + i * APART, c = column / taps, t = column - c * taps,
+                r = t / p.S, s = t - r * p.S;
             bool inside = c < p.source_c;
-            offset[i] = int(c * p.source[1] + r * p.dil_h * p.source[2] + s * p.dil_w * p.source[3]);
+            offset[i] =
+                int(c * p.source[1] + r * p.dil_h * p.source[2] + s * p.dil_w * p.source[3]);
             // Beyond the last column: no bit, or a row that no image has.
             if constexpr (MASKED) tap[i] = inside ? 1 << t : 0;
             else tap[i] = inside ? r * p.dil_h << 16 | s * p.dil_w : -1;
@@ -66,16 +73,20 @@ struct Inputs {
         for (int i = 0; i < COPIES; ++i) {
             bool inside;
             if constexpr (MASKED) inside = a & tap[i];
-            else inside = tap[i] >= 0 && unsigned(a + (tap[i] >> 16)) < p.source_h && unsigned(b + (tap[i] & 0xffff)) < p.source_w;
+            else
+                inside = tap[i] >= 0 && unsigned(a + (tap[i] >> 16)) < p.source_h &&
+                         unsigned(b + (tap[i] & 0xffff)) < p.source_w;
             copy_async<4>(to + stage * SIZE + i * APART, at + offset[i], inside);
         }
     }
     __device__ void prepare(int stage) { steps.fill(stage, p, end); }
 };
 
-// Blocks are numbered by tile, then by part of the depth (x) and by group (z). Each part is a matrix of its own in `out`,
-// `part` elements after the one before; `add_parts` adds them where there are several.
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int RESIDENT, bool MASKED>
+// Blocks are numbered by tile, then by part of the depth (x) and by group (z). Each part is a
+// matrix of its own in `out`, `part` elements after the one before; `add_parts` adds them where
+// there are several.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int RESIDENT,
+          bool MASKED>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     weight_gradient(const float* x, const float* dy, float* out, const Conv p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32;
@@ -87,7 +98,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     __shared__ Table steps;
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, group = blockIdx.z;
     int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
-    int m0 = at.x * BM, n0 = at.y * BN, depth = p.batch * p.target_h * p.target_w, columns = p.source_c * p.R * p.S;
+    int m0 = at.x * BM, n0 = at.y * BN, depth = p.batch * p.target_h * p.target_w,
+        columns = p.source_c * p.R * p.S;
     int k0 = min(depth, split * p.each), k1 = min(depth, k0 + p.each);
     steps.start(p, k0);
     __syncthreads();

@@ -1,6 +1,7 @@
-// Transforms of Winograd's algorithm F(4 x 4, 3 x 3): those of polynomials at the points 0, 3/4, -3/4, 3/2, -3/2 and infinity.
-// Their rounding errors are half as large as with the common 0, 1, -1, 2, -2. With 5 taps and 8 points they would be larger than
-// the errors of a direct sum by more than ops allow.
+// Transforms of Winograd's algorithm F(4 x 4, 3 x 3): those of polynomials at the points 0, 3/4,
+// -3/4, 3/2, -3/2 and infinity. Their rounding errors are half as large as with the common 0, 1,
+// -1, 2, -2. With 5 taps and 8 points they would be larger than the errors of a direct sum by more
+// than ops allow.
 #pragma once
 
 constexpr float A = 0.75f, B = 1.5f, AA = A * A, BB = B * B;                  // exact in binary
@@ -14,7 +15,8 @@ struct Pixels {
         t[1] = e + o, t[2] = e - o;
         e = v[4] - AA * v[2], o = B * (v[3] - AA * v[1]);
         t[3] = e + o, t[4] = e - o;
-        t[0] = v[4] - (AA + BB) * v[2] + AA * BB * v[0], t[5] = v[5] - (AA + BB) * v[3] + AA * BB * v[1];
+        t[0] = v[4] - (AA + BB) * v[2] + AA * BB * v[0],
+        t[5] = v[5] - (AA + BB) * v[3] + AA * BB * v[1];
     }
 };
 struct Filter {
@@ -31,7 +33,8 @@ struct Results {
     static constexpr int IN = 6, OUT = 4;
     static __device__ void apply(const float* m, float* y) {
         float s = m[1] + m[2], d = m[1] - m[2], u = m[3] + m[4], e = m[3] - m[4];
-        y[0] = m[0] + s + u, y[1] = A * d + B * e, y[2] = AA * s + BB * u, y[3] = AA * A * d + BB * B * e + m[5];
+        y[0] = m[0] + s + u, y[1] = A * d + B * e, y[2] = AA * s + BB * u,
+        y[3] = AA * A * d + BB * B * e + m[5];
     }
 };
 // The transposes of Results and Filter, for the gradient of weights.
@@ -48,7 +51,8 @@ struct Gradients {
 struct FilterGradient {
     static constexpr int IN = 6, OUT = 3;
     static __device__ void apply(const float* m, float* g) {
-        float s = FA * (m[1] + m[2]), d = FA * (m[1] - m[2]), u = FB * (m[3] + m[4]), e = FB * (m[3] - m[4]);
+        float s = FA * (m[1] + m[2]), d = FA * (m[1] - m[2]), u = FB * (m[3] + m[4]),
+              e = FB * (m[3] - m[4]);
         g[0] = F0 * m[0] + s + u, g[1] = A * d + B * e, g[2] = AA * s + BB * u + m[5];
     }
 };
@@ -70,15 +74,17 @@ __device__ void transform(const float (&of)[L::IN][L::IN], float (&to)[L::OUT][L
     }
 }
 
-// Images as tiles of 4 x 4 results: tile (i, j) begins at row 4 i - pad_h and column 4 j - pad_w. `padded` is the number of tiles
-// of the batch, rounded up to whole vectors. `wide`: rows of tiles are 16-byte vectors.
+// Images as tiles of 4 x 4 results: tile (i, j) begins at row 4 i - pad_h and column 4 j - pad_w.
+// `padded` is the number of tiles of the batch, rounded up to whole vectors. `wide`: rows of tiles
+// are 16-byte vectors.
 struct Tiles {
     int channels, h, w, pad_h, pad_w, tiles_h, tiles_w, count, padded, wide;
     long long batch, channel, row, column;
 };
 
 // The results of a tile of channel c. `from` is [place][channel][tile].
-__device__ void results_of(float (&made)[4][4], const float* from, const Tiles& p, int c, int tile) {
+__device__ void results_of(float (&made)[4][4], const float* from, const Tiles& p, int c,
+                           int tile) {
     float of[6][6];
     from += (long long)c * p.padded + tile;
 #pragma unroll

@@ -1,4 +1,5 @@
-// Results of the kernels on tensor cores: fragments of a warp, transposed in shared memory so that lanes write neighbours.
+// Results of the kernels on tensor cores: fragments of a warp, transposed in shared memory so that
+// lanes write neighbours.
 #pragma once
 #include "window.cuh"
 #include "../../../core/cuda/vector.cuh"
@@ -17,11 +18,13 @@ __device__ void write_vector(Out* y, const float* from, float bias) {
     store(y, v);
 }
 
-// Writes the results of a warp: WM pixels x WN channels, through `memory` of the warp. `offsets` has the places of its pixels in
-// the target, or -1. Lanes write neighbours: pixels, or channels where these are innermost.
+// Writes the results of a warp: WM pixels x WN channels, through `memory` of the warp. `offsets`
+// has the places of its pixels in the target, or -1. Lanes write neighbours: pixels, or channels
+// where these are innermost.
 template <int WM, int WN, class Out>
-__device__ void write_pixels(const float (&of)[WM / 16][WN / 8][4], float* memory, const long long* offsets, Out* y,
-                             const Out* bias, const Conv& p, int channel) {
+__device__ void write_pixels(const float (&of)[WM / 16][WN / 8][4], float* memory,
+                             const long long* offsets, Out* y, const Out* bias, const Conv& p,
+                             int channel) {
     constexpr int PITCH = WM + 8, EACH = 16 / sizeof(Out);
     Out* mine = reinterpret_cast<Out*>(memory);
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -33,22 +36,26 @@ __device__ void write_pixels(const float (&of)[WM / 16][WN / 8][4], float* memor
             int c = channel + n * 8 + t * 2 + e;
             float add = bias && c < p.target_c ? to<float>(bias[c]) : 0;
 #pragma unroll
-            for (int i = 0; i < WM / 8; ++i) mine[(t * 2 + e) * PITCH + i * 8 + g] = to<Out>(of[i / 2][n][i % 2 * 2 + e] + add);
+            for (int i = 0; i < WM / 8; ++i)
+                mine[(t * 2 + e) * PITCH + i * 8 + g] = to<Out>(of[i / 2][n][i % 2 * 2 + e] + add);
         }
         __syncwarp();
         if (p.wide) {
 #pragma unroll
             for (int e = lane; e < 8 * WM / EACH; e += 32) {
-                int row = e / (WM / EACH), column = e % (WM / EACH) * EACH, c = channel + n * 8 + row;
+                int row = e / (WM / EACH), column = e % (WM / EACH) * EACH,
+                    c = channel + n * 8 + row;
                 long long at = offsets[column];
-                if (at >= 0 && c < p.target_c) store(y + at + c * p.target[1], load<EACH>(mine + row * PITCH + column));
+                if (at >= 0 && c < p.target_c)
+                    store(y + at + c * p.target[1], load<EACH>(mine + row * PITCH + column));
             }
         } else {
 #pragma unroll
             for (int e = lane; e < 8 * WM; e += 32) {
                 int c = channel + n * 8 + e / WM;
                 long long at = offsets[e % WM];
-                if (at >= 0 && c < p.target_c) y[at + c * p.target[1]] = mine[e / WM * PITCH + e % WM];
+                if (at >= 0 && c < p.target_c)
+                    y[at + c * p.target[1]] = mine[e / WM * PITCH + e % WM];
             }
         }
     }
@@ -56,9 +63,11 @@ __device__ void write_pixels(const float (&of)[WM / 16][WN / 8][4], float* memor
 
 // Rows of 32 / sizeof(Out) pixels at a time.
 template <int WM, int WN, class Out>
-__device__ void write_channels(const float (&of)[WM / 16][WN / 8][4], float* memory, const long long* offsets, Out* y,
-                               const Out* bias, const Conv& p, int channel) {
-    constexpr int PITCH = WN + 8, EACH = 16 / sizeof(Out), ROWS = 32 / sizeof(Out), HALVES = 16 / ROWS;
+__device__ void write_channels(const float (&of)[WM / 16][WN / 8][4], float* memory,
+                               const long long* offsets, Out* y, const Out* bias, const Conv& p,
+                               int channel) {
+    constexpr int PITCH = WN + 8, EACH = 16 / sizeof(Out), ROWS = 32 / sizeof(Out),
+                  HALVES = 16 / ROWS;
     Out* mine = reinterpret_cast<Out*>(memory);
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float add[WN / 8][2];
@@ -77,7 +86,8 @@ __device__ void write_channels(const float (&of)[WM / 16][WN / 8][4], float* mem
 #pragma unroll
             for (int e = 0; e < 2 / HALVES; ++e) {
                 const float* pair = of[i / HALVES][n] + (i % HALVES + e) * 2;
-                Vector<Out, 2> both = {{to<Out>(pair[0] + add[n][0]), to<Out>(pair[1] + add[n][1])}};
+                Vector<Out, 2> both = {
+                    {to<Out>(pair[0] + add[n][0]), to<Out>(pair[1] + add[n][1])}};
                 store(mine + (g + e * 8) * PITCH + n * 8 + t * 2, both);
             }
         __syncwarp();
@@ -86,7 +96,8 @@ __device__ void write_channels(const float (&of)[WM / 16][WN / 8][4], float* mem
             for (int e = lane; e < ROWS * WN / EACH; e += 32) {
                 int row = e / (WN / EACH), column = e % (WN / EACH) * EACH;
                 long long at = offsets[i * ROWS + row];
-                if (at >= 0 && channel + column < p.target_c) store(y + at + channel + column, load<EACH>(mine + row * PITCH + column));
+                if (at >= 0 && channel + column < p.target_c)
+                    store(y + at + channel + column, load<EACH>(mine + row * PITCH + column));
             }
         } else {
             for (int e = lane; e < ROWS * WN; e += 32) {
@@ -98,7 +109,8 @@ __device__ void write_channels(const float (&of)[WM / 16][WN / 8][4], float* mem
     }
 }
 
-// Floats of shared memory that a warp needs to write its results: places of its pixels in the target, and rows to transpose them.
+// Floats of shared memory that a warp needs to write its results: places of its pixels in the
+// target, and rows to transpose them.
 template <class T, int WM, int WN>
 __device__ constexpr int writing() {
     constexpr int PIXELS = 8 * (WM + 8) * sizeof(T), CHANNELS = 16 * (WN + 8) * 2;

@@ -1,20 +1,23 @@
 // See fused.cuh.
 #include "evaluate.cuh"
 
-template <class T, class P, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>
+template <class T, class P, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC,
+          int STAGES, int RESIDENT>
 __global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
-    inference(const T* __restrict__ x, const T* __restrict__ w, const T* __restrict__ bias, const P* __restrict__ mean,
-              const P* __restrict__ var, const P* __restrict__ gamma, const P* __restrict__ beta, T* __restrict__ out,
-              float eps, const BlockShape p) {
+    inference(const T* __restrict__ x, const T* __restrict__ w, const T* __restrict__ bias,
+              const P* __restrict__ mean, const P* __restrict__ var, const P* __restrict__ gamma,
+              const P* __restrict__ beta, T* __restrict__ out, float eps, const BlockShape p) {
     extern __shared__ __align__(16) float memory[];
-    evaluate<T, P, R, S, LANES, FT, TW, WY, IM, CC, STAGES>(memory, x, w, bias, mean, var, gamma, beta, out, eps, p);
+    evaluate<T, P, R, S, LANES, FT, TW, WY, IM, CC, STAGES>(memory, x, w, bias, mean, var, gamma,
+                                                            beta, out, eps, p);
 }
 
 // The convolution, and statistics of each block's pixels for each filter: parts[filter][block].
-template <class T, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES, int RESIDENT>
+template <class T, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES,
+          int RESIDENT>
 __global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
-    convolution(const T* __restrict__ x, const T* __restrict__ w, const T* __restrict__ bias, T* __restrict__ y,
-                float* __restrict__ parts, const BlockShape p) {
+    convolution(const T* __restrict__ x, const T* __restrict__ w, const T* __restrict__ bias,
+                T* __restrict__ y, float* __restrict__ parts, const BlockShape p) {
     using Tile = ConvTile<T, R, S, LANES, FT, TW, WY, IM, CC, STAGES>;
     extern __shared__ __align__(16) float memory[];
     __shared__ Moments moments[WY * IM][Tile::FILTERS];
@@ -32,7 +35,8 @@ __global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
     float* at = memory + (im * Tile::FILTERS + lane * FT) * APART + strip * 4 * TW;
 #pragma unroll
     for (int j = 0; j < FT; ++j) {
-        float add = or_else(bias, min(f0 + lane * FT + j, p.filters - 1), 0.0f), sum = 0, squares = 0;
+        float add = or_else(bias, min(f0 + lane * FT + j, p.filters - 1), 0.0f), sum = 0,
+              squares = 0;
 #pragma unroll
         for (int k = 0; k < 4 * TW; ++k) {
             float v = to<float>(to<T>(tile.of[k / (2 * TW)][k % (2 * TW)][j] + add));
@@ -55,7 +59,8 @@ __global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
         float* part = parts + ((long long)(f0 + f) * gridDim.x + blockIdx.x) * 3;
         part[0] = all.count, part[1] = all.mean, part[2] = all.m2;
     }
-    if (p.columns == 2 * TW && p.rows == 2 * WY && sizeof(T) == 4) {  // whole planes: one run of memory for all filters
+    if (p.columns == 2 * TW && p.rows == 2 * WY &&
+        sizeof(T) == 4) {  // whole planes: one run of memory for all filters
         int filters = min(Tile::FILTERS, p.filters - f0);
         for (int i = 0; i < IM && image + i < p.images; ++i) {
             T* plane = y + ((long long)(image + i) * p.filters + f0) * AREA;
@@ -72,8 +77,9 @@ __global__ void __launch_bounds__(LANES * WY * IM, RESIDENT)
     for (int e = threadIdx.x; e < IM * Tile::FILTERS * AREA; e += Tile::THREADS) {
         int column = e % (2 * TW), row = e / (2 * TW) % (2 * WY), f = e / AREA % Tile::FILTERS;
         int i = e / (AREA * Tile::FILTERS);
-        if (y0 + row < p.rows && x0 + column < p.columns && f0 + f < p.filters && image + i < p.images)
-            y[(((long long)(image + i) * p.filters + f0 + f) * p.rows + y0 + row) * p.columns + x0 + column] =
-                to<T>(memory[(i * Tile::FILTERS + f) * APART + row * 2 * TW + column]);
+        if (y0 + row < p.rows && x0 + column < p.columns && f0 + f < p.filters &&
+            image + i < p.images)
+            y[(((long long)(image + i) * p.filters + f0 + f) * p.rows + y0 + row) * p.columns + x0 +
+              column] = to<T>(memory[(i * Tile::FILTERS + f) * APART + row * 2 * TW + column]);
     }
 }

@@ -1,10 +1,12 @@
-// Convolution, batch norm, ReLU and 2 x 2 max pooling. A convolution with stride 1 that keeps its results in registers.
+// Convolution, batch norm, ReLU and 2 x 2 max pooling. A convolution with stride 1 that keeps its
+// results in registers.
 //
-// LANES threads compute a strip: two rows of 2 TW pixels for LANES * FT filters. A thread has FT filters and all pixels of
-// the strip, so the windows of the pooling and the sums over a channel stay in one thread. All lanes read the same pixels: a
-// row of the input, once read, serves S columns of the filter and two rows of the result.
-// A block has WY strips below each other of IM images, and LANES * FT filters. Weights and pixels arrive by cp.async in a
-// ring of STAGES, CC channels at a time.
+// LANES threads compute a strip: two rows of 2 TW pixels for LANES * FT filters. A thread has FT
+// filters and all pixels of the strip, so the windows of the pooling and the sums over a channel
+// stay in one thread. All lanes read the same pixels: a row of the input, once read, serves S
+// columns of the filter and two rows of the result. A block has WY strips below each other of IM
+// images, and LANES * FT filters. Weights and pixels arrive by cp.async in a ring of STAGES, CC
+// channels at a time.
 #pragma once
 #include "../../../core/cuda/vector.cuh"
 
@@ -27,7 +29,8 @@ template <class T>
 __device__ void window(float (&v)[4], const T* from, int columns) {
     if (columns % 2 == 0) {
         Vector<T, 2> above = load<2>(from), below = load<2>(from + columns);
-        v[0] = to<float>(above[0]), v[1] = to<float>(above[1]), v[2] = to<float>(below[0]), v[3] = to<float>(below[1]);
+        v[0] = to<float>(above[0]), v[1] = to<float>(above[1]), v[2] = to<float>(below[0]),
+        v[3] = to<float>(below[1]);
     } else {
         v[0] = to<float>(from[0]), v[1] = to<float>(from[1]);
         v[2] = to<float>(from[columns]), v[3] = to<float>(from[columns + 1]);
@@ -37,7 +40,8 @@ __device__ void window(float (&v)[4], const T* from, int columns) {
 // One element to shared memory, as float; 0 where it is outside.
 __device__ inline void fetch(float* to, const float* from, bool inside) {
     unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(inside ? 4 : 0));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
+                 "r"(inside ? 4 : 0));
 }
 template <class T>
 __device__ void fetch(float* to_, const T* from, bool inside) {
@@ -59,11 +63,14 @@ struct Moments {
 
 template <class T, int R, int S, int LANES, int FT, int TW, int WY, int IM, int CC, int STAGES>
 struct ConvTile {
-    static constexpr int THREADS = LANES * WY * IM, WARPS = THREADS / 32, FILTERS = LANES * FT, TAPS = R * S;
+    static constexpr int THREADS = LANES * WY * IM, WARPS = THREADS / 32, FILTERS = LANES * FT,
+                         TAPS = R * S;
     static constexpr int DEEP = CC * TAPS;                         // products of a stage
-    static constexpr int PITCH = FILTERS + (FT > 2 ? FT : 2);      // two filters and 16 products hit 32 banks, or 16
+    static constexpr int PITCH =
+        FILTERS + (FT > 2 ? FT : 2);      // two filters and 16 products hit 32 banks, or 16
     static_assert(THREADS % 32 == 0, "whole warps");
-    static constexpr int IN_ROWS = 2 * WY + R - 1, NEEDED = 2 * TW + S - 1, IN_COLUMNS = (NEEDED + 3) / 4 * 4;
+    static constexpr int IN_ROWS = 2 * WY + R - 1, NEEDED = 2 * TW + S - 1,
+                         IN_COLUMNS = (NEEDED + 3) / 4 * 4;
     static constexpr int AREA = IN_ROWS * IN_COLUMNS, EACH = (AREA + THREADS - 1) / THREADS;
     static constexpr int WEIGHTS = (DEEP * PITCH + 3) / 4 * 4, STAGE = WEIGHTS + IM * CC * AREA;
 
@@ -74,13 +81,15 @@ struct ConvTile {
     __device__ void locate(const BlockShape& p, int y0, int x0) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
-            int place = threadIdx.x + i * THREADS, y = y0 + place / IN_COLUMNS, x = x0 + place % IN_COLUMNS;
+            int place = threadIdx.x + i * THREADS, y = y0 + place / IN_COLUMNS,
+                x = x0 + place % IN_COLUMNS;
             bool inside = unsigned(y) < unsigned(p.height) && unsigned(x) < unsigned(p.width);
             at[i] = inside && place % IN_COLUMNS < NEEDED ? y * p.width + x : -1;
         }
     }
 
-    __device__ void load(float* stage, const T* x, const T* w, const BlockShape& p, int image, int f0, int c0) const {
+    __device__ void load(float* stage, const T* x, const T* w, const BlockShape& p, int image,
+                         int f0, int c0) const {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         long long deep = (long long)p.channels * TAPS;
         int left = min(CC, p.channels - c0) * TAPS;
@@ -92,7 +101,8 @@ struct ConvTile {
 #pragma unroll
             for (int i = 0; i < DEEP; i += 16)
                 if (i + 16 <= DEEP || k + i < DEEP)
-                    fetch(stage + (k + i) * PITCH + f, real && k + i < left ? from + i : w, real && k + i < left);
+                    fetch(stage + (k + i) * PITCH + f, real && k + i < left ? from + i : w,
+                          real && k + i < left);
         }
         float* to_ = stage + WEIGHTS + threadIdx.x;
         const T* plane = x + ((long long)image * p.channels + c0) * p.height * p.width;
@@ -123,7 +133,8 @@ struct ConvTile {
             float in[IN_COLUMNS];
 #pragma unroll
             for (int i = 0; i < IN_COLUMNS; i += 4)
-                *reinterpret_cast<float4*>(in + i) = *reinterpret_cast<const float4*>(pixels + r * IN_COLUMNS + i);
+                *reinterpret_cast<float4*>(in + i) =
+                    *reinterpret_cast<const float4*>(pixels + r * IN_COLUMNS + i);
 #pragma unroll
             for (int dy = 0; dy < 2; ++dy) {
                 if (r - dy < 0 || r - dy >= R) continue;
@@ -132,13 +143,16 @@ struct ConvTile {
 #pragma unroll
                     for (int i = 0; i < 2 * TW; ++i)
 #pragma unroll
-                        for (int j = 0; j < FT; ++j) of[dy][i][j] += in[i + s] * w[(r - dy) * S + s][j];
+                        for (int j = 0; j < FT; ++j)
+                            of[dy][i][j] += in[i + s] * w[(r - dy) * S + s][j];
             }
         }
     }
 
-    __device__ void run(float* ring, const T* x, const T* w, const BlockShape& p, int image, int y0, int x0, int f0) {
-        int lane = threadIdx.x % LANES, strip = threadIdx.x / LANES % WY, im = threadIdx.x / (LANES * WY);
+    __device__ void run(float* ring, const T* x, const T* w, const BlockShape& p, int image, int y0,
+                        int x0, int f0) {
+        int lane = threadIdx.x % LANES, strip = threadIdx.x / LANES % WY,
+            im = threadIdx.x / (LANES * WY);
 #pragma unroll
         for (int dy = 0; dy < 2; ++dy)
 #pragma unroll
@@ -161,9 +175,11 @@ struct ConvTile {
             asm volatile("cp.async.commit_group;");
             into = into + 1 == STAGES ? 0 : into + 1;
             const float* weights = ring + now * STAGE + lane * FT;
-            const float* pixels = ring + now * STAGE + WEIGHTS + (im * CC * IN_ROWS + 2 * strip) * IN_COLUMNS;
+            const float* pixels =
+                ring + now * STAGE + WEIGHTS + (im * CC * IN_ROWS + 2 * strip) * IN_COLUMNS;
 #pragma unroll 1
-            for (int c = 0; c < CC; ++c) multiply(weights + c * TAPS * PITCH, pixels + c * IN_ROWS * IN_COLUMNS);
+            for (int c = 0; c < CC; ++c)
+                multiply(weights + c * TAPS * PITCH, pixels + c * IN_ROWS * IN_COLUMNS);
             now = now + 1 == STAGES ? 0 : now + 1;
         }
         asm volatile("cp.async.wait_all;");

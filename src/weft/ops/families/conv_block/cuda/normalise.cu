@@ -1,4 +1,5 @@
-// The stages after a convolution: statistics, then batch norm, ReLU and 2 x 2 max pooling. See fused.cuh.
+// The stages after a convolution: statistics, then batch norm, ReLU and 2 x 2 max pooling. See
+// fused.cuh.
 #include "fused.cuh"
 
 __device__ Moments of_warp(Moments own) {
@@ -25,8 +26,8 @@ __device__ Moments of_block(Moments own) {
     return own;
 }
 
-// Batch norm, ReLU and 2 x 2 max pooling by a block that has one filter and `each` images. What a thread reads first is under way
-// while the statistics are not known.
+// Batch norm, ReLU and 2 x 2 max pooling by a block that has one filter and `each` images. What a
+// thread reads first is under way while the statistics are not known.
 template <class T, int WINDOWS>
 struct Pooling {
     const BlockShape& p;
@@ -44,8 +45,10 @@ struct Pooling {
             if (threadIdx.x + i * 256 < total) window(v[i], at(threadIdx.x + i * 256), p.columns);
     }
     __device__ const T* at(unsigned e) const {
-        unsigned image = e / area, in = e - image * area, row = in / columns, column = in - row * columns;
-        return y + (((long long)(first + image) * p.filters + f) * p.rows + 2 * row) * p.columns + 2 * column;
+        unsigned image = e / area, in = e - image * area, row = in / columns,
+                 column = in - row * columns;
+        return y + (((long long)(first + image) * p.filters + f) * p.rows + 2 * row) * p.columns +
+               2 * column;
     }
     __device__ void write(T* out, float mean, float scale, float shift) {
         for (unsigned start = threadIdx.x; start < total; start += 256 * WINDOWS)
@@ -58,18 +61,18 @@ struct Pooling {
 #pragma unroll
                 for (int k = 0; k < 4; ++k) most = max_nan(most, (v[i][k] - mean) * scale + shift);
                 unsigned image = e / area;
-                out[((long long)(first + image) * p.filters + f) * area + e - image * area] = to<T>(most);
+                out[((long long)(first + image) * p.filters + f) * area + e - image * area] =
+                    to<T>(most);
             }
     }
 };
 
 // Training, from `count` parts of the statistics.
 template <class T, class P, int WINDOWS>
-__global__ void __launch_bounds__(256) normalise(const T* __restrict__ y, const float* __restrict__ parts,
-                                                 const P* __restrict__ gamma, const P* __restrict__ beta,
-                                                 T* __restrict__ out, float* __restrict__ means,
-                                                 float* __restrict__ variances, float eps, int count, int each,
-                                                 const BlockShape p) {
+__global__ void __launch_bounds__(256)
+    normalise(const T* __restrict__ y, const float* __restrict__ parts, const P* __restrict__ gamma,
+              const P* __restrict__ beta, T* __restrict__ out, float* __restrict__ means,
+              float* __restrict__ variances, float eps, int count, int each, const BlockShape p) {
     Pooling<T, WINDOWS> pooling(y, each, p);
     int f = blockIdx.x;
     Moments own = {0, 0, 0};
@@ -86,20 +89,22 @@ __global__ void __launch_bounds__(256) normalise(const T* __restrict__ y, const 
 
 // Evaluation, with given statistics.
 template <class T, class P, int WINDOWS>
-__global__ void __launch_bounds__(256) apply(const T* __restrict__ y, const P* __restrict__ means,
-                                             const P* __restrict__ variances, const P* __restrict__ gamma,
-                                             const P* __restrict__ beta, T* __restrict__ out, float eps, int each,
-                                             const BlockShape p) {
+__global__ void __launch_bounds__(256)
+    apply(const T* __restrict__ y, const P* __restrict__ means, const P* __restrict__ variances,
+          const P* __restrict__ gamma, const P* __restrict__ beta, T* __restrict__ out, float eps,
+          int each, const BlockShape p) {
     Pooling<T, WINDOWS> pooling(y, each, p);
     int f = blockIdx.x;
-    pooling.write(out, to<float>(means[f]), (gamma ? to<float>(gamma[f]) : 1.0f) * rsqrtf(to<float>(variances[f]) + eps),
+    pooling.write(out, to<float>(means[f]),
+                  (gamma ? to<float>(gamma[f]) : 1.0f) * rsqrtf(to<float>(variances[f]) + eps),
                   beta ? to<float>(beta[f]) : 0.0f);
 }
 
-// Statistics of a convolution: parts[filter][group of `each` images]. Sums are of differences from one of the numbers, so that a
-// mean that is large beside the variance takes no digits from it.
+// Statistics of a convolution: parts[filter][group of `each` images]. Sums are of differences from
+// one of the numbers, so that a mean that is large beside the variance takes no digits from it.
 template <class T>
-__global__ void __launch_bounds__(256) moments(const T* __restrict__ y, float* __restrict__ parts, int each, const BlockShape p) {
+__global__ void __launch_bounds__(256)
+    moments(const T* __restrict__ y, float* __restrict__ parts, int each, const BlockShape p) {
     int f = blockIdx.x, first = blockIdx.y * each;
     unsigned plane = p.rows * p.columns, total = min(each, p.images - first) * plane;
     long long apart = (long long)p.filters * plane;
@@ -121,13 +126,15 @@ __global__ void __launch_bounds__(256) moments(const T* __restrict__ y, float* _
 
 // Running statistics: the variance of a batch is that of a sample.
 template <class P>
-__global__ void __launch_bounds__(256) update(P* __restrict__ running_mean, P* __restrict__ running_var,
-                                              const float* __restrict__ means, const float* __restrict__ variances,
-                                              float momentum, float count, int filters) {
+__global__ void __launch_bounds__(256)
+    update(P* __restrict__ running_mean, P* __restrict__ running_var,
+           const float* __restrict__ means, const float* __restrict__ variances, float momentum,
+           float count, int filters) {
     int f = blockIdx.x * 256 + threadIdx.x;
     if (f >= filters) return;
-    if (running_mean) running_mean[f] = to<P>((1 - momentum) * to<float>(running_mean[f]) + momentum * means[f]);
+    if (running_mean)
+        running_mean[f] = to<P>((1 - momentum) * to<float>(running_mean[f]) + momentum * means[f]);
     if (running_var)
-        running_var[f] =
-            to<P>((1 - momentum) * to<float>(running_var[f]) + momentum * (variances[f] * count / (count - 1)));
+        running_var[f] = to<P>((1 - momentum) * to<float>(running_var[f]) +
+                               momentum * (variances[f] * count / (count - 1)));
 }

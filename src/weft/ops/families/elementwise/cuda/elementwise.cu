@@ -1,8 +1,8 @@
 // One expression of up to three operands, for each element. EXPRESSION is defined when this is
 // compiled: C++ over a, b and c of the type C in which the arithmetic is done, and numbers s and t.
 //
-// The output is dense, so an element's number is its place in the output. The kernels differ in how they
-// find the element's place in the operands.
+// The output is dense, so an element's number is its place in the output. The kernels differ in how
+// they find the element's place in the operands.
 #include "../../activation/cuda/activations.cuh"
 #include "../../../core/cuda/functions.cuh"
 #include "../../loss/cuda/values.cuh"
@@ -12,26 +12,35 @@
 // An element that is only copied, of any dtype.
 template <int BYTES>
 struct Bits;
-template <> struct Bits<1> { unsigned char bits; };
-template <> struct Bits<2> { unsigned short bits; };
-template <> struct Bits<4> { unsigned bits; };
-template <> struct Bits<8> { unsigned long long bits; };
+template <> struct Bits<1> {
+    unsigned char bits;
+};
+template <> struct Bits<2> {
+    unsigned short bits;
+};
+template <> struct Bits<4> {
+    unsigned bits;
+};
+template <> struct Bits<8> {
+    unsigned long long bits;
+};
 
 // Access modes of the operands of V neighbouring elements.
 enum Mode {
     LINEAR,  // one vector; the operand has the output's order
-    ROW,     // one vector; V neighbours are in one row, and rows begin at a multiple of V
-    SAME,    // one element; V neighbours are in one row, and rows repeat one element
-    EACH,    // element by element
+    ROW,  // one vector; V neighbours are in one row, and rows begin at a multiple of V
+    SAME,  // one element; V neighbours are in one row, and rows repeat one element
+    EACH,  // element by element
     TRANSPOSED,  // through shared memory (transposed() only)
     SHIFTED  // a vector of the output's order that begins anywhere, from the two around it
 };
 
-// All operands have the output's order of elements; an operand with stride 0 is one element. A thread computes V neighbours
-// at a time, U times; all loads are issued before the first result is stored.
+// All operands have the output's order of elements; an operand with stride 0 is one element. A
+// thread computes V neighbours at a time, U times; all loads are issued before the first result is
+// stored.
 template <class O, class C, class TA, class TB, class TC, int V, int U>
-__global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC* pc, O* out, C s, C t, long long n,
-                                            int sa, int sb, int sc) {
+__global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC* pc, O* out, C s,
+                                            C t, long long n, int sa, int sb, int sc) {
     long long start = (blockIdx.x * (256ll * U) + threadIdx.x) * V;
     Vector<TA, V> va[U];
     Vector<TB, V> vb[U];
@@ -71,12 +80,13 @@ struct Walk {
     I size[RANK], magic[RANK], shift[RANK], a[RANK], b[RANK], c[RANK];
 };
 
-// Keeps the compiler from computing with strides less sizes times strides: they are negative, and a sanitizer takes
-// their products for indices that wrap.
+// Keeps the compiler from computing with strides less sizes times strides: they are negative, and a
+// sanitizer takes their products for indices that wrap.
 __device__ inline void opaque(int& x) { asm("" : "+r"(x)); }
 __device__ inline void opaque(long long& x) { asm("" : "+l"(x)); }
 
-// The coordinates of an element, and its places in the operands: x[0]. x[d] counts dimensions from d on.
+// The coordinates of an element, and its places in the operands: x[0]. x[d] counts dimensions from
+// d on.
 template <class I, int RANK>
 struct Place {
     I at[RANK], a[RANK], b[RANK], c[RANK];
@@ -108,8 +118,9 @@ struct Place {
     }
 };
 
-// Elements i to i + V - 1 of the n at p, which is no multiple of their size: the two vectors around them, shifted. Where one of
-// these begins before p or ends behind the last element, they are read one by one.
+// Elements i to i + V - 1 of the n at p, which is no multiple of their size: the two vectors around
+// them, shifted. Where one of these begins before p or ends behind the last element, they are read
+// one by one.
 template <int V, class T, class I>
 __device__ Vector<T, V> shifted(const T* p, I i, I n) {
     constexpr int BYTES = V * sizeof(T), WORDS = BYTES / 4;
@@ -120,7 +131,8 @@ __device__ Vector<T, V> shifted(const T* p, I i, I n) {
         for (int k = 0; k < V; k++) v[k] = p[i + k];
         return v;
     }
-    unsigned apart = unsigned(reinterpret_cast<size_t>(p) % BYTES), words = apart / 4, bits = apart % 4 * 8;
+    unsigned apart = unsigned(reinterpret_cast<size_t>(p) % BYTES), words = apart / 4,
+             bits = apart % 4 * 8;
     const T* first = p + i - apart / sizeof(T);
     Vector<T, V> around[2] = {load<V>(first), load<V>(first + V)};
     unsigned w[2 * WORDS];
@@ -146,12 +158,13 @@ __device__ void fetch(Vector<T, V>& to, const T* p, I i, I place, I n) {
     if constexpr (MODE == SAME) to = broadcast<V>(p + place);
 }
 
-// Operands of any strides. A thread computes V neighbours at a time, U times; all loads are issued before the first
-// result is stored.
-template <class O, class C, class TA, class TB, class TC, class I, int RANK, int V, int U, int MA, int MB, int MC>
-__global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const TB* __restrict__ pb,
-                                               const TC* __restrict__ pc, O* __restrict__ out, C s, C t, I n,
-                                               const Walk<I, RANK> walk) {
+// Operands of any strides. A thread computes V neighbours at a time, U times; all loads are issued
+// before the first result is stored.
+template <class O, class C, class TA, class TB, class TC, class I, int RANK, int V, int U, int MA,
+          int MB, int MC>
+__global__ void __launch_bounds__(256)
+    strided(const TA* __restrict__ pa, const TB* __restrict__ pb, const TC* __restrict__ pc,
+            O* __restrict__ out, C s, C t, I n, const Walk<I, RANK> walk) {
     Vector<TA, V> va[U];
     Vector<TB, V> vb[U];
     Vector<TC, V> vc[U];
@@ -194,18 +207,19 @@ __global__ void __launch_bounds__(256) strided(const TA* __restrict__ pa, const 
     }
 }
 
-// ---- operands with another innermost dimension than the output ---------------------------------------------------
-// The output's innermost dimension is q; a transposed operand's is p. A block computes a tile of P x Q: it reads rows along p
-// into shared memory and writes rows along q, whose size is a multiple of VQ. Other dimensions are the batch.
+// ---- operands with another innermost dimension than the output
+// --------------------------------------------------- The output's innermost dimension is q; a
+// transposed operand's is p. A block computes a tile of P x Q: it reads rows along p into shared
+// memory and writes rows along q, whose size is a multiple of VQ. Other dimensions are the batch.
 template <int BATCH>
 struct TransposeShape {
-    long long p, q, tiles_p, tiles_q;                 // sizes, and numbers of tiles
-    long long out_p, a_p, b_p, c_p, a_q, b_q, c_q;    // strides
+    long long p, q, tiles_p, tiles_q;  // sizes, and numbers of tiles
+    long long out_p, a_p, b_p, c_p, a_q, b_q, c_q;  // strides
     long long size[BATCH], out[BATCH], a[BATCH], b[BATCH], c[BATCH];
 };
 
-// A tile of shared memory as rows of q. Rows are an odd number of words apart, and 32 rows four words more, so that
-// neither rows nor columns meet a bank twice.
+// A tile of shared memory as rows of q. Rows are an odd number of words apart, and 32 rows four
+// words more, so that neither rows nor columns meet a bank twice.
 template <class T, int P, int Q>
 struct SharedTile {
     static constexpr int PITCH = P + (sizeof(T) < 4 ? 4 / sizeof(T) : 1);
@@ -214,24 +228,29 @@ struct SharedTile {
     static __device__ int at(int q, int p) { return q * PITCH + q / 32 * SKEW + p; }
 };
 
-// The places of a block's threads in a tile of LENGTH x ROWS, in vectors of V x SIZE bytes: a warp takes 128 bytes of a row
-// and as many rows as it has lanes for.
+// The places of a block's threads in a tile of LENGTH x ROWS, in vectors of V x SIZE bytes: a warp
+// takes 128 bytes of a row and as many rows as it has lanes for.
 template <int LENGTH, int ROWS, int V, int SIZE, int THREADS>
 struct ThreadMap {
     static constexpr int FIT = LENGTH / V, MOST = V * SIZE < 4 ? 32 : 128 / (V * SIZE);
     static constexpr int LANES = FIT < MOST ? FIT : MOST, DOWN = 32 / LANES;
-    static constexpr int PIECES = FIT / LANES, STEPS = LENGTH * ROWS / (V * THREADS), WARPS = THREADS / 32;
+    static constexpr int PIECES = FIT / LANES, STEPS = LENGTH * ROWS / (V * THREADS),
+                         WARPS = THREADS / 32;
     // Steps that a warp takes along a row, and rows that all warps take in a step.
     static constexpr int TURNS = PIECES > WARPS ? PIECES / WARPS : 1;
     static constexpr int BESIDE = PIECES < WARPS ? WARPS / PIECES * DOWN : DOWN;
-    static_assert(LENGTH * ROWS % (V * THREADS) == 0 && FIT % LANES == 0 && ROWS % DOWN == 0, "whole steps");
+    static_assert(LENGTH * ROWS % (V * THREADS) == 0 && FIT % LANES == 0 && ROWS % DOWN == 0,
+                  "whole steps");
     int first_along, first_row;
     __device__ ThreadMap() {
         int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        first_along = (warp % PIECES * LANES + lane % LANES) * V, first_row = warp / PIECES * DOWN + lane / LANES;
+        first_along = (warp % PIECES * LANES + lane % LANES) * V,
+        first_row = warp / PIECES * DOWN + lane / LANES;
     }
     // The added offset is known to the compiler.
-    __device__ int along(int step) const { return first_along + step % TURNS * (WARPS * LANES * V); }
+    __device__ int along(int step) const {
+        return first_along + step % TURNS * (WARPS * LANES * V);
+    }
     __device__ int row(int step) const { return first_row + step / TURNS * BESIDE; }
 };
 
@@ -260,7 +279,8 @@ struct TransposedOperand {
             for (int i = 0; i < In::STEPS; i++) {
                 int along = in.along(i);
                 if (in.row(i) < left_q && along < left_p)
-                    regs[i] = some<V>(from + (i / In::TURNS * In::BESIDE) * stride + along, left_p - along);
+                    regs[i] = some<V>(from + (i / In::TURNS * In::BESIDE) * stride + along,
+                                      left_p - along);
             }
         }
     }
@@ -270,10 +290,12 @@ struct TransposedOperand {
 #pragma unroll
             for (int i = 0; i < In::STEPS; i++) {
                 T* to = tile + SharedTile<T, P, Q>::at(in.row(i), in.along(i));
-                if constexpr (sizeof(T) < 4 && V * sizeof(T) >= 4) {  // word by word: rows begin at whole words
+                if constexpr (sizeof(T) < 4 &&
+                              V * sizeof(T) >= 4) {  // word by word: rows begin at whole words
 #pragma unroll
                     for (int k = 0; k < V * int(sizeof(T)) / 4; k++)
-                        reinterpret_cast<unsigned*>(to)[k] = reinterpret_cast<const unsigned*>(&regs[i])[k];
+                        reinterpret_cast<unsigned*>(to)[k] =
+                            reinterpret_cast<const unsigned*>(&regs[i])[k];
                 } else {
 #pragma unroll
                     for (int k = 0; k < V; k++) to[k] = regs[i][k];
@@ -284,7 +306,8 @@ struct TransposedOperand {
 
 // V neighbours along q of an operand.
 template <int MODE, int P, int Q, int V, class T>
-__device__ Vector<T, V> along_q(const T* from, const T* tile, int p, int q, long long sp, long long sq) {
+__device__ Vector<T, V> along_q(const T* from, const T* tile, int p, int q, long long sp,
+                                long long sq) {
     if constexpr (MODE == ROW) {
         return load<V>(from + p * sp + q);
     } else if constexpr (MODE == SAME) {
@@ -293,24 +316,27 @@ __device__ Vector<T, V> along_q(const T* from, const T* tile, int p, int q, long
         Vector<T, V> v;
 #pragma unroll
         for (int k = 0; k < V; k++)
-            v[k] = MODE == TRANSPOSED ? tile[SharedTile<T, P, Q>::at(q + k, p)] : from[p * sp + (q + k) * sq];
+            v[k] = MODE == TRANSPOSED ? tile[SharedTile<T, P, Q>::at(q + k, p)]
+                                      : from[p * sp + (q + k) * sq];
         return v;
     }
 }
 
-template <class O, class C, class TA, class TB, class TC, int BATCH, int P, int Q, int VP, int VQ, int THREADS,
-          int MA, int MB, int MC>
-__global__ void __launch_bounds__(THREADS) transposed(const TA* __restrict__ pa, const TB* __restrict__ pb,
-                                                  const TC* __restrict__ pc, O* __restrict__ out, C s, C t,
-                                                  const TransposeShape<BATCH> turn) {
+template <class O, class C, class TA, class TB, class TC, int BATCH, int P, int Q, int VP, int VQ,
+          int THREADS, int MA, int MB, int MC>
+__global__ void __launch_bounds__(THREADS)
+    transposed(const TA* __restrict__ pa, const TB* __restrict__ pb, const TC* __restrict__ pc,
+               O* __restrict__ out, C s, C t, const TransposeShape<BATCH> turn) {
     __shared__ alignas(16) TA tile_a[MA == TRANSPOSED ? SharedTile<TA, P, Q>::SIZE : 1];
     __shared__ alignas(16) TB tile_b[MB == TRANSPOSED ? SharedTile<TB, P, Q>::SIZE : 1];
     __shared__ alignas(16) TC tile_c[MC == TRANSPOSED ? SharedTile<TC, P, Q>::SIZE : 1];
     unsigned block = blockIdx.x, tiles_q = unsigned(turn.tiles_q), tiles_p = unsigned(turn.tiles_p);
-    long long q0 = (long long)(block % tiles_q) * Q, p0 = (long long)(block / tiles_q % tiles_p) * P;
+    long long q0 = (long long)(block % tiles_q) * Q,
+              p0 = (long long)(block / tiles_q % tiles_p) * P;
     unsigned rest = block / tiles_q / tiles_p;
     out += p0 * turn.out_p + q0;
-    pa += p0 * turn.a_p + q0 * turn.a_q, pb += p0 * turn.b_p + q0 * turn.b_q, pc += p0 * turn.c_p + q0 * turn.c_q;
+    pa += p0 * turn.a_p + q0 * turn.a_q, pb += p0 * turn.b_p + q0 * turn.b_q,
+        pc += p0 * turn.c_p + q0 * turn.c_q;
 #pragma unroll
     for (int d = 0; d < BATCH; d++) {
         unsigned size = unsigned(turn.size[d]), k = rest % size;

@@ -1,15 +1,18 @@
-// Rows of a table by index, and the gradient of the table. The gradient adds the rows of each index in order, so that it
-// does not depend on timing: positions come sorted by index, a block of a few rows of the table looks for theirs, or each
-// block adds its positions to a whole table of its own.
+// Rows of a table by index, and the gradient of the table. The gradient adds the rows of each index
+// in order, so that it does not depend on timing: positions come sorted by index, a block of a few
+// rows of the table looks for theirs, or each block adds its positions to a whole table of its own.
 #include <assert.h>
 
 #include "../../../core/cuda/vector.cuh"
 
-// Elements are copied as they are. A row has `chunks` vectors of V; rows of the table are `pitch` elements apart.
+// Elements are copied as they are. A row has `chunks` vectors of V; rows of the table are `pitch`
+// elements apart.
 template <class T, class L, int V>
-__global__ void __launch_bounds__(256) gather(const L* indices, const T* table, T* y, long long count, long long rows,
-                                              int chunks, long long pitch) {
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count * chunks; i += gridDim.x * 256ll) {
+__global__ void __launch_bounds__(256)
+    gather(const L* indices, const T* table, T* y, long long count, long long rows, int chunks,
+           long long pitch) {
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count * chunks;
+         i += gridDim.x * 256ll) {
         long long index = indices[i / chunks], column = i % chunks * V;
         assert(index >= 0 && index < rows && "an index must be 0 to the rows of the weight - 1");
         store(y + i * V, load<V>(table + index * pitch + column));
@@ -17,15 +20,25 @@ __global__ void __launch_bounds__(256) gather(const L* indices, const T* table, 
 }
 
 // The type of sums of T: integers wrap around when the sum is stored.
-template <class T> struct Total { using Type = long long; };
-template <> struct Total<float> { using Type = float; };
-template <> struct Total<__half> { using Type = float; };
-template <> struct Total<__nv_bfloat16> { using Type = float; };
-template <> struct Total<double> { using Type = double; };
+template <class T> struct Total {
+    using Type = long long;
+};
+template <> struct Total<float> {
+    using Type = float;
+};
+template <> struct Total<__half> {
+    using Type = float;
+};
+template <> struct Total<__nv_bfloat16> {
+    using Type = float;
+};
+template <> struct Total<double> {
+    using Type = double;
+};
 
-// The positions of the sorted indices are cut into pieces of `each`. What a group of threads adds up is the whole
-// gradient of an index, unless more positions of it are in the piece before or after: those sums go to `partials`, one
-// for the first index of a piece and one for the last.
+// The positions of the sorted indices are cut into pieces of `each`. What a group of threads adds
+// up is the whole gradient of an index, unless more positions of it are in the piece before or
+// after: those sums go to `partials`, one for the first index of a piece and one for the last.
 template <class T, int V>
 struct Piece {
     using S = typename Total<T>::Type;
@@ -33,7 +46,8 @@ struct Piece {
     long long n, begin, end;
     int columns, column;
 
-    __device__ Piece(const long long* keys, const long long* order, long long n, int each, int columns, int width)
+    __device__ Piece(const long long* keys, const long long* order, long long n, int each,
+                     int columns, int width)
         : keys(keys), order(order), n(n), columns(columns) {
         long long piece = blockIdx.x * (128ll / width) + threadIdx.x / width;
         begin = piece * each, end = min(n, begin + each);
@@ -58,9 +72,10 @@ struct Piece {
 };
 
 template <class T, int V>
-__global__ void __launch_bounds__(128) add_pieces(const T* dy, const long long* keys, const long long* order, T* d,
-                                                  const T* base, typename Total<T>::Type* partials, long long n,
-                                                  int each, int columns, int width, long long padding) {
+__global__ void __launch_bounds__(128)
+    add_pieces(const T* dy, const long long* keys, const long long* order, T* d, const T* base,
+               typename Total<T>::Type* partials, long long n, int each, int columns, int width,
+               long long padding) {
     using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there()) return;
@@ -99,9 +114,10 @@ __global__ void __launch_bounds__(128) add_pieces(const T* dy, const long long* 
 
 // The group of the piece in which an index begins adds the sums of the pieces that follow.
 template <class T, int V>
-__global__ void __launch_bounds__(128) join_pieces(const long long* keys, const long long* order, T* d, const T* base,
-                                                   typename Total<T>::Type* partials, long long n, int each,
-                                                   int columns, int width, long long padding) {
+__global__ void __launch_bounds__(128)
+    join_pieces(const long long* keys, const long long* order, T* d, const T* base,
+                typename Total<T>::Type* partials, long long n, int each, int columns, int width,
+                long long padding) {
     using S = typename Total<T>::Type;
     Piece<T, V> p(keys, order, n, each, columns, width);
     if (!p.there() || !p.goes_on()) return;
@@ -116,12 +132,14 @@ __global__ void __launch_bounds__(128) join_pieces(const long long* keys, const 
     p.write(d, base, key, sum);
 }
 
-// For at most UNSORTED positions, in any order: a block writes `share` rows of the table, `width` vectors of each, and zeros where
-// a row has no index. It lists the positions of its rows in their order. `groups` threads share a vector: each adds every
-// `groups`-th position of the list, and the first one adds their sums.
+// For at most UNSORTED positions, in any order: a block writes `share` rows of the table, `width`
+// vectors of each, and zeros where a row has no index. It lists the positions of its rows in their
+// order. `groups` threads share a vector: each adds every `groups`-th position of the list, and the
+// first one adds their sums.
 template <class T, class L, int V>
-__global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T* d, int n, long long rows, int columns,
-                                                int share, int width, int groups, long long padding) {
+__global__ void __launch_bounds__(256)
+    add_rows(const T* dy, const L* indices, T* d, int n, long long rows, int columns, int share,
+             int width, int groups, long long padding) {
     constexpr int UNSORTED = 4096, WARPS = 8, WORDS = UNSORTED / 32 / WARPS;
     __shared__ unsigned list[UNSORTED];  // a row of the block, then a position in the lower 16 bits
     __shared__ int counts[WARPS];
@@ -149,13 +167,15 @@ __global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T
         if (k >= words) break;
         int i = begin + k * 32;
         if (found[k] >> lane & 1)
-            list[at + __popc(found[k] & ((1u << lane) - 1))] = unsigned(indices[i] - first) << 16 | i;
+            list[at + __popc(found[k] & ((1u << lane) - 1))] =
+                unsigned(indices[i] - first) << 16 | i;
         at += __popc(found[k]);
     }
     __syncthreads();
     int each = 256 / groups, group = threadIdx.x / each;
     for (int base = 0; base < share * width; base += each) {
-        int item = base + threadIdx.x % each, row = item / width, column = (blockIdx.y * width + item % width) * V;
+        int item = base + threadIdx.x % each, row = item / width,
+            column = (blockIdx.y * width + item % width) * V;
         bool there = row < share && column < columns;
         constexpr int AHEAD = 8;
         Vector<float, V> sum{};
@@ -166,7 +186,8 @@ __global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T
                 int next = k + a * groups;
                 unsigned entry = next < total ? list[next] : ~0u;
                 ahead[a] = {};
-                if (entry >> 16 == row) ahead[a] = load<V>(dy + (entry & 0xffff) * (long long)columns + column);
+                if (entry >> 16 == row)
+                    ahead[a] = load<V>(dy + (entry & 0xffff) * (long long)columns + column);
             }
 #pragma unroll
             for (int a = 0; a < AHEAD; a++)
@@ -188,11 +209,13 @@ __global__ void __launch_bounds__(256) add_rows(const T* dy, const L* indices, T
     }
 }
 
-// For a table of few rows: each block adds `each` positions to a table of its own in shared memory, of `width` vectors of
-// columns, and writes it to `tables`. A group of `width` threads has a copy of that table, in which a thread has a column.
+// For a table of few rows: each block adds `each` positions to a table of its own in shared memory,
+// of `width` vectors of columns, and writes it to `tables`. A group of `width` threads has a copy
+// of that table, in which a thread has a column.
 template <class T, class L, int V>
-__global__ void __launch_bounds__(256) add_tables(const T* dy, const L* indices, float* tables, long long n, int rows,
-                                                  int columns, long long each, int width, long long padding) {
+__global__ void __launch_bounds__(256)
+    add_tables(const T* dy, const L* indices, float* tables, long long n, int rows, int columns,
+               long long each, int width, long long padding) {
     __shared__ Vector<float, V> sums[12288 / V];
     int groups = blockDim.x / width, group = threadIdx.x / width, copy = rows * width;
     int column = (blockIdx.y * width + threadIdx.x % width) * V;
@@ -205,7 +228,8 @@ __global__ void __launch_bounds__(256) add_tables(const T* dy, const L* indices,
         int at[AHEAD];
 #pragma unroll
         for (int a = 0; a < AHEAD; a++) {
-            long long position = i + a * groups, index = position < end ? (long long)indices[position] : -1;
+            long long position = i + a * groups,
+                      index = position < end ? (long long)indices[position] : -1;
             at[a] = index >= 0 && index < rows && index != padding ? int(index) : -1;
             if (at[a] >= 0) ahead[a] = load<V>(dy + position * columns + column);
         }
@@ -232,13 +256,15 @@ __global__ void __launch_bounds__(256) add_tables(const T* dy, const L* indices,
 
 // Adds the tables of `count` elements that the blocks have written: 8 threads share an element.
 template <class T>
-__global__ void __launch_bounds__(256) join_tables(const float* tables, T* d, int count, int blocks) {
+__global__ void __launch_bounds__(256)
+    join_tables(const float* tables, T* d, int count, int blocks) {
     __shared__ float parts[8][32];
     int at = blockIdx.x * 32 + threadIdx.x % 32, group = threadIdx.x / 32;
     float sum = 0;
     if (at < count)
 #pragma unroll 4
-        for (int block = group; block < blocks; block += 8) sum += tables[(long long)block * count + at];
+        for (int block = group; block < blocks; block += 8)
+            sum += tables[(long long)block * count + at];
     parts[group][threadIdx.x % 32] = sum;
     __syncthreads();
     if (group || at >= count) return;

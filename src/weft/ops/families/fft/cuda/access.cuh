@@ -18,8 +18,8 @@ struct Problem {
     float weight;  // of the elements of a half spectrum that stand for two
 };
 
-// The origins of a block's transforms. JOINED: its transforms number c, c + 1, … go on from one row of `count` to the next,
-// so that short rows fill a block together.
+// The origins of a block's transforms. JOINED: its transforms number c, c + 1, … go on from one row
+// of `count` to the next, so that short rows fill a block together.
 struct Origin {
     long long in, out;
     int c;  // of the first transform
@@ -35,13 +35,15 @@ __device__ __forceinline__ Origin origin(const Problem& p) {
             c * p.out_c + m * p.out_middle + outer * p.out_outer, c};
 }
 
-// True if the block has a transform k, and its distance from the origin; `c` and `middle` are the strides of a side.
+// True if the block has a transform k, and its distance from the origin; `c` and `middle` are the
+// strides of a side.
 template <bool JOINED>
 __device__ __forceinline__ bool exists(const Problem& p, int c, int k) {
     return c + k < (JOINED ? p.count * p.middle : p.count);
 }
 template <bool JOINED>
-__device__ __forceinline__ long long distance(const Problem& p, int first, int k, long long c, long long middle) {
+__device__ __forceinline__ long long distance(const Problem& p, int first, int k, long long c,
+                                              long long middle) {
     if constexpr (!JOINED) return k * c;
     unsigned number = first + k, row = number / unsigned(p.count);
     return row * middle + (number - row * unsigned(p.count)) * c;
@@ -49,7 +51,8 @@ __device__ __forceinline__ long long distance(const Problem& p, int first, int k
 
 // Elements k and N - k of a half spectrum give element k of the transform of pairs, and back;
 // turn is exp(-2 pi i k / 2N).
-__device__ __forceinline__ float2 folded(float2 a, float2 b, float2 turn, bool first, float weight) {
+__device__ __forceinline__ float2 folded(float2 a, float2 b, float2 turn, bool first,
+                                         float weight) {
     if (first) a.y = 0, b.y = 0;
     float2 even = a + conjugate(b), odd = (a - conjugate(b)) * conjugate(turn);
     return (first ? 1.0f : weight) * float2{even.x - odd.y, even.y + odd.x};
@@ -122,7 +125,8 @@ struct Load {
         if (SWAP) v = swapped(v);
         if constexpr (CHIRP) {
             long long number = (long long)i * p.step + c * p.shift;
-            v = number * (KIND == PAIRS ? 2 : 1) < p.valid ? v * __ldg(turns + number) : float2{0, 0};
+            v = number * (KIND == PAIRS ? 2 : 1) < p.valid ? v * __ldg(turns + number)
+                                                           : float2{0, 0};
         }
         return v;
     }
@@ -212,9 +216,8 @@ __device__ __forceinline__ void finish(float2* v, float2* shared, typename W::El
                 W::template pair<N>(y, p, turns, k, a, b);
             }
     } else if (there) {
-        elements<S, S::COUNT - 1>(to.t, [&](int e, int i) {
-            W::template at<N>(y, p, turns, c + to.c, i, v[e]);
-        });
+        elements<S, S::COUNT - 1>(
+            to.t, [&](int e, int i) { W::template at<N>(y, p, turns, c + to.c, i, v[e]); });
     }
 }
 
@@ -234,7 +237,6 @@ __device__ __forceinline__ void finish_staged(float2* v, float2* shared, typenam
         float2 a = shared[M::at(k, row)];
         if constexpr (W::KIND == UNFOLDED)
             W::template pair<N>(end, p, turns, k, a, shared[M::at(k ? N - k : 0, row)]);
-        else
-            W::template at<N>(end, p, turns, c + row, k, a);
+        else W::template at<N>(end, p, turns, c + row, k, a);
     }
 }

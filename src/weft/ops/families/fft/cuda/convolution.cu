@@ -15,7 +15,7 @@ struct Product {
 
 // CONJUGATE: b's elements are conjugated, which makes the convolution a correlation.
 template <class S, class M, bool CONJUGATE>
-__global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
+__global__ void __launch_bounds__(S::T* M::C, S::resident(S::T* M::C))
     product(const float2* a, const float2* b, float2* y, Product p, const float2* roots) {
     extern __shared__ float2 shared[];
     Place at = place<S::T, M::C, true>();
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
 // Rows of half spectra to 2 S::N real numbers, of which p.written are written: number q is number
 // (q - shift) mod 2 N of the inverse transform. A bias, if there is one, is for the middle index.
 template <class S, class M, class L>
-__global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
+__global__ void __launch_bounds__(S::T* M::C, S::resident(S::T* M::C))
     cropped(const float2* x, float* y, Problem p, const float2* roots, const float2* turns,
             const float* bias, int shift) {
     extern __shared__ float2 shared[];

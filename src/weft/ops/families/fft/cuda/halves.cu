@@ -6,7 +6,8 @@
 // Calls f for k = 0 to count - 1, with the blocks of a row.
 template <class F>
 __device__ __forceinline__ void along_row(int count, F&& f) {
-    for (int k = blockIdx.y * blockDim.x + threadIdx.x; k < count; k += gridDim.y * blockDim.x) f(k);
+    for (int k = blockIdx.y * blockDim.x + threadIdx.x; k < count; k += gridDim.y * blockDim.x)
+        f(k);
 }
 
 // x: n / 2 elements of the transform of pairs; y: n / 2 + 1 elements of the spectrum.

@@ -18,7 +18,9 @@ struct Stages {
         const int all[] = {R...};
         return all[s];
     }
-    __device__ static constexpr int before(int s) { return s == 0 ? 1 : before(s - 1) * radix(s - 1); }
+    __device__ static constexpr int before(int s) {
+        return s == 0 ? 1 : before(s - 1) * radix(s - 1);
+    }
     // Butterflies of a thread in a stage, and elements that it holds at most.
     __device__ static constexpr int each(int s) { return divided_up(N / radix(s), T); }
     __device__ static constexpr int registers() {
@@ -32,7 +34,8 @@ struct Stages {
     __device__ static constexpr int live() {
         int most = REGS;
         for (int s = 0; s < COUNT; s++)
-            if (radix(s) > 16 && first_factor(radix(s)) == radix(s) && 2 * radix(s) > most) most = 2 * radix(s);
+            if (radix(s) > 16 && first_factor(radix(s)) == radix(s) && 2 * radix(s) > most)
+                most = 2 * radix(s);
         return most;
     }
     // The start of a stage's roots in the table: root k r of stage s is at [r - 1][k].
@@ -55,7 +58,9 @@ struct Room {
     static constexpr int C = C_;
     __device__ static constexpr int padded(int i) { return PAD ? i + i / (PAD ? PAD : 1) : i; }
     static constexpr int PITCH = padded(N - 1) + 1 + GAP;
-    __device__ static int at(int i, int c) { return APART ? c * PITCH + padded(i) : padded(i) * C + c; }
+    __device__ static int at(int i, int c) {
+        return APART ? c * PITCH + padded(i) : padded(i) * C + c;
+    }
 
     // From element i to i + d, if no free element between them depends on i: always if d is a
     // multiple of PAD. Then all addresses of a thread are constants apart.

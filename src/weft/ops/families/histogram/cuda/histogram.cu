@@ -1,14 +1,14 @@
 // Histograms: how many elements, or what sum of weights, falls into each of `bins` bins.
 //
-// T is the type of x and C of the arithmetic that finds a bin; W is the type of the weights, A of the sums in global memory, S
-// of those in shared memory and O of the result.
+// T is the type of x and C of the arithmetic that finds a bin; W is the type of the weights, A of
+// the sums in global memory, S of those in shared memory and O of the result.
 #include "../../../core/cuda/last.cuh"
 #include "../../../core/cuda/operations.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// x as vectors of V that begin at multiples of their size: `visit` is called with the place of each vector that this thread
-// takes and its elements, and the number of the first and behind the last one that are inside. IN_FLIGHT loads are under way at
-// once; histogram.py defines it.
+// x as vectors of V that begin at multiples of their size: `visit` is called with the place of each
+// vector that this thread takes and its elements, and the number of the first and behind the last
+// one that are inside. IN_FLIGHT loads are under way at once; histogram.py defines it.
 template <int V, class T, class Visit>
 __device__ void each_vector(const T* x, long long n, Visit visit) {
     int lead = int(reinterpret_cast<size_t>(x) / sizeof(T) % V);
@@ -42,10 +42,11 @@ __device__ void each_vector(const T* x, long long n, Visit visit) {
 
 template <class C> __device__ bool is_finite(C x) { return x - x == 0; }
 
-// The least and the largest finite element; one lower and one higher where they are equal, as in torch.
-// `parts` has room for two numbers of each block, `range` gets the result.
+// The least and the largest finite element; one lower and one higher where they are equal, as in
+// torch. `parts` has room for two numbers of each block, `range` gets the result.
 template <class T, class C, int V>
-__global__ void __launch_bounds__(256) extent(const T* x, C* parts, C* range, int* counter, long long n) {
+__global__ void __launch_bounds__(256)
+    extent(const T* x, C* parts, C* range, int* counter, long long n) {
     __shared__ C lows[8], highs[8];
     C low = greatest<C>(), high = least<C>();
     auto unite = [&]() {  // in thread 0
@@ -70,7 +71,8 @@ __global__ void __launch_bounds__(256) extent(const T* x, C* parts, C* range, in
     if (threadIdx.x == 0) parts[2 * blockIdx.x] = low, parts[2 * blockIdx.x + 1] = high;
     if (!is_last(counter, gridDim.x)) return;
     low = greatest<C>(), high = least<C>();
-    for (int i = threadIdx.x; i < gridDim.x; i += 256) low = min(low, parts[2 * i]), high = max(high, parts[2 * i + 1]);
+    for (int i = threadIdx.x; i < gridDim.x; i += 256)
+        low = min(low, parts[2 * i]), high = max(high, parts[2 * i + 1]);
     unite();
     if (threadIdx.x == 0) {
         if (low == high) low -= 1, high += 1;
@@ -78,7 +80,8 @@ __global__ void __launch_bounds__(256) extent(const T* x, C* parts, C* range, in
     }
 }
 
-// The bin of a value; `bins` if in none. Bins of values are those of torch.histc; where VALUES, a value is its bin.
+// The bin of a value; `bins` if in none. Bins of values are those of torch.histc; where VALUES, a
+// value is its bin.
 template <class C, bool VALUES>
 struct Bins {
     C low, high;
@@ -94,13 +97,15 @@ struct Bins {
 template <class A, class B> constexpr bool SAME = false;
 template <class A> constexpr bool SAME<A, A> = true;
 
-// Every block counts in shared memory, in COPIES copies that the lanes of a warp have for their own, and adds its sums to
-// `totals` at the end; COPIES 0: it adds to `totals` directly. The last block converts them to y where O is another type, or
-// where `totals` are zeros that launches share (SHARED): then it clears them for the next launch.
-template <class T, class C, class W, class S, class A, class O, int V, int COPIES, bool VALUES, bool WEIGHTED,
-          bool SHARED>
-__global__ void __launch_bounds__(512) count(const T* x, const W* weights, void* totals, O* y, const C* range, int* counter,
-                                             long long n, C low, C high, int bins) {
+// Every block counts in shared memory, in COPIES copies that the lanes of a warp have for their
+// own, and adds its sums to `totals` at the end; COPIES 0: it adds to `totals` directly. The last
+// block converts them to y where O is another type, or where `totals` are zeros that launches share
+// (SHARED): then it clears them for the next launch.
+template <class T, class C, class W, class S, class A, class O, int V, int COPIES, bool VALUES,
+          bool WEIGHTED, bool SHARED>
+__global__ void __launch_bounds__(512)
+    count(const T* x, const W* weights, void* totals, O* y, const C* range, int* counter,
+          long long n, C low, C high, int bins) {
     extern __shared__ char memory[];
     S* mine = reinterpret_cast<S*>(memory);  // [bin][copy]
     A* sums = SHARED ? reinterpret_cast<A*>(counter + 1) : static_cast<A*>(totals);

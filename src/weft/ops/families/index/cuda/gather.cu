@@ -8,9 +8,8 @@
 // A thread writes V neighbours along the innermost dimension, whose size is a multiple of V.
 // ROWS: they have one index and are neighbours in x. LINEAR: index has the order of y.
 template <class T, class L, class I, int RANK, int V, bool ROWS, bool LINEAR>
-__global__ void __launch_bounds__(256)
-    gather(const T* x, const L* index, T* y, I n, long long rows, I step,
-           const Walk<I, RANK, 2> walk) {
+__global__ void __launch_bounds__(256) gather(const T* x, const L* index, T* y, I n, long long rows,
+                                              I step, const Walk<I, RANK, 2> walk) {
     I i = (I(blockIdx.x) * 256 + threadIdx.x) * V;
     if (i >= n) return;
     I at[2];

@@ -64,12 +64,11 @@ __global__ void __launch_bounds__(128)
     }
 }
 
-// The place in y of each element of src, for a sort. Operands of the walk over the index: index, and
-// y without the indexed dimension.
+// The place in y of each element of src, for a sort. Operands of the walk over the index: index,
+// and y without the indexed dimension.
 template <class L, class I, int RANK>
-__global__ void __launch_bounds__(256)
-    keys(const L* index, long long* keys, I n, long long rows, I step,
-         const Walk<I, RANK, 2> walk) {
+__global__ void __launch_bounds__(256) keys(const L* index, long long* keys, I n, long long rows,
+                                            I step, const Walk<I, RANK, 2> walk) {
     I i = I(blockIdx.x) * 256 + threadIdx.x;
     if (i >= n) return;
     I at[2];

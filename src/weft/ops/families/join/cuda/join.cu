@@ -49,8 +49,6 @@ __global__ void __launch_bounds__(256)
         for (int u = 0; u < U; u++)
             if (first + u * 256 < count) store(to[u], ahead[u]);
     };
-    if (parts.whole[part])
-        copy(Width<V>{});
-    else
-        copy(Width<1>{});
+    if (parts.whole[part]) copy(Width<V>{});
+    else copy(Width<1>{});
 }

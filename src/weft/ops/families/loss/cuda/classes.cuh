@@ -1,4 +1,5 @@
-// Shared parts of the kernels of classification losses: labels and their weights, and the sum over all of them.
+// Shared parts of the kernels of classification losses: labels and their weights, and the sum over
+// all of them.
 #pragma once
 #include <assert.h>
 
@@ -9,7 +10,8 @@
 enum Reduction { NONE, MEAN, SUM };
 
 struct Classes {
-    long long count, inner;  // labels; labels that follow each other behind the dimension of the classes
+    long long count,
+        inner;  // labels; labels that follow each other behind the dimension of the classes
     long long stride;        // from one row of logits to the next
     long long ignore;        // the label that does not count
     int n, reduction;        // classes
@@ -22,16 +24,20 @@ struct Labels {
     const L* target;
     const T* weight;
 
-    // The class of a label; -1 if it does not count. One that is no class stops the kernel, as in PyTorch.
+    // The class of a label; -1 if it does not count. One that is no class stops the kernel, as in
+    // PyTorch.
     __device__ int of(long long i, const Classes& c) const { return checked(target[i], c); }
     static __device__ int checked(long long label, const Classes& c) {
         if (label == c.ignore) return -1;
         assert(label >= 0 && label < c.n && "a label must be 0 to classes - 1, or ignore_index");
         return int(label);
     }
-    __device__ float weigh(int label) const { return label < 0 ? 0 : weight ? to<float>(weight[label]) : 1; }
+    __device__ float weigh(int label) const {
+        return label < 0 ? 0 : weight ? to<float>(weight[label]) : 1;
+    }
 
-    // The sum of all weights, by all threads of a block. `total` has it already where labels are many.
+    // The sum of all weights, by all threads of a block. `total` has it already where labels are
+    // many.
     template <int BLOCK>
     __device__ float sum(const Classes& c, const float* total) const {
         if (c.reduction != MEAN) return 1;
@@ -42,10 +48,11 @@ struct Labels {
     }
 };
 
-// Adds what the threads of all blocks have, in an order that does not depend on timing, and stores the result: the
-// sum of the losses, or their mean.
+// Adds what the threads of all blocks have, in an order that does not depend on timing, and stores
+// the result: the sum of the losses, or their mean.
 template <int BLOCK, class T>
-__device__ void reduce_losses(float loss, float weight, float2* partials, int* counter, T* out, const Classes& c) {
+__device__ void reduce_losses(float loss, float weight, float2* partials, int* counter, T* out,
+                              const Classes& c) {
     loss = across<BLOCK>(loss, 0, plus), weight = across<BLOCK>(weight, 0, plus);
     if (gridDim.x > 1) {
         if (threadIdx.x == 0) partials[blockIdx.x] = make_float2(loss, weight);
@@ -62,8 +69,9 @@ __device__ void reduce_losses(float loss, float weight, float2* partials, int* c
 
 // The sum of the weights of all labels, for kernels whose blocks need it at once.
 template <class T, class L>
-__global__ void __launch_bounds__(256) total_weight(const L* target, const T* weight, float2* partials, float* total,
-                                                    int* counter, const Classes c) {
+__global__ void __launch_bounds__(256)
+    total_weight(const L* target, const T* weight, float2* partials, float* total, int* counter,
+                 const Classes c) {
     Labels<T, L> labels{target, weight};
     float sum = 0;
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll)

@@ -1,26 +1,29 @@
 // Cross-entropy of logits and labels: losses, gradients, or both from one read of the logits.
 #include "cross_entropy_rows.cuh"
 
-template <class T, class L, int V, bool EVEN, int G, int REGS, int SHARED, bool LOSS, bool GRAD, bool SMOOTH>
+template <class T, class L, int V, bool EVEN, int G, int REGS, int SHARED, bool LOSS, bool GRAD,
+          bool SMOOTH>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, 1024 / (G <= 32 ? 128 : G))
-    rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss, float2* partials,
-         T* gradient, int* counter, const Classes c) {
-    hold_rows<T, L, V, EVEN, G, REGS, SHARED, LOSS, GRAD, SMOOTH>(x, target, weight, upstream, total, loss, partials,
-                                                                  gradient, counter, c);
+    rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total,
+         T* loss, float2* partials, T* gradient, int* counter, const Classes c) {
+    hold_rows<T, L, V, EVEN, G, REGS, SHARED, LOSS, GRAD, SMOOTH>(
+        x, target, weight, upstream, total, loss, partials, gradient, counter, c);
 }
 
 // The loss of all rows, of those that each of them has.
 template <class T>
 __global__ void __launch_bounds__(256) join_rows(float2* partials, T* loss, const Classes c) {
     float losses = 0, weights = 0;
-    for (long long i = threadIdx.x; i < c.count; i += 256) losses += partials[i].x, weights += partials[i].y;
+    for (long long i = threadIdx.x; i < c.count; i += 256)
+        losses += partials[i].x, weights += partials[i].y;
     reduce_losses<256>(losses, weights, nullptr, nullptr, loss, c);
 }
 
 // Rows that do not fit on an SM, first pass: each block takes a part of a row.
 template <class T, class L, int V, bool EVEN, bool SMOOTH>
 __global__ void __launch_bounds__(256)
-    parts_of_rows(const T* x, const L* target, const T* weight, float4* found, int parts, int chunks, const Classes c) {
+    parts_of_rows(const T* x, const L* target, const T* weight, float4* found, int parts,
+                  int chunks, const Classes c) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     if (Labels<T, L>{target, weight}.of(row, c) < 0) return;
@@ -37,16 +40,19 @@ __global__ void __launch_bounds__(256)
     float most = across<256>(own.most, lowest(), larger);
     own.rise(most);
     float sum = across<256>(own.sum, 0, plus);
-    if (SMOOTH) smooth.x = across<256>(smooth.x, 0, plus), smooth.weight = across<256>(smooth.weight, 0, plus);
+    if (SMOOTH)
+        smooth.x = across<256>(smooth.x, 0, plus),
+        smooth.weight = across<256>(smooth.weight, 0, plus);
     if (threadIdx.x == 0) found[blockIdx.x] = make_float4(most, sum, smooth.x, smooth.weight);
 }
 
-// Second pass: each block joins what was found of its row. The block of the first part has the loss; with GRAD there is
-// one for each part.
+// Second pass: each block joins what was found of its row. The block of the first part has the
+// loss; with GRAD there is one for each part.
 template <class T, class L, int V, bool EVEN, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(256)
-    finish_rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss,
-                float2* partials, T* gradient, int* counter, const float4* found, int parts, int chunks, const Classes c) {
+    finish_rows(const T* x, const L* target, const T* weight, const T* upstream, const float* total,
+                T* loss, float2* partials, T* gradient, int* counter, const float4* found,
+                int parts, int chunks, const Classes c) {
     Labels<T, L> labels{target, weight};
     int blocks = GRAD ? parts : 1, part = blockIdx.x % blocks;
     long long row = blockIdx.x / blocks;
@@ -63,9 +69,12 @@ __global__ void __launch_bounds__(256)
     float most = across<256>(own.most, lowest(), larger);
     own.rise(most);
     float sum = across<256>(own.sum, 0, plus);
-    if (SMOOTH) smooth.x = across<256>(smooth.x, 0, plus), smooth.weight = across<256>(smooth.weight, 0, plus);
+    if (SMOOTH)
+        smooth.x = across<256>(smooth.x, 0, plus),
+        smooth.weight = across<256>(smooth.weight, 0, plus);
     float x_label = label < 0 ? 0 : to<float>(x[row * c.stride + label]);
-    float s = GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
+    float s =
+        GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
     Outcome<SMOOTH> is(most, sum, smooth, label, labels.weigh(label), x_label, s, c);
     if constexpr (GRAD) {
         Exponential<T> e(most);
@@ -76,25 +85,29 @@ __global__ void __launch_bounds__(256)
             Packed<T, V> v = r.get(x + row * c.stride, k, lowest());
             all.put(gradient + row * c.n, k, is.gradients(v, e, r.place(k), c.n, weight));
             if (label >= 0 && (label + r.lead) / V == k)
-                gradient[row * c.n + label] = to<T>(is.gradient(e(x_label), label, weight) - is.of_label);
+                gradient[row * c.n + label] =
+                    to<T>(is.gradient(e(x_label), label, weight) - is.of_label);
         }
     }
     if constexpr (LOSS) {
         bool counts = part == 0 && threadIdx.x == 0;
         if (c.reduction == NONE && counts) loss[row] = to<T>(is.loss);
         if (c.reduction != NONE)
-            reduce_losses<256>(counts ? is.loss : 0, counts ? is.weight : 0, partials, counter, loss, c);
+            reduce_losses<256>(counts ? is.loss : 0, counts ? is.weight : 0, partials, counter,
+                               loss, c);
     }
 }
 
-// The division of classes among the threads of a block, along a dimension with `inner` elements behind it: to each of `width` neighbours
-// `deep` threads. Where `width` is all of them, it takes several such planes at once, which are neighbours in memory too.
+// The division of classes among the threads of a block, along a dimension with `inner` elements
+// behind it: to each of `width` neighbours `deep` threads. Where `width` is all of them, it takes
+// several such planes at once, which are neighbours in memory too.
 struct Tiles {
     int width, deep, planes;
     unsigned beside, count;  // tiles beside each other in a plane, and all
 };
 struct Place {
-    int first, w, t;         // the number of the plane's first thread; the neighbour; the number among its threads
+    int first, w,
+        t;  // the number of the plane's first thread; the neighbour; the number among its threads
     long long outer, column;
     bool there;
 
@@ -102,7 +115,8 @@ struct Place {
         int each = by.width * by.deep, plane = threadIdx.x / each, inside = threadIdx.x % each;
         unsigned behind = tile / by.beside;
         first = plane * each, w = inside % by.width, t = inside / by.width;
-        outer = (long long)behind * by.planes + plane, column = (long long)(tile - behind * by.beside) * by.width + w;
+        outer = (long long)behind * by.planes + plane,
+        column = (long long)(tile - behind * by.beside) * by.width + w;
         there = plane < by.planes && column < c.inner && outer * c.inner < c.count;
     }
 };
@@ -110,8 +124,8 @@ struct Place {
 // The logits are read twice for a gradient.
 template <class T, class L, bool LOSS, bool GRAD, bool SMOOTH>
 __global__ void __launch_bounds__(256)
-    columns(const T* x, const L* target, const T* weight, const T* upstream, const float* total, T* loss,
-            float2* partials, T* gradient, int* counter, const Tiles by, const Classes c) {
+    columns(const T* x, const L* target, const T* weight, const T* upstream, const float* total,
+            T* loss, float2* partials, T* gradient, int* counter, const Tiles by, const Classes c) {
     Labels<T, L> labels{target, weight};
     __shared__ Running<T> found[256];
     __shared__ Smooth smoothed[256];
@@ -122,7 +136,8 @@ __global__ void __launch_bounds__(256)
         int t = place.t;
         long long row = place.outer * c.inner + place.column;
         long long start = place.outer * c.n * c.inner + place.column;
-        // The logits of a label that does not count are read too: otherwise they would wait for the label.
+        // The logits of a label that does not count are read too: otherwise they would wait for the
+        // label.
         long long given = place.there ? target[row] : c.ignore;
         Running<T> own, all;
         Smooth smooth, sums;
@@ -152,7 +167,9 @@ __global__ void __launch_bounds__(256)
             }
             x_label = label < 0 ? 0 : to<float>(x[start + label * c.inner]);
         }
-        float s = GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
+        float s = GRAD && label >= 0
+                      ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm
+                      : 0;
         Outcome<SMOOTH> is(all.most, all.sum, sums, label, labels.weigh(label), x_label, s, c);
         if (LOSS && t == 0) {
             if (c.reduction == NONE) loss[row] = to<T>(is.loss);
@@ -168,7 +185,8 @@ __global__ void __launch_bounds__(256)
             }
         }
     }
-    if (LOSS && c.reduction != NONE) reduce_losses<256>(losses, weights, partials, counter, loss, c);
+    if (LOSS && c.reduction != NONE)
+        reduce_losses<256>(losses, weights, partials, counter, loss, c);
 }
 
 // Targets that are probabilities of all classes, q = (1 - e) target + e / n:
@@ -177,8 +195,8 @@ __global__ void __launch_bounds__(256)
 // A mean is that of the rows.
 template <class T, bool LOSS, bool GRAD>
 __global__ void __launch_bounds__(256)
-    probabilities(const T* x, const T* target, const T* weight, const T* upstream, T* loss, float2* partials, T* gradient,
-                  int* counter, const Tiles by, const Classes c) {
+    probabilities(const T* x, const T* target, const T* weight, const T* upstream, T* loss,
+                  float2* partials, T* gradient, int* counter, const Tiles by, const Classes c) {
     __shared__ float4 found[256];  // Running and Smooth
     int deep = by.deep;
     float keep = 1 - c.smoothing, even = c.smoothing / c.n, losses = 0, rows = 0;
@@ -189,7 +207,8 @@ __global__ void __launch_bounds__(256)
         Place place(tile, by, c);
         int t = place.t;
         long long outer = place.outer, row = outer * c.inner + place.column;
-        long long start = outer * c.n * c.inner + place.column, from = c.inner == 1 ? outer * c.stride : start;
+        long long start = outer * c.n * c.inner + place.column,
+                  from = c.inner == 1 ? outer * c.stride : start;
         Running<T> own, all;
         Smooth sums, part;
         if (place.there)
@@ -215,7 +234,8 @@ __global__ void __launch_bounds__(256)
             else losses += one, rows += 1;
         }
         if constexpr (GRAD) {
-            float s = (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / (c.reduction == MEAN ? c.count : 1);
+            float s = (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) /
+                      (c.reduction == MEAN ? c.count : 1);
             float of_p = s * sums.weight / all.sum;
             Exponential<T> e(all.most);
 #pragma unroll 4

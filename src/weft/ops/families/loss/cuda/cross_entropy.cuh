@@ -10,7 +10,8 @@
 
 constexpr float LOG2E = 1.4426950408889634f;
 
-// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
+// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0
+// / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
 
 __device__ inline float power2(float x) {
@@ -18,12 +19,15 @@ __device__ inline float power2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-// 2 to the power of x, for x up to 0, to five digits: of the nearest integer by its bits, of the rest by a polynomial.
+// 2 to the power of x, for x up to 0, to five digits: of the nearest integer by its bits, of the
+// rest by a polynomial.
 __device__ inline float polynomial(float x) {
-    constexpr float MAGIC = 12582912;  // 1.5 times 2^23: the last digits of a sum with it are an integer
+    constexpr float MAGIC =
+        12582912;  // 1.5 times 2^23: the last digits of a sum with it are an integer
     x = larger(x, -127);               // what is less gives 0
     float whole = x + MAGIC, f = x - (whole - MAGIC);
-    float p = fmaf(f, 9.5700966e-3f, 5.5917859e-2f);  // relative error up to 2.6e-6 from -0.5 to 0.5
+    float p =
+        fmaf(f, 9.5700966e-3f, 5.5917859e-2f);  // relative error up to 2.6e-6 from -0.5 to 0.5
     p = fmaf(f, fmaf(f, fmaf(f, p, 0.24024744f), 0.69312179f), 0.99999928f);
     return p * __int_as_float((__float_as_int(whole) << 23) + 0x3f800000);
 }
@@ -38,9 +42,9 @@ __device__ inline unsigned larger2(unsigned a, unsigned b, __nv_bfloat16) {
     return m;
 }
 
-// exp(x - from). For elements of two bytes `from` is subtracted in the product: its rounding error is a common factor of
-// all exponentials, which cancels. From 65,536 on it would be too large, but there x is equal to `from` or, with the
-// digits of bf16, at least 512 less: any factor serves.
+// exp(x - from). For elements of two bytes `from` is subtracted in the product: its rounding error
+// is a common factor of all exponentials, which cancels. From 65,536 on it would be too large, but
+// there x is equal to `from` or, with the digits of bf16, at least 512 less: any factor serves.
 template <class T>
 struct Exponential {
     float from, by;
@@ -51,10 +55,12 @@ struct Exponential {
         }
     }
     __device__ float operator()(float x) const { return power2(exponent(x)); }
-    __device__ float exponent(float x) const { return sizeof(T) == 2 ? fmaf(x, by, -from) : (x - from) * LOG2E; }
+    __device__ float exponent(float x) const {
+        return sizeof(T) == 2 ? fmaf(x, by, -from) : (x - from) * LOG2E;
+    }
 
-    // An SM has 16 units for powers of two and 128 for sums and products. Of each four elements of two bytes, the
-    // latter compute one (as FlashAttention-4 does): then both take as long.
+    // An SM has 16 units for powers of two and 128 for sums and products. Of each four elements of
+    // two bytes, the latter compute one (as FlashAttention-4 does): then both take as long.
     __device__ float mixed(float x, int j) const {
         return sizeof(T) == 2 && j % 4 == 3 ? polynomial(exponent(x)) : power2(exponent(x));
     }
@@ -83,7 +89,8 @@ __device__ float top(const Packed<T, V>& v) {
     }
 }
 
-// The largest of some elements and the sum of their exponentials relative to it; of NaN the sum is NaN.
+// The largest of some elements and the sum of their exponentials relative to it; of NaN the sum is
+// NaN.
 template <class T>
 struct Running {
     float most = lowest(), sum = 0;
@@ -117,7 +124,8 @@ struct Smooth {
         x += w * value, weight += w;
     }
     template <class T, int V, bool EVEN>
-    __device__ void take(const Packed<T, V>& v, const PackedRow<T, V, EVEN>& r, int chunk, const T* weights) {
+    __device__ void take(const Packed<T, V>& v, const PackedRow<T, V, EVEN>& r, int chunk,
+                         const T* weights) {
         int at = r.place(chunk);
 #pragma unroll
         for (int j = 0; j < V; j++)
@@ -125,15 +133,16 @@ struct Smooth {
     }
 };
 
-// The outcome of a row after its elements have been read: its loss, and the factors of its gradient.
+// The outcome of a row after its elements have been read: its loss, and the factors of its
+// gradient.
 template <bool SMOOTH>
 struct Outcome {
     float loss, weight;         // for the result
-    float of_p, of_label, of_w; // gradient: of_p * exponential - of_label [c = y] - of_w weight[c]
+    float of_p, of_label, of_w;  // gradient: of_p * exponential - of_label [c = y] - of_w weight[c]
 
     // s is the gradient of this row's loss.
-    __device__ Outcome(float most, float sum, const Smooth& smooth, int label, float w, float x_label, float s,
-                       const Classes& c) {
+    __device__ Outcome(float most, float sum, const Smooth& smooth, int label, float w,
+                       float x_label, float s, const Classes& c) {
         float lse = base(most) + logf(sum), e = SMOOTH ? c.smoothing / c.n : 0;
         weight = w;
         if (SMOOTH) w *= 1 - c.smoothing;
@@ -149,9 +158,13 @@ struct Outcome {
         if (SMOOTH) g -= of_w * (weights ? to<float>(weights[c]) : 1);
         return g;
     }
-    // The gradient of a vector whose first element is number `at` of n; those outside the row are not stored.
+    // The gradient of a vector whose first element is number `at` of n; those outside the row are
+    // not stored.
     template <class T, int V>
-    __device__ Packed<T, V> gradients(const Packed<T, V>& v, const Exponential<T>& e, int at, int n, const T* weights) const {
-        return v.map([&](float x, int j) { return gradient(e.mixed(x, j), min(max(at + j, 0), n - 1), weights); });
+    __device__ Packed<T, V> gradients(const Packed<T, V>& v, const Exponential<T>& e, int at, int n,
+                                      const T* weights) const {
+        return v.map([&](float x, int j) {
+            return gradient(e.mixed(x, j), min(max(at + j, 0), n - 1), weights);
+        });
     }
 };

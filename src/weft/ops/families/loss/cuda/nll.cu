@@ -1,8 +1,8 @@
 // The negative log-likelihood: log-probabilities at labels, one thread per label.
 #include "classes.cuh"
 
-// Strides of log-probabilities: of a row and of a class, and of the two dimensions behind that of the classes, of which the
-// second has `last` elements.
+// Strides of log-probabilities: of a row and of a class, and of the two dimensions behind that of
+// the classes, of which the second has `last` elements.
 struct Logits {
     long long row, step, last, far, near;
     __device__ long long place(long long i, int label, long long inner) const {
@@ -13,8 +13,9 @@ struct Logits {
 };
 
 template <class T, class L>
-__global__ void __launch_bounds__(256) nll(const T* x, const L* target, const T* weight, T* loss, float2* partials,
-                                           int* counter, const Classes c, const Logits logits) {
+__global__ void __launch_bounds__(256)
+    nll(const T* x, const L* target, const T* weight, T* loss, float2* partials, int* counter,
+        const Classes c, const Logits logits) {
     Labels<T, L> labels{target, weight};
     float losses = 0, weights = 0;
     constexpr int TURNS = 4;  // labels whose loads are under way together
@@ -24,7 +25,8 @@ __global__ void __launch_bounds__(256) nll(const T* x, const L* target, const T*
         int label[TURNS];
         T value[TURNS];
 #pragma unroll
-        for (int u = 0; u < TURNS; u++) given[u] = i + u * step < c.count ? target[i + u * step] : c.ignore;
+        for (int u = 0; u < TURNS; u++)
+            given[u] = i + u * step < c.count ? target[i + u * step] : c.ignore;
 #pragma unroll
         for (int u = 0; u < TURNS; u++) label[u] = labels.checked(given[u], c);
 #pragma unroll
@@ -42,13 +44,15 @@ __global__ void __launch_bounds__(256) nll(const T* x, const L* target, const T*
 
 // The gradient at each label; that of all other elements is 0.
 template <class T, class L>
-__global__ void __launch_bounds__(256) nll_gradient(const L* target, const T* weight, const T* upstream,
-                                                    const float* total, T* gradient, const Classes c) {
+__global__ void __launch_bounds__(256)
+    nll_gradient(const L* target, const T* weight, const T* upstream, const float* total,
+                 T* gradient, const Classes c) {
     Labels<T, L> labels{target, weight};
     float norm = labels.template sum<256>(c, total);
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < c.count; i += gridDim.x * 256ll) {
         int label = labels.of(i, c);
         if (label >= 0)
-            gradient[(i / c.inner * c.n + label) * c.inner + i % c.inner] = to<T>(-labels.weigh(label) * to<float>(upstream[i * c.upstream_step]) / norm);
+            gradient[(i / c.inner * c.n + label) * c.inner + i % c.inner] =
+                to<T>(-labels.weigh(label) * to<float>(upstream[i * c.upstream_step]) / norm);
     }
 }

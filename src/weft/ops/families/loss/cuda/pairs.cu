@@ -1,4 +1,5 @@
-// Losses of pairs of numbers, x and t: none, their sum or their mean in one launch, and gradients in one.
+// Losses of pairs of numbers, x and t: none, their sum or their mean in one launch, and gradients
+// in one.
 //
 // VALUE, DX and DT are expressions of the floats x, t, w (a weight of t, or 1) and `option`.
 #include "classes.cuh"
@@ -8,22 +9,22 @@ struct Pairs {
     long long n, weights, second;  // elements; elements after which `weight` and `second` repeat
     float option, scale;           // scale: of the sum
     int upstream_step;             // 0 if all elements share one gradient of the loss
-    long long row, x_gap, t_gap;   // with GAPS: elements of a row, and those between it and its next
+    long long row, x_gap, t_gap;  // with GAPS: elements of a row, and those between it and its next
 };
 
-__device__ inline float value_of([[maybe_unused]] float x, [[maybe_unused]] float t, [[maybe_unused]] float w,
-                                 [[maybe_unused]] float option) {
+__device__ inline float value_of([[maybe_unused]] float x, [[maybe_unused]] float t,
+                                 [[maybe_unused]] float w, [[maybe_unused]] float option) {
     return VALUE;
 }
 template <bool OF_TARGET>
-__device__ float gradient_of([[maybe_unused]] float x, [[maybe_unused]] float t, [[maybe_unused]] float w,
-                             [[maybe_unused]] float option) {
+__device__ float gradient_of([[maybe_unused]] float x, [[maybe_unused]] float t,
+                             [[maybe_unused]] float w, [[maybe_unused]] float option) {
     if constexpr (OF_TARGET) return DT;
     else return DX;
 }
 
-// f(x, t, i) for this thread's elements, a vector at a time; the rest one by one. With GAPS, rows are whole vectors, and x and t
-// may have gaps between them.
+// f(x, t, i) for this thread's elements, a vector at a time; the rest one by one. With GAPS, rows
+// are whole vectors, and x and t may have gaps between them.
 template <class T, int V, bool GAPS, class F>
 __device__ void for_each(const T* x, const T* t, const Pairs& p, F f) {
     long long stride = gridDim.x * 256ll * V;
@@ -60,11 +61,13 @@ __device__ float repeated(const T* weights, long long i, long long count) {
 
 // REDUCED: the sum of all, else one loss per pair.
 template <class T, int V, bool GAPS, bool REDUCED>
-__global__ void __launch_bounds__(256) losses(const T* x, const T* t, const T* weight, const T* second, T* y,
-                                              float2* partials, int* counter, const Pairs p) {
+__global__ void __launch_bounds__(256)
+    losses(const T* x, const T* t, const T* weight, const T* second, T* y, float2* partials,
+           int* counter, const Pairs p) {
     float sum = 0;
     auto value = [&](float x, float t, long long i) {
-        return value_of(x, t, repeated(second, i, p.second), p.option) * repeated(weight, i, p.weights);
+        return value_of(x, t, repeated(second, i, p.second), p.option) *
+               repeated(weight, i, p.weights);
     };
     for_each<T, V, GAPS>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
         constexpr int N = sizeof(vx) / sizeof(T);
@@ -84,18 +87,21 @@ __global__ void __launch_bounds__(256) losses(const T* x, const T* t, const T* w
 
 // The gradient of x, or of t.
 template <class T, int V, bool GAPS, bool OF_TARGET>
-__global__ void __launch_bounds__(256) gradients(const T* upstream, const T* x, const T* t, const T* weight,
-                                                 const T* second, T* d, const Pairs p) {
+__global__ void __launch_bounds__(256)
+    gradients(const T* upstream, const T* x, const T* t, const T* weight, const T* second, T* d,
+              const Pairs p) {
     const float shared = p.upstream_step ? 0 : to<float>(*upstream) * p.scale;
     auto gradient = [&](float x, float t, long long i) {
-        float s = (p.upstream_step ? to<float>(upstream[i]) : shared) * repeated(weight, i, p.weights);
+        float s =
+            (p.upstream_step ? to<float>(upstream[i]) : shared) * repeated(weight, i, p.weights);
         return s * gradient_of<OF_TARGET>(x, t, repeated(second, i, p.second), p.option);
     };
     for_each<T, V, GAPS>(x, t, p, [&](const auto& vx, const auto& vt, long long i) {
         constexpr int N = sizeof(vx) / sizeof(T);
         Vector<T, N> made;
 #pragma unroll
-        for (int j = 0; j < N; j++) made[j] = to<T>(gradient(to<float>(vx[j]), to<float>(vt[j]), i + j));
+        for (int j = 0; j < N; j++)
+            made[j] = to<T>(gradient(to<float>(vx[j]), to<float>(vt[j]), i + j));
         store(d + i, made);
     });
 }

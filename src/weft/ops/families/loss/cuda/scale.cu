@@ -1,4 +1,5 @@
-// Multiplies a tensor in place by a number in memory. Nothing is read or written if the number is 1.
+// Multiplies a tensor in place by a number in memory. Nothing is read or written if the number
+// is 1.
 #include "../../../core/cuda/vector.cuh"
 
 template <class T, int V>

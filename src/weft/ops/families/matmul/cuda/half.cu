@@ -1,12 +1,15 @@
-// Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
+// Matrix products of 16-bit elements: C = f(A B + bias), for any strides, batched, cut along K
+// where tiles are few.
 #include "half.cuh"
 #include "unaligned.cuh"
 #include "store.cuh"
 
-// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block stores its sums in
-// `parts`, and the last block of a tile adds them in order: results do not depend on which block comes last.
+// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, a block
+// stores its sums in `parts`, and the last block of a tile adds them in order: results do not
+// depend on which block comes last.
 template <class G, int BM, int BN, int ACTIVATION, bool SPLIT, bool EACH = false, class T>
-__device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem& p) {
+__device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters,
+                          const Problem& p) {
     extern __shared__ __align__(128) char bytes[];
     T* memory = reinterpret_cast<T*>(bytes);
     G tile;
@@ -15,7 +18,8 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
         if (at.batch >= p.batch) return;
         int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
         tile.run(typename G::A(A + at.batch * p.batch_a, p.lda, at.row, p.M, k0, k1),
-                 typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, k0, k1), memory, k0, k1);
+                 typename G::B(B + at.batch * p.batch_b, p.ldb, at.column, p.N, k0, k1), memory, k0,
+                 k1);
     }
     Place at = Place::here<BM, BN>(p);
     if constexpr (SPLIT) {
@@ -51,34 +55,40 @@ __device__ void half_tile(const T* A, const T* B, const T* bias, T* C, float4* p
         }
     }
     if (bias) bias += at.batch * p.batch_bias;
-    write_tile<ACTIVATION, EACH>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row, at.column);
+    write_tile<ACTIVATION, EACH>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row,
+                                 at.column);
 }
 
-template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool A_KMAJOR, int ABYTES, bool B_KMAJOR,
-          int BBYTES, int ACTIVATION, bool SPLIT, bool EACH>
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, int RESIDENT, bool A_KMAJOR,
+          int ABYTES, bool B_KMAJOR, int BBYTES, int ACTIVATION, bool SPLIT, bool EACH>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
+    half_tiled(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters,
+               const Problem p) {
     using G = HalfGemm<T, BM, BN, BK, WM, WN, STAGES, A_KMAJOR, ABYTES, B_KMAJOR, BBYTES>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
 // For rows that begin at any element; DEPTH of K at a time.
-template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool A_KMAJOR, bool B_KMAJOR, int ACTIVATION, bool SPLIT,
-          bool EACH>
+template <class T, int BM, int BN, int DEPTH, int WM, int WN, int RESIDENT, bool A_KMAJOR,
+          bool B_KMAJOR, int ACTIVATION, bool SPLIT, bool EACH>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    half_unaligned(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters, const Problem p) {
+    half_unaligned(const T* A, const T* B, const T* bias, T* C, float4* parts, int* counters,
+                   const Problem p) {
     using G = HalfUnaligned<T, BM, BN, DEPTH, WM, WN, A_KMAJOR, B_KMAJOR>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
 
-// Rows of `columns` elements that are copied to rows of `pitch`, a multiple of eight: as many as `vectors` of 16 bytes.
+// Rows of `columns` elements that are copied to rows of `pitch`, a multiple of eight: as many as
+// `vectors` of 16 bytes.
 struct Rows {
-    long long vectors, rows, stride, batch, last;  // rows of a matrix; strides; the number of elements that may be read
+    long long vectors, rows, stride, batch,
+        last;  // rows of a matrix; strides; the number of elements that may be read
     int columns, pitch;
     long long blocks;
 };
 
-// Each thread stores 16 bytes. What is past the end of a row is zero. I is an integer type that holds the number of vectors.
+// Each thread stores 16 bytes. What is past the end of a row is zero. I is an integer type that
+// holds the number of vectors.
 template <class I, class T>
 __device__ void copy_rows(const T* from, T* to, const Rows& r, I block) {
     I i = block * I(256) + threadIdx.x;
@@ -86,15 +96,17 @@ __device__ void copy_rows(const T* from, T* to, const Rows& r, I block) {
     I across = I(r.pitch / 8), row = i / across, matrix = row / I(r.rows);
     int column = int(i - row * across) * 8;
     UnalignedVector unaligned;
-    unaligned.read(from + (long long)matrix * r.batch + (long long)(row - matrix * I(r.rows)) * r.stride + column,
-               min(8, r.columns - column), reinterpret_cast<size_t>(from), reinterpret_cast<size_t>(from + r.last));
+    unaligned.read(from + (long long)matrix * r.batch +
+                       (long long)(row - matrix * I(r.rows)) * r.stride + column,
+                   min(8, r.columns - column), reinterpret_cast<size_t>(from),
+                   reinterpret_cast<size_t>(from + r.last));
     *reinterpret_cast<uint4*>(to + (long long)i * 8) = unaligned.joined();
 }
 
 // One operand, or both by one launch.
 template <class T, class I>
-__global__ void __launch_bounds__(256)
-    copy_aligned(const T* first, T* to_first, const Rows r, const T* second, T* to_second, const Rows s) {
+__global__ void __launch_bounds__(256) copy_aligned(const T* first, T* to_first, const Rows r,
+                                                    const T* second, T* to_second, const Rows s) {
     if (blockIdx.x < r.blocks) copy_rows(first, to_first, r, I(blockIdx.x));
     else copy_rows(second, to_second, s, I(blockIdx.x - r.blocks));
 }

@@ -1,12 +1,15 @@
-// Tiles of a matrix product of 16-bit elements on tensor cores: mma.sync with sums in single precision. Both operands
-// arrive by cp.async in a ring of stages, and pass to registers by ldmatrix.
+// Tiles of a matrix product of 16-bit elements on tensor cores: mma.sync with sums in single
+// precision. Both operands arrive by cp.async in a ring of stages, and pass to registers by
+// ldmatrix.
 //
-// BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN. What the next 16 of K need is read from shared
-// memory while these are multiplied.
+// BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN. What the next 16 of K need
+// is read from shared memory while these are multiplied.
 #pragma once
 #include "../../../core/cuda/vector.cuh"
 
-__device__ inline unsigned shared_address(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
+__device__ inline unsigned shared_address(const void* p) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
 
 // Eight elements at any address, on their way: the aligned 16 bytes where they begin, and the next.
 struct UnalignedVector {
@@ -18,7 +21,8 @@ struct UnalignedVector {
     template <class T>
     __device__ void read(const T* from, int there, size_t begin, size_t end) {
         unsigned misplaced = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16;
-        auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - misplaced);
+        auto* vectors =
+            reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - misplaced);
         low = high = {}, shift = misplaced, count = there;
         if (count <= 0) return;
         bool both = shift + count * 2 > 16;
@@ -42,7 +46,8 @@ struct UnalignedVector {
         shift = static_cast<unsigned>(reinterpret_cast<size_t>(from)) % 16, count = there;
         auto* vectors = reinterpret_cast<const uint4*>(reinterpret_cast<const char*>(from) - shift);
         uint4 none = {};
-        low = count > 0 ? vectors[0] : none, high = count > 0 && shift + count * 2 > 16 ? vectors[1] : none;
+        low = count > 0 ? vectors[0] : none,
+        high = count > 0 && shift + count * 2 > 16 ? vectors[1] : none;
     }
     // The elements, and zeros after `count` of them.
     __device__ uint4 joined() const {
@@ -58,21 +63,25 @@ struct UnalignedVector {
     }
 };
 
-// One operand: B elements along M or N, and BK along K, for a stage. KMAJOR: K is contiguous in memory, so that a row of
-// shared memory is BK long, else B. BYTES are copied at a time. Rows that begin at any element (2) have no copies: their
-// chunks are read in aligned vectors, wait in registers, and are stored before the same part of the next stage.
+// One operand: B elements along M or N, and BK along K, for a stage. KMAJOR: K is contiguous in
+// memory, so that a row of shared memory is BK long, else B. BYTES are copied at a time. Rows that
+// begin at any element (2) have no copies: their chunks are read in aligned vectors, wait in
+// registers, and are stored before the same part of the next stage.
 template <class T, int B, int BK, int THREADS, bool KMAJOR, int BYTES>
 struct HalfSide {
     static constexpr bool UNALIGNED = BYTES == 2;
-    static constexpr int LENGTH = KMAJOR ? BK : B, SIZE = B * BK, CHUNKS = LENGTH / 8;  // chunks of 16 bytes
-    static constexpr int EACH = UNALIGNED ? 8 : BYTES / 2, ALONG = LENGTH / EACH, APART = THREADS / ALONG;
+    static constexpr int LENGTH = KMAJOR ? BK : B, SIZE = B * BK,
+                         CHUNKS = LENGTH / 8;  // chunks of 16 bytes
+    static constexpr int EACH = UNALIGNED ? 8 : BYTES / 2, ALONG = LENGTH / EACH,
+                         APART = THREADS / ALONG;
     static constexpr int COPIES = (SIZE / EACH + THREADS - 1) / THREADS;
     static constexpr int PARTS = BK / 16, BUFFERED = UNALIGNED ? COPIES : 1;
     static constexpr int SHARING = CHUNKS >= 8 ? 1 : 8 / CHUNKS;  // rows that share 128 bytes
     static_assert(THREADS % ALONG == 0, "a thread stays in its column");
 
-    // The place of element (row, i) in a stage. Chunks of eight neighbouring rows are in different banks, so that
-    // ldmatrix and the copies need no more steps than their bytes do. Rows repeat the pattern after 8 * SHARING.
+    // The place of element (row, i) in a stage. Chunks of eight neighbouring rows are in different
+    // banks, so that ldmatrix and the copies need no more steps than their bytes do. Rows repeat
+    // the pattern after 8 * SHARING.
     static __device__ int at(int row, int i) {
         int chunk = (i / 8) ^ (row / SHARING % (CHUNKS < 8 ? CHUNKS : 8));
         return row * LENGTH + chunk * 8 + i % 8;
@@ -83,15 +92,18 @@ struct HalfSide {
     T* before = nullptr;  // the stage of what is in `unaligned`
     size_t begin, end;
     long long ld, step;
-    int rows, left;  // that remain of the slow dimension, and of the fast one, from this thread's first copy on
+    int rows, left;  // that remain of the slow dimension, and of the fast one, from this thread's
+                     // first copy on
 
     __device__ HalfSide(const T* base, long long ld, int start, int size, int k0, int k1) : ld(ld) {
         int row = threadIdx.x / ALONG, i = threadIdx.x % ALONG * EACH;
         from = base + (KMAJOR ? (start + row) * ld + k0 + i : (k0 + row) * ld + start + i);
         step = KMAJOR ? BK : BK * ld;
-        rows = (KMAJOR ? size - start : k1 - k0) - row, left = (KMAJOR ? k1 - k0 : size - start) - i;
+        rows = (KMAJOR ? size - start : k1 - k0) - row,
+        left = (KMAJOR ? k1 - k0 : size - start) - i;
         begin = reinterpret_cast<size_t>(base);
-        end = reinterpret_cast<size_t>(base + (KMAJOR ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
+        end =
+            reinterpret_cast<size_t>(base + (KMAJOR ? (size - 1) * ld + k1 : (k1 - 1) * ld + size));
     }
     // One part of a stage: copies between products do not hold them up.
     __device__ void next(T* stage, int part) {
@@ -105,10 +117,14 @@ struct HalfSide {
             const T* source = from + c * APART * ld;
             int there = c * APART < rows ? count : 0;
             if constexpr (UNALIGNED) {
-                if (before) *reinterpret_cast<uint4*>(before + at(first + c * APART, i)) = unaligned[c].joined();
+                if (before)
+                    *reinterpret_cast<uint4*>(before + at(first + c * APART, i)) =
+                        unaligned[c].joined();
                 unaligned[c].read(source, there, begin, end);
             } else {
-                copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i) : to_shared + c * APART * LENGTH, source, there);
+                copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i)
+                                           : to_shared + c * APART * LENGTH,
+                     source, there);
             }
         }
         if (part == PARTS - 1) before = stage;
@@ -119,14 +135,17 @@ struct HalfSide {
     }
     static __device__ void copy(T* place, const T* source, int count) {
         if constexpr (BYTES == 16)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(place)), "l"(source),
-                         "r"(count * 2));
+            asm volatile(
+                "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(place)),
+                "l"(source), "r"(count * 2));
         else
-            asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(place)), "l"(source),
-                         "n"(BYTES), "r"(count * 2));
+            asm volatile(
+                "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(place)),
+                "l"(source), "n"(BYTES), "r"(count * 2));
     }
-    // The address of the 16 x 16 elements from (along, k) on, for ldmatrix. `first` is that of the warp's first ones; it
-    // is a multiple of 128 bytes but for the chunk, which an exclusive or moves.
+    // The address of the 16 x 16 elements from (along, k) on, for ldmatrix. `first` is that of the
+    // warp's first ones; it is a multiple of 128 bytes but for the chunk, which an exclusive or
+    // moves.
     static __device__ unsigned fragment(unsigned first, int along, int k) {
         return KMAJOR ? (first ^ k * 2) + along * LENGTH * 2 : (first ^ along * 2) + k * LENGTH * 2;
     }
@@ -145,26 +164,32 @@ __device__ void load_matrices(unsigned* into, unsigned address) {
 }
 
 __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, __nv_bfloat16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, __half) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool A_KMAJOR, int ABYTES, bool B_KMAJOR, int BBYTES>
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool A_KMAJOR, int ABYTES,
+          bool B_KMAJOR, int BBYTES>
 struct HalfGemm {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32, DOWN = WM / 16, ACROSS = WN / 8;
     using A = HalfSide<T, BM, BK, THREADS, A_KMAJOR, ABYTES>;
     using B = HalfSide<T, BN, BK, THREADS, B_KMAJOR, BBYTES>;
     static constexpr int STAGE = A::SIZE + B::SIZE;
-    static_assert(STAGES > 2, "an unaligned vector is stored a stage later, before the barrier that precedes its use");
-    static_assert(ACROSS % 2 == 0 && BK % 32 == 0, "ldmatrix takes 16 columns; fragments are in two sets, in turns");
+    static_assert(
+        STAGES > 2,
+        "an unaligned vector is stored a stage later, before the barrier that precedes its use");
+    static_assert(ACROSS % 2 == 0 && BK % 32 == 0,
+                  "ldmatrix takes 16 columns; fragments are in two sets, in turns");
 
     float of[DOWN][ACROSS][4];
 
@@ -173,11 +198,14 @@ struct HalfGemm {
 
     // Sums over k from k0 up to k1.
     __device__ void run(A a_side, B b_side, T* memory, int k0, int k1) {
-        int lane = threadIdx.x % 32, quarter = lane / 8, m0 = first_row(), n0 = first_column(), into = 0, now = 0;
+        int lane = threadIdx.x % 32, quarter = lane / 8, m0 = first_row(), n0 = first_column(),
+            into = 0, now = 0;
         // Four matrices of 8 x 8 for an ldmatrix: of A along M first, of B along K first.
-        int am = m0 + quarter % 2 * 8, ak = quarter / 2 * 8, bn = n0 + quarter / 2 * 8, bk = quarter % 2 * 8;
+        int am = m0 + quarter % 2 * 8, ak = quarter / 2 * 8, bn = n0 + quarter / 2 * 8,
+            bk = quarter % 2 * 8;
         unsigned a_first = 2 * (A_KMAJOR ? A::at(am + lane % 8, ak) : A::at(ak + lane % 8, am));
-        unsigned b_first = 2 * (B_KMAJOR ? B::at(bn + lane % 8, bk) : B::at(bk + lane % 8, bn)) + 2 * A::SIZE;
+        unsigned b_first =
+            2 * (B_KMAJOR ? B::at(bn + lane % 8, bk) : B::at(bk + lane % 8, bn)) + 2 * A::SIZE;
         unsigned a[2][DOWN][4], b[2][ACROSS / 2][4];
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
@@ -197,7 +225,8 @@ struct HalfGemm {
         auto load = [&](int set, int k) {
             unsigned stage = shared_address(memory) + now * STAGE * 2;
 #pragma unroll
-            for (int i = 0; i < DOWN; ++i) load_matrices<!A_KMAJOR>(a[set][i], A::fragment(stage + a_first, i * 16, k));
+            for (int i = 0; i < DOWN; ++i)
+                load_matrices<!A_KMAJOR>(a[set][i], A::fragment(stage + a_first, i * 16, k));
 #pragma unroll
             for (int n = 0; n < ACROSS / 2; ++n)
                 load_matrices<!B_KMAJOR>(b[set][n], B::fragment(stage + b_first, n * 16, k));
@@ -217,7 +246,8 @@ struct HalfGemm {
 #pragma unroll
             for (int k = 0; k < BK; k += 16) {
                 int set = k / 16 % 2;
-                // The last part is under way before the wait for the next stage, whose first fragments are read then.
+                // The last part is under way before the wait for the next stage, whose first
+                // fragments are read then.
                 if (k + 16 == BK) {
                     fetch(PARTS - 1);
                     wait();
@@ -229,7 +259,8 @@ struct HalfGemm {
                 for (int i = 0; i < DOWN; ++i)
 #pragma unroll
                     for (int n = 0; n < ACROSS; ++n) {
-                        int c = i % 2 ? ACROSS - 1 - n : n;  // there and back: the operand at a turn is used again
+                        int c = i % 2 ? ACROSS - 1 - n
+                                      : n;  // there and back: the operand at a turn is used again
                         multiply(of[i][c], a[set][i], &b[set][c / 2][c % 2 * 2], T());
                     }
             }

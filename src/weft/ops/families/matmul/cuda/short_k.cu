@@ -2,16 +2,19 @@
 #include "../../../core/cuda/problem.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// Each thread keeps WIDE columns of B in registers and goes down the ROWS rows of its tile; A passes through shared memory.
-// The rows of a tile are stored one after the other, each by neighbours.
+// Each thread keeps WIDE columns of B in registers and goes down the ROWS rows of its tile; A
+// passes through shared memory. The rows of a tile are stored one after the other, each by
+// neighbours.
 template <class T, int DEEP, int ROWS, int WIDE, bool TRANSPOSED, int ACTIVATION>
-__global__ void __launch_bounds__(128) short_k(const T* A, const T* B, const T* bias, T* C, const Problem p) {
+__global__ void __launch_bounds__(128)
+    short_k(const T* A, const T* B, const T* bias, T* C, const Problem p) {
     __shared__ __align__(16) float a[ROWS][DEEP];
     int r0 = blockIdx.x / p.tiles_n * ROWS, rows = min(ROWS, p.M - r0);
     int n = (blockIdx.x % p.tiles_n * 128 + threadIdx.x) * WIDE;
     long long batch = product_of_batch();
     if (batch >= p.batch) return;
-    A += batch * p.batch_a + r0 * p.row_a, B += batch * p.batch_b, C += batch * p.batch_c + r0 * p.row_c + n;
+    A += batch * p.batch_a + r0 * p.row_a, B += batch * p.batch_b,
+        C += batch * p.batch_c + r0 * p.row_c + n;
     if (bias) bias += batch * p.batch_bias + r0 * p.row_bias + n * p.column_bias;
     for (int i = threadIdx.x; i < ROWS * DEEP; i += 128) {
         int m = i / DEEP, k = i % DEEP;
@@ -22,7 +25,9 @@ __global__ void __launch_bounds__(128) short_k(const T* A, const T* B, const T* 
     for (int k = 0; k < DEEP; ++k)
 #pragma unroll
         for (int j = 0; j < WIDE; ++j)
-            b[k][j] = k < p.K && n + j < p.N ? to<float>(B[TRANSPOSED ? (n + j) * p.ldb + k : k * p.ldb + n + j]) : 0;
+            b[k][j] = k < p.K && n + j < p.N
+                          ? to<float>(B[TRANSPOSED ? (n + j) * p.ldb + k : k * p.ldb + n + j])
+                          : 0;
     __syncthreads();
     if (n >= p.N) return;
 #pragma unroll 4
@@ -33,7 +38,8 @@ __global__ void __launch_bounds__(128) short_k(const T* A, const T* B, const T* 
             float4 v = *reinterpret_cast<const float4*>(&a[m][k]);
 #pragma unroll
             for (int j = 0; j < WIDE; ++j)
-                sum[j] += v.x * b[k][j], sum[j] += v.y * b[k + 1][j], sum[j] += v.z * b[k + 2][j], sum[j] += v.w * b[k + 3][j];
+                sum[j] += v.x * b[k][j], sum[j] += v.y * b[k + 1][j], sum[j] += v.z * b[k + 2][j],
+                    sum[j] += v.w * b[k + 3][j];
         }
         Vector<T, WIDE> result;
 #pragma unroll

@@ -1,4 +1,5 @@
-// Products with a few rows of A, of any dtype: memory is the limit, and each element of B is read once.
+// Products with a few rows of A, of any dtype: memory is the limit, and each element of B is read
+// once.
 #include "../../../core/cuda/problem.cuh"
 #include "../../../core/cuda/vector.cuh"
 
@@ -8,10 +9,11 @@ __device__ void finished(T* C, const T* bias, const Problem& p, int m, int n, fl
     C[m * p.row_c + n * p.column_c] = to<T>(activated<ACTIVATION>(value));
 }
 
-// A few rows of A times a B whose K is contiguous (a linear layer's weight): each warp computes ROWS results of one
-// column of C. K may be cut into parts, which `add_parts` adds.
+// A few rows of A times a B whose K is contiguous (a linear layer's weight): each warp computes
+// ROWS results of one column of C. K may be cut into parts, which `add_parts` adds.
 template <class T, int ROWS, int WIDE, int ACTIVATION>
-__global__ void __launch_bounds__(256) dots(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
+__global__ void __launch_bounds__(256)
+    dots(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
     int lane = threadIdx.x % 32, split = blockIdx.x % p.splits;
     long long n = blockIdx.x / p.splits * 8ll + threadIdx.x / 32;
     long long batch = product_of_batch();
@@ -48,10 +50,11 @@ __global__ void __launch_bounds__(256) dots(const T* A, const T* B, const T* bia
     }
 }
 
-// A few rows of A times a B whose N is contiguous: each thread computes ROWS results of WIDE neighbouring columns. A
-// passes through shared memory, so that no thread waits for it.
+// A few rows of A times a B whose N is contiguous: each thread computes ROWS results of WIDE
+// neighbouring columns. A passes through shared memory, so that no thread waits for it.
 template <class T, int ROWS, int WIDE, int ACTIVATION>
-__global__ void __launch_bounds__(128) columns(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
+__global__ void __launch_bounds__(128)
+    columns(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
     constexpr int DEEP = 64;
     __shared__ float a[DEEP][ROWS];
     long long n = (blockIdx.x / p.splits * 128ll + threadIdx.x) * WIDE;
@@ -98,8 +101,10 @@ __global__ void __launch_bounds__(128) columns(const T* A, const T* B, const T* 
 
 // Adds the parts of K that `dots` and `columns` have stored, in order.
 template <class T, int ACTIVATION>
-__global__ void __launch_bounds__(256) add_parts(const T* bias, T* C, const float* parts, const Problem p) {
-    long long i = blockIdx.x * 256ll + threadIdx.x, batch = product_of_batch(), size = (long long)p.M * p.N;
+__global__ void __launch_bounds__(256)
+    add_parts(const T* bias, T* C, const float* parts, const Problem p) {
+    long long i = blockIdx.x * 256ll + threadIdx.x, batch = product_of_batch(),
+              size = (long long)p.M * p.N;
     if (i >= size || batch >= p.batch) return;
     float sum = 0;
     for (int s = 0; s < p.splits; ++s) sum += parts[(batch * p.splits + s) * size + i];

@@ -1,10 +1,12 @@
-// Stores a tile of 16-bit results from the registers of tensor-core products: bias, activation, rows that begin anywhere.
+// Stores a tile of 16-bit results from the registers of tensor-core products: bias, activation,
+// rows that begin anywhere.
 #pragma once
 #include "../../../core/cuda/problem.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in their bias. Else one for a
-// column is read once; -0 changes no number. Instructions that are executed once for a tile wait for their fetch, so they are few.
+// Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in
+// their bias. Else one for a column is read once; -0 changes no number. Instructions that are
+// executed once for a tile wait for their fetch, so they are few.
 template <int ACTIVATION, bool EACH, int PITCH, class G, class T>
 __device__ void turn_tile(const G& tile, T* mine, const T* bias, const Problem& p, int r0, int c0) {
     int first = threadIdx.x % 32 / 4, second = threadIdx.x % 4 * 2;
@@ -34,10 +36,13 @@ __device__ void turn_tile(const G& tile, T* mine, const T* bias, const Problem& 
     }
 }
 
-// A warp turns its part of the tile in shared memory, so that lanes store neighbours: 16 bytes each.
+// A warp turns its part of the tile in shared memory, so that lanes store neighbours: 16 bytes
+// each.
 template <int ACTIVATION, bool EACH, class G, class T>
-__device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const Problem& p, int r0, int c0) {
-    constexpr int WM = G::DOWN * 16, WN = G::ACROSS * 8, PITCH = WN + 8;  // 16 bytes more: rows start in other banks
+__device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const Problem& p, int r0,
+                           int c0) {
+    constexpr int WM = G::DOWN * 16, WN = G::ACROSS * 8,
+                  PITCH = WN + 8;  // 16 bytes more: rows start in other banks
     T* mine = memory + threadIdx.x / 32 * WM * PITCH;
     int lane = threadIdx.x % 32;
     r0 += G::first_row(), c0 += G::first_column();
@@ -51,9 +56,11 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
         }
         return;
     }
-    // Rows begin anywhere: a lane stores words of two elements, at even places of memory, from two words of the tile; the elements
-    // before the first and after the last of them are stored alone.
-    constexpr int WORDS = WN / 2, APART = WORDS < 32 ? 32 / WORDS : 1;  // words of a row; rows that are stored at once
+    // Rows begin anywhere: a lane stores words of two elements, at even places of memory, from two
+    // words of the tile; the elements before the first and after the last of them are stored alone.
+    constexpr int WORDS = WN / 2, APART = WORDS < 32
+                                              ? 32 / WORDS
+                                              : 1;  // words of a row; rows that are stored at once
     int columns = min(WN, p.N - c0), rows = min(WM, p.M - r0);
     int row = lane / WORDS;
     T* to_row = C + (r0 + row) * p.row_c + c0;
@@ -66,8 +73,10 @@ __device__ void write_tile(const G& tile, T* memory, T* C, const T* bias, const 
             int e = 2 * w + odd;
             unsigned word = __funnelshift_r(words[w], w + 1 < WORDS ? words[w + 1] : 0, odd * 16);
             if (e + 1 < columns) *reinterpret_cast<unsigned*>(to_row + e) = word;
-            else if (e < columns) *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
-            if (odd && w == 0 && columns > 0) to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
+            else if (e < columns)
+                *reinterpret_cast<unsigned short*>(to_row + e) = static_cast<unsigned short>(word);
+            if (odd && w == 0 && columns > 0)
+                to_row[0] = mine[(words - reinterpret_cast<const unsigned*>(mine)) * 2];
         }
     }
 }

@@ -1,6 +1,6 @@
-// Matrix products on tensor cores with the accuracy of single precision. Each number is the sum of two of tf32, and
-// of their four products three count: C = Ab Bb + Ab Bs + As Bb. Tensor cores cut their sums off, so what they add up over
-// one stage is added to the result by ordinary additions.
+// Matrix products on tensor cores with the accuracy of single precision. Each number is the sum of
+// two of tf32, and of their four products three count: C = Ab Bb + Ab Bs + As Bb. Tensor cores cut
+// their sums off, so what they add up over one stage is added to the result by ordinary additions.
 #include "tiled.cuh"
 #include "../../../core/cuda/problem.cuh"
 
@@ -13,7 +13,8 @@ struct Split {
 };
 
 __device__ inline void multiply(float* c, const unsigned* a, const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -22,7 +23,8 @@ template <int BM, int BN, int BK, int WM, int WN, int STAGES, int AMODE, int BMO
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
     tensor(const float* A, const float* B, const float* bias, float* C, const Problem p) {
     constexpr int THREADS = BM / WM * (BN / WN) * 32, DOWN = WM / 16, ACROSS = WN / 8;
-    using SideA = Side<BM, BK, THREADS, AMODE, 8>;  // lanes read 8 neighbours of 4 rows: 8 words between rows suit them
+    using SideA = Side<BM, BK, THREADS, AMODE,
+                       8>;  // lanes read 8 neighbours of 4 rows: 8 words between rows suit them
     using SideB = Side<BN, BK, THREADS, BMODE, 8>;
     extern __shared__ __align__(16) float memory[];
     float *as = memory, *bs = memory + STAGES * SideA::SIZE;
@@ -45,7 +47,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
         __syncthreads();
         fetch();
-        const float *pa = as + now * SideA::SIZE + m0 + group, *pb = bs + now * SideB::SIZE + n0 + group;
+        const float *pa = as + now * SideA::SIZE + m0 + group,
+                    *pb = bs + now * SideB::SIZE + n0 + group;
         float part[DOWN][ACROSS][4] = {};
 #pragma unroll
         for (int k = 0; k < BK; k += 8) {
@@ -64,7 +67,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
                     Split s(pb[(k + t + j * 4) * SideB::PITCH + n * 8]);
                     b_big[n][j] = s.big, b_small[n][j] = s.small;
                 }
-            // One of the three products of all results, then the next: neighbouring instructions do not wait for each other.
+            // One of the three products of all results, then the next: neighbouring instructions do
+            // not wait for each other.
             auto product = [&](const unsigned (*a)[4], const unsigned (*b)[2]) {
 #pragma unroll
                 for (int i = 0; i < DOWN; ++i)
@@ -92,7 +96,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
         for (int n = 0; n < ACROSS; ++n)
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                int m = at.row + m0 + i * 16 + group + j / 2 * 8, c = at.column + n0 + n * 8 + t * 2 + j % 2;
+                int m = at.row + m0 + i * 16 + group + j / 2 * 8,
+                    c = at.column + n0 + n * 8 + t * 2 + j % 2;
                 if (m < p.M && c < p.N) finish<ACTIVATION>(C, bias, p, m, c, sums[i][n][j]);
             }
 }

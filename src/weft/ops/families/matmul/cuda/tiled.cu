@@ -1,11 +1,14 @@
-// Matrix products in single precision: C = f(A B + bias), for any strides, batched, cut along K where tiles are few.
+// Matrix products in single precision: C = f(A B + bias), for any strides, batched, cut along K
+// where tiles are few.
 #include "tiled.cuh"
 #include "../../../core/cuda/problem.cuh"
 
 template <class T, int ACTIVATION>
-__device__ void write_tile(const T& tile, float* memory, float* C, const float* bias, const Problem& p, int r0, int c0) {
+__device__ void write_tile(const T& tile, float* memory, float* C, const float* bias,
+                           const Problem& p, int r0, int c0) {
     bool wide = p.column_c == 1 && p.row_c % 4 == 0 && reinterpret_cast<size_t>(C) % 16 == 0;
-    // Instructions that are executed once for a tile wait for their fetch: a tile without bias has few of them.
+    // Instructions that are executed once for a tile wait for their fetch: a tile without bias has
+    // few of them.
     auto store_wide = [&](auto of_element) {
         tile.each([&](int row, int column, const float* v) {
             int m = r0 + row, n = c0 + column;
@@ -16,14 +19,20 @@ __device__ void write_tile(const T& tile, float* memory, float* C, const float* 
             *reinterpret_cast<float4*>(C + m * p.row_c + n) = make_float4(r[0], r[1], r[2], r[3]);
         });
     };
-    if (wide && !bias) return store_wide([](int, int) { return -0.0f; });  // which changes no number
-    if (wide) return store_wide([&](int m, int n) { return bias[m * p.row_bias + n * p.column_bias]; });
-    // Rows that are no whole vectors: a warp passes LM rows at a time through shared memory, and its lanes store neighbours.
-    constexpr int WIDTH = T::LN * T::COLUMNS, PITCH = WIDTH + 16;  // rows of two lanes one above the other: other banks
-    static_assert(T::THREADS / 32 * T::LM * PITCH <= T::ROOM, "the rows of all warps fit into the stages' memory");
+    if (wide && !bias)
+        return store_wide([](int, int) { return -0.0f; });  // which changes no number
+    if (wide)
+        return store_wide([&](int m, int n) { return bias[m * p.row_bias + n * p.column_bias]; });
+    // Rows that are no whole vectors: a warp passes LM rows at a time through shared memory, and
+    // its lanes store neighbours.
+    constexpr int WIDTH = T::LN * T::COLUMNS,
+                  PITCH = WIDTH + 16;  // rows of two lanes one above the other: other banks
+    static_assert(T::THREADS / 32 * T::LM * PITCH <= T::ROOM,
+                  "the rows of all warps fit into the stages' memory");
     __syncthreads();
     float* rows = memory + threadIdx.x / 32 * (T::LM * PITCH);
-    int lane = threadIdx.x % 32, top = r0 + tile.row - tile.down() * 4, n = c0 + tile.column - tile.across() * 4 + lane;
+    int lane = threadIdx.x % 32, top = r0 + tile.row - tile.down() * 4,
+        n = c0 + tile.column - tile.across() * 4 + lane;
 #pragma unroll
     for (int i = 0; i < T::ROWS; ++i) {
 #pragma unroll
@@ -48,11 +57,13 @@ __device__ void write_tile(const T& tile, float* memory, float* C, const float* 
     }
 }
 
-// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, blocks share the K of a tile.
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int RESIDENT, int AMODE, int BMODE,
-          int ACTIVATION, bool SPLIT>
+// Blocks are numbered by tile, then by part of K, then by product of the batch. With SPLIT, blocks
+// share the K of a tile.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int RESIDENT,
+          int AMODE, int BMODE, int ACTIVATION, bool SPLIT>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
-    tiled(const float* A, const float* B, const float* bias, float* C, float* parts, int* counters, const Problem p) {
+    tiled(const float* A, const float* B, const float* bias, float* C, float* parts, int* counters,
+          const Problem p) {
     using T = Gemm<BM, BN, BK, WM, WN, TM, TN, STAGES, AMODE, BMODE>;
     extern __shared__ __align__(16) float memory[];
     T tile;
@@ -62,7 +73,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         int k0 = SPLIT ? at.split * p.each : 0, k1 = SPLIT ? min(p.K, k0 + p.each) : p.K;
         float *as = memory, *bs = memory + STAGES * T::A::SIZE;
         tile.run(typename T::A(A + at.batch * p.batch_a, as, p.lda, at.row, p.M, k0, k1),
-                 typename T::B(B + at.batch * p.batch_b, bs, p.ldb, at.column, p.N, k0, k1), as, bs, k0, k1);
+                 typename T::B(B + at.batch * p.batch_b, bs, p.ldb, at.column, p.N, k0, k1), as, bs,
+                 k0, k1);
     }
     Place at = Place::here<BM, BN>(p);
     if constexpr (SPLIT) {

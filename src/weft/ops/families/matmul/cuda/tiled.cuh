@@ -1,8 +1,9 @@
-// Tiles of a single-precision matrix product, for any strides: both operands arrive by cp.async in a ring of stages.
+// Tiles of a single-precision matrix product, for any strides: both operands arrive by cp.async in
+// a ring of stages.
 //
-// BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN, a thread TM x TN. In shared memory both
-// operands lie as [k][m] and [k][n], so that what a thread needs of one k is side by side. What the next k needs is read
-// from shared memory while this one is multiplied.
+// BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN, a thread TM x TN. In
+// shared memory both operands lie as [k][m] and [k][n], so that what a thread needs of one k is
+// side by side. What the next k needs is read from shared memory while this one is multiplied.
 #pragma once
 #include "../../../core/cuda/last.cuh"
 
@@ -11,9 +12,11 @@ __device__ void copy_async(float* to, const float* from, bool inside) {
     unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
     int bytes = inside ? BYTES : 0;  // the rest is filled with zeros
     if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes));
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
+                     "r"(bytes));
     else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(bytes));
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
+                     "r"(bytes));
 }
 
 // One operand: `extent` is its size along M or N. MODE says what is contiguous in memory:
@@ -24,8 +27,9 @@ struct Side {
     static constexpr int PITCH = B + PAD;
     static constexpr int SIZE = BK * PITCH, WIDE = MODE == 0 ? 4 : 1;
     static constexpr int TOTAL = B * BK / WIDE, COPIES = (TOTAL + THREADS - 1) / THREADS;
-    static constexpr int ALONG = MODE == 2 ? BK : B / WIDE;  // copies that lie side by side in memory
-    static constexpr int APART = THREADS / ALONG;             // rows between two copies of a thread
+    static constexpr int ALONG =
+        MODE == 2 ? BK : B / WIDE;  // copies that lie side by side in memory
+    static constexpr int APART = THREADS / ALONG;  // rows between two copies of a thread
     static_assert(THREADS % ALONG == 0, "a thread stays in its column");
 
     const float* from;
@@ -33,10 +37,13 @@ struct Side {
     long long stride, step;
     int left, extent;  // of K and of M or N, from this thread's first copy on
 
-    // The operand from `start` on along M or N, and K from k0 up to k1; `ld` is the stride that is not 1.
-    __device__ Side(const float* base, float* shared, long long ld, int start, int size, int k0, int k1) {
+    // The operand from `start` on along M or N, and K from k0 up to k1; `ld` is the stride that is
+    // not 1.
+    __device__ Side(const float* base, float* shared, long long ld, int start, int size, int k0,
+                    int k1) {
         int fast = threadIdx.x % ALONG * WIDE, slow = threadIdx.x / ALONG;
-        left = k1 - k0 - (MODE == 2 ? fast : slow), extent = size - start - (MODE == 2 ? slow : fast), stride = ld;
+        left = k1 - k0 - (MODE == 2 ? fast : slow),
+        extent = size - start - (MODE == 2 ? slow : fast), stride = ld;
         if constexpr (MODE == 2) {
             from = base + (start + slow) * ld + k0 + fast, step = BK;
             to = shared + fast * PITCH + slow;
@@ -49,7 +56,8 @@ struct Side {
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
             if (TOTAL % THREADS && i * THREADS + int(threadIdx.x) >= TOTAL) break;
-            bool inside = MODE == 2 ? left > 0 && i * APART < extent : extent > 0 && i * APART < left;
+            bool inside =
+                MODE == 2 ? left > 0 && i * APART < extent : extent > 0 && i * APART < left;
             float* at = to + stage * SIZE + (MODE == 2 ? i * APART : i * APART * PITCH);
             copy_async<4 * WIDE>(at, from + i * APART * stride, inside);
         }
@@ -58,16 +66,19 @@ struct Side {
     __device__ void prepare(int) {}
 };
 
-// Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and the last one to come here
-// adds them in order: results do not depend on which block comes last. True for that block, false for the others. `slot` is the
-// number of the tile; `parts` are [slot][split][place of a thread's four results][thread].
+// Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and
+// the last one to come here adds them in order: results do not depend on which block comes last.
+// True for that block, false for the others. `slot` is the number of the tile; `parts` are
+// [slot][split][place of a thread's four results][thread].
 template <int THREADS, int COUNT>
-__device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long long slot, int split, int splits) {
+__device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long long slot,
+                           int split, int splits) {
     constexpr int FOURS = COUNT / 4;
     float4* mine = reinterpret_cast<float4*>(parts) + slot * splits * FOURS * THREADS + threadIdx.x;
 #pragma unroll
     for (int f = 0; f < FOURS; ++f)
-        mine[(split * FOURS + f) * THREADS] = make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
+        mine[(split * FOURS + f) * THREADS] =
+            make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
     if (!is_last(counters + slot, splits)) return false;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) of[i] = 0;
@@ -80,22 +91,26 @@ __device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long
     return true;
 }
 
-// The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the next BK of K. Once in each
-// step of the loop, between two barriers, `prepare(stage)` of B may compute what `next(stage)` needs in the step after.
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA, class SideB>
+// The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the
+// next BK of K. Once in each step of the loop, between two barriers, `prepare(stage)` of B may
+// compute what `next(stage)` needs in the step after.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA,
+          class SideB>
 struct Tile {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
     using A = SideA;
     using B = SideB;
     static constexpr int LM = WM / TM, LN = WN / TN;  // lanes of a warp, down and across
-    static constexpr int ROWS = TM, COLUMNS = TN, ROOM = STAGES * (A::SIZE + B::SIZE);  // of a thread; words of memory
-    static_assert(LM * LN == 32 && BK % 2 == 0, "a warp has 32 lanes; k by k in two sets of registers, in turns");
+    static constexpr int ROWS = TM, COLUMNS = TN,
+                         ROOM = STAGES * (A::SIZE + B::SIZE);  // of a thread; words of memory
+    static_assert(LM * LN == 32 && BK % 2 == 0,
+                  "a warp has 32 lanes; k by k in two sets of registers, in turns");
 
     int row, column;  // of the first result of this thread, in the tile
     float of[TM][TN];
 
-    // The place of a lane in its warp. Lanes stand in pairs, down and across in turns: a 16-byte load of the warp takes two
-    // steps instead of four.
+    // The place of a lane in its warp. Lanes stand in pairs, down and across in turns: a 16-byte
+    // load of the warp takes two steps instead of four.
     static __device__ int down() { return threadIdx.x % 2 + threadIdx.x % 32 / (2 * LN) * 2; }
     static __device__ int across() { return threadIdx.x % 32 / 2 % LN; }
 
@@ -105,7 +120,8 @@ struct Tile {
 #pragma unroll
         for (int i = 0; i < TM; ++i)
 #pragma unroll
-            for (int j = 0; j < TN; j += 4) f(row + i / 4 * 4 * LM + i % 4, column + j * LN, &of[i][j]);
+            for (int j = 0; j < TN; j += 4)
+                f(row + i / 4 * 4 * LM + i % 4, column + j * LN, &of[i][j]);
     }
 
     // Sums over k from k0 up to k1.
@@ -127,17 +143,20 @@ struct Tile {
         auto load = [&](int to, int k) {
 #pragma unroll
             for (int i = 0; i < TM; i += 4)
-                *reinterpret_cast<float4*>(&a[to][i]) = *reinterpret_cast<const float4*>(pa + k * A::PITCH + i * LM);
+                *reinterpret_cast<float4*>(&a[to][i]) =
+                    *reinterpret_cast<const float4*>(pa + k * A::PITCH + i * LM);
 #pragma unroll
             for (int j = 0; j < TN; j += 4)
-                *reinterpret_cast<float4*>(&b[to][j]) = *reinterpret_cast<const float4*>(pb + k * B::PITCH + j * LN);
+                *reinterpret_cast<float4*>(&b[to][j]) =
+                    *reinterpret_cast<const float4*>(pb + k * B::PITCH + j * LN);
         };
         auto multiply = [&](int from) {
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll
                 for (int j = 0; j < TN; ++j) {
-                    int jj = i % 2 ? TN - 1 - j : j;  // there and back: the operand at a turn is used again
+                    int jj = i % 2 ? TN - 1 - j
+                                   : j;  // there and back: the operand at a turn is used again
                     of[i][jj] += a[from][i] * b[from][jj];
                 }
         };
@@ -170,11 +189,12 @@ struct Tile {
         asm volatile("cp.async.wait_all;");
     }
     __device__ bool joined(float* parts, int* counters, long long slot, int split, int splits) {
-        return join_parts<THREADS>(reinterpret_cast<float(&)[TM * TN]>(of), parts, counters, slot, split, splits);
+        return join_parts<THREADS>(reinterpret_cast<float (&)[TM * TN]>(of), parts, counters, slot,
+                                   split, splits);
     }
 };
 
 // The product of two matrices.
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
-using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM * (BN / WN) * 32, AMODE>,
-                  Side<BN, BK, BM / WM * (BN / WN) * 32, BMODE>>;
+using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM*(BN / WN) * 32, AMODE>,
+                  Side<BN, BK, BM / WM*(BN / WN) * 32, BMODE>>;

@@ -2,8 +2,8 @@
 #pragma once
 #include "../../../core/cuda/row.cuh"
 
-// Adds a zero that the compiler does not see through. Else it would keep the converted elements of a row in registers from
-// one use to the next, which takes more of them than the row itself.
+// Adds a zero that the compiler does not see through. Else it would keep the converted elements of
+// a row in registers from one use to the next, which takes more of them than the row itself.
 template <class T, int V>
 __device__ void hide(Vector<T, V>& v, unsigned zero) {
     if constexpr (sizeof(v) >= 4) {
@@ -13,8 +13,8 @@ __device__ void hide(Vector<T, V>& v, unsigned zero) {
     }
 }
 
-// V weights from element `at` of n on; `missing` where there are no weights, and outside of the row. Those of a RAGGED row
-// may begin anywhere.
+// V weights from element `at` of n on; `missing` where there are no weights, and outside of the
+// row. Those of a RAGGED row may begin anywhere.
 template <int V, bool RAGGED, class W>
 __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     bool aligned = !RAGGED || reinterpret_cast<size_t>(w + at) % alignof(Vector<W, V>) == 0;
@@ -31,10 +31,12 @@ __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     return v;
 }
 
-// The weights of V elements from `at` on of a row of n, in which `inner` neighbours have one channel; those of `groups` rows
-// follow each other. In rows that are not RAGGED, vectors have one channel.
+// The weights of V elements from `at` on of a row of n, in which `inner` neighbours have one
+// channel; those of `groups` rows follow each other. In rows that are not RAGGED, vectors have one
+// channel.
 template <int V, bool RAGGED, class W>
-__device__ Vector<W, V> channel_weights(const W* w, long long row, int at, int n, int inner, int groups, float missing) {
+__device__ Vector<W, V> channel_weights(const W* w, long long row, int at, int n, int inner,
+                                        int groups, float missing) {
     int channel = max(at, 0) / inner, next = (channel + 1) * inner;
     const W* own = w + int(row % groups) * (n / inner);
     Vector<W, V> v = filled<V>(to<W>(missing));

@@ -3,13 +3,17 @@
 #include "channels.cuh"
 #include "floats.cuh"
 
-// The mean and the variance of each channel. The running ones move towards them, by `momentum` of the way; of
-// the variance it is the unbiased one that they move to. `found` has parts x channels moments.
+// The mean and the variance of each channel. The running ones move towards them, by `momentum` of
+// the way; of the variance it is the unbiased one that they move to. `found` has parts x channels
+// moments.
 template <class T, class R, int V, bool FLAT, bool RAGGED = false>
-__device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean, R* running_var, Moments* found,
-                                   int* counters, const Shape& s, float size, float momentum) {
+__device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean,
+                                   R* running_var, Moments* found, int* counters, const Shape& s,
+                                   float size, float momentum) {
     Walk<V, FLAT, RAGGED> w(s);
-    long long apart = FLAT ? 1 : RAGGED ? s.plane : s.inner * (long long)V;  // from a channel to the next
+    long long apart = FLAT     ? 1
+                      : RAGGED ? s.plane
+                               : s.inner * (long long)V;  // from a channel to the next
     constexpr int K = w.K;
     float shift[K];
 #pragma unroll
@@ -55,16 +59,19 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
         int c = w.channel + k;
         own[k].mean += shift[k];
         mean[c] = own[k].mean, var[c] = own[k].squares / size;
-        if (running_mean) running_mean[c] = to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * own[k].mean);
+        if (running_mean)
+            running_mean[c] =
+                to<R>((1 - momentum) * to<float>(running_mean[c]) + momentum * own[k].mean);
         if (running_var)
-            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) + momentum * (own[k].squares / (size - 1)));
+            running_var[c] = to<R>((1 - momentum) * to<float>(running_var[c]) +
+                                   momentum * (own[k].squares / (size - 1)));
     }
 }
 
 // y = (x - mean) / sqrt(var + eps) * w + b for each channel.
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED = false>
-__device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y, const Shape& s,
-                             float eps) {
+__device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y,
+                             const Shape& s, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     Affine<walk.K> a(walk, mean, var, w, b, eps);
     constexpr int N = IN_FLIGHT<T, V>;

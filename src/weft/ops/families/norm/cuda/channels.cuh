@@ -1,16 +1,19 @@
-// Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel]. RAGGED: the planes of `inner` elements
-// are no whole vectors; their first and last ones may reach out of the plane. FLAT and RAGGED: rows are no whole vectors, but
-// several of them are. These are one row of the kernels, in whose columns the channels repeat.
+// Tensors with channels, in the order [batch][channel][inner], or FLAT: [row][channel]. RAGGED: the
+// planes of `inner` elements are no whole vectors; their first and last ones may reach out of the
+// plane. FLAT and RAGGED: rows are no whole vectors, but several of them are. These are one row of
+// the kernels, in whose columns the channels repeat.
 #pragma once
 #include "../../../core/cuda/last.cuh"
 #include "../../../core/cuda/vector.cuh"
 #include "moments.cuh"
 
 // The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
-// batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each, and `each` rows.
+// batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each,
+// and `each` rows.
 struct Shape {
     int channels;  // FLAT and RAGGED: columns
-    int inner;  // vectors from a channel to its next; FLAT: 1, or elements of the last row; RAGGED: of a plane, at the most
+    int inner;  // vectors from a channel to its next; FLAT: 1, or elements of the last row; RAGGED:
+                // of a plane, at the most
     int count;  // vectors of a channel; FLAT: rows
     int width;  // a power of two; without FLAT: 1
     int parts, each;
@@ -34,7 +37,8 @@ struct Walk {
     long long channels;
     bool there;
 
-    __device__ explicit Walk(const Shape& s) : inner(s.inner), elements(s.plane), channels(s.channels) {
+    __device__ explicit Walk(const Shape& s)
+        : inner(s.inner), elements(s.plane), channels(s.channels) {
         int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
         // Blocks that run at the same time have neighbouring channels.
         tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
@@ -61,10 +65,13 @@ struct Walk {
                 at[k] = {i * channels + channel, 0, i == last ? left : V};
             } else if constexpr (RAGGED) {
                 long long start = (plane * channels + channel) * elements;
-                int before = int(start % V) - place * V;  // elements of the plane before the vector are negative
+                int before = int(start % V) -
+                             place * V;  // elements of the plane before the vector are negative
                 at[k] = {start - before, max(before, 0), min(before + elements, V)};
             } else {
-                at[k] = {FLAT ? i * channels + channel : ((plane * channels + channel) * inner + place) * V, 0, V};
+                at[k] = {FLAT ? i * channels + channel
+                              : ((plane * channels + channel) * inner + place) * V,
+                         0, V};
             }
             i += deep, n++;
             if (!FLAT) {
@@ -80,17 +87,20 @@ struct Walk {
     // Joins the values of all threads of a channel: the first one of them has the result.
     template <class Value>
     __device__ void join(Value (&own)[K]) const {
-        __shared__ Value all[K][256];  // neighbours meet no bank twice: values have an odd number of words, or two
+        __shared__ Value all[K][256];  // neighbours meet no bank twice: values have an odd number
+                                       // of words, or two
         __syncthreads();
         for (int k = 0; k < K; k++) all[k][threadIdx.x] = own[k];
         for (int d = deep / 2; d > 0; d /= 2) {
             __syncthreads();
             if (t < d)
-                for (int k = 0; k < K; k++) all[k][threadIdx.x].add(all[k][threadIdx.x + d * (256 / deep)]);
+                for (int k = 0; k < K; k++)
+                    all[k][threadIdx.x].add(all[k][threadIdx.x + d * (256 / deep)]);
         }
         for (int k = 0; k < K; k++) own[k] = all[k][threadIdx.x];
     }
-    // The values of a channel from all blocks that have a part of it, in the block that comes last; false in others.
+    // The values of a channel from all blocks that have a part of it, in the block that comes last;
+    // false in others.
     template <class Value>
     __device__ bool join_parts(Value (&own)[K], Value* found, int parts, int* counters) const {
         join(own);
@@ -121,7 +131,8 @@ __device__ void load_all(Vector<T, V> (&v)[N], const T* x, const Spot (&at)[N], 
             v[k] = load<V>(x + at[k].at);
         } else {
 #pragma unroll
-            for (int j = 0; j < V; j++) v[k][j] = j >= at[k].from && j < at[k].to ? x[at[k].at + j] : to<T>(0.0f);
+            for (int j = 0; j < V; j++)
+                v[k][j] = j >= at[k].from && j < at[k].to ? x[at[k].at + j] : to<T>(0.0f);
         }
     }
 }
@@ -144,7 +155,8 @@ struct Affine {
     float mean[K], scale[K], w[K], b[K];
 
     template <class Walk, class S, class W>
-    __device__ Affine(const Walk& walk, const S* means, const S* vars, const W* ws, const W* bs, float eps) {
+    __device__ Affine(const Walk& walk, const S* means, const S* vars, const W* ws, const W* bs,
+                      float eps) {
         for (int k = 0; k < K; k++) {
             int c = walk.there ? walk.real(k) : 0;
             mean[k] = to<float>(means[c]), scale[k] = rsqrtf(to<float>(vars[c]) + eps);

@@ -1,6 +1,7 @@
 // Gradients of batch norm. With z = (x - mean) / sqrt(var + eps) and m elements in a channel
 //   dw = sum(dy * z), db = sum(dy)
-//   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else without the sums
+//   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else
+//   without the sums
 #include "channels.cuh"
 #include "floats.cuh"
 
@@ -11,8 +12,9 @@ struct Sums {
 
 // sums[channel] in float, and dw and db in the dtype of the weights where they are not null.
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED>
-__global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw,
-                                            W* db, Sums* found, int* counters, Shape s, float eps) {
+__global__ void __launch_bounds__(256)
+    sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw, W* db,
+         Sums* found, int* counters, Shape s, float eps) {
     Walk<V, FLAT, RAGGED> w(s);
     constexpr int K = w.K;
     Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
@@ -47,8 +49,9 @@ __global__ void __launch_bounds__(256) sums(const T* dy, const T* x, const S* me
 
 // dx; BATCH: mean and var are those of x.
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED, bool BATCH>
-__global__ void __launch_bounds__(256) gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w,
-                                                const Sums* sums, T* dx, Shape s, float size, float eps) {
+__global__ void __launch_bounds__(256)
+    gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w, const Sums* sums,
+             T* dx, Shape s, float size, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     constexpr int K = walk.K;
     Affine<K> a(walk, mean, var, w, (const W*)nullptr, eps);

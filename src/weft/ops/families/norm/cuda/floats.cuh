@@ -1,12 +1,14 @@
-// Vectors of 16-bit elements as floats, two elements at a time: the compiler keeps such a vector in as few registers as it
-// has words, and converts two results in one instruction.
+// Vectors of 16-bit elements as floats, two elements at a time: the compiler keeps such a vector in
+// as few registers as it has words, and converts two results in one instruction.
 #pragma once
 #include "../../../core/cuda/vector.cuh"
 
 __device__ inline float2 halves(__nv_bfloat162, unsigned word) {
     return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000));
 }
-__device__ inline float2 halves(__half2, unsigned word) { return __half22float2(*reinterpret_cast<__half2*>(&word)); }
+__device__ inline float2 halves(__half2, unsigned word) {
+    return __half22float2(*reinterpret_cast<__half2*>(&word));
+}
 __device__ inline unsigned word_of(__nv_bfloat162, float a, float b) {
     __nv_bfloat162 both = __floats2bfloat162_rn(a, b);
     return *reinterpret_cast<unsigned*>(&both);
@@ -17,8 +19,12 @@ __device__ inline unsigned word_of(__half2, float a, float b) {
 }
 
 template <class T> struct Pair {};
-template <> struct Pair<__nv_bfloat16> { using Type = __nv_bfloat162; };
-template <> struct Pair<__half> { using Type = __half2; };
+template <> struct Pair<__nv_bfloat16> {
+    using Type = __nv_bfloat162;
+};
+template <> struct Pair<__half> {
+    using Type = __half2;
+};
 
 template <int V>
 struct Floats {
@@ -50,7 +56,8 @@ __device__ Vector<T, V> pack(const Floats<V>& f) {
     if constexpr (sizeof(T) == 2 && V % 2 == 0) {
         auto* words = reinterpret_cast<unsigned*>(&v);
 #pragma unroll
-        for (int i = 0; i < V / 2; i++) words[i] = word_of(typename Pair<T>::Type{}, f[2 * i], f[2 * i + 1]);
+        for (int i = 0; i < V / 2; i++)
+            words[i] = word_of(typename Pair<T>::Type{}, f[2 * i], f[2 * i + 1]);
     } else {
 #pragma unroll
         for (int i = 0; i < V; i++) v[i] = to<T>(f[i]);

@@ -1,6 +1,7 @@
-// Gradients of group norm with whole rows on chip; planes_backward.cu has the formulas. A block has `rows` rows, which follow
-// each other in memory: it copies their dy and x to shared memory, sums over each plane, then over each row, and writes dx.
-// Copies have V elements: rows * share * inner is a multiple of V.
+// Gradients of group norm with whole rows on chip; planes_backward.cu has the formulas. A block has
+// `rows` rows, which follow each other in memory: it copies their dy and x to shared memory, sums
+// over each plane, then over each row, and writes dx. Copies have V elements: rows * share * inner
+// is a multiple of V.
 #include "../../../core/cuda/vector.cuh"
 
 // Starts a copy of a vector to shared memory; copies of 2 bytes are complete on return.
@@ -9,24 +10,29 @@ __device__ void copy(T* to_, const T* from) {
     constexpr int BYTES = V * sizeof(T);
     unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to_));
     if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from)
+                     : "memory");
     else if constexpr (BYTES >= 4)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from), "n"(BYTES) : "memory");
-    else
-        store(to_, load<V>(from));
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from),
+                     "n"(BYTES)
+                     : "memory");
+    else store(to_, load<V>(from));
 }
 
 // Adds two numbers over groups of `lanes` lanes, a power of two.
 __device__ inline void add_lanes(int lanes, float& a, float& b) {
-    for (int d = lanes / 2; d > 0; d /= 2) a += __shfl_xor_sync(~0u, a, d), b += __shfl_xor_sync(~0u, b, d);
+    for (int d = lanes / 2; d > 0; d /= 2)
+        a += __shfl_xor_sync(~0u, a, d), b += __shfl_xor_sync(~0u, b, d);
 }
 
-// `lanes` lanes sum a plane of `inner` elements, and `over` lanes the `share` planes of a row. partial[0][plane] is the sum of
-// dy * z, partial[1][plane] that of dy; null: they are not wanted. W is the type of the weights, which repeat after `groups` rows.
+// `lanes` lanes sum a plane of `inner` elements, and `over` lanes the `share` planes of a row.
+// partial[0][plane] is the sum of dy * z, partial[1][plane] that of dy; null: they are not wanted.
+// W is the type of the weights, which repeat after `groups` rows.
 template <class T, class W, int V>
 __global__ void __launch_bounds__(256)
-    rows_of_planes(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, float* partial, T* dx,
-                   long long count, int inner, int share, int groups, int rows, int lanes, int over) {
+    rows_of_planes(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
+                   float* partial, T* dx, long long count, int inner, int share, int groups,
+                   int rows, int lanes, int over) {
     extern __shared__ __align__(16) char memory[];
     long long first = blockIdx.x * (long long)rows, planes = count * share;
     int n = share * inner, here = int(min((long long)rows, count - first)), size = here * n;
@@ -34,7 +40,8 @@ __global__ void __launch_bounds__(256)
     T *gs = reinterpret_cast<T*>(terms + rows * share), *xs = gs + rows * n;
     auto* scales = reinterpret_cast<float*>(xs + rows * n);  // of each row
     dy += first * n, x += first * n, dx += first * n;
-    for (int i = threadIdx.x * V; i + V <= size; i += 256 * V) copy<T, V>(gs + i, dy + i), copy<T, V>(xs + i, x + i);
+    for (int i = threadIdx.x * V; i + V <= size; i += 256 * V)
+        copy<T, V>(gs + i, dy + i), copy<T, V>(xs + i, x + i);
     for (int i = size / V * V + threadIdx.x; i < size; i += 256) gs[i] = dy[i], xs[i] = x[i];
     // Weights and statistics arrive with the copies.
     int group = int(first % groups);
@@ -75,7 +82,9 @@ __global__ void __launch_bounds__(256)
         }
     }
     __syncthreads();
-    auto gradient = [](float4 t, T g, T v) { return to<T>(t.x * to<float>(g) + (t.y * (to<float>(v) - t.w) + t.z)); };
+    auto gradient = [](float4 t, T g, T v) {
+        return to<T>(t.x * to<float>(g) + (t.y * (to<float>(v) - t.w) + t.z));
+    };
     for (int i = threadIdx.x * V; i + V <= size; i += 256 * V) {
         Vector<T, V> g = load<V>(gs + i), v = load<V>(xs + i);
         int plane = i / inner, left = (plane + 1) * inner - i;
@@ -88,5 +97,6 @@ __global__ void __launch_bounds__(256)
         }
         store_whole(dx + i, g);
     }
-    for (int i = size / V * V + threadIdx.x; i < size; i += 256) dx[i] = gradient(terms[i / inner], gs[i], xs[i]);
+    for (int i = size / V * V + threadIdx.x; i < size; i += 256)
+        dx[i] = gradient(terms[i / inner], gs[i], xs[i]);
 }

@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(256) strips(const T* x, T* y, const Response p
 }
 
 template <class T, int V, int SIZE, int EACH>
-__global__ void __launch_bounds__(256) strips_backward(const T* dy, const T* x, T* dx, const Response p) {
+__global__ void __launch_bounds__(256)
+    strips_backward(const T* dy, const T* x, T* dx, const Response p) {
     constexpr int BEFORE = SIZE / 2, AFTER = SIZE - 1 - BEFORE;
     Column<V, EACH> column(p);
     if (!column.there) return;
@@ -143,14 +144,16 @@ __global__ void __launch_bounds__(256) window(const T* x, T* y, const Response p
 
 // What a channel adds to the gradients of its window: dy * x * d^(-beta - 1).
 template <class T, int V>
-__global__ void __launch_bounds__(256) ratios(const T* dy, const T* x, float* ratio, const Response p) {
+__global__ void __launch_bounds__(256)
+    ratios(const T* dy, const T* x, float* ratio, const Response p) {
     Column<V, 1> column(p);
     if (!column.there) return;
     long long at = column.at + (long long)column.first * p.inner;
     Vector<float, V> d = divisors<V>(x + column.at, column.first, p);
     Vector<T, V> in = load<V>(x + at), g = load<V>(dy + at);
 #pragma unroll
-    for (int j = 0; j < V; j++) d[j] = to<float>(g[j]) * to<float>(in[j]) * powf(d[j], -p.beta) / d[j];
+    for (int j = 0; j < V; j++)
+        d[j] = to<float>(g[j]) * to<float>(in[j]) * powf(d[j], -p.beta) / d[j];
     store(ratio + at, d);
 }
 
@@ -170,6 +173,7 @@ __global__ void __launch_bounds__(256)
     Vector<T, V> in = load<V>(x + at), g = load<V>(dy + at);
 #pragma unroll
     for (int j = 0; j < V; j++)
-        d[j] = to<float>(g[j]) * powf(d[j], -p.beta) - 2 * p.alpha * p.beta * to<float>(in[j]) * sum[j];
+        d[j] = to<float>(g[j]) * powf(d[j], -p.beta) -
+               2 * p.alpha * p.beta * to<float>(in[j]) * sum[j];
     write(dx + at, d);
 }

@@ -1,10 +1,10 @@
-// Mean and sum of squared deviations of some elements, joined without the loss of digits that a difference of large sums
-// has (Chan, Golub and LeVeque 1979).
+// Mean and sum of squared deviations of some elements, joined without the loss of digits that a
+// difference of large sums has (Chan, Golub and LeVeque 1979).
 #pragma once
 #include "../../../core/cuda/vector.cuh"
 
-// The number that is subtracted from elements before they are summed, so that a large mean costs no digits: one of them. The
-// elements of shorter types have fewer digits than float anyway.
+// The number that is subtracted from elements before they are summed, so that a large mean costs no
+// digits: one of them. The elements of shorter types have fewer digits than float anyway.
 template <class T>
 __device__ float shift_of(const T* element, bool there) {
     if constexpr (sizeof(T) < 4) return 0;
@@ -23,13 +23,15 @@ struct Moments {
     __device__ void add(const Moments& other) { add(other.count, other.mean, other.squares); }
 };
 
-// The moments of all threads of a group of G, in every thread of it. All threads of the block take part.
+// The moments of all threads of a group of G, in every thread of it. All threads of the block take
+// part.
 template <int G>
 __device__ Moments across(Moments m) {
     constexpr int LANES = G < 32 ? G : 32;
     auto lanes = [&](int from) {
         for (int d = from; d > 0; d /= 2)
-            m.add(__shfl_xor_sync(~0u, m.count, d), __shfl_xor_sync(~0u, m.mean, d), __shfl_xor_sync(~0u, m.squares, d));
+            m.add(__shfl_xor_sync(~0u, m.count, d), __shfl_xor_sync(~0u, m.mean, d),
+                  __shfl_xor_sync(~0u, m.squares, d));
     };
     lanes(LANES / 2);
     if constexpr (G > 32) {

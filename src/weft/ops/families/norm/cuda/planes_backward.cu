@@ -1,19 +1,21 @@
-// Gradients of group norm. A row is a group of planes, one plane for each of its channels; with g = dy * w of the channel
-// and z = (x - mean) * rstd of the row
+// Gradients of group norm. A row is a group of planes, one plane for each of its channels; with g =
+// dy * w of the channel and z = (x - mean) * rstd of the row
 //   dx = rstd * (g - mean(g) - z * mean(g * z)), means over the row
 //   dw = sum of dy * z, db = sum of dy over the planes of a channel
 // All follow from two sums for each plane: partial[0][plane] of dy * z, partial[1][plane] of dy.
 #include "../../../core/cuda/group.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// The sums of planes of `inner` vectors, with G threads for each, at most a warp or the whole block; `share` planes have the same mean and rstd.
+// The sums of planes of `inner` vectors, with G threads for each, at most a warp or the whole
+// block; `share` planes have the same mean and rstd.
 template <class T, int V, int G>
 __global__ void __launch_bounds__(256)
-    plane_sums(const T* dy, const T* x, const float* mean, const float* rstd, float* partial, long long planes, int inner,
-               int share) {
+    plane_sums(const T* dy, const T* x, const float* mean, const float* rstd, float* partial,
+               long long planes, int inner, int share) {
     long long plane = blockIdx.x * (256ll / G) + threadIdx.x / G;
     bool there = plane < planes;
-    float middle = there ? mean[plane / share] : 0, scale = there ? rstd[plane / share] : 0, product = 0, sum = 0;
+    float middle = there ? mean[plane / share] : 0, scale = there ? rstd[plane / share] : 0,
+          product = 0, sum = 0;
     dy += plane * inner * V, x += plane * inner * V;
 #pragma unroll 4
     for (int i = threadIdx.x % G; there && i < inner; i += G) {
@@ -25,14 +27,16 @@ __global__ void __launch_bounds__(256)
         }
     }
     product = across<G>(product, 0, plus), sum = across<G>(sum, 0, plus);
-    if (there && threadIdx.x % G == 0) partial[plane] = product * scale, partial[planes + plane] = sum;
+    if (there && threadIdx.x % G == 0)
+        partial[plane] = product * scale, partial[planes + plane] = sum;
 }
 
 // dx: `parts` blocks for each row of `share` planes.
 template <class T, class W, int V>
 __global__ void __launch_bounds__(256)
-    gradient(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const float* partial, T* dx,
-             long long planes, int inner, int share, int groups, int parts, int each) {
+    gradient(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
+             const float* partial, T* dx, long long planes, int inner, int share, int groups,
+             int parts, int each) {
     long long row = blockIdx.x / parts, plane = row * share, channel = row % groups * share;
     float product = 0, sum = 0;
     for (int i = threadIdx.x; i < share; i += 256) {

@@ -1,20 +1,21 @@
 // Kernels of layer norm, RMS norm and group norm, forward; rows.cuh has the formulas.
 #include "rows.cuh"
 
-template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD, bool CACHE,
-          bool CHANNELS, bool PREFETCH>
+template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD,
+          bool CACHE, bool CHANNELS, bool PREFETCH>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G, BLOCKS_PER_SM<(G <= 32 ? 128 : G), REGS>)
-    rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd, long long count,
-         int n, long long stride, float eps, int inner, int groups) {
+    rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean,
+         float* rstd, long long count, int n, long long stride, float eps, int inner, int groups) {
     norm_rows<T, W, V, RAGGED, G, REGS, SHARED, CENTRED, ADD, CACHE, CHANNELS, PREFETCH>(
         x, added, w, b, y, total, mean, rstd, count, n, stride, eps, inner, groups);
 }
 
-// Long rows, first pass: each block takes a part of a row and stores its moments, relative to the row's shift.
-// Without CENTRED, the mean is taken as 0, and the squares are those of the elements.
+// Long rows, first pass: each block takes a part of a row and stores its moments, relative to the
+// row's shift. Without CENTRED, the mean is taken as 0, and the squares are those of the elements.
 template <class T, int V, bool RAGGED, bool CENTRED, bool ADD>
 __global__ void __launch_bounds__(256)
-    parts_of_rows(const T* x, const T* added, T* total, Moments* found, int n, long long stride, int parts, int chunks) {
+    parts_of_rows(const T* x, const T* added, T* total, Moments* found, int n, long long stride,
+                  int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Row<T, V, RAGGED> r{int(row * n % V), n};
@@ -44,8 +45,9 @@ __global__ void __launch_bounds__(256)
 // Long rows, second pass: each block joins the moments of its row, and writes its part.
 template <class T, class W, int V, bool RAGGED, bool CENTRED, bool CHANNELS>
 __global__ void __launch_bounds__(256)
-    finish_rows(const T* x, const W* w, const W* b, T* y, float* mean, float* rstd, const Moments* found, int n,
-                long long stride, float eps, int parts, int chunks, int inner, int groups) {
+    finish_rows(const T* x, const W* w, const W* b, T* y, float* mean, float* rstd,
+                const Moments* found, int n, long long stride, float eps, int parts, int chunks,
+                int inner, int groups) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Moments all;
@@ -67,8 +69,7 @@ __global__ void __launch_bounds__(256)
         if constexpr (CHANNELS)
             vw = channel_weights<V, RAGGED>(w, row, at, n, inner, groups, 1),
             vb = channel_weights<V, RAGGED>(b, row, at, n, inner, groups, 0);
-        else
-            vw = weights<V, RAGGED>(w, at, n, 1), vb = weights<V, RAGGED>(b, at, n, 0);
+        else vw = weights<V, RAGGED>(w, at, n, 1), vb = weights<V, RAGGED>(b, at, n, 0);
         r.put(y + row * n, c, results(v, shift, all.mean, scale, vw, vb));
     }
 }

@@ -1,9 +1,9 @@
 // Layer norm, RMS norm and group norm of rows, forward:
 //   layer norm  y = (x - mean) * rstd * w + b,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
 //   RMS norm    y = x * rstd * w,               rstd = 1 / sqrt(mean(x^2) + eps)
-// w and b may be null; mean and rstd are stored where their addresses are not null. With ADD, the row is x + added,
-// which is stored as well. With CHANNELS, as in group norm, `inner` neighbours of a row share a weight, and weights repeat
-// after `groups` rows.
+// w and b may be null; mean and rstd are stored where their addresses are not null. With ADD, the
+// row is x + added, which is stored as well. With CHANNELS, as in group norm, `inner` neighbours of
+// a row share a weight, and weights repeat after `groups` rows.
 #pragma once
 #include "../../../core/cuda/group.cuh"
 #include "affine.cuh"
@@ -20,7 +20,8 @@ __device__ float sum_of(const Vector<T, V>& v, float shift, float sum) {
     return part[0] + part[1];
 }
 template <class T, int V, bool RAGGED>
-__device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, int chunk, float shift, float mean, float sum) {
+__device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, int chunk,
+                            float shift, float mean, float sum) {
     Floats<V> f = unpack(v);
     bool whole = r.whole(chunk);
     float part[2] = {};
@@ -32,13 +33,14 @@ __device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, i
     return RAGGED || whole ? sum + (part[0] + part[1]) : sum;
 }
 template <class T, class W, int V>
-__device__ Vector<T, V> results(const Vector<T, V>& v, float shift, float mean, float rstd, const Vector<W, V>& w,
-                                const Vector<W, V>& b) {
+__device__ Vector<T, V> results(const Vector<T, V>& v, float shift, float mean, float rstd,
+                                const Vector<W, V>& w, const Vector<W, V>& b) {
     Floats<V> f = unpack(v), fw = unpack(w), fb = unpack(b);
     float offset = -mean * rstd;
 #pragma unroll
     for (int j = 0; j < V; j++) {
-        // Rounding the offset costs digits only where elements have more of them than shorter types do.
+        // Rounding the offset costs digits only where elements have more of them than shorter types
+        // do.
         float z = sizeof(T) < 4 ? fmaf(f[j], rstd, offset) : (f[j] - shift - mean) * rstd;
         f[j] = fmaf(z, fw[j], fb[j]);
     }
@@ -60,24 +62,31 @@ __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" :::
 
 // The blocks of an SM that must fit into its registers, so that some load while others compute.
 template <int BLOCK, int REGS>
-constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK : REGS <= 4 ? 1 : (REGS > 8 ? 512 : 768) / BLOCK;
+constexpr int BLOCKS_PER_SM = BLOCK >= 512 ? 1024 / BLOCK
+                              : REGS <= 4  ? 1
+                                           : (REGS > 8 ? 512 : 768) / BLOCK;
 
-// G threads hold a row: REGS vectors each in registers and SHARED in shared memory. With CACHE, weights stay in registers
-// too, from one row of a block to its next; then rows that share a thread begin at the same place of a vector. With PREFETCH,
-// a block takes one row after another, and a vector of the next row is on its way as soon as the place of one is free.
-template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD, bool CACHE,
-          bool CHANNELS, bool PREFETCH = false>
-__device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
-                          long long count, int n, long long stride, float eps, int inner, int groups) {
-    constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
+// G threads hold a row: REGS vectors each in registers and SHARED in shared memory. With CACHE,
+// weights stay in registers too, from one row of a block to its next; then rows that share a thread
+// begin at the same place of a vector. With PREFETCH, a block takes one row after another, and a
+// vector of the next row is on its way as soon as the place of one is free.
+template <class T, class W, int V, bool RAGGED, int G, int REGS, int SHARED, bool CENTRED, bool ADD,
+          bool CACHE, bool CHANNELS, bool PREFETCH = false>
+__device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total,
+                          float* mean, float* rstd, long long count, int n, long long stride,
+                          float eps, int inner, int groups) {
+    constexpr int BLOCK = G <= 32 ? 128 : G,
+                  ROWS = BLOCK / G;  // more than a warp for a row: a block of its own
     constexpr int CACHED = CACHE ? REGS : 1;
     constexpr bool HIDE = REGS * V > 32;
-    // A block with much of its row in shared memory waits once instead of twice: its threads square deviations from their
-    // own means, and join these. Where the row is in registers, that takes more of them than there are.
+    // A block with much of its row in shared memory waits once instead of twice: its threads square
+    // deviations from their own means, and join these. Where the row is in registers, that takes
+    // more of them than there are.
     constexpr bool OWN = CENTRED && SHARED >= 8;
     // Copies to shared memory do not wait for their data; they need whole vectors of 16 bytes.
     constexpr bool COPIED = SHARED > 0 && !RAGGED && !ADD && V * sizeof(T) == 16;
-    static_assert(!PREFETCH || (!RAGGED && !ADD && !CACHE && ROWS == 1), "rows that are read ahead");
+    static_assert(!PREFETCH || (!RAGGED && !ADD && !CACHE && ROWS == 1),
+                  "rows that are read ahead");
     unsigned zero = n < 0;
     extern __shared__ char memory[];
     auto* staged = reinterpret_cast<Vector<T, V>*>(memory);
@@ -93,12 +102,15 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
     }
     Vector<T, V> regs[REGS];
     float coming = 0;  // the shift of the next row
-    for (long long first = blockIdx.x * (long long)ROWS; first < count; first += gridDim.x * (long long)ROWS) {
+    for (long long first = blockIdx.x * (long long)ROWS; first < count;
+         first += gridDim.x * (long long)ROWS) {
         long long row = first + threadIdx.x / G, next = row + gridDim.x;
-        bool there = row < count, more = PREFETCH && next < count, fetched = PREFETCH && first > blockIdx.x;
+        bool there = row < count, more = PREFETCH && next < count,
+             fetched = PREFETCH && first > blockIdx.x;
         Row<T, V, RAGGED> r{int(row * n % V), there ? n : 0};
         const T *from = x + row * stride, *from_next = x + next * stride;
-        float shift = CENTRED ? shift_of(from, there) + (ADD ? shift_of(added + row * n, there) : 0) : 0;
+        float shift =
+            CENTRED ? shift_of(from, there) + (ADD ? shift_of(added + row * n, there) : 0) : 0;
         if (fetched) shift = coming;
         if (CENTRED && PREFETCH) coming = shift_of(from_next, more);
         auto get = [&](int chunk) {
@@ -131,7 +143,8 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
             if constexpr (COPIED) wait_for_copies();
 #pragma unroll 2
             for (int k = 0; k < SHARED; k++)
-                if (!COPIED || r.whole((REGS + k) * G + t)) sum = sum_of(staged[k * G + t], shift, sum);
+                if (!COPIED || r.whole((REGS + k) * G + t))
+                    sum = sum_of(staged[k * G + t], shift, sum);
             if constexpr (OWN) {
                 for (int k = 0; k < REGS + SHARED; k++) own += r.count(k * G + t);
                 middle = own > 0 ? sum / own : 0;
@@ -170,13 +183,11 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         auto put = [&](int k, const Vector<T, V>& v) {
             int at = (k * G + t) * V - r.lead;
             Vector<W, V> vw, vb;
-            if constexpr (CACHE)
-                vw = cached_w[k], vb = cached_b[k];
+            if constexpr (CACHE) vw = cached_w[k], vb = cached_b[k];
             else if constexpr (CHANNELS)
                 vw = channel_weights<V, RAGGED>(w, row, at, r.n, inner, groups, 1),
                 vb = channel_weights<V, RAGGED>(b, row, at, r.n, inner, groups, 0);
-            else
-                vw = weights<V, RAGGED>(w, at, r.n, 1), vb = weights<V, RAGGED>(b, at, r.n, 0);
+            else vw = weights<V, RAGGED>(w, at, r.n, 1), vb = weights<V, RAGGED>(b, at, r.n, 0);
             r.put(y + row * n, k * G + t, results(v, shift, middle, scale, vw, vb));
         };
 #pragma unroll

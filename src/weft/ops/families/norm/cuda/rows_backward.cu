@@ -1,19 +1,23 @@
-// Gradients of layer norm and RMS norm. With g = dy * w and z = (x - mean) * rstd (RMS norm: z = x * rstd)
+// Gradients of layer norm and RMS norm. With g = dy * w and z = (x - mean) * rstd (RMS norm: z = x
+// * rstd)
 //   layer norm  dx = rstd * (g - mean(g) - z * mean(g * z))
 //   RMS norm    dx = rstd * (g - z * mean(g * z))
 //   dw = sum of dy * z, db = sum of dy over the rows
-// With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx. Gradients of weights are
-// summed in two stages, in the same order in every call: over the rows of a block, then over blocks.
+// With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx.
+// Gradients of weights are summed in two stages, in the same order in every call: over the rows of
+// a block, then over blocks.
 #include "../../../core/cuda/group.cuh"
 #include "affine.cuh"
 #include "floats.cuh"
 
-// G threads hold a row of dy and of x: REGS vectors of each. A block takes rows that begin at the same place of a
-// vector, so that a thread sums the same columns in all of them. partial[block][n] is dw, then db in the same way.
-template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD, bool WEIGHTS>
+// G threads hold a row of dy and of x: REGS vectors of each. A block takes rows that begin at the
+// same place of a vector, so that a thread sums the same columns in all of them. partial[block][n]
+// is dw, then db in the same way.
+template <class T, class W, int V, bool RAGGED, int G, int REGS, bool CENTRED, bool ADD,
+          bool WEIGHTS>
 __global__ void __launch_bounds__(G <= 32 ? 128 : G)
-    rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal, T* dx,
-         float* partial, long long count, int n) {
+    rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal,
+         T* dx, float* partial, long long count, int n) {
     constexpr int BLOCK = G <= 32 ? 128 : G, ROWS = BLOCK / G;
     constexpr int SUMS = WEIGHTS ? REGS : 0;
     unsigned zero = n < 0;
@@ -70,7 +74,8 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         }
     }
     if constexpr (WEIGHTS) {
-        // A group alone in its block has all sums; several add theirs in shared memory, group by group.
+        // A group alone in its block has all sums; several add theirs in shared memory, group by
+        // group.
         float* to_w = ROWS == 1 ? partial + blockIdx.x * (long long)n : memory + group * n;
         float* to_b = ROWS == 1 ? to_w + gridDim.x * (long long)n : to_w + ROWS * n;
 #pragma unroll
@@ -95,8 +100,8 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
 // Long rows, first pass: each block takes a part of a row, and stores its sums of g and of g * z.
 template <class T, class W, int V, bool RAGGED, bool CENTRED>
 __global__ void __launch_bounds__(256)
-    parts_of_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, float2* sums, int n,
-                  int parts, int chunks) {
+    parts_of_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
+                  float2* sums, int n, int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Row<T, V, RAGGED> r{int(row * n % V), n};
@@ -125,13 +130,13 @@ __device__ inline float2 joined(const float2* sums, int parts) {
     return make_float2(across<32>(all.x, 0, plus), across<32>(all.y, 0, plus));
 }
 
-// Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of a vector. Without `partial`
-// it has all rows, and stores dw and db.
+// Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of
+// a vector. Without `partial` it has all rows, and stores dw and db.
 template <class T, class W, int V, bool RAGGED, bool CENTRED, bool ADD, bool WEIGHTS>
 __global__ void __launch_bounds__(256)
-    finish_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd, const T* dtotal, T* dx,
-                const float2* sums, float* partial, W* to_w, W* to_b, long long count, int n, int parts,
-                int slabs) {
+    finish_rows(const T* dy, const T* x, const W* w, const float* mean, const float* rstd,
+                const T* dtotal, T* dx, const float2* sums, float* partial, W* to_w, W* to_b,
+                long long count, int n, int parts, int slabs) {
     int slab = blockIdx.x % slabs, chunk = slab * 256 + threadIdx.x;
     long long block = blockIdx.x / slabs, step = gridDim.x / slabs;
     int lead = block * n % V;
@@ -146,7 +151,8 @@ __global__ void __launch_bounds__(256)
         float sum = CENTRED ? all.x / n : 0, product = all.y / n;
 #pragma unroll
         for (int j = 0; j < V; j++) {
-            float d = to<float>(vg[j]), z = (to<float>(vx[j]) - middle) * scale, g = d * to<float>(vw[j]);
+            float d = to<float>(vg[j]), z = (to<float>(vx[j]) - middle) * scale,
+                  g = d * to<float>(vw[j]);
             if constexpr (WEIGHTS) dw[j] += d * z, db[j] += d;
             d = scale * (g - sum - z * product);
             if constexpr (ADD) d += to<float>(more[j]);
@@ -169,18 +175,20 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// Sums partial[2][blocks][n] over the blocks, `each` of them in a row of the grid: 32 columns per block, 8 threads each. The
-// second half of a row is db. Results are [rows of the grid][n].
+// Sums partial[2][blocks][n] over the blocks, `each` of them in a row of the grid: 32 columns per
+// block, 8 threads each. The second half of a row is db. Results are [rows of the grid][n].
 template <class W>
 __global__ void __launch_bounds__(256)
     sum_partials(const float* partial, W* dw, W* db, int blocks, int n, int tiles, int each) {
     __shared__ float part[8][33];
-    int lane = threadIdx.x % 32, t = threadIdx.x / 32, at = blockIdx.x % tiles * 32 + lane, which = blockIdx.x / tiles;
+    int lane = threadIdx.x % 32, t = threadIdx.x / 32, at = blockIdx.x % tiles * 32 + lane,
+        which = blockIdx.x / tiles;
     int begin = blockIdx.y * each, end = min(blocks, begin + each);
     float sum = 0;
     if (at < n)
 #pragma unroll 8
-        for (int i = begin + t; i < end; i += 8) sum += partial[((long long)which * blocks + i) * n + at];
+        for (int i = begin + t; i < end; i += 8)
+            sum += partial[((long long)which * blocks + i) * n + at];
     part[t][lane] = sum;
     __syncthreads();
     if (t > 0 || at >= n) return;
@@ -190,7 +198,8 @@ __global__ void __launch_bounds__(256)
 
 // The same for few blocks of many columns, a thread for each; the second half of the grid sums db.
 template <class W>
-__global__ void __launch_bounds__(256) sum_columns(const float* partial, W* dw, W* db, int blocks, int n, int tiles) {
+__global__ void __launch_bounds__(256)
+    sum_columns(const float* partial, W* dw, W* db, int blocks, int n, int tiles) {
     int which = blockIdx.x / tiles, at = (blockIdx.x - which * tiles) * 256 + threadIdx.x;
     if (at >= n) return;
     partial += which * (long long)blocks * n + at;

@@ -1,8 +1,10 @@
-// Layer norm and RMS norm of short rows whose elements are apart in memory, such as those of a transposed tensor. A row has few
-// threads, so that neighbours have neighbouring rows: what they read together is adjacent. rows.cuh has the formulas.
+// Layer norm and RMS norm of short rows whose elements are apart in memory, such as those of a
+// transposed tensor. A row has few threads, so that neighbours have neighbouring rows: what they
+// read together is adjacent. rows.cuh has the formulas.
 #include "rows.cuh"
 
-// The places of a tensor's rows and of their elements: `inner` rows are `row` elements apart, and then the next ones `outer`.
+// The places of a tensor's rows and of their elements: `inner` rows are `row` elements apart, and
+// then the next ones `outer`.
 struct RowStrides {
     long long inner, outer, row, column;
 
@@ -12,7 +14,8 @@ struct RowStrides {
     }
     // A vector of a row; its elements are `column` apart where the tensor is STRIDED.
     template <bool STRIDED, class T, int V>
-    __device__ Vector<T, V> get(const T* from, const Row<T, V, false>& r, int chunk, float outside) const {
+    __device__ Vector<T, V> get(const T* from, const Row<T, V, false>& r, int chunk,
+                                float outside) const {
         if constexpr (!STRIDED) return r.get(from, chunk, outside);
         Vector<T, V> v = filled<V>(to<T>(outside));
         if (r.whole(chunk))
@@ -22,16 +25,19 @@ struct RowStrides {
     }
 };
 
-// G threads hold a row of REGS vectors each. X and ADDED: those tensors are strided; the others have contiguous rows.
+// G threads hold a row of REGS vectors each. X and ADDED: those tensors are strided; the others
+// have contiguous rows.
 template <class T, class W, int V, int G, int REGS, bool CENTRED, bool ADD, bool X, bool ADDED>
 __global__ void __launch_bounds__(128)
-    transposed_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean, float* rstd,
-                long long count, int n, RowStrides x_strides, RowStrides added_strides, float eps) {
+    transposed_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean,
+                    float* rstd, long long count, int n, RowStrides x_strides,
+                    RowStrides added_strides, float eps) {
     long long row = blockIdx.x * (128ll / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;
     Row<T, V, false> r{0, there ? n : 0};
-    const T *from = x + x_strides.start(row), *more = ADD ? added + added_strides.start(row) : nullptr;
+    const T *from = x + x_strides.start(row),
+            *more = ADD ? added + added_strides.start(row) : nullptr;
     float shift = CENTRED ? shift_of(from, there) + (ADD ? shift_of(more, there) : 0) : 0;
     Vector<T, V> regs[REGS], second[REGS];
 #pragma unroll

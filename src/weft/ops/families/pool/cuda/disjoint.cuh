@@ -1,9 +1,14 @@
-// Max pooling by windows that touch neither each other nor the padding: several windows of a row per thread.
+// Max pooling by windows that touch neither each other nor the padding: several windows of a row
+// per thread.
 #pragma once
 #include "windows.cuh"
 
-template <class Code> struct CodeType { using Type = Code; };
-template <> struct CodeType<Nothing> { using Type = int; };
+template <class Code> struct CodeType {
+    using Type = Code;
+};
+template <> struct CodeType<Nothing> {
+    using Type = int;
+};
 
 // N neighbours of a row as vectors of at most 16 bytes; N elements begin at a multiple of them.
 template <int N, class T>
@@ -29,9 +34,11 @@ __device__ void store_row(T* to_, const T (&row)[N]) {
     }
 }
 
-// V results of a row. `line` counts rows of the input of all planes, `top` those of this plane; `e` counts vectors of results.
+// V results of a row. `line` counts rows of the input of all planes, `top` those of this plane; `e`
+// counts vectors of results.
 template <int KY, int KX, int V, class T, class Code>
-__device__ void max_of_row(const T* x, T* y, Code* where, long long line, int top, int column, long long e, int width) {
+__device__ void max_of_row(const T* x, T* y, Code* where, long long line, int top, int column,
+                           long long e, int width) {
     using C = typename Wider<T>::Type;
     using H = typename CodeType<Code>::Type;
     const T* from = x + line * width + column * (V * KX);
@@ -50,7 +57,9 @@ __device__ void max_of_row(const T* x, T* y, Code* where, long long line, int to
             if (value > most || value != value) most = value, tap = k;
         }
         result[i] = to<T>(most);
-        code[i] = sizeof(H) == 1 ? H(tap) : H((long long)(top + tap / KX) * width + (column * V + i) * KX + tap % KX);
+        code[i] = sizeof(H) == 1
+                      ? H(tap)
+                      : H((long long)(top + tap / KX) * width + (column * V + i) * KX + tap % KX);
     }
     store(y + e * V, result);
     store_code<V>(where, e * V, code);
@@ -58,8 +67,8 @@ __device__ void max_of_row(const T* x, T* y, Code* where, long long line, int to
 
 // All that V windows of a row cover. Rows of threads below the last window write zeros.
 template <int KY, int KX, int V, class T, class Code>
-__device__ void max_to_rows(const T* dy, const Code* where, T* dx, long long plane, int row, int column,
-                            const PoolShape& p) {
+__device__ void max_to_rows(const T* dy, const Code* where, T* dx, long long plane, int row,
+                            int column, const PoolShape& p) {
     Vector<T, V> v;
     Vector<Code, V> code;
     bool real = row < p.out_rows;
@@ -75,7 +84,9 @@ __device__ void max_to_rows(const T* dy, const Code* where, T* dx, long long pla
 #pragma unroll
         for (int i = 0; i < V * KX; ++i) {
             int tap = ky * KX + i % KX;
-            Code here = sizeof(Code) == 1 ? Code(tap) : Code((long long)(row * KY + ky) * p.width + column * (V * KX) + i);
+            Code here = sizeof(Code) == 1
+                            ? Code(tap)
+                            : Code((long long)(row * KY + ky) * p.width + column * (V * KX) + i);
             out[i] = real && code[i / KX] == here ? v[i / KX] : to<T>(0.0f);
         }
         store_row(first + (long long)ky * p.width, out);

@@ -3,11 +3,11 @@
 #include "staged.cuh"
 #include "strips.cuh"
 
-// Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the windows along height and
-// width; Code is the type of a maximum's saved place.
+// Each thread has V neighbours of the inner dimension at one place of the result. Y and X are the
+// windows along height and width; Code is the type of a maximum's saved place.
 template <class T, class Code, class I, class Y, class X, int V>
-__global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
-                                                   const PoolShape p) {
+__global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* __restrict__ y,
+                                                   Code* __restrict__ where, const PoolShape p) {
     using H = typename CodeType<Code>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -26,17 +26,18 @@ __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* _
         Vector<T, V> most = filled<V>(to<T>(-INFINITY));  // what a window without positions gives
         Y::each(own.row, p.height, p.out_rows, [&](int h, int) {
             const T* line = from + I(h) * I(p.width) * inner;
-            X::each(own.column, p.width, p.out_columns, [&](int w, int) { most = larger(most, load<V>(line + I(w) * inner)); });
+            X::each(own.column, p.width, p.out_columns,
+                    [&](int w, int) { most = larger(most, load<V>(line + I(w) * inner)); });
         });
         store(y + (long long)own.e * V, most);
     }
 }
 
-// `divisor` is 0 if the number of positions is to be divided by; `padding` says whether those of the padding count. A thread
-// has the same place of P planes: where windows lie is computed once.
+// `divisor` is 0 if the number of positions is to be divided by; `padding` says whether those of
+// the padding count. A thread has the same place of P planes: where windows lie is computed once.
 template <class T, class I, class Y, class X, int V, int P = 1>
-__global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
-                                                    const PoolShape p) {
+__global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* __restrict__ y,
+                                                    int divisor, int padding, const PoolShape p) {
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
@@ -52,18 +53,22 @@ __global__ void __launch_bounds__(256) mean_windows(const T* __restrict__ x, T* 
             add_planes<V, P>(sum, line + I(w) * inner, apart, there, [](C v) { return v; });
         });
     });
-    int count = Y::count(own.row, p.height, p.out_rows, padding) * X::count(own.column, p.width, p.out_columns, padding);
+    int count = Y::count(own.row, p.height, p.out_rows, padding) *
+                X::count(own.column, p.width, p.out_columns, padding);
     C by = divisor ? divisor : count;
-    T* end = y + (((plane * p.out_rows + own.row) * p.out_columns + own.column) * p.inner.size + own.c) * V;
+    T* end =
+        y +
+        (((plane * p.out_rows + own.row) * p.out_columns + own.column) * p.inner.size + own.c) * V;
     long long step = (long long)p.out_rows * p.out_columns * inner;
     store_planes<V, P>(end, sum, step, there, [&](C sum) { return sum / by; });
 }
 
-// ---- large windows -----------------------------------------------------------------------------------------------------
+// ---- large windows
+// -------------------------------------------------------------------------------------------------
 // Each warp has V neighbours of the inner dimension at one place of the result.
 template <class T, class Code, class I, class Y, class X, int V>
-__global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
-                                                  const PoolShape p) {
+__global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __restrict__ y,
+                                                  Code* __restrict__ where, const PoolShape p) {
     using C = typename Wider<T>::Type;
     using H = typename CodeType<Code>::Type;
     Place<I, 32> own(p);
@@ -83,7 +88,8 @@ __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __
     for (int j = 0; j < V; ++j) {
         most[j].join();
         result[j] = to<T>(most[j].value);
-        int at = max(most[j].at, 0), h = window.top + at / window.columns, w = window.left + at % window.columns;
+        int at = max(most[j].at, 0), h = window.top + at / window.columns,
+            w = window.left + at % window.columns;
         code[j] = code_of<H, Y, X>(h, w, Y::tap(h, own.row), X::tap(w, own.column), p.width);
     }
     if (threadIdx.x % 32) return;
@@ -92,8 +98,8 @@ __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __
 }
 
 template <class T, class I, class Y, class X, int V>
-__global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
-                                                   const PoolShape p) {
+__global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* __restrict__ y,
+                                                   int divisor, int padding, const PoolShape p) {
     using C = typename Wider<T>::Type;
     Place<I, 32> own(p);
     if (!own.there) return;
@@ -105,7 +111,8 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
 #pragma unroll
         for (int j = 0; j < V; ++j) sum[j] += to<C>(v[j]);
     });
-    int count = Y::count(own.row, p.height, p.out_rows, padding) * X::count(own.column, p.width, p.out_columns, padding);
+    int count = Y::count(own.row, p.height, p.out_rows, padding) *
+                X::count(own.column, p.width, p.out_columns, padding);
     C by = divisor ? divisor : count;
     Vector<T, V> result;
 #pragma unroll
@@ -117,23 +124,26 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
     if (threadIdx.x % 32 == 0) store(y + (long long)own.e * V, result);
 }
 
-// ---- windows that touch neither each other nor the padding -------------------------------------------------------------
-// Each thread has V results of a row; rows are V * KX * (columns of threads) elements. `columns` counts threads.
+// ---- windows that touch neither each other nor the padding
+// ------------------------------------------------------------- Each thread has V results of a row;
+// rows are V * KX * (columns of threads) elements. `columns` counts threads.
 template <class T, class Code, class I, int KY, int KX, int V>
-__global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
-                                                    const PoolShape p) {
+__global__ void __launch_bounds__(256) max_disjoint(const T* __restrict__ x, T* __restrict__ y,
+                                                    Code* __restrict__ where, const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    max_of_row<KY, KX, V>(x, y, where, (long long)own.plane * p.height + own.row * KY, own.row * KY, own.column, own.e, p.width);
+    max_of_row<KY, KX, V>(x, y, where, (long long)own.plane * p.height + own.row * KY, own.row * KY,
+                          own.column, own.e, p.width);
 }
 
 template <class T, class I, int KY, int KX, int V>
-__global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T* __restrict__ y, int divisor,
-                                                     const PoolShape p) {
+__global__ void __launch_bounds__(256)
+    mean_disjoint(const T* __restrict__ x, T* __restrict__ y, int divisor, const PoolShape p) {
     using C = typename Wider<T>::Type;
     Place<I> own(p);
     if (!own.there) return;
-    const T* from = x + ((long long)own.plane * p.height + own.row * KY) * p.width + own.column * (V * KX);
+    const T* from =
+        x + ((long long)own.plane * p.height + own.row * KY) * p.width + own.column * (V * KX);
     T in[KY][V * KX];
 #pragma unroll
     for (int k = 0; k < KY; ++k) load_row(in[k], from + (long long)k * p.width);
@@ -148,20 +158,23 @@ __global__ void __launch_bounds__(256) mean_disjoint(const T* __restrict__ x, T*
     store(y + (long long)own.e * V, result);
 }
 
-// ---- windows that overlap ----------------------------------------------------------------------------------------------
+// ---- windows that overlap
+// ----------------------------------------------------------------------------------------------
 // Each thread has V results of a row; see strips.cuh. `columns` counts threads.
 template <class T, class Code, class I, class Y, class X, int V>
-__global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
-                                                  const PoolShape p) {
+__global__ void __launch_bounds__(256) max_strips(const T* __restrict__ x, T* __restrict__ y,
+                                                  Code* __restrict__ where, const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    max_strip<T, Code, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, where, own.row, own.column, own.e, p);
+    max_strip<T, Code, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, where, own.row,
+                                own.column, own.e, p);
 }
 
 template <class T, class I, class Y, class X, int V>
-__global__ void __launch_bounds__(256) mean_strips(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
-                                                   const PoolShape p) {
+__global__ void __launch_bounds__(256) mean_strips(const T* __restrict__ x, T* __restrict__ y,
+                                                   int divisor, int padding, const PoolShape p) {
     Place<I> own(p);
     if (!own.there) return;
-    mean_strip<T, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, divisor, padding, own.row, own.column, own.e, p);
+    mean_strip<T, Y, X, V>(x + own.plane * ((long long)p.height * p.width), y, divisor, padding,
+                           own.row, own.column, own.e, p);
 }

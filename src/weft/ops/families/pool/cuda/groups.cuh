@@ -8,13 +8,16 @@ struct Positions {
 
     template <class Y, class X>
     static __device__ Positions of(int row, int column, const PoolShape& p) {
-        int top = Y::first(row, p.height, p.out_rows), left = X::first(column, p.width, p.out_columns);
-        return {Y::last(row, p.height, p.out_rows) - top, X::last(column, p.width, p.out_columns) - left, top, left};
+        int top = Y::first(row, p.height, p.out_rows),
+            left = X::first(column, p.width, p.out_columns);
+        return {Y::last(row, p.height, p.out_rows) - top,
+                X::last(column, p.width, p.out_columns) - left, top, left};
     }
     // Calls f(y, x, number) for each.
     template <class F>
     __device__ void each(F f) const {
-        int i = threadIdx.x % 32, y = i / columns, x = i % columns, down = 32 / columns, along = 32 % columns;
+        int i = threadIdx.x % 32, y = i / columns, x = i % columns, down = 32 / columns,
+            along = 32 % columns;
 #pragma unroll 4
         for (; y < rows; i += 32) {
             f(top + y, left + x, i);
@@ -24,7 +27,8 @@ struct Positions {
     }
 };
 
-// A maximum and the number of its position; -1: none. As in torch: of equal ones the first, of NaNs the last.
+// A maximum and the number of its position; -1: none. As in torch: of equal ones the first, of NaNs
+// the last.
 template <class C>
 struct Largest {
     C value = C(-INFINITY);

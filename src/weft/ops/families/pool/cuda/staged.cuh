@@ -1,9 +1,11 @@
-// Pooling through shared memory. What a block reads is one interval of memory: whole planes, or all rows that some rows of the
-// result need. It arrives in vectors of 16 bytes at any sizes and alignment; windows are read from shared memory.
+// Pooling through shared memory. What a block reads is one interval of memory: whole planes, or all
+// rows that some rows of the result need. It arrives in vectors of 16 bytes at any sizes and
+// alignment; windows are read from shared memory.
 #pragma once
 #include "disjoint.cuh"
 
-// The part of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks have a plane.
+// The part of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks
+// have a plane.
 struct Chunk {
     static constexpr bool STRIDED = false;
     long long plane;  // elements between planes of the input, which may have gaps between rows
@@ -12,31 +14,37 @@ struct Chunk {
     unsigned bands;
 };
 
-// A part of a tensor of any strides: planes of some channels of some images. In memory it is segments of `run` neighbours,
-// which begin at multiples of WIDE bytes from each other; of 2 bytes, they are copied through registers.
+// A part of a tensor of any strides: planes of some channels of some images. In memory it is
+// segments of `run` neighbours, which begin at multiples of WIDE bytes from each other; of 2 bytes,
+// they are copied through registers.
 template <int WIDE>
 struct StridedChunk {
     static constexpr bool STRIDED = true;
-    int row, column, rows;              // as in Chunk, of shared memory
+    int row, column, rows;  // as in Chunk, of shared memory
     unsigned bands;
-    int high;                           // rows of the input in a chunk
-    int plane[2];                       // elements between channels, and between images, in shared memory
-    int counts[2], all[2];              // channels and images of a chunk, and of the tensor
-    unsigned blocks;                    // along channels
-    Size channels;                      // of a chunk
-    Size run, first, second;            // neighbours of a segment; segments along two dimensions
-    int segments, lanes, pitch[3];      // lanes: threads of a segment, a power of two; pitch: of shared memory
-    long long down, strides[2];         // of the input: between rows, channels, images
-    long long apart[3];                 // of the input: between segments
+    int high;  // rows of the input in a chunk
+    int plane[2];  // elements between channels, and between images, in shared memory
+    int counts[2], all[2];  // channels and images of a chunk, and of the tensor
+    unsigned blocks;  // along channels
+    Size channels;  // of a chunk
+    Size run, first, second;  // neighbours of a segment; segments along two dimensions
+    int segments, lanes,
+        pitch[3];  // lanes: threads of a segment, a power of two; pitch: of shared memory
+    long long down, strides[2];  // of the input: between rows, channels, images
+    long long apart[3];  // of the input: between segments
 };
 
 template <int BYTES>
 __device__ void copy_async(unsigned to_, const void* from) {
-    if constexpr (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_), "l"(from) : "memory");
-    else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES) : "memory");
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES)
+                     : "memory");
 }
 
-// Copies elements `lead` to `end` of an address that is a multiple of WIDE bytes, as thread `lane` of `lanes`.
+// Copies elements `lead` to `end` of an address that is a multiple of WIDE bytes, as thread `lane`
+// of `lanes`.
 template <int WIDE, class T>
 __device__ void copy_run(T* to_, const T* from, int lead, int end, int lane, int lanes) {
     constexpr int V = WIDE / sizeof(T);
@@ -70,19 +78,24 @@ __device__ const T* stage(const T* from, const StridedChunk<WIDE>& chunk) {
     if constexpr (WIDE < 4) {
 #pragma unroll 4
         for (int i = threadIdx.x; i < chunk.segments * int(chunk.run.size); i += 256) {
-            int at, a, b, c = int(chunk.second.split(chunk.first.split(chunk.run.split(unsigned(i), at), a), b));
+            int at, a, b,
+                c = int(
+                    chunk.second.split(chunk.first.split(chunk.run.split(unsigned(i), at), a), b));
             staged[at + a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]] =
                 from[at + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2])];
         }
         __syncthreads();
         return staged;
     } else {
-        int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)), end = lead + int(chunk.run.size);
+        int lead = int(reinterpret_cast<size_t>(from) % WIDE / sizeof(T)),
+            end = lead + int(chunk.run.size);
         int lane = threadIdx.x & (chunk.lanes - 1), groups = 256 / chunk.lanes;
         for (int s = threadIdx.x / chunk.lanes; s < chunk.segments; s += groups) {
             int a, b, c = int(chunk.second.split(chunk.first.split(unsigned(s), a), b));
-            const T* source = from - lead + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2]);
-            copy_run<WIDE>(staged + (a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]), source, lead, end, lane, chunk.lanes);
+            const T* source =
+                from - lead + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2]);
+            copy_run<WIDE>(staged + (a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]),
+                           source, lead, end, lane, chunk.lanes);
         }
         asm volatile("cp.async.wait_all;" ::: "memory");
         __syncthreads();
@@ -90,7 +103,8 @@ __device__ const T* stage(const T* from, const StridedChunk<WIDE>& chunk) {
     }
 }
 
-// The windows of a block along one dimension. Those of adaptive pooling take divisions to find: each is found once.
+// The windows of a block along one dimension. Those of adaptive pooling take divisions to find:
+// each is found once.
 template <class A>
 struct Found {
     static constexpr int MOST = A::FIXED ? 1 : 64;
@@ -117,11 +131,12 @@ struct Found {
     }
 };
 
-// A block's part: f(task) for each of its threads' tasks, which are Q rows of the result at one column and channel.
+// A block's part: f(task) for each of its threads' tasks, which are Q rows of the result at one
+// column and channel.
 struct Task {
     int row, column, rows;  // of the result; fewer than Q rows at the end of a block's part
-    int at;                 // of the first result from the part's first
-    int offset;             // of the plane's and the channel's first element from the part's first
+    int at;  // of the first result from the part's first
+    int offset;  // of the plane's and the channel's first element from the part's first
 };
 
 template <class T, class Y, class X, class K>
@@ -130,7 +145,8 @@ struct Part {
     const K& k;
     long long plane;
     int planes, row, rows, top, high;  // `high` rows of the input are staged, from `top` on
-    int begin[2], before[2];           // of a chunk: its first channel and image, and how many another block has
+    int begin[2],
+        before[2];  // of a chunk: its first channel and image, and how many another block has
 
     __device__ Part(const PoolShape& p, const K& k) : p(p), k(k) {
         unsigned at = blockIdx.x / k.bands;
@@ -145,7 +161,8 @@ struct Part {
             high = k.high, top = min(top, p.height - high);
             plane = (long long)begin[1] * k.all[0] + begin[0], planes = k.counts[0] * k.counts[1];
         } else {
-            plane = (long long)at * k.planes, planes = int(min((long long)k.planes, p.planes - plane));
+            plane = (long long)at * k.planes,
+            planes = int(min((long long)k.planes, p.planes - plane));
             high = Y::last(row + rows - 1, p.height, p.out_rows) - top;  // every window has a row
         }
     }
@@ -153,18 +170,22 @@ struct Part {
         if constexpr (K::STRIDED) {
             return stage(x + (begin[0] * k.strides[0] + begin[1] * k.strides[1] + top * k.down), k);
         } else {
-            int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column + int(p.inner.size);
+            int last = int((planes - 1) * k.plane) + (high - 1) * k.row + (p.width - 1) * k.column +
+                       int(p.inner.size);
             return stage(x + plane * k.plane + (long long)top * k.row, last);
         }
     }
     // The number of the part's first result.
-    __device__ long long result() const { return (plane * p.out_rows + row) * p.out_columns * p.inner.size; }
+    __device__ long long result() const {
+        return (plane * p.out_rows + row) * p.out_columns * p.inner.size;
+    }
     template <int Q, class F>
     __device__ void each(F f) const {
         int tasks = planes * int(p.rows.size * p.columns.size * p.inner.size);
         for (int t = threadIdx.x; t < tasks; t += 256) {
             int c, column, group, offset;
-            int n = int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
+            int n =
+                int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
             int first = group * Q, left = rows - first;
             if (left <= 0) continue;
             if constexpr (K::STRIDED) {
@@ -181,11 +202,12 @@ struct Part {
     }
 };
 
-// Q windows below each other: what they share of a row is combined once. R says how; see MaxOf. WHOLE: no column is outside.
-// Positions outside are read at the edge, which is in their window too where taps are neighbours: a maximum may have it twice.
+// Q windows below each other: what they share of a row is combined once. R says how; see MaxOf.
+// WHOLE: no column is outside. Positions outside are read at the edge, which is in their window too
+// where taps are neighbours: a maximum may have it twice.
 template <class R, class T, class Y, class X, int Q, bool WHOLE>
-__device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, int high, int left, int width, int row,
-                          int apart) {
+__device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, int high, int left,
+                          int width, int row, int apart) {
     using C = typename R::Type;
     constexpr int SPAN = (Q - 1) * Y::STEP + (Y::TAPS - 1) * Y::APART + 1;
     int at[X::TAPS];
@@ -201,7 +223,8 @@ __device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, in
 #pragma unroll
         for (int k = 0; k < X::TAPS; ++k) {
             C v = R::open(from[staged * row + at[k]]);
-            bool there = WHOLE || (R::TWICE && X::APART == 1) || unsigned(left + k * X::APART) < unsigned(width);
+            bool there = WHOLE || (R::TWICE && X::APART == 1) ||
+                         unsigned(left + k * X::APART) < unsigned(width);
             if (k) line = there ? R::join(line, v) : line;
             else line = there ? v : R::none();
         }
@@ -209,15 +232,17 @@ __device__ void column_of(typename R::Type (&out)[Q], const T* from, int top, in
 #pragma unroll
         for (int q = 0; q < Q; ++q) {
             int down = r - q * Y::STEP;
-            if (down >= 0 && down % Y::APART == 0 && down / Y::APART < Y::TAPS) out[q] = down ? R::join(out[q], line) : line;
+            if (down >= 0 && down % Y::APART == 0 && down / Y::APART < Y::TAPS)
+                out[q] = down ? R::join(out[q], line) : line;
         }
     }
 }
 
-// Q adaptive windows below each other, of at most MY x MX positions; `down` and `along` are where they lie.
+// Q adaptive windows below each other, of at most MY x MX positions; `down` and `along` are where
+// they lie.
 template <class R, class T, int Q, int MY, int MX>
-__device__ void parts_of(typename R::Type (&out)[Q], const T* from, const int2* down, int2 along, int rows, int top, int row,
-                         int apart) {
+__device__ void parts_of(typename R::Type (&out)[Q], const T* from, const int2* down, int2 along,
+                         int rows, int top, int row, int apart) {
     int at[MX];
 #pragma unroll
     for (int k = 0; k < MX; ++k) at[k] = min(along.x + k, along.y - 1) * apart;
@@ -259,11 +284,14 @@ struct SumOf {
     static __device__ Type join(Type a, Type b) { return a + b; }
 };
 
-// LAST: columns are no neighbours, such as where channels are last in memory. MY, MX: the sizes of the largest adaptive
-// window where a thread has several. Q is 1 where places of maxima are saved, and for larger adaptive windows.
-template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int MY = 0, int MX = 0>
-__global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
-                                                  const PoolShape p, const K k) {
+// LAST: columns are no neighbours, such as where channels are last in memory. MY, MX: the sizes of
+// the largest adaptive window where a thread has several. Q is 1 where places of maxima are saved,
+// and for larger adaptive windows.
+template <class T, class Code, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int MY = 0,
+          int MX = 0>
+__global__ void __launch_bounds__(256)
+    max_staged(const T* __restrict__ x, T* __restrict__ y, Code* __restrict__ where,
+               const PoolShape p, const K k) {
     using H = typename CodeType<Code>::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
     Part<T, Y, X, K> part(p, k);
@@ -277,11 +305,13 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
         if constexpr (!SAVED<Code> && (Y::FIXED || MY > 0)) {
             T out[Q];
             if constexpr (Y::FIXED)
-                column_of<MaxOf<T>, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
-                                                       task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+                column_of<MaxOf<T>, T, Y, X, Q, WHOLE>(
+                    out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
+                    task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
             else
-                parts_of<MaxOf<T>, T, Q, MY, MX>(out, own, ys.table + task.row, xs.table[task.column], task.rows, part.top,
-                                                 k.row, apart);
+                parts_of<MaxOf<T>, T, Q, MY, MX>(out, own, ys.table + task.row,
+                                                 xs.table[task.column], task.rows, part.top, k.row,
+                                                 apart);
 #pragma unroll
             for (int q = 0; q < Q; ++q)
                 if (q < task.rows) y[base + (task.at + q * next)] = out[q];
@@ -289,7 +319,8 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
             Most<T, H, 1> most;
             ys.each(task.row, p.height, p.out_rows, [&](int h, int ky) {
                 xs.each(task.column, p.width, p.out_columns, [&](int w, int kx) {
-                    most.take({own[(h - part.top) * k.row + w * apart]}, code_of<H, Y, X>(h, w, ky, kx, p.width));
+                    most.take({own[(h - part.top) * k.row + w * apart]},
+                              code_of<H, Y, X>(h, w, ky, kx, p.width));
                 });
             });
             most.store_at(y, where, base + task.at);
@@ -298,8 +329,9 @@ __global__ void __launch_bounds__(256) max_staged(const T* __restrict__ x, T* __
 }
 
 template <class T, class Y, class X, int Q, bool WHOLE, bool LAST, class K, int MY = 0, int MX = 0>
-__global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
-                                                   const PoolShape p, const K k) {
+__global__ void __launch_bounds__(256)
+    mean_staged(const T* __restrict__ x, T* __restrict__ y, int divisor, int padding,
+                const PoolShape p, const K k) {
     using R = SumOf<T>;
     using C = typename R::Type;
     __shared__ int2 down[Found<Y>::MOST], along[Found<X>::MOST];
@@ -313,14 +345,17 @@ __global__ void __launch_bounds__(256) mean_staged(const T* __restrict__ x, T* _
         const T* own = from + task.offset;
         C out[Q] = {};
         if constexpr (Y::FIXED) {
-            column_of<R, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top, part.high,
-                                            task.column * X::STEP - X::BEFORE, p.width, k.row, apart);
+            column_of<R, T, Y, X, Q, WHOLE>(out, own, task.row * Y::STEP - Y::BEFORE - part.top,
+                                            part.high, task.column * X::STEP - X::BEFORE, p.width,
+                                            k.row, apart);
         } else if constexpr (MY > 0) {
-            parts_of<R, T, Q, MY, MX>(out, own, ys.table + task.row, xs.table[task.column], task.rows, part.top, k.row, apart);
+            parts_of<R, T, Q, MY, MX>(out, own, ys.table + task.row, xs.table[task.column],
+                                      task.rows, part.top, k.row, apart);
         } else {
             ys.each(task.row, p.height, p.out_rows, [&](int h, int) {
-                xs.each(task.column, p.width, p.out_columns,
-                        [&](int w, int) { out[0] += R::open(own[(h - part.top) * k.row + w * apart]); });
+                xs.each(task.column, p.width, p.out_columns, [&](int w, int) {
+                    out[0] += R::open(own[(h - part.top) * k.row + w * apart]);
+                });
             });
         }
         int wide = divisor ? divisor : xs.count(task.column, p.width, p.out_columns, padding);

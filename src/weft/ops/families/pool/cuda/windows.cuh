@@ -1,22 +1,36 @@
-// Shared parts of the kernels of pooling. Tensors are [planes][height][width][inner]: inner is 1 for contiguous tensors, and the
-// number of channels where channels are last in memory.
+// Shared parts of the kernels of pooling. Tensors are [planes][height][width][inner]: inner is 1
+// for contiguous tensors, and the number of channels where channels are last in memory.
 #pragma once
 #include "../../../core/cuda/group.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-template <class T> struct Wider { using Type = float; };
-template <> struct Wider<double> { using Type = double; };
+template <class T> struct Wider {
+    using Type = float;
+};
+template <> struct Wider<double> {
+    using Type = double;
+};
 
 // As in group.cuh, for the other types.
 __device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
 __device__ inline __half2 larger(__half2 a, __half2 b) { return __hmax2_nan(a, b); }
-__device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) { return __hmax_nan(a, b); }
-__device__ inline __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) { return __hmax2_nan(a, b); }
+__device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __hmax_nan(a, b);
+}
+__device__ inline __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) {
+    return __hmax2_nan(a, b);
+}
 __device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
 
-template <class T, bool EVEN> struct Pair { using Type = T; };
-template <> struct Pair<__half, true> { using Type = __half2; };
-template <> struct Pair<__nv_bfloat16, true> { using Type = __nv_bfloat162; };
+template <class T, bool EVEN> struct Pair {
+    using Type = T;
+};
+template <> struct Pair<__half, true> {
+    using Type = __half2;
+};
+template <> struct Pair<__nv_bfloat16, true> {
+    using Type = __nv_bfloat162;
+};
 
 // The larger ones of two vectors; elements of two bytes in pairs.
 template <class T, int V>
@@ -30,7 +44,8 @@ __device__ Vector<T, V> larger(Vector<T, V> a, const Vector<T, V>& b) {
     return a;
 }
 
-// A size to divide by. Quotients of 32-bit numbers come from a multiplication; see divisor() in pointwise.py.
+// A size to divide by. Quotients of 32-bit numbers come from a multiplication; see divisor() in
+// pointwise.py.
 struct Size {
     unsigned size, magic, shift;
     __device__ unsigned split(unsigned x, int& rest) const {
@@ -47,11 +62,13 @@ struct Size {
 struct PoolShape {
     long long total;               // threads that have work
     int height, width, out_rows, out_columns;
-    Size inner, columns, rows;     // how threads are numbered: vectors of the inner dimension, columns, rows
+    Size inner, columns,
+        rows;     // how threads are numbered: vectors of the inner dimension, columns, rows
     unsigned planes;               // of the tensors, where a thread has several
 };
 
-// The place of a thread, or of a group of GROUP threads: a vector of the inner dimension, a column and a row of a plane.
+// The place of a thread, or of a group of GROUP threads: a vector of the inner dimension, a column
+// and a row of a plane.
 template <class I, int GROUP = 1>
 struct Place {
     I e, plane;
@@ -64,7 +81,8 @@ struct Place {
     }
 };
 
-// Adds `term(v)` of the same vector of P planes to their sums; `there` planes exist, `apart` elements from each other.
+// Adds `term(v)` of the same vector of P planes to their sums; `there` planes exist, `apart`
+// elements from each other.
 template <int V, int P, class T, class C, class F>
 __device__ void add_planes(C (&sum)[P][V], const T* at, long long apart, int there, F term) {
     Vector<T, V> v[P] = {};
@@ -89,7 +107,8 @@ __device__ void store_planes(T* end, const C (&sum)[P][V], long long apart, int 
     }
 }
 
-// Windows along one dimension: K positions D apart, windows S apart, P positions of padding in front.
+// Windows along one dimension: K positions D apart, windows S apart, P positions of padding in
+// front.
 template <int K, int S, int P, int D>
 struct Fixed {
     static constexpr bool FIXED = true;
@@ -110,12 +129,16 @@ struct Fixed {
 #pragma unroll(MOST <= 8 ? MOST : 1)
         for (int i = MOST - 1; i >= 0; --i) {
             int o = last - i, tap = at + P - o * S;
-            if (unsigned(o) < unsigned(out) && tap <= (K - 1) * D && (D == 1 || tap % D == 0)) f(o, tap / D);
+            if (unsigned(o) < unsigned(out) && tap <= (K - 1) * D && (D == 1 || tap % D == 0))
+                f(o, tap / D);
         }
     }
-    // The first position of window o, the one after its last, and the tap at a position where taps are neighbours.
+    // The first position of window o, the one after its last, and the tap at a position where taps
+    // are neighbours.
     static __device__ int first(int o, int, int) { return max(o * S - P, 0); }
-    static __device__ int last(int o, int size, int) { return min(o * S - P + (K - 1) * D + 1, size); }
+    static __device__ int last(int o, int size, int) {
+        return min(o * S - P + (K - 1) * D + 1, size);
+    }
     static __device__ int tap(int at, int o) { return at - (o * S - P); }
     // The number of positions of window o; with those of the padding, or without.
     static __device__ int count(int o, int size, int, bool padding) {
@@ -124,29 +147,35 @@ struct Fixed {
     }
 };
 
-// Windows that cut a dimension into `out` parts; neighbours may share a position. N is an integer type that holds
-// (size + 1) * out: divisions of 64 bits take several times as long as those of 32.
+// Windows that cut a dimension into `out` parts; neighbours may share a position. N is an integer
+// type that holds (size + 1) * out: divisions of 64 bits take several times as long as those of 32.
 template <class N>
 struct Adaptive {
     static constexpr bool FIXED = false;
     static constexpr int TAPS = 0;
     static __device__ int first(int o, int size, int out) { return int(N(o) * N(size) / N(out)); }
-    static __device__ int last(int o, int size, int out) { return int((N(o + 1) * N(size) + N(out - 1)) / N(out)); }
+    static __device__ int last(int o, int size, int out) {
+        return int((N(o + 1) * N(size) + N(out - 1)) / N(out));
+    }
     static __device__ int tap(int, int) { return 0; }
     template <class F>
     static __device__ void each(int o, int size, int out, F f) {
         for (int at = first(o, size, out), end = last(o, size, out); at < end; ++at) f(at, 0);
     }
-    // Window o begins at or before a position where o * size < (at + 1) * out, and ends after it where (o + 1) * size > at * out.
+    // Window o begins at or before a position where o * size < (at + 1) * out, and ends after it
+    // where (o + 1) * size > at * out.
     template <class F>
     static __device__ void covering(int at, int size, int out, F f) {
         int end = int((N(at + 1) * N(out) - 1) / N(size));
         for (int o = int(N(at) * N(out) / N(size)); o <= end; ++o) f(o, 0);
     }
-    static __device__ int count(int o, int size, int out, bool) { return last(o, size, out) - first(o, size, out); }
+    static __device__ int count(int o, int size, int out, bool) {
+        return last(o, size, out) - first(o, size, out);
+    }
 };
 
-// The place of a maximum: the number of the tap in its window (bytes), or the position in its plane.
+// The place of a maximum: the number of the tap in its window (bytes), or the position in its
+// plane.
 template <class Code, class Y, class X>
 __device__ Code code_of(int y, int x, int ky, int kx, int width) {
     return sizeof(Code) == 1 ? Code(ky * X::TAPS + kx) : Code((long long)y * width + x);
@@ -175,7 +204,8 @@ struct Most {
 
     __device__ Most() {
 #pragma unroll
-        for (int i = 0; i < V; ++i) most[i] = C(-INFINITY);  // what a window without positions gives
+        for (int i = 0; i < V; ++i)
+            most[i] = C(-INFINITY);  // what a window without positions gives
     }
     // As in torch: of equal ones the first, of NaNs the last.
     __device__ void take(const Vector<T, V>& v, H here) {

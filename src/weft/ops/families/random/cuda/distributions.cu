@@ -6,7 +6,9 @@
 template <class T>
 struct Uniform {
     float low, high, range;
-    __device__ float4 numbers(uint4 r) const { return {uniform(r.x), uniform(r.y), uniform(r.z), uniform(r.w)}; }
+    __device__ float4 numbers(uint4 r) const {
+        return {uniform(r.x), uniform(r.y), uniform(r.z), uniform(r.w)};
+    }
     __device__ T result(float number) const {
         T value = to<T>(fmaf(number, range, low));
         return to<float>(value) == high ? to<T>(low) : value;
@@ -23,14 +25,16 @@ struct Normal {
     __device__ T result(float number) const { return to<T>(fmaf(number, deviation, mean)); }
 };
 
-// The elements of a thread are 256 * blocks apart, as torch's grid of so many blocks numbers them. Each block of this
-// grid does four elements per thread: one pass of one block of torch's.
+// The elements of a thread are 256 * blocks apart, as torch's grid of so many blocks numbers them.
+// Each block of this grid does four elements per thread: one pass of one block of torch's.
 template <class T, class D>
-__global__ void __launch_bounds__(256) fill(T* y, const long long* state, long long seed, long long offset,
-                                            long long n, unsigned blocks, float a, float b, float c) {
+__global__ void __launch_bounds__(256)
+    fill(T* y, const long long* state, long long seed, long long offset, long long n,
+         unsigned blocks, float a, float b, float c) {
     Start start(state, seed, offset);
     D distribution{a, b, c};
-    unsigned pass = blockIdx.x / blocks, subsequence = (blockIdx.x - pass * blocks) * 256 + threadIdx.x;
+    unsigned pass = blockIdx.x / blocks,
+             subsequence = (blockIdx.x - pass * blocks) * 256 + threadIdx.x;
     long long threads = 256ll * blocks, i = pass * 4 * threads + subsequence;
     if (i >= n) return;
     float4 drawn = distribution.numbers(philox(start.seed, subsequence, start.call + pass));
@@ -42,10 +46,12 @@ __global__ void __launch_bounds__(256) fill(T* y, const long long* state, long l
 
 // 1 with the probability p[i], else 0. A thread has four neighbours.
 template <class T>
-__global__ void __launch_bounds__(256) bernoulli(const T* p, T* y, const long long* state, long long seed,
-                                                 long long offset, long long n, unsigned blocks) {
+__global__ void __launch_bounds__(256)
+    bernoulli(const T* p, T* y, const long long* state, long long seed, long long offset,
+              long long n, unsigned blocks) {
     Start start(state, seed, offset);
-    unsigned pass = blockIdx.x / blocks, subsequence = (blockIdx.x - pass * blocks) * 256 + threadIdx.x;
+    unsigned pass = blockIdx.x / blocks,
+             subsequence = (blockIdx.x - pass * blocks) * 256 + threadIdx.x;
     long long i = (blockIdx.x * 256ll + threadIdx.x) * 4;
     if (i >= n) return;
     uint4 r = philox(start.seed, subsequence, start.call + pass);
@@ -55,11 +61,12 @@ __global__ void __launch_bounds__(256) bernoulli(const T* p, T* y, const long lo
         if (i + k < n) y[i + k] = to<T>(uniform(bits[k]) <= to<float>(p[i + k]) ? 1.0f : 0.0f);
 }
 
-// ---- permutations ---------------------------------------------------------------------------------------------------
+// ---- permutations
+// -------------------------------------------------------------------------------------------------
 // The rank of element i among n random keys is its place. n is small: each block computes all keys.
 template <class T>
-__global__ void __launch_bounds__(256) ranks(T* y, const long long* state, long long seed, long long offset,
-                                             int n) {
+__global__ void __launch_bounds__(256)
+    ranks(T* y, const long long* state, long long seed, long long offset, int n) {
     extern __shared__ unsigned long long keys[];
     Start start(state, seed, offset);
     for (int i = threadIdx.x; 2 * i < n; i += 256) {
@@ -76,17 +83,18 @@ __global__ void __launch_bounds__(256) ranks(T* y, const long long* state, long 
     y[place] = i;
 }
 
-// A bijection of the numbers below 2^(low + high), of a Feistel network: the two halves of the bits change each other in
-// turns. Results of n and more go through it again until one is below n; each i then leads to another one. (Mitchell,
-// Stokes, Frank and Holmes, "Bandwidth-optimal random shuffling for GPUs", 2022, compare such ciphers.)
+// A bijection of the numbers below 2^(low + high), of a Feistel network: the two halves of the bits
+// change each other in turns. Results of n and more go through it again until one is below n; each
+// i then leads to another one. (Mitchell, Stokes, Frank and Holmes, "Bandwidth-optimal random
+// shuffling for GPUs", 2022, compare such ciphers.)
 __device__ inline unsigned mixed(unsigned x, unsigned key) {
     unsigned long long product = 0xD2511F53ull * (x ^ key);
     return unsigned(product >> 32) ^ unsigned(product);
 }
 
 template <class T>
-__global__ void __launch_bounds__(256) shuffle(T* y, const long long* state, long long seed, long long offset,
-                                               long long n, int low, int high) {
+__global__ void __launch_bounds__(256) shuffle(T* y, const long long* state, long long seed,
+                                               long long offset, long long n, int low, int high) {
     constexpr int ROUNDS = 24;
     __shared__ uint4 keys[ROUNDS / 4];
     Start start(state, seed, offset);

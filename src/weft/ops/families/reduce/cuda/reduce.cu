@@ -5,18 +5,26 @@
 #include "reduce.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// The places of the elements of [outer, n, inner] and of the results: in planes of rows, or along any dimensions. A `line` is a row of
-// neighbours, where inner is 1.
+// The places of the elements of [outer, n, inner] and of the results: in planes of rows, or along
+// any dimensions. A `line` is a row of neighbours, where inner is 1.
 struct Planes {
     long long outer_stride, row_stride, outer_result, inner_result;
     __device__ long long line(long long outer) const { return outer * outer_stride; }
     __device__ long long line_result(long long outer) const { return outer * outer_result; }
-    __device__ long long column(long long outer, long long at) const { return outer * outer_stride + at; }
+    __device__ long long column(long long outer, long long at) const {
+        return outer * outer_stride + at;
+    }
     __device__ long long row(long long i) const { return i * row_stride; }
-    __device__ long long result(long long outer, long long at) const { return outer * outer_result + at * inner_result; }
+    __device__ long long result(long long outer, long long at) const {
+        return outer * outer_result + at * inner_result;
+    }
     // The place of the column that is `step` behind column `at`, from the place of that one.
-    __device__ long long column_behind(long long place, long long, int step) const { return place + step; }
-    __device__ long long result_behind(long long place, long long, int step) const { return place + step * inner_result; }
+    __device__ long long column_behind(long long place, long long, int step) const {
+        return place + step;
+    }
+    __device__ long long result_behind(long long place, long long, int step) const {
+        return place + step * inner_result;
+    }
     __device__ long long beside() const { return inner_result; }
 };
 struct Dims {
@@ -41,8 +49,12 @@ struct Strided {
     __device__ long long column(long long, long long at) const { return remaining.at(int(at)); }
     __device__ long long row(long long i) const { return reduced.at(int(i)); }
     __device__ long long result(long long, long long at) const { return written.at(int(at)); }
-    __device__ long long column_behind(long long, long long at, int step) const { return remaining.at(int(at) + step); }
-    __device__ long long result_behind(long long, long long at, int step) const { return written.at(int(at) + step); }
+    __device__ long long column_behind(long long, long long at, int step) const {
+        return remaining.at(int(at) + step);
+    }
+    __device__ long long result_behind(long long, long long at, int step) const {
+        return written.at(int(at) + step);
+    }
     __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };
 
@@ -50,8 +62,8 @@ struct Strided {
 // `each` is the number of vectors in a part, `scale` what `finish` needs.
 template <class T, class C, class O, template <class> class Operation, int V, int G, class Place>
 __global__ void __launch_bounds__(G < 256 ? 256 : G)
-    rows(const T* x, O* y, void* found, int* counters, const Place place, long long count, long long n, int parts,
-         long long each, double scale) {
+    rows(const T* x, O* y, void* found, int* counters, const Place place, long long count,
+         long long n, int parts, long long each, double scale) {
     using Op = Operation<C>;
     using State = typename Op::State;
     constexpr int BLOCK = G < 256 ? 256 : G;
@@ -60,16 +72,20 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
     bool there = row < count;
     const T* p = x + (there ? place.line(row) : 0);
     int lead = there ? int(reinterpret_cast<size_t>(p) / sizeof(T) % V) : 0;
-    long long length = there ? n : 0, whole = (length + lead) / V, begin = part * each, end = min(whole, begin + each);
-    constexpr int TURNS = 4;  // states that are independent of each other: additions of one do not wait for another
+    long long length = there ? n : 0, whole = (length + lead) / V, begin = part * each,
+              end = min(whole, begin + each);
+    constexpr int TURNS =
+        4;  // states that are independent of each other: additions of one do not wait for another
     State s[TURNS];
 #pragma unroll
     for (int u = 0; u < TURNS; u++) s[u] = Op::none();
     // The elements before the first whole vector, and behind the last one.
     if (part == 0 && lead > 0)
-        for (long long at = t; at < min((long long)(V - lead), length); at += G) Op::add(s[0], to<C>(p[at]), at);
+        for (long long at = t; at < min((long long)(V - lead), length); at += G)
+            Op::add(s[0], to<C>(p[at]), at);
     if (part == parts - 1 && (whole > 0 || lead == 0))
-        for (long long at = whole * V - lead + t; at < length; at += G) Op::add(s[1], to<C>(p[at]), at);
+        for (long long at = whole * V - lead + t; at < length; at += G)
+            Op::add(s[1], to<C>(p[at]), at);
     // All loads of a turn are issued before the first addition.
     for (long long c = max(begin, lead > 0 ? 1ll : 0ll) + t; c < end; c += TURNS * G) {
         Vector<T, V> v[TURNS];
@@ -80,7 +96,8 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
         for (int u = 0; u < TURNS; u++)
             if (c + u * G < end)
 #pragma unroll
-                for (int j = 0; j < V; j++) Op::add(s[u], to<C>(v[u][j]), (c + u * G) * V - lead + j);
+                for (int j = 0; j < V; j++)
+                    Op::add(s[u], to<C>(v[u][j]), (c + u * G) * V - lead + j);
     }
     State all = across<G, Op>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])));
     if (parts > 1) {  // then G is 256
@@ -94,11 +111,12 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
     if (there && t == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
 }
 
-// Small planes of n x inner neighbours without gaps: a block reads `planes` of them as they are in memory, in vectors of V, and
-// D threads have a column.
+// Small planes of n x inner neighbours without gaps: a block reads `planes` of them as they are in
+// memory, in vectors of V, and D threads have a column.
 template <class T, class C, class O, template <class> class Operation, int V, int D>
-__global__ void __launch_bounds__(256) small_planes(const T* x, O* y, const Planes place, long long outer, int n, int inner,
-                                                    int planes, double scale) {
+__global__ void __launch_bounds__(256)
+    small_planes(const T* x, O* y, const Planes place, long long outer, int n, int inner,
+                 int planes, double scale) {
     using Op = Operation<C>;
     extern __shared__ __align__(16) char memory[];
     T* staged = reinterpret_cast<T*>(memory);
@@ -116,7 +134,8 @@ __global__ void __launch_bounds__(256) small_planes(const T* x, O* y, const Plan
         typename Op::State s = Op::none();
         if (mine)
 #pragma unroll 4
-            for (int i = t; i < n; i += D) Op::add(s, to<C>(staged[plane * size + i * inner + column]), i);
+            for (int i = t; i < n; i += D)
+                Op::add(s, to<C>(staged[plane * size + i * inner + column]), i);
         s = across<D, Op>(s);
         if (mine && t == 0) y[place.result(first + plane, column)] = to<O>(Op::finish(s, scale));
     }
@@ -127,21 +146,26 @@ struct Together {
     static constexpr int COUNT = ROWS;
 };
 
-// Along the middle of [outer, n, inner]: a block takes U x `width` groups of V neighbours of `inner`, with 256 / width threads
-// for each. Neighbouring threads take neighbours of `inner`, or with ALONG neighbours of n; the U groups of a thread are `width`
-// groups apart, so that those of a block are neighbours too. The loads of TURNS rows are issued before the first addition.
-template <class T, class C, class O, template <class> class Operation, int V, int U, int TURNS, class Place, bool ALONG>
-__global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
-                                               long long inner, unsigned width, int deep, unsigned tiles, unsigned parts,
-                                               long long each, double scale) {
+// Along the middle of [outer, n, inner]: a block takes U x `width` groups of V neighbours of
+// `inner`, with 256 / width threads for each. Neighbouring threads take neighbours of `inner`, or
+// with ALONG neighbours of n; the U groups of a thread are `width` groups apart, so that those of a
+// block are neighbours too. The loads of TURNS rows are issued before the first addition.
+template <class T, class C, class O, template <class> class Operation, int V, int U, int TURNS,
+          class Place, bool ALONG>
+__global__ void __launch_bounds__(256)
+    columns(const T* x, O* y, void* found, int* counters, const Place place, long long n,
+            long long inner, unsigned width, int deep, unsigned tiles, unsigned parts,
+            long long each, double scale) {
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
     // Divisions take long beside short columns.
     unsigned tile = parts == 1 ? blockIdx.x : blockIdx.x / parts, part = blockIdx.x - tile * parts;
-    unsigned plane = tile < tiles ? 0 : tile / tiles, by = ALONG ? deep : width, far = by == 256 ? 0 : threadIdx.x / by;
+    unsigned plane = tile < tiles ? 0 : tile / tiles, by = ALONG ? deep : width,
+             far = by == 256 ? 0 : threadIdx.x / by;
     long long outer = plane;
-    int near = threadIdx.x - far * by, w = ALONG ? far : near, t = ALONG ? near : far, apart = width * V;
+    int near = threadIdx.x - far * by, w = ALONG ? far : near, t = ALONG ? near : far,
+        apart = width * V;
     int next = ALONG ? 1 : width;  // from a thread of a column to the next one
     long long column = ((long long)(tile - plane * tiles) * (width * U) + w) * V;
     bool works = t < deep && w < width && column < inner;
@@ -154,7 +178,8 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
     for (int u = 0; u < U; u++) {
         bool there = works && u * apart < left;
         groups += there;
-        // The loads of a group that does not exist are those of the first one: a condition for each would make them wait.
+        // The loads of a group that does not exist are those of the first one: a condition for each
+        // would make them wait.
         p[u] = x + (u > 0 && there ? place.column_behind(first, column, u * apart) : first);
 #pragma unroll
         for (int j = 0; j < V; j++) s[u][j] = Op::none();
@@ -184,7 +209,8 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
         if (i + deep < end) take(Together<2>());
     if constexpr (TURNS > 1)
         if (i < end) take(Together<1>());
-    auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper half, until one is left
+    auto united = [&](int u) {  // the lower half of the threads of a column takes over the upper
+                                // half, until one is left
         for (int left = deep; left > 1; left = (left + 1) / 2) {
             int half = (left + 1) / 2;
             if (u < groups && t >= half && t < left)
@@ -193,7 +219,8 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
             __syncthreads();
             if (u < groups && t + half < left)
 #pragma unroll
-                for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
+                for (int j = 0; j < V; j++)
+                    s[u][j] = Op::join(s[u][j], shared[j * 256 + threadIdx.x + half * next]);
             __syncthreads();
         }
     };
@@ -215,7 +242,8 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
 #pragma unroll 4
                 for (unsigned i = t; i < parts; i += deep)
 #pragma unroll
-                    for (int j = 0; j < V; j++) s[u][j] = Op::join(s[u][j], states[i * inner + u * apart + j]);
+                    for (int j = 0; j < V; j++)
+                        s[u][j] = Op::join(s[u][j], states[i * inner + u * apart + j]);
             united(u);
         }
     }
@@ -236,12 +264,14 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, void* found, in
     }
 }
 
-// Columns of [n, inner] without gaps, whose rows are no whole vectors: `fold` rows together are. A thread reads vectors at a
-// distance of such rows, so that its V elements are always of the same columns; they are joined column by column at the end.
-// A block takes `each` of the folded rows with 256 / width threads for each vector of one, the last also takes the rows left over.
+// Columns of [n, inner] without gaps, whose rows are no whole vectors: `fold` rows together are. A
+// thread reads vectors at a distance of such rows, so that its V elements are always of the same
+// columns; they are joined column by column at the end. A block takes `each` of the folded rows
+// with 256 / width threads for each vector of one, the last also takes the rows left over.
 template <class T, class C, class O, template <class> class Operation, int V>
-__global__ void __launch_bounds__(256) folded(const T* x, O* y, void* found, int* counters, long long n, int inner, int width,
-                                              int fold, int parts, long long each, double scale) {
+__global__ void __launch_bounds__(256)
+    folded(const T* x, O* y, void* found, int* counters, long long n, int inner, int width,
+           int fold, int parts, long long each, double scale) {
     using Op = Operation<C>;
     using State = typename Op::State;
     __shared__ State shared[256 * V];
@@ -269,7 +299,8 @@ __global__ void __launch_bounds__(256) folded(const T* x, O* y, void* found, int
         __syncthreads();
         if (there && t + half < left)
 #pragma unroll
-            for (int j = 0; j < V; j++) s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * width]);
+            for (int j = 0; j < V; j++)
+                s[j] = Op::join(s[j], shared[j * 256 + threadIdx.x + half * width]);
         __syncthreads();
     }
     if (t == 0)
@@ -287,11 +318,13 @@ __global__ void __launch_bounds__(256) folded(const T* x, O* y, void* found, int
         else states[(long long)part * inner + c] = all;
     }
     if (parts == 1 || !is_last(counters, parts)) return;
-    int share = 256 / inner, c = threadIdx.x % inner, k = threadIdx.x / inner;  // threads that join the parts of a column
+    int share = 256 / inner, c = threadIdx.x % inner,
+        k = threadIdx.x / inner;  // threads that join the parts of a column
     State all = Op::none();
     if (k < share) {
 #pragma unroll 8
-        for (int i = k; i < parts; i += share) all = Op::join(all, states[(long long)i * inner + c]);
+        for (int i = k; i < parts; i += share)
+            all = Op::join(all, states[(long long)i * inner + c]);
         shared[threadIdx.x] = all;
     }
     __syncthreads();

@@ -1,7 +1,7 @@
 // The operations of reductions, and how the threads of a group join what they have.
 //
-// An operation is a struct: State holds what is known of some elements, `none` of no element, `add` takes one more,
-// `join` unites two states and `finish` gives the result.
+// An operation is a struct: State holds what is known of some elements, `none` of no element, `add`
+// takes one more, `join` unites two states and `finish` gives the result.
 #pragma once
 #include "../../../core/cuda/operations.cuh"
 
@@ -18,7 +18,9 @@ template <class C> struct ArgMax {
     static __device__ State none() { return {least<C>(), 0x7fffffffffffffffll}; }
     static __device__ State join(State a, State b) {
         bool nan_a = is_nan(a.value), nan_b = is_nan(b.value);
-        bool first = nan_a != nan_b ? nan_a : nan_a || a.value == b.value ? a.at < b.at : a.value > b.value;
+        bool first = nan_a != nan_b                ? nan_a
+                     : nan_a || a.value == b.value ? a.at < b.at
+                                                   : a.value > b.value;
         return first ? a : b;
     }
     static __device__ void add(State& s, C x, long long at) { s = join(s, {x, at}); }
@@ -29,7 +31,9 @@ template <class C> struct ArgMin : ArgMax<C> {
     static __device__ State none() { return {greatest<C>(), 0x7fffffffffffffffll}; }
     static __device__ State join(State a, State b) {
         bool nan_a = is_nan(a.value), nan_b = is_nan(b.value);
-        bool first = nan_a != nan_b ? nan_a : nan_a || a.value == b.value ? a.at < b.at : a.value < b.value;
+        bool first = nan_a != nan_b                ? nan_a
+                     : nan_a || a.value == b.value ? a.at < b.at
+                                                   : a.value < b.value;
         return first ? a : b;
     }
     static __device__ void add(State& s, C x, long long at) { s = join(s, {x, at}); }
@@ -45,8 +49,9 @@ template <class C> struct NormInf : Max<C> {
     static __device__ C none() { return 0; }
     static __device__ void add(C& s, C x, long long) { s = Max<C>::join(s, x < 0 ? -x : x); }
 };
-// The mean and the sum of squared differences from it, element by element (Welford 1962); states are joined as Chan,
-// Golub and LeVeque do. Its error does not grow with the mean, nor with how far the first elements are from it.
+// The mean and the sum of squared differences from it, element by element (Welford 1962); states
+// are joined as Chan, Golub and LeVeque do. Its error does not grow with the mean, nor with how far
+// the first elements are from it.
 template <class C> struct Moments {
     C count, mean, squares;
 };
@@ -65,7 +70,8 @@ template <class C> struct Var {
         C n = a.count + b.count, d = b.mean - a.mean, part = b.count / n;
         return {n, a.mean + d * part, a.squares + b.squares + d * d * a.count * part};
     }
-    // `less` is the number of elements less the correction; 0 or less gives NaN or infinity, as in torch.
+    // `less` is the number of elements less the correction; 0 or less gives NaN or infinity, as in
+    // torch.
     static __device__ C finish(State s, double less) { return s.squares / C(less > 0 ? less : 0); }
 };
 template <class C> struct Any {

@@ -1,15 +1,17 @@
 // Scans along the last dimension of [rows, n], and along the middle one of [outer, n, inner].
 //
-// T is the type of x, C of the arithmetic, O of y. Numbers of elements and vectors run in the direction of the scan: with
-// REVERSE from the end. With EXCLUSIVE a result does not include its own element. States are joined in an order that
-// depends on sizes alone: results do not depend on timing. scan.py defines GROUP and DEEP.
+// T is the type of x, C of the arithmetic, O of y. Numbers of elements and vectors run in the
+// direction of the scan: with REVERSE from the end. With EXCLUSIVE a result does not include its
+// own element. States are joined in an order that depends on sizes alone: results do not depend on
+// timing. scan.py defines GROUP and DEEP.
 #include "../../../core/cuda/last.cuh"
 #include "../../../core/cuda/operations.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// A row as vectors of V that begin at multiples of their size. The first and the last one may reach out of the row; what is
-// outside reads as no element and is not written.
-template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE>
+// A row as vectors of V that begin at multiples of their size. The first and the last one may reach
+// out of the row; what is outside reads as no element and is not written.
+template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE,
+          bool EXCLUSIVE>
 struct Row {
     using Op = Operation<C>;
     const T* x;
@@ -21,8 +23,12 @@ struct Row {
         lead = int(reinterpret_cast<size_t>(x) / sizeof(T) % V);
         chunks = (n + lead + V - 1) / V;
     }
-    __device__ long long place(long long chunk) const { return (REVERSE ? chunks - 1 - chunk : chunk) * V - lead; }
-    __device__ bool inside(long long chunk) const { return place(chunk) >= 0 && place(chunk) + V <= n; }
+    __device__ long long place(long long chunk) const {
+        return (REVERSE ? chunks - 1 - chunk : chunk) * V - lead;
+    }
+    __device__ bool inside(long long chunk) const {
+        return place(chunk) >= 0 && place(chunk) + V <= n;
+    }
     __device__ static constexpr int slot(int j) { return REVERSE ? V - 1 - j : j; }
 
     __device__ Vector<T, V> get(long long chunk) const {
@@ -30,7 +36,8 @@ struct Row {
         if (inside(chunk)) return load<V>(x + at);
         Vector<T, V> v;
 #pragma unroll
-        for (int j = 0; j < V; j++) v[j] = at + j >= 0 && at + j < n ? x[at + j] : to<T>(Op::none());
+        for (int j = 0; j < V; j++)
+            v[j] = at + j >= 0 && at + j < n ? x[at + j] : to<T>(Op::none());
         return v;
     }
     __device__ static C all(const Vector<T, V>& v) {
@@ -51,7 +58,9 @@ struct Row {
         return out;
     }
     // Can results be stored as vectors? That is the same for all vectors that are inside the row.
-    __device__ bool straight() const { return reinterpret_cast<size_t>(y - lead) % alignof(Vector<O, V>) == 0; }
+    __device__ bool straight() const {
+        return reinterpret_cast<size_t>(y - lead) % alignof(Vector<O, V>) == 0;
+    }
     __device__ void put(long long chunk, const Vector<O, V>& out) const {
         long long at = place(chunk);
         if (inside(chunk) && straight()) {
@@ -64,7 +73,8 @@ struct Row {
     }
 };
 
-// A vector in as few registers as it can have: elements of 16 bits would take one each, and converted ones as many.
+// A vector in as few registers as it can have: elements of 16 bits would take one each, and
+// converted ones as many.
 template <class T, int V>
 struct Packed {
     static_assert(sizeof(Vector<T, V>) % 4 == 0, "whole words");
@@ -79,15 +89,17 @@ struct Packed {
         memcpy(&v, words, sizeof(v));
         return v;
     }
-    // Hides from the compiler that elements have been converted before, so that it does not keep the results.
+    // Hides from the compiler that elements have been converted before, so that it does not keep
+    // the results.
     __device__ void hide() {
 #pragma unroll
         for (int i = 0; i < int(sizeof(Vector<T, V>) / 4); i++) asm volatile("" : "+r"(words[i]));
     }
 };
 
-// K vectors of each of LANES lanes: lane l of step k holds vector first + k * LANES + l, so that neighbours read neighbours.
-// With WHOLE most threads have all their vectors inside the row, and look at that once.
+// K vectors of each of LANES lanes: lane l of step k holds vector first + k * LANES + l, so that
+// neighbours read neighbours. With WHOLE most threads have all their vectors inside the row, and
+// look at that once.
 template <class R, class T, class C, int V, int LANES, int K, bool WHOLE>
 struct RegisterTile {
     using Op = typename R::Op;
@@ -144,14 +156,17 @@ __device__ C across_warp(C s) {
 }
 
 // G threads hold a row: a part of a warp, a warp, or a block.
-template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int G, int K>
-__global__ void __launch_bounds__(G <= 32 ? 128 : G, (sizeof(C) > 4 ? 512 : 1024) / (G <= 32 ? 128 : G))
+template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE,
+          bool EXCLUSIVE, int G, int K>
+__global__ void __launch_bounds__(G <= 32 ? 128 : G,
+                                  (sizeof(C) > 4 ? 512 : 1024) / (G <= 32 ? 128 : G))
     rows(const T* x, O* y, long long count, int n, long long stride) {
     using R = Row<T, C, O, Operation, V, REVERSE, EXCLUSIVE>;
     constexpr int BLOCK = G <= 32 ? 128 : G, LANES = G < 32 ? G : 32;
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     R r(x + row * stride, y + row * n, row < count ? n : 0);
-    int lane = threadIdx.x % LANES, warp = threadIdx.x % G / LANES, first = warp * (LANES * K) + lane;
+    int lane = threadIdx.x % LANES, warp = threadIdx.x % G / LANES,
+        first = warp * (LANES * K) + lane;
     RegisterTile<R, T, C, V, LANES, K, (G > 32)> tile_regs;
     tile_regs.get(r, first);
     C all = tile_regs.scan(), start = R::Op::none();
@@ -164,8 +179,9 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G, (sizeof(C) > 4 ? 512 : 1024
     tile_regs.put(r, first, start);
 }
 
-// The state that a block publishes for others: a value in 64-bit words, with 32 of its bits and a mark in each, so that a reader never takes
-// half of a value for the whole. Words are zero until they are published.
+// The state that a block publishes for others: a value in 64-bit words, with 32 of its bits and a
+// mark in each, so that a reader never takes half of a value for the whole. Words are zero until
+// they are published.
 template <class C>
 struct Status {
     static constexpr int WORDS = sizeof(C) / 4;
@@ -177,7 +193,9 @@ struct Status {
         memcpy(bits, &value, sizeof(C));
 #pragma unroll
         for (int w = 0; w < WORDS; w++)
-            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(words + w), "l"(1ull << 32 | bits[w]) : "memory");
+            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(words + w),
+                         "l"(1ull << 32 | bits[w])
+                         : "memory");
     }
     __device__ bool poll(C& value) const {
         unsigned bits[WORDS];
@@ -185,7 +203,10 @@ struct Status {
 #pragma unroll
         for (int w = 0; w < WORDS; w++) {
             unsigned long long word;
-            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(words + w) : "memory");
+            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
+                         : "=l"(word)
+                         : "l"(words + w)
+                         : "memory");
             bits[w] = unsigned(word), there = there && word >> 32;
         }
         memcpy(&value, bits, sizeof(C));
@@ -199,20 +220,24 @@ __device__ void wait(Status<C> from, bool wanted, C& value) {
     while (__any_sync(~0u, wanted && !from.poll(value))) __nanosleep(100);
 }
 
-// Long rows: each block scans a tile and waits for the state before it. Tiles are in groups of GROUP. A tile joins the states of the tiles
-// before it in its group, and the state of all groups before, which the last tile of the group before publishes. (A look back that
-// stops at whatever is known first is as fast, but rounds differently from call to call.) Blocks start in the order of their
-// numbers, so that the blocks that a block waits for are running. States are in `state`, or behind the first of `counters`, which
-// the last block clears.
-template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int G, int K>
-__global__ void __launch_bounds__(G, 2) tiles(const T* x, O* y, void* state, int* counters, long long n, long long stride,
-                                              int tiles, int groups) {
+// Long rows: each block scans a tile and waits for the state before it. Tiles are in groups of
+// GROUP. A tile joins the states of the tiles before it in its group, and the state of all groups
+// before, which the last tile of the group before publishes. (A look back that stops at whatever is
+// known first is as fast, but rounds differently from call to call.) Blocks start in the order of
+// their numbers, so that the blocks that a block waits for are running. States are in `state`, or
+// behind the first of `counters`, which the last block clears.
+template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE,
+          bool EXCLUSIVE, int G, int K>
+__global__ void __launch_bounds__(G, 2)
+    tiles(const T* x, O* y, void* state, int* counters, long long n, long long stride, int tiles,
+          int groups) {
     using R = Row<T, C, O, Operation, V, REVERSE, EXCLUSIVE>;
     using Op = typename R::Op;
     __shared__ C sums[G / 32];
     __shared__ C earlier;
     long long row = blockIdx.x / tiles;
-    int tile = blockIdx.x % tiles, group = tile / GROUP, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int tile = blockIdx.x % tiles, group = tile / GROUP, lane = threadIdx.x % 32,
+        warp = threadIdx.x / 32;
     auto* words = static_cast<unsigned long long*>(counters ? counters + 2 : state);
     R r(x + row * stride, y + row * n, n);
     long long first = (tile * (long long)(G / 32) + warp) * (32 * K) + lane;
@@ -251,22 +276,28 @@ __global__ void __launch_bounds__(G, 2) tiles(const T* x, O* y, void* state, int
     }
 }
 
-// Along the middle of [outer, n, inner], in groups of V neighbours along `inner`: a warp has W lanes for groups side by side
-// and 32 / W lanes along n, with DEEP neighbours each. `warps` of a block's 8 warps follow each other along n, the rest are
-// side by side. The block walks along n, or along its part of n. With FOLD it only finds the state of its part; without, the
-// states of the parts before it are in `found`.
-template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int W, bool FOLD>
-__global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long long outer, long long n, long long inner,
-                                               long long stride, long long step, int warps, int parts, long long each) {
+// Along the middle of [outer, n, inner], in groups of V neighbours along `inner`: a warp has W
+// lanes for groups side by side and 32 / W lanes along n, with DEEP neighbours each. `warps` of a
+// block's 8 warps follow each other along n, the rest are side by side. The block walks along n, or
+// along its part of n. With FOLD it only finds the state of its part; without, the states of the
+// parts before it are in `found`.
+template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE,
+          bool EXCLUSIVE, int W, bool FOLD>
+__global__ void __launch_bounds__(256)
+    columns(const T* x, O* y, C* found, long long outer, long long n, long long inner,
+            long long stride, long long step, int warps, int parts, long long each) {
     using Op = Operation<C>;
     constexpr int D = 32 / W;
     __shared__ Vector<C, V> sums[2][8][W];
     int part = blockIdx.x % parts;
-    int w = threadIdx.x % W, d = threadIdx.x % 32 / W, warp = threadIdx.x / 32, along = warp % warps;
-    long long group = (blockIdx.x / parts * (8ll / warps) + warp / warps) * W + w, groups = inner / V;
+    int w = threadIdx.x % W, d = threadIdx.x % 32 / W, warp = threadIdx.x / 32,
+        along = warp % warps;
+    long long group = (blockIdx.x / parts * (8ll / warps) + warp / warps) * W + w,
+              groups = inner / V;
     bool there = group < outer * groups;
     long long row = group / groups, column = group % groups * V;
-    x += row * stride + column, y += row * n * inner + column, found += row * parts * inner + column;
+    x += row * stride + column, y += row * n * inner + column,
+        found += row * parts * inner + column;
     Vector<C, V> carry;
 #pragma unroll
     for (int j = 0; j < V; j++) carry[j] = Op::none();
@@ -292,7 +323,8 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long 
 #pragma unroll
         for (int j = 0; j < V; j++)
 #pragma unroll
-            for (int s = W; s < 32; s *= 2) before[j] = Op::join(before[j], __shfl_xor_sync(~0u, before[j], s));
+            for (int s = W; s < 32; s *= 2)
+                before[j] = Op::join(before[j], __shfl_xor_sync(~0u, before[j], s));
         unite(1, before, unused);
     }
     long long end = min(n, (part + 1) * each);
@@ -349,9 +381,11 @@ __global__ void __launch_bounds__(256) columns(const T* x, O* y, C* found, long 
 }
 
 // The same for a few elements along n: a thread scans V neighbouring columns by itself.
-template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE, bool EXCLUSIVE, int N>
-__global__ void __launch_bounds__(256) short_columns(const T* x, O* y, long long groups, int n, long long inner,
-                                                     long long stride, long long step) {
+template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE,
+          bool EXCLUSIVE, int N>
+__global__ void __launch_bounds__(256)
+    short_columns(const T* x, O* y, long long groups, int n, long long inner, long long stride,
+                  long long step) {
     using Op = Operation<C>;
     long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
     if (group >= groups) return;

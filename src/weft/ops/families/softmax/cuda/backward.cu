@@ -1,8 +1,9 @@
-// Gradients of softmax and log-softmax with respect to their input. g is the gradient of the result y.
+// Gradients of softmax and log-softmax with respect to their input. g is the gradient of the result
+// y.
 //   softmax:      d = y * (g - sum(g * y))
 //   log-softmax:  d = g - exp(y) * sum(g)
-// All three tensors are contiguous. The shapes are those of forward.cu: rows that a group of threads holds in
-// registers, longer rows, and dimensions that are not the last one.
+// All three tensors are contiguous. The shapes are those of forward.cu: rows that a group of
+// threads holds in registers, longer rows, and dimensions that are not the last one.
 #include "../../../core/cuda/column.cuh"
 #include "../../../core/cuda/group.cuh"
 #include "../../../core/cuda/row.cuh"
@@ -30,7 +31,8 @@ __device__ Vector<T, V> gradients(Vector<T, V> g, const Vector<T, V>& y, float s
 
 // G threads hold a row of g and of y: CACHED vectors of each in registers.
 template <class T, int V, int G, int CACHED, bool LOG>
-__global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* g, const T* y, T* d, long long count, int n) {
+__global__ void __launch_bounds__(G <= 32 ? 128 : G)
+    rows(const T* g, const T* y, T* d, long long count, int n) {
     constexpr int BLOCK = G <= 32 ? 128 : G;  // a row of more than one warp has a block to itself
     long long row = blockIdx.x * (long long)(BLOCK / G) + threadIdx.x / G;
     bool there = row < count;
@@ -38,18 +40,21 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* g, const T* y
     Row<T, V> r{int(row * n % V), there ? n : 0};
     Vector<T, V> vg[CACHED], vy[CACHED];
 #pragma unroll
-    for (int k = 0; k < CACHED; k++) vg[k] = r.get(g + row * n, k * G + t, 0), vy[k] = r.get(y + row * n, k * G + t, 0);
+    for (int k = 0; k < CACHED; k++)
+        vg[k] = r.get(g + row * n, k * G + t, 0), vy[k] = r.get(y + row * n, k * G + t, 0);
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < CACHED; k++) sum = add_terms<LOG>(vg[k], vy[k], sum);
     sum = across<G>(sum, 0, plus);
 #pragma unroll
-    for (int k = 0; k < CACHED; k++) r.put(d + row * n, k * G + t, gradients<LOG>(vg[k], vy[k], sum));
+    for (int k = 0; k < CACHED; k++)
+        r.put(d + row * n, k * G + t, gradients<LOG>(vg[k], vy[k], sum));
 }
 
 // Long rows, first pass: each block takes a part of a row, and stores the sum of its terms.
 template <class T, int V, bool LOG>
-__global__ void __launch_bounds__(256) parts_of_rows(const T* g, const T* y, float* sums, int n, int parts, int chunks) {
+__global__ void __launch_bounds__(256)
+    parts_of_rows(const T* g, const T* y, float* sums, int n, int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Row<T, V> r{int(row * n % V), n};
@@ -64,8 +69,8 @@ __global__ void __launch_bounds__(256) parts_of_rows(const T* g, const T* y, flo
 
 // Long rows, second pass: each block adds the sums of its row, and writes its part.
 template <class T, int V, bool LOG>
-__global__ void __launch_bounds__(256) finish_rows(const T* g, const T* y, T* d, const float* sums, int n, int parts,
-                                                   int chunks) {
+__global__ void __launch_bounds__(256)
+    finish_rows(const T* g, const T* y, T* d, const float* sums, int n, int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     float sum = 0;
@@ -98,7 +103,8 @@ struct Summed : Column {
         float sum = 0;
         if (there)
 #pragma unroll 4
-            for (int i = begin + t; i < end; i += deep) sum += term<LOG>(to<float>(g[i * inner]), to<float>(y[i * inner]));
+            for (int i = begin + t; i < end; i += deep)
+                sum += term<LOG>(to<float>(g[i * inner]), to<float>(y[i * inner]));
         return join(sum, width);
     }
     template <bool LOG, class T>
@@ -106,13 +112,14 @@ struct Summed : Column {
         if (!there) return;
 #pragma unroll 4
         for (int i = begin + t; i < end; i += deep)
-            d[i * inner] = to<T>(gradient<LOG>(to<float>(g[i * inner]), to<float>(y[i * inner]), sum));
+            d[i * inner] =
+                to<T>(gradient<LOG>(to<float>(g[i * inner]), to<float>(y[i * inner]), sum));
     }
 };
 
 template <class T, bool LOG>
-__global__ void __launch_bounds__(256) columns(const T* g, const T* y, T* d, int n, long long inner, int width,
-                                               long long tiles) {
+__global__ void __launch_bounds__(256)
+    columns(const T* g, const T* y, T* d, int n, long long inner, int width, long long tiles) {
     Summed c(n, inner, width, tiles, 1, n);
     long long start = c.outer * n * inner + c.first + c.w;
     float sum = c.of<LOG>(g + start, y + start, inner, width);
@@ -121,20 +128,23 @@ __global__ void __launch_bounds__(256) columns(const T* g, const T* y, T* d, int
 
 // The same in two passes, with several blocks for a column: sums[outer][part][inner].
 template <class T, bool LOG>
-__global__ void __launch_bounds__(256) parts_of_columns(const T* g, const T* y, float* sums, int n, long long inner,
-                                                        int width, long long tiles, int parts, int each) {
+__global__ void __launch_bounds__(256)
+    parts_of_columns(const T* g, const T* y, float* sums, int n, long long inner, int width,
+                     long long tiles, int parts, int each) {
     Summed c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     float sum = c.of<LOG>(g + start, y + start, inner, width);
     if (c.there && c.t == 0) sums[(c.outer * parts + c.part) * inner + c.first + c.w] = sum;
 }
 template <class T, bool LOG>
-__global__ void __launch_bounds__(256) finish_columns(const T* g, const T* y, T* d, const float* sums, int n,
-                                                      long long inner, int width, long long tiles, int parts, int each) {
+__global__ void __launch_bounds__(256)
+    finish_columns(const T* g, const T* y, T* d, const float* sums, int n, long long inner,
+                   int width, long long tiles, int parts, int each) {
     Summed c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     float sum = 0;
     if (c.there)
-        for (int i = c.t; i < parts; i += c.deep) sum += sums[(c.outer * parts + i) * inner + c.first + c.w];
+        for (int i = c.t; i < parts; i += c.deep)
+            sum += sums[(c.outer * parts + i) * inner + c.first + c.w];
     c.write<LOG>(g + start, y + start, d + start, inner, c.join(sum, width));
 }

@@ -1,10 +1,11 @@
-// Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are longer, and over
-// dimensions that are not the last one.
+// Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are
+// longer, and over dimensions that are not the last one.
 #include "../../../core/cuda/column.cuh"
 #include "../../../core/cuda/group.cuh"
 #include "../../../core/cuda/packed.cuh"
 
-// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0 / 0.
+// The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0
+// / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
 
 template <bool LOG>
@@ -34,9 +35,11 @@ __device__ Packed<T, V> results(const Packed<T, V>& v, float from, float scale) 
     return v.map([&](float x, int) { return result<LOG>(x, from, scale); });
 }
 
-// G threads hold a row: CACHED vectors each in registers and SHARED in shared memory. EVEN rows are whole vectors.
+// G threads hold a row: CACHED vectors each in registers and SHARED in shared memory. EVEN rows are
+// whole vectors.
 template <class T, int V, bool EVEN, int G, int CACHED, int SHARED, bool LOG>
-__global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long long count, int n, long long stride) {
+__global__ void __launch_bounds__(G <= 32 ? 128 : G)
+    rows(const T* x, T* y, long long count, int n, long long stride) {
     constexpr int BLOCK = G <= 32 ? 128 : G;  // more than a warp for a row: a block of its own
     extern __shared__ __align__(16) char memory[];
     auto* lying = reinterpret_cast<Packed<T, V>*>(memory);
@@ -50,11 +53,13 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long
 #pragma unroll
     for (int k = 0; k < CACHED; k++) cached[k] = r.get(from_row, k * G + t, lowest());
 #pragma unroll 4
-    for (int k = 0; k < SHARED; k++) r.fetch(&lying[k * G + t], from_row, (CACHED + k) * G + t, lowest());
+    for (int k = 0; k < SHARED; k++)
+        r.fetch(&lying[k * G + t], from_row, (CACHED + k) * G + t, lowest());
     float most = lowest();
 #pragma unroll
     for (int k = 0; k < CACHED; k++) most = top(cached[k], most), cached[k].forget();
-    if constexpr (SHARED > 0) asm volatile("cp.async.wait_all;");  // a thread reads what it has copied itself
+    if constexpr (SHARED > 0)
+        asm volatile("cp.async.wait_all;");  // a thread reads what it has copied itself
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) most = top(lying[k * G + t], most);
     float from = base(across<G>(most, lowest(), larger)), sum = 0;
@@ -66,13 +71,16 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G) rows(const T* x, T* y, long
 #pragma unroll
     for (int k = 0; k < CACHED; k++) r.put(to_row, k * G + t, results<LOG>(cached[k], from, scale));
 #pragma unroll 4
-    for (int k = 0; k < SHARED; k++) r.put(to_row, (CACHED + k) * G + t, results<LOG>(lying[k * G + t], from, scale));
+    for (int k = 0; k < SHARED; k++)
+        r.put(to_row, (CACHED + k) * G + t, results<LOG>(lying[k * G + t], from, scale));
 }
 
-// Along n of planes of n x inner neighbours, wherever they begin: a block reads `planes` of them as they are in memory, in vectors
-// of V, and writes them in whole ones. Between, G threads have a column in shared memory, and CACHED of its elements each in registers.
+// Along n of planes of n x inner neighbours, wherever they begin: a block reads `planes` of them as
+// they are in memory, in vectors of V, and writes them in whole ones. Between, G threads have a
+// column in shared memory, and CACHED of its elements each in registers.
 template <class T, int V, int G, int CACHED, bool LOG>
-__global__ void __launch_bounds__(G < 256 ? 256 : G) staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
+__global__ void __launch_bounds__(G < 256 ? 256 : G)
+    staged(const T* x, T* y, long long outer, int n, int inner, int planes) {
     constexpr int WHOLE = 16 / sizeof(T), BLOCK = G < 256 ? 256 : G;
     extern __shared__ __align__(16) char memory[];
     T* tile = reinterpret_cast<T*>(memory);
@@ -103,11 +111,13 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G) staged(const T* x, T* y, lo
         float scale = scale_of<LOG>(across<G>(sum, 0, plus));
 #pragma unroll
         for (int k = 0; k < CACHED; k++)
-            if (k * G + t < end) column[(k * G + t) * inner] = to<T>(LOG ? cached[k] - scale : cached[k] * scale);
+            if (k * G + t < end)
+                column[(k * G + t) * inner] = to<T>(LOG ? cached[k] - scale : cached[k] * scale);
     }
     __syncthreads();
 #pragma unroll 4
-    for (int i = threadIdx.x * WHOLE; i + WHOLE <= all; i += BLOCK * WHOLE) store_whole(y + i, load<WHOLE>(tile + i));
+    for (int i = threadIdx.x * WHOLE; i + WHOLE <= all; i += BLOCK * WHOLE)
+        store_whole(y + i, load<WHOLE>(tile + i));
     for (int i = all / WHOLE * WHOLE + threadIdx.x; i < all; i += BLOCK) y[i] = tile[i];
 }
 
@@ -127,10 +137,12 @@ struct Running {
     }
 };
 
-// Calls `visit` with the vectors of a row from `begin` to `end` that are this thread's, of G threads. Four loads are under
-// way before the first one is used: a loop that visits each as it comes waits for memory every time.
+// Calls `visit` with the vectors of a row from `begin` to `end` that are this thread's, of G
+// threads. Four loads are under way before the first one is used: a loop that visits each as it
+// comes waits for memory every time.
 template <int G, class T, int V, bool EVEN, class Visit>
-__device__ void each(const PackedRow<T, V, EVEN>& r, const T* row, int begin, int end, Visit visit) {
+__device__ void each(const PackedRow<T, V, EVEN>& r, const T* row, int begin, int end,
+                     Visit visit) {
     for (int c = begin + int(threadIdx.x); c < end; c += 4 * G) {
         Packed<T, V> v[4];
 #pragma unroll
@@ -144,23 +156,25 @@ __device__ void each(const PackedRow<T, V, EVEN>& r, const T* row, int begin, in
 
 // Long rows, first pass: each block takes a part of a row and stores its maximum and sum.
 template <class T, int V, bool EVEN>
-__global__ void __launch_bounds__(256) parts_of_rows(const T* x, float2* found, int n, long long stride, int parts,
-                                                     int chunks) {
+__global__ void __launch_bounds__(256)
+    parts_of_rows(const T* x, float2* found, int n, long long stride, int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     PackedRow<T, V, EVEN> r(row * n, n);
     Running all;
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
-    each<256>(r, x + row * stride, part * chunks, end, [&](int, const Packed<T, V>& v) { all.add(v); });
+    each<256>(r, x + row * stride, part * chunks, end,
+              [&](int, const Packed<T, V>& v) { all.add(v); });
     float most = across<256>(all.most, lowest(), larger);
-    float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most), 0, plus);
+    float sum =
+        across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most), 0, plus);
     if (threadIdx.x == 0) found[blockIdx.x] = make_float2(most, sum);
 }
 
 // Long rows, second pass: each block joins what was found of its row, and writes its part.
 template <class T, int V, bool EVEN, bool LOG>
-__global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float2* found, int n, long long stride,
-                                                   int parts, int chunks) {
+__global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float2* found, int n,
+                                                   long long stride, int parts, int chunks) {
     long long row = blockIdx.x / parts;
     int part = blockIdx.x % parts;
     Running all;
@@ -169,15 +183,18 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
         all.add(one.x, one.y);
     }
     float most = across<256>(all.most, lowest(), larger), from = base(most);
-    float sum = across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus);
+    float sum =
+        across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus);
     float scale = scale_of<LOG>(sum);
     PackedRow<T, V, EVEN> r(row * n, n);
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
-    each<256>(r, x + row * stride, part * chunks, end,
-              [&](int c, const Packed<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
+    each<256>(r, x + row * stride, part * chunks, end, [&](int c, const Packed<T, V>& v) {
+        r.put(y + row * n, c, results<LOG>(v, from, scale));
+    });
 }
 
-// Rows longer than the registers of a block, each read twice by one block: the second time it is in the L2 cache.
+// Rows longer than the registers of a block, each read twice by one block: the second time it is in
+// the L2 cache.
 template <class T, int V, bool EVEN, bool LOG>
 __global__ void __launch_bounds__(512, 2) rows_twice(const T* x, T* y, int n, long long stride) {
     long long row = blockIdx.x;
@@ -187,9 +204,11 @@ __global__ void __launch_bounds__(512, 2) rows_twice(const T* x, T* y, int n, lo
     Running all;
     each<512>(r, from_row, 0, chunks, [&](int, const Packed<T, V>& v) { all.add(v); });
     float most = across<512>(all.most, lowest(), larger), from = base(most);
-    float scale = scale_of<LOG>(across<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus));
-    each<512>(r, from_row, 0, chunks,
-              [&](int c, const Packed<T, V>& v) { r.put(y + row * n, c, results<LOG>(v, from, scale)); });
+    float scale = scale_of<LOG>(
+        across<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus));
+    each<512>(r, from_row, 0, chunks, [&](int c, const Packed<T, V>& v) {
+        r.put(y + row * n, c, results<LOG>(v, from, scale));
+    });
 }
 
 // A column of which each thread has a maximum and a sum of exponentials.
@@ -227,7 +246,8 @@ struct Softened : Column {
 };
 
 template <class T, bool LOG>
-__global__ void __launch_bounds__(256) columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
+__global__ void __launch_bounds__(256)
+    columns(const T* x, T* y, int n, long long inner, int width, long long tiles) {
     Softened c(n, inner, width, tiles, 1, n);
     long long start = c.outer * n * inner + c.first + c.w;
     Running all = c.of(x + start, inner, width);
@@ -236,16 +256,18 @@ __global__ void __launch_bounds__(256) columns(const T* x, T* y, int n, long lon
 
 // The same in two passes, with several blocks for a column: found[outer][part][inner].
 template <class T>
-__global__ void __launch_bounds__(256) parts_of_columns(const T* x, float2* found, int n, long long inner, int width,
-                                                        long long tiles, int parts, int each) {
+__global__ void __launch_bounds__(256)
+    parts_of_columns(const T* x, float2* found, int n, long long inner, int width, long long tiles,
+                     int parts, int each) {
     Softened c(n, inner, width, tiles, parts, each);
     Running all = c.of(x + c.outer * n * inner + c.first + c.w, inner, width);
     if (c.there && c.t == 0)
         found[(c.outer * parts + c.part) * inner + c.first + c.w] = make_float2(all.most, all.sum);
 }
 template <class T, bool LOG>
-__global__ void __launch_bounds__(256) finish_columns(const T* x, T* y, const float2* found, int n, long long inner,
-                                                      int width, long long tiles, int parts, int each) {
+__global__ void __launch_bounds__(256)
+    finish_columns(const T* x, T* y, const float2* found, int n, long long inner, int width,
+                   long long tiles, int parts, int each) {
     Softened c(n, inner, width, tiles, parts, each);
     long long start = c.outer * n * inner + c.first + c.w;
     Running own;
@@ -260,7 +282,8 @@ __global__ void __launch_bounds__(256) finish_columns(const T* x, T* y, const fl
 
 // Short columns: a thread holds up to N elements of V neighbouring columns, which are read once.
 template <class T, int V, int N, bool LOG>
-__global__ void __launch_bounds__(256) short_columns(const T* x, T* y, int n, long long inner, long long groups) {
+__global__ void __launch_bounds__(256)
+    short_columns(const T* x, T* y, int n, long long inner, long long groups) {
     long long group = blockIdx.x * 256ll + threadIdx.x, beside = inner / V;
     if (group >= groups) return;
     long long start = group / beside * n * inner + group % beside * V;
@@ -280,7 +303,8 @@ __global__ void __launch_bounds__(256) short_columns(const T* x, T* y, int n, lo
             if (i < n) sum += __expf(to<float>(cached[i][j]) - from);
         float scale = scale_of<LOG>(sum);
 #pragma unroll
-        for (int i = 0; i < N; i++) cached[i][j] = to<T>(result<LOG>(to<float>(cached[i][j]), from, scale));
+        for (int i = 0; i < N; i++)
+            cached[i][j] = to<T>(result<LOG>(to<float>(cached[i][j]), from, scale));
     }
 #pragma unroll
     for (int i = 0; i < N; i++)

@@ -5,9 +5,9 @@
 // One row per block. The elements are those of x, or pairs of a key and an index that `select` has
 // left, in the order of their indices.
 template <class T, int WARPS, int ITEMS>
-__global__ void __launch_bounds__(32 * WARPS) sort_blocks(const T* x, const void* given_keys,
-                                                          const int* given_indices, T* values,
-                                                          long long* indices, Rows r) {
+__global__ void __launch_bounds__(32 * WARPS)
+    sort_blocks(const T* x, const void* given_keys, const int* given_indices, T* values,
+                long long* indices, Rows r) {
     using U = typename Keys<T>::U;
     constexpr int THREADS = 32 * WARPS, TILE = THREADS * ITEMS;
     extern __shared__ __align__(16) unsigned char memory[];

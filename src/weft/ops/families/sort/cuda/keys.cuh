@@ -20,10 +20,18 @@ struct Rows {
 };
 
 template <int BYTES> struct Unsigned;
-template <> struct Unsigned<1> { using Type = unsigned char; };
-template <> struct Unsigned<2> { using Type = unsigned short; };
-template <> struct Unsigned<4> { using Type = unsigned; };
-template <> struct Unsigned<8> { using Type = unsigned long long; };
+template <> struct Unsigned<1> {
+    using Type = unsigned char;
+};
+template <> struct Unsigned<2> {
+    using Type = unsigned short;
+};
+template <> struct Unsigned<4> {
+    using Type = unsigned;
+};
+template <> struct Unsigned<8> {
+    using Type = unsigned long long;
+};
 
 // The bits of infinity for a floating-point type, 0 for others.
 template <class T> constexpr unsigned long long INFINITE = 0;

@@ -49,22 +49,20 @@ __global__ void __launch_bounds__(256) count_digits(const T* x, int* counts, Row
 template <class S>
 struct Status {
     static constexpr int SHIFT = 8 * sizeof(S) - 2;
-    static constexpr S TILE = S(1) << SHIFT;    // the count of a tile
-    static constexpr S SUM = S(2) << SHIFT;     // the count of a tile and of all before it
+    static constexpr S TILE = S(1) << SHIFT;  // the count of a tile
+    static constexpr S SUM = S(2) << SHIFT;  // the count of a tile and of all before it
     static constexpr S COUNT = TILE - 1;
 
     static __device__ void publish(S* at, S word) {
         if constexpr (sizeof(S) == 8)
             asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
-        else
-            asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(word) : "memory");
+        else asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(word) : "memory");
     }
     static __device__ S poll(const S* at) {
         S word;
         if constexpr (sizeof(S) == 8)
             asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
-        else
-            asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(at) : "memory");
+        else asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(at) : "memory");
         return word;
     }
     // Publishes the count of a tile; returns the sum of the tiles before it. Words of neighbouring
@@ -93,9 +91,10 @@ struct Status {
 // in the whole row, is left out. Blocks take tiles in the order of their start, so that the tiles
 // that a block waits for are under way.
 template <class T, class S, bool LAST, int WARPS, int ITEMS>
-__global__ void __launch_bounds__(32 * WARPS) move_tiles(
-    const T* x, T* values, long long* indices, void* keys_0, int* indices_0, void* keys_1,
-    int* indices_1, const int* counts, void* states, int* tickets, Rows r, int tiles, int pass) {
+__global__ void __launch_bounds__(32 * WARPS)
+    move_tiles(const T* x, T* values, long long* indices, void* keys_0, int* indices_0,
+               void* keys_1, int* indices_1, const int* counts, void* states, int* tickets, Rows r,
+               int tiles, int pass) {
     using U = typename Keys<T>::U;
     constexpr int THREADS = 32 * WARPS, TILE = THREADS * ITEMS, DIGITS = sizeof(T);
     extern __shared__ __align__(16) unsigned char memory[];

@@ -20,9 +20,9 @@ template <class N, class Behind> __device__ N first_place(N from, N to, Behind i
 // With SAMPLED, for one sequence without a sorter, blocks first search evenly spaced elements,
 // which they have in shared memory.
 template <class T, class C, class O, bool SAMPLED>
-__global__ void __launch_bounds__(256) search(
-    const T* sequence, const T* values, const long long* sorter, O* found, long long count,
-    long long n, long long m, long long pitch, int right) {
+__global__ void __launch_bounds__(256)
+    search(const T* sequence, const T* values, const long long* sorter, O* found, long long count,
+           long long n, long long m, long long pitch, int right) {
     constexpr int SAMPLES = 1024;
     __shared__ C samples[SAMPLED ? SAMPLES : 1];
     long long step = (n + SAMPLES - 1) / SAMPLES, taken = step ? (n + step - 1) / step : 0;
@@ -35,9 +35,8 @@ __global__ void __launch_bounds__(256) search(
         C value = to<C>(values[v]);
         long long start = 0, end = n, base = pitch ? v / m * pitch : 0;
         if constexpr (SAMPLED) {
-            int s = first_place(0, int(taken), [&](int i) {
-                return behind(samples[i], value, right);
-            });
+            int s =
+                first_place(0, int(taken), [&](int i) { return behind(samples[i], value, right); });
             start = min(s * step, n), end = min((s + 1) * step, n);
             if (start < end) end--;  // the sample itself is known
         }

@@ -6,9 +6,9 @@
 // in the order of their indices: k pairs of a key and an index, or all of a smaller tile. `kept`
 // pairs are those of a row. The elements are those of x, or such pairs.
 template <class T, int WARPS, int ITEMS>
-__global__ void __launch_bounds__(32 * WARPS) select(
-    const T* x, const void* given_keys, const int* given_indices, void* found_keys,
-    int* found_indices, Rows r, int tiles, long long kept, int k) {
+__global__ void __launch_bounds__(32 * WARPS)
+    select(const T* x, const void* given_keys, const int* given_indices, void* found_keys,
+           int* found_indices, Rows r, int tiles, long long kept, int k) {
     using U = typename Keys<T>::U;
     constexpr int THREADS = 32 * WARPS, TILE = THREADS * ITEMS;
     constexpr int COPIES = 4;  // of the counts, so that fewer lanes add to one address

@@ -15,9 +15,9 @@ __device__ inline unsigned long long poll(const unsigned long long* at) {
 // ticket and a word of each tile, all zeros. `inverse` and `counts` may be null. C is the type to
 // compare in: NaN is a group of its own.
 template <class T, class C>
-__global__ void __launch_bounds__(256) number_groups(
-    const T* sorted, const long long* order, T* values, long long* inverse, long long* counts,
-    long long* total, long long* states, long long n) {
+__global__ void __launch_bounds__(256)
+    number_groups(const T* sorted, const long long* order, T* values, long long* inverse,
+                  long long* counts, long long* total, long long* states, long long n) {
     constexpr int ITEMS = 8, TILE = 256 * ITEMS;
     constexpr unsigned long long OF_TILE = 1ull << 62, SUM = 2ull << 62, COUNT = OF_TILE - 1;
     __shared__ long long ticket, before;

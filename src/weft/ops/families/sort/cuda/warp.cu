@@ -90,8 +90,8 @@ template <int E, int G, class W> __device__ void bitonic(W (&w)[E], int lane) {
 // A block has 256 / G rows, which pass through shared memory: neighbours in memory are read and
 // written by neighbouring threads, along rows or across them.
 template <class T, int E, int G>
-__global__ void __launch_bounds__(256) sort_warps(const T* x, T* values, long long* indices,
-                                                  Rows r) {
+__global__ void __launch_bounds__(256)
+    sort_warps(const T* x, T* values, long long* indices, Rows r) {
     using U = typename Keys<T>::U;
     using Made = Words<U>;
     using W = typename Made::Type;
