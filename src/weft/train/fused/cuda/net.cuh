@@ -50,8 +50,8 @@ __device__ constexpr int line(int channels) {
 
 __device__ inline float rounded(float x) { return __uint_as_float(weft::to_tf32(x)); }
 
-// A factor as it is stored: tf32 numbers are rounded when they are stored, those of single precision when
-// they are used.
+// A factor as it is stored: tf32 numbers are rounded when they are stored, those of single
+// precision when they are used.
 template <bool EXACT>
 __device__ inline float operand(float x) {
     if constexpr (EXACT) return x;
