@@ -149,7 +149,8 @@ def _of_tile(job: Job, tile: Tile) -> Candidate:
     shared = tile.size * max(size, 4)
     held = model.resident(gpu, 32 * tile.warps, shared + _fixed(tile))
     steps = tile.items * (H200.digit + 12) + H200.bins
-    between = model.moved(gpu, 2 * (size - 1) * r.rows * r.n * (size + 4))
+    wide = size + (4 if job.indices is not None else 0)
+    between = model.moved(gpu, 2 * (size - 1) * r.rows * r.n * wide)
     busy = size * (model.busy(gpu, blocks, tile.warps, held, steps) + H200.latency)
     clear = H200.clear + 4 * size * blocks * BINS / H200.clear_rate
     time = (size + 1) * gpu.launch + clear + max(_io(job, False) + between, busy)
@@ -165,17 +166,22 @@ def _radix(job: Job, tile: Tile, tiles: int) -> Plan:
     word = 8 if wide else 4
     counts, states = r.rows * size * BINS * 4, r.rows * tiles * BINS * word
     zeros = Buffer(((counts + 64 + size * states) // 4,), torch.int32, zeroed=True)
-    pair = (Buffer((r.rows * r.n,), KEYS[size]), Buffer((r.rows * r.n,), torch.int32))
-    scratch: Sequence[Buffer] = (zeros, *pair * min(2, size - 1))
-    buffers = [Pointer(job.free + 1 + i) if i < len(scratch) - 1 else None for i in range(4)]
+    indexed, moves = job.indices is not None, min(2, size - 1)
+    keys, order = Buffer((r.rows * r.n,), KEYS[size]), Buffer((r.rows * r.n,), torch.int32)
+    scratch: Sequence[Buffer] = (zeros, *((keys, order) if indexed else (keys,)) * moves)
+    numbers = iter(range(job.free + 1, job.free + len(scratch)))
+    buffers = [
+        Pointer(next(numbers)) if i // 2 < moves and (i % 2 == 0 or indexed) else None
+        for i in range(4)
+    ]
     at, ctype = Pointer(job.free), source.ctype(job.dtype)
     parts = max(1, min(cdiv(8 * gpu.sms, r.rows), cdiv(r.n, 4096)))
     count = source.kernel("sort/radix.cu", f"count_digits<{ctype}>")
     steps = [Step(count, (r.rows * parts,), (256,), (job.x, at, r.packed(), parts))]
     for i in range(size):
         last, kind = i == size - 1, "unsigned long long" if wide else "unsigned"
-        flags = f"{kind}, {str(last).lower()}, {tile.warps}, {tile.items}"
-        kernel = source.kernel("sort/radix.cu", f"move_tiles<{ctype}, {flags}>")
+        words = (ctype, kind, last, indexed, tile.warps, tile.items)
+        kernel = source.kernel("sort/radix.cu", source.template("move_tiles", *words))
         args = (job.x, job.values, job.indices, *buffers, at, at._replace(offset=counts + 64
                 + i * states), at._replace(offset=counts), r.packed(), tiles, i)  # fmt: skip
         shared = tile.size * max(size, 4)

@@ -89,8 +89,8 @@ struct Status {
 // A pass over digit `pass`. Elements are read from x until a pass has moved them, then from one of
 // the two buffers. A pass before the last one that would move nothing, since the digit is the same
 // in the whole row, is left out. Blocks take tiles in the order of their start, so that the tiles
-// that a block waits for are under way.
-template <class T, class S, bool LAST, int WARPS, int ITEMS>
+// that a block waits for are under way. INDEXED: the indices of elements move with them.
+template <class T, class S, bool LAST, bool INDEXED, int WARPS, int ITEMS>
 __global__ void __launch_bounds__(32 * WARPS)
     move_tiles(const T* x, T* values, long long* indices, void* keys_0, int* indices_0,
                void* keys_1, int* indices_1, const int* counts, void* states, int* tickets, Rows r,
@@ -171,6 +171,7 @@ __global__ void __launch_bounds__(32 * WARPS)
             static_cast<U*>(turn % 2 ? keys_1 : keys_0)[start_of_row + place[j]] = one;
         }
     }
+    if constexpr (!INDEXED) return;
     // Indices follow after the keys: both at once would take too many registers.
     const int* order = (turn % 2 ? indices_0 : indices_1) + start_of_row + begin;
     unsigned index[ITEMS];
