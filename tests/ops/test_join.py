@@ -93,7 +93,7 @@ def test_layouts() -> None:
 def test_every_kernel() -> None:
     parts = [drawn(5, 8), drawn(5, 2, seed=2), drawn(5, 3, seed=3)]
     function = library.function("cat_3")
-    found = function.definition.candidates(function.request(*parts, 1))
+    found = function.definition.candidates(function.request(*parts, 1, False))
     assert [c.name for c in found] == ["rows", "elements"]
     for c in found:
         plan = c.build()
@@ -144,6 +144,9 @@ def test_vmap() -> None:
     x, y = drawn(3, 2, 4), drawn(5, 4, seed=2)
     made = torch.vmap(lambda a: weft.ops.cat([a, y], 0))(x)
     assert torch.equal(made, torch.vmap(lambda a: torch.cat([a, y], 0))(x))
+    for dim in (0, -1):
+        made = torch.vmap(lambda a, dim=dim: weft.ops.stack([a, y[:2]], dim))(x)
+        assert torch.equal(made, torch.vmap(lambda a, dim=dim: torch.stack([a, y[:2]], dim))(x))
 
 
 def test_compiled() -> None:

@@ -52,7 +52,10 @@ def output(tensors: Sequence[Layout], dim: int) -> Buffer:
 def candidates(request: Request) -> list[Candidate]:
     """The candidates of a join, as `Definition.candidates`."""
     tensors = [t for t in request.inputs if t is not None]
-    dim = request.options["dim"] % len(tensors[0].shape)
+    new = request.options["new"]
+    dim = request.options["dim"] % (len(tensors[0].shape) + new)
+    if new:
+        tensors = [_unsqueezed(t, dim) for t in tensors]
     out = output(tensors, dim)
     if 0 in out.shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
@@ -64,6 +67,15 @@ def candidates(request: Request) -> list[Candidate]:
         _candidate(request, turned, at, out, vector, name)
         for vector, name in ((wide, "rows"), (1, "elements"))
     ]
+
+
+def _unsqueezed(x: Layout, dim: int) -> Layout:
+    """A tensor with one more dimension, of size 1 and the stride that torch.unsqueeze gives."""
+    step = x.shape[dim] * x.strides[dim] if dim < len(x.shape) else 1
+    return x._replace(
+        shape=(*x.shape[:dim], 1, *x.shape[dim:]),
+        strides=(*x.strides[:dim], step, *x.strides[dim:]),
+    )
 
 
 def _candidate(
