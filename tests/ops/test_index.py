@@ -324,7 +324,9 @@ def test_verified() -> None:
     assert weft.ops.gather.verify(x, 0, index).passed
     assert weft.ops.index_select.verify(x, 1, index[0] % 4).passed
     src = drawn(3, 4).requires_grad_()
-    assert library.call("scatter_onto").verify(x, 0, index, src, False).passed
+    assert weft.ops.scatter_add.verify(x, 0, index, src).passed
+    found = weft.ops.explain(weft.ops.scatter_add, x, 0, index, src)
+    assert found.request.options == {"dim": 0, "deterministic": False}
 
 
 def test_sanitized() -> None:

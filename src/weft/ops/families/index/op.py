@@ -125,24 +125,34 @@ def _keys_backward(ctx: Any, grad: Any) -> Any:
 
 
 # ---- vmap --------------------------------------------------------------------------------------
-def _batched(info: Any, in_dims: Any, first: Any, dim: int, *others: Any) -> Any:
-    """gather and scatter_add: a batch is one more dimension, in front of the others."""
-    *given, fixed = others if len(others) == 3 else (*others, None)
-    tensors, dims = (first, *given), (in_dims[0], *in_dims[2 : 2 + len(given)])
-    ranks = [t.dim() - (d is not None) for t, d in zip(tensors, dims, strict=True)]
+def _in_front(size: int, x: Any, at: int | None) -> Any:
+    """A tensor whose batch is one more dimension, in front of at least one other."""
+    moved = x.expand(size, *x.shape) if at is None else x.movedim(at, 0)
+    return moved if moved.dim() > 1 else moved.unsqueeze(1)
 
-    def front(x: Any, at: int | None) -> Any:
-        moved = x.expand(info.batch_size, *x.shape) if at is None else x.movedim(at, 0)
-        return moved if moved.dim() > 1 else moved.unsqueeze(1)
 
-    base, *rest = map(front, tensors, dims)
-    at = dim % max(ranks[0], 1) + 1
-    if fixed is None:
-        made = library.call("gather")(base, at, *rest)
-    else:
-        made = library.call("scatter_onto")(base, at, *rest, fixed)
-    # The result has the shape of input, or of index: a number where that is one.
-    return (made if ranks[1 if fixed is None else 0] else made.squeeze(1)), 0
+def _rank(x: Any, at: int | None) -> int:
+    return int(x.dim()) - (at is not None)
+
+
+def _batched_gather(info: Any, in_dims: Any, x: Any, dim: int, index: Any) -> Any:
+    at = dim % max(_rank(x, in_dims[0]), 1) + 1
+    tensors = (
+        _in_front(info.batch_size, x, in_dims[0]),
+        _in_front(info.batch_size, index, in_dims[2]),
+    )
+    made = library.call("gather")(tensors[0], at, tensors[1])
+    return (made if _rank(index, in_dims[2]) else made.squeeze(1)), 0
+
+
+def _batched_sum(
+    info: Any, in_dims: Any, x: Any, dim: int, index: Any, src: Any, deterministic: bool = False
+) -> Any:
+    rank = _rank(x, in_dims[0])
+    pairs = ((x, in_dims[0]), (index, in_dims[2]), (src, in_dims[3]))
+    base, *rest = (_in_front(info.batch_size, t, at) for t, at in pairs)
+    made = library.call("scatter_onto")(base, dim % max(rank, 1) + 1, *rest, deterministic)
+    return (made if rank else made.squeeze(1)), 0
 
 
 def _sorting(op: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,6 +181,8 @@ def _adding() -> Callable[..., Any]:
         """
         return op(input, dim, index, src, fixed())
 
+    # For weft.ops.explain and weft.ops.verify, as of other ops.
+    vars(scatter_add).update(vars(op))
     return scatter_add
 
 
@@ -198,7 +210,7 @@ DEFINITIONS = (
         setup=_setup_gather,
         backward=_gather_backward,
         traceable=False,
-        vmap=_batched,
+        vmap=_batched_gather,
         autocast=None,
     ),
     Definition(
@@ -218,16 +230,17 @@ DEFINITIONS = (
     ),
     Definition(
         name="scatter_onto",
-        schema="(Tensor input, int dim, Tensor index, Tensor src, bool deterministic) -> Tensor",
+        schema="(Tensor input, int dim, Tensor index, Tensor src,"
+        " bool deterministic=False) -> Tensor",
         doc="scatter_add in a fixed order, or in any.",
-        fake=lambda input, dim, index, src, deterministic: input.new_empty(input.shape),
+        fake=lambda input, dim, index, src, deterministic=False: input.new_empty(input.shape),
         candidates=_scatter_add,
         check=lambda input, dim, index, src, deterministic: check_scatter_add(
             input, dim, index, src
         ),
         setup=_setup_scatter_add,
         backward=_scatter_add_backward,
-        vmap=_batched,
+        vmap=_batched_sum,
         autocast=None,
         redirect=_sorting,
         planless=f"deterministic and index.numel() >= {LEAST_SORTED}",
