@@ -96,13 +96,14 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int u = 0; u < U; u++) {
         if (first + u * 256 >= n) continue;
-        assert(row[u] >= 0 && row[u] < rows && "an index must be 0 to the size of the dimension - 1");
+        assert(row[u] >= 0 && row[u] < rows &&
+               "an index must be 0 to the size of the dimension - 1");
         add_atomically(sums + to_line[u] + I(row[u]) * step, to<S>(value[u]));
     }
 }
 
-// The place in y of each element of src, for a sort. Operands of the walk over the index: index, and
-// y without the indexed dimension.
+// The place in y of each element of src, for a sort. Operands of the walk over the index: index,
+// and y without the indexed dimension.
 template <class L, class I, int RANK>
 __global__ void __launch_bounds__(256)
     keys(const L* index, long long* keys, I n, long long rows, I step,
