@@ -110,6 +110,13 @@ SCATTERED = {
 }
 
 
+@pytest.fixture
+def deterministic() -> Any:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.mark.parametrize("subject", SCATTERED)
 def test_scatter_add(subject: str) -> None:
     shape, wanted, given, dim, dtype = SCATTERED[subject]
@@ -129,7 +136,7 @@ def test_src_that_is_larger_than_index_has_a_gradient_of_its_shape() -> None:
 
 
 @pytest.mark.parametrize("repeated", [True, False])
-def test_sums_of_sorted_positions(repeated: bool) -> None:
+def test_sums_of_sorted_positions(repeated: bool, deterministic: None) -> None:
     """Many positions in few lines: an index of whole rows, and one of each element."""
     index = places(5000, 1, rows=30).expand(-1, 3) if repeated else places(2100, 3, rows=30)
     assert sums.is_sorted(index, (30, 3), 0)
@@ -164,6 +171,36 @@ def test_integers(dtype: Any) -> None:
     assert torch.equal(sums.by_sort(*ops, x, 0, index, src, x.shape), wanted)
 
 
+@pytest.mark.parametrize("dtype", list(source.CTYPES))
+def test_atomic_sums(dtype: Any) -> None:
+    """Positions that meet in a few places; integers and booleans as above."""
+    generator = draw.seeded(6)
+    x, src = (generator.integers(0, 5, s).to(dtype) for s in ((3, 7), (40, 7)))
+    index = places(40, 7, rows=3)
+    made = candidates("scatter_onto", x, 0, index, src, False)["atomic"]
+    assert torch.equal(made, torch.scatter_add(x, 0, index, src))
+    zeros = candidates("scatter_sum", index, src, [3, 7], 0, False)["atomic"]
+    assert torch.equal(zeros, torch.scatter_add(torch.zeros_like(x), 0, index, src))
+
+
+def test_the_order_of_sums_follows_torch() -> None:
+    """The setting of torch chooses the kernel of every call and of every gradient."""
+    index = places(9, 4, rows=5)
+    op, sums_op = library.function("scatter_onto"), library.function("scatter_sum")
+    for fixed in (False, True, False):
+        torch.use_deterministic_algorithms(fixed)
+        try:
+            op.forget()
+            sums_op.forget()
+            x = drawn(5, 4).requires_grad_()
+            y = weft.ops.scatter_add(x, 0, index, weft.ops.gather(x, 0, index))
+            y.sum().backward()
+        finally:
+            torch.use_deterministic_algorithms(False)
+        for each in (op, sums_op):
+            assert [e.options[-1] for e in each.plans.values()] == [fixed]
+
+
 def candidates(name: str, *args: Any) -> dict[str, Any]:
     """The result of every candidate of a call, by its name."""
     function = library.function(name)
@@ -179,11 +216,12 @@ def test_every_kernel() -> None:
     assert all(torch.equal(y, x[line]) for y in made.values())
     index, src = places(4, 8, rows=6), drawn(4, 8, seed=4)
     for dtype in (torch.float32, torch.float16):
-        made = candidates("scatter_add", x.to(dtype), 0, index, src.to(dtype))
         wanted = torch.scatter_add(x.to(dtype).double(), 0, index, src.to(dtype).double())
-        assert set(made) == {"lines", "search"}
-        for y in made.values():
-            close(y, wanted)
+        for fixed, names in ((True, {"lines", "search"}), (False, {"atomic", "search"})):
+            made = candidates("scatter_onto", x.to(dtype), 0, index, src.to(dtype), fixed)
+            assert set(made) == names
+            for y in made.values():
+                close(y, wanted)
 
 
 def test_layouts() -> None:
@@ -219,6 +257,8 @@ def test_index_out_of_range(place: int) -> None:
         lambda: weft.ops.scatter_add(x, 0, index, index.float()),
         lambda: weft.ops.scatter_add(x, 0, index[:, :2], index.float()),
         lambda: keys(index, [4, 3], 0),
+        lambda: candidates("scatter_onto", x, 0, index, index.float(), False),
+        lambda: candidates("scatter_onto", x, 0, index, index.float(), True),
     ):
         with pytest.raises(weft.AssertFailed, match="an index must be"):
             call()
@@ -283,7 +323,10 @@ def test_verified() -> None:
     x, index = drawn(5, 4).requires_grad_(), places(3, 4, rows=5)
     assert weft.ops.gather.verify(x, 0, index).passed
     assert weft.ops.index_select.verify(x, 1, index[0] % 4).passed
-    assert weft.ops.scatter_add.verify(x, 0, index, drawn(3, 4).requires_grad_()).passed
+    src = drawn(3, 4).requires_grad_()
+    assert weft.ops.scatter_add.verify(x, 0, index, src).passed
+    found = weft.ops.explain(weft.ops.scatter_add, x, 0, index, src)
+    assert found.request.options == {"dim": 0, "deterministic": False}
 
 
 def test_sanitized() -> None:
@@ -292,4 +335,5 @@ def test_sanitized() -> None:
         x, index = drawn(5, 4).requires_grad_(), places(7, 4, rows=5)
         weft.ops.scatter_add(x, 0, index, weft.ops.gather(x, 0, index)).sum().backward()
         weft.ops.index_select(x, 1, index[:, 0] % 4).sum().backward()
+        candidates("scatter_onto", x.detach(), 0, index, drawn(7, 4), False)
     assert not session.findings

@@ -12,7 +12,9 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft.ops.core import library  # noqa: E402
+from weft.ops.core.plan import Pointer  # noqa: E402
 from weft.ops.core.runner import runner  # noqa: E402
+from weft.ops.families.join import kernels  # noqa: E402
 
 
 def drawn(*shape: int, seed: int = 1, dtype: Any = torch.float32) -> Any:
@@ -89,12 +91,27 @@ def test_layouts() -> None:
 
 
 def test_every_kernel() -> None:
-    parts = [drawn(5, 8), drawn(5, 3, seed=2), drawn(5, 4, seed=3)]
+    parts = [drawn(5, 8), drawn(5, 2, seed=2), drawn(5, 3, seed=3)]
     function = library.function("cat_3")
-    found = function.definition.candidates(function.request(*parts, 1))
+    found = function.definition.candidates(function.request(*parts, 1, False))
     assert [c.name for c in found] == ["rows", "elements"]
     for c in found:
-        same(runner(c.build(), 3, torch.device("cpu"))(*parts), torch.cat(parts, 1))
+        plan = c.build()
+        same(runner(plan, 3, torch.device("cpu"))(*parts), torch.cat(parts, 1))
+        # The table of tensors stays in constant memory.
+        assert ".local" not in plan.steps[0].kernel.ptx
+
+
+def test_widths() -> None:
+    """Each tensor is copied in the widest vectors that its rows and places allow."""
+    part = kernels.Part(Pointer(0), 5, 12, 24, 16)
+    assert kernels._width(part, 8, 32, 4, 4) == 4
+    assert kernels._width(part, 6, 32, 4, 4) == 2
+    assert kernels._width(part, 8, 33, 4, 4) == 1
+    assert kernels._width(part._replace(rows=1), 8, 33, 4, 4) == 4
+    assert kernels._width(part._replace(aligned=8), 8, 32, 4, 4) == 2
+    rows = [drawn(6, n, seed=n, dtype=torch.float16) for n in (8, 4, 2, 6, 1, 3)]
+    same(weft.ops.cat(rows, 1), torch.cat(rows, 1))
 
 
 REFUSED = {
@@ -127,6 +144,9 @@ def test_vmap() -> None:
     x, y = drawn(3, 2, 4), drawn(5, 4, seed=2)
     made = torch.vmap(lambda a: weft.ops.cat([a, y], 0))(x)
     assert torch.equal(made, torch.vmap(lambda a: torch.cat([a, y], 0))(x))
+    for dim in (0, -1):
+        made = torch.vmap(lambda a, dim=dim: weft.ops.stack([a, y[:2]], dim))(x)
+        assert torch.equal(made, torch.vmap(lambda a, dim=dim: torch.stack([a, y[:2]], dim))(x))
 
 
 def test_compiled() -> None:

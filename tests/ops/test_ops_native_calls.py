@@ -78,6 +78,30 @@ def test_a_learned_call_needs_no_python(
         op(*given(randn(5, 8)))
 
 
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_a_learned_list_of_tensors_is_not_checked_again(
+    name: str, x: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op, by_torch = getattr(weft.ops, name), getattr(torch, name)
+    parts = [x.clone().requires_grad_(), randn(4, 8), x + 1]
+    for given in ([p.detach() for p in parts], parts):
+        for _ in range(2):
+            op(given, 1)
+
+    def check(*args: Any) -> None:
+        raise AssertionError("Python has checked the list")
+
+    monkeypatch.setattr("weft.ops.families.join.op._check_list", check)
+    for given in (parts, tuple(parts)):
+        y = op(given, 1)
+        assert torch.equal(y, by_torch(parts, 1))
+    (dx,) = torch.autograd.grad(y, parts[0], 2 * torch.ones_like(y))
+    assert torch.equal(dx, torch.full_like(x, 2))
+    for others in (parts[:2], [x[:2]] * 3, [x, x, x.half()], "abc", [x, x, None]):
+        with pytest.raises(AssertionError, match="checked"):
+            op(others, 1)
+
+
 def test_every_part_of_a_layout_and_every_option_is_in_the_key(x: Any) -> None:
     native = learned(weft.ops.softmax, x, -1)
     room = torch.empty(64, device=x.device)

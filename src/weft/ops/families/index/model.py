@@ -15,6 +15,7 @@ class Model:
     sector           bytes that memory delivers at least for one element
     lookups          indices that one SM compares per second, in `search`
     wait             seconds from one addition of a thread to its next one, in `lines`
+    additions        atomic additions that memory makes per second
     sorting          seconds that a stable sort of any size takes, with its launches
     sorted_elements  elements that a stable sort orders per second
     """
@@ -22,6 +23,7 @@ class Model:
     sector: int
     lookups: float
     wait: float
+    additions: float
     sorting: float
     sorted_elements: float
 
@@ -30,6 +32,7 @@ H200 = Model(
     sector=32,
     lookups=2e10,
     wait=0.4e-6,
+    additions=1e11,
     sorting=60e-6,
     sorted_elements=3e9,
 )
@@ -60,6 +63,11 @@ def lines(gpu: Target, count: int, positions: int, itemsize: int) -> float:
     waves = cdiv(count, gpu.threads)
     moved = count * positions * (itemsize + H200.sector) / gpu.bandwidth
     return 2 * gpu.launch + max(positions * H200.wait * waves, moved)
+
+
+def atomic(gpu: Target, count: int, moved: int) -> float:
+    """Seconds to copy the base, to read so many bytes in all and to make so many additions."""
+    return 2 * gpu.launch + max(moved / gpu.bandwidth, count / H200.additions)
 
 
 def by_sort(gpu: Target, keys: int, moved: int) -> float:

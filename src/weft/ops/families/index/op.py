@@ -1,4 +1,8 @@
-"""gather, index_select and scatter_add: elements by index, and sums that are deterministic."""
+"""gather, index_select and scatter_add: elements by index, and sums by index.
+
+As in PyTorch, sums are deterministic where `torch.use_deterministic_algorithms` asks for it. The
+plan of a sum depends on that, so it is an argument of the ops that users do not call.
+"""
 
 from __future__ import annotations
 
@@ -76,25 +80,25 @@ def _select_backward(ctx: Any, grad: Any) -> Any:
 
 
 def _setup_scatter_add(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.dim, index, src = inputs
+    _, ctx.dim, index, src, _ = inputs
     ctx.shape = src.shape
     ctx.save_for_backward(index)
 
 
 def _scatter_add_backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
-    return grad, None, None, _of_src(grad, ctx.dim, index, ctx.shape)
+    return grad, None, None, _of_src(grad, ctx.dim, index, ctx.shape), None
 
 
 def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
-    index, src, _, ctx.dim = inputs
+    index, src, _, ctx.dim, _ = inputs
     ctx.shape = src.shape
     ctx.save_for_backward(index)
 
 
 def _sum_backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
-    return None, _of_src(grad, ctx.dim, index, ctx.shape), None, None
+    return None, _of_src(grad, ctx.dim, index, ctx.shape), None, None, None
 
 
 def _of_src(grad: Any, dim: int, index: Any, shape: Any) -> Any:
@@ -121,33 +125,65 @@ def _keys_backward(ctx: Any, grad: Any) -> Any:
 
 
 # ---- vmap --------------------------------------------------------------------------------------
-def _batched(info: Any, in_dims: Any, first: Any, dim: int, *others: Any) -> Any:
-    """gather and scatter_add: a batch is one more dimension, in front of the others."""
-    tensors, dims = (first, *others), (in_dims[0], *in_dims[2:])
-    ranks = [t.dim() - (d is not None) for t, d in zip(tensors, dims, strict=True)]
+def _in_front(size: int, x: Any, at: int | None) -> Any:
+    """A tensor whose batch is one more dimension, in front of at least one other."""
+    moved = x.expand(size, *x.shape) if at is None else x.movedim(at, 0)
+    return moved if moved.dim() > 1 else moved.unsqueeze(1)
 
-    def front(x: Any, at: int | None) -> Any:
-        moved = x.expand(info.batch_size, *x.shape) if at is None else x.movedim(at, 0)
-        return moved if moved.dim() > 1 else moved.unsqueeze(1)
 
-    base, *rest = map(front, tensors, dims)
-    op = library.call("scatter_add" if len(others) == 2 else "gather")
-    made = op(base, dim % max(ranks[0], 1) + 1, *rest)
-    # The result has the shape of input, or of index: a number where that is one.
-    return (made if ranks[0 if len(others) == 2 else 1] else made.squeeze(1)), 0
+def _rank(x: Any, at: int | None) -> int:
+    return int(x.dim()) - (at is not None)
+
+
+def _batched_gather(info: Any, in_dims: Any, x: Any, dim: int, index: Any) -> Any:
+    at = dim % max(_rank(x, in_dims[0]), 1) + 1
+    tensors = (
+        _in_front(info.batch_size, x, in_dims[0]),
+        _in_front(info.batch_size, index, in_dims[2]),
+    )
+    made = library.call("gather")(tensors[0], at, tensors[1])
+    return (made if _rank(index, in_dims[2]) else made.squeeze(1)), 0
+
+
+def _batched_sum(
+    info: Any, in_dims: Any, x: Any, dim: int, index: Any, src: Any, deterministic: bool = False
+) -> Any:
+    rank = _rank(x, in_dims[0])
+    pairs = ((x, in_dims[0]), (index, in_dims[2]), (src, in_dims[3]))
+    base, *rest = (_in_front(info.batch_size, t, at) for t, at in pairs)
+    made = library.call("scatter_onto")(base, dim % max(rank, 1) + 1, *rest, deterministic)
+    return (made if rank else made.squeeze(1)), 0
 
 
 def _sorting(op: Callable[..., Any]) -> Callable[..., Any]:
-    """Sends calls of scatter_add with many positions in few lines to the ops that sort them."""
+    """Sends deterministic sums of many positions in few lines to the ops that sort them."""
     keys, sums = library.call("scatter_keys"), library.call("scatter_by_keys")
 
-    def redirected(input: Any, dim: int, index: Any, src: Any) -> Any:
+    def redirected(input: Any, dim: int, index: Any, src: Any, deterministic: bool) -> Any:
         check_scatter_add(input, dim, index, src)
-        if not is_sorted(index, input.shape, dim):
+        if not deterministic or not is_sorted(index, input.shape, dim):
             return NotImplemented
         return by_sort(keys, sums, input, dim, index, src, input.shape)
 
     return redirected
+
+
+def _adding() -> Callable[..., Any]:
+    op, fixed = library.call("scatter_onto"), torch.are_deterministic_algorithms_enabled
+
+    def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+        """input with src added at the places along dim that index has, as torch.scatter_add.
+
+        Sums of half precision are added in float32. Their order depends on timing, unless
+        torch.use_deterministic_algorithms(True) is set: then it is that of the positions, and
+        torch.sort orders many positions in few lines. An index that is out of range fails an
+        assertion of the kernel, as in PyTorch; on the simulated GPU that is weft.AssertFailed.
+        """
+        return op(input, dim, index, src, fixed())
+
+    # For weft.ops.explain and weft.ops.verify, as of other ops.
+    vars(scatter_add).update(vars(op))
+    return scatter_add
 
 
 def _selected(x: Any, dim: int, index: Any) -> Any:
@@ -166,14 +202,15 @@ DEFINITIONS = (
         schema="(Tensor input, int dim, Tensor index) -> Tensor",
         doc=f"""The elements of input along dim that index has the places of, as torch.gather.
 
-        {_OUT_OF_RANGE} The gradient is deterministic.
+        {_OUT_OF_RANGE} The gradient is a sum as of scatter_add.
         """,
         fake=lambda input, dim, index: input.new_empty(index.shape),
         candidates=_gather,
         check=check_gather,
         setup=_setup_gather,
         backward=_gather_backward,
-        vmap=_batched,
+        traceable=False,
+        vmap=_batched_gather,
         autocast=None,
     ),
     Definition(
@@ -181,38 +218,39 @@ DEFINITIONS = (
         schema="(Tensor input, int dim, Tensor index) -> Tensor",
         doc=f"""The slices of input along dim that a vector has the places of.
 
-        It is torch.index_select. {_OUT_OF_RANGE} The gradient is deterministic.
+        It is torch.index_select. {_OUT_OF_RANGE} The gradient is a sum as of scatter_add.
         """,
         fake=_selected,
         candidates=_select,
         check=check_index_select,
         setup=_setup_gather,
         backward=_select_backward,
+        traceable=False,
         autocast=None,
     ),
     Definition(
-        name="scatter_add",
-        schema="(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
-        doc=f"""input with src added at the places along dim that index has, as torch.scatter_add.
-
-        Sums are deterministic: they are added in the order of their positions, those of half
-        precision in float32. torch.sort orders many positions in few lines. {_OUT_OF_RANGE}
-        """,
-        fake=lambda input, dim, index, src: input.new_empty(input.shape),
+        name="scatter_onto",
+        schema="(Tensor input, int dim, Tensor index, Tensor src,"
+        " bool deterministic=False) -> Tensor",
+        doc="scatter_add in a fixed order, or in any.",
+        fake=lambda input, dim, index, src, deterministic=False: input.new_empty(input.shape),
         candidates=_scatter_add,
-        check=check_scatter_add,
+        check=lambda input, dim, index, src, deterministic: check_scatter_add(
+            input, dim, index, src
+        ),
         setup=_setup_scatter_add,
         backward=_scatter_add_backward,
-        vmap=_batched,
+        vmap=_batched_sum,
         autocast=None,
         redirect=_sorting,
-        planless=f"index.numel() >= {LEAST_SORTED}",
+        planless=f"deterministic and index.numel() >= {LEAST_SORTED}",
+        public=False,
     ),
     Definition(
         name="scatter_sum",
-        schema="(Tensor index, Tensor src, int[] shape, int dim) -> Tensor",
+        schema="(Tensor index, Tensor src, int[] shape, int dim, bool deterministic) -> Tensor",
         doc="scatter_add to zeros of a shape.",
-        fake=lambda index, src, shape, dim: src.new_empty(shape),
+        fake=lambda index, src, shape, dim, deterministic: src.new_empty(shape),
         candidates=_scatter_sum,
         setup=_setup_sum,
         backward=_sum_backward,
@@ -240,3 +278,4 @@ DEFINITIONS = (
         public=False,
     ),
 )
+MAKERS = {"scatter_add": _adding}

@@ -1,5 +1,6 @@
-"""Plans sums by index along one dimension, in an order that does not depend on timing.
+"""Plans sums by index along one dimension: deterministic ones, and others by atomic additions.
 
+atomic  not deterministic: each element is added to its place at once
 search  for few positions along the dimension: each element of the result looks for its own
 lines   a thread adds all positions of a line along the dimension
 sorted  positions come sorted by their place in the result: the kernels of the embedding's gradient
@@ -8,7 +9,7 @@ sorted  positions come sorted by their place in the result: the kernels of the e
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -29,6 +30,8 @@ from weft.ops.families.loss.operands import Operands
 
 BLOCK, LINES = 256, 128
 """Threads of a block of `search`, and of `lines`."""
+EACH = 4
+"""Elements that a thread of `atomic` adds."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ class Sum:
         """Elements between two positions along the dimension, of index and of src."""
         return self.index.strides[self.dim], self.src.strides[self.dim]
 
-    def types(self, *more: object) -> str:
-        """The template arguments of a kernel."""
+    def types(self, sums: torch.dtype, *more: object) -> str:
+        """The template arguments of a kernel whose sums have this dtype."""
         offset = "long long" if self.wide else "int"
-        kinds = (self.src.dtype, total(self.src.dtype), self.index.dtype)
+        kinds = (self.src.dtype, sums, self.index.dtype)
         return ", ".join(map(str, (*map(source.ctype, kinds), offset, *more)))
 
 
@@ -107,7 +110,7 @@ def candidates(
         request.target, None if base is None else full(base), index,
         full(src)._replace(shape=index.shape), full_shape, dim, -1 if base is None else 0,
     )  # fmt: skip
-    return list(_candidates(job, out))
+    return list(_candidates(job, out, request.options["deterministic"]))
 
 
 def _copied(request: Request, base: Layout | None, out: Buffer) -> Plan:
@@ -117,12 +120,20 @@ def _copied(request: Request, base: Layout | None, out: Buffer) -> Plan:
     return Plan(contiguous(base, Pointer(0), end, request.target).steps, (out,))
 
 
-def _candidates(job: Sum, out: Buffer) -> Iterator[Candidate]:
+def _candidates(job: Sum, out: Buffer, deterministic: bool) -> Iterator[Candidate]:
     gpu, n, size = job.target, _count(job.shape), job.src.itemsize
     count = job.index.numel // job.positions
     why = f"{job.positions} positions in each of {count} lines"
-    time = model.lines(gpu, count, job.positions, size)
-    yield Candidate("lines", time, why, functools.partial(_lines, job, out))
+    if deterministic:
+        time = model.lines(gpu, count, job.positions, size)
+        build = functools.partial(_added, job, out, total(job.src.dtype), _line_sums)
+        yield Candidate("lines", time, why, build)
+    else:
+        read = job.index.numel * (size + job.index.itemsize)
+        time = model.atomic(gpu, job.index.numel, read + 2 * n * size)
+        dtype = job.src.dtype if size >= 4 else total(job.src.dtype)
+        build = functools.partial(_added, job, out, dtype, _atomic_sums)
+        yield Candidate("atomic", time, why, build)
     if job.covers_all and job.positions <= model.MOST_SEARCHED:
         made = _searched(job)
         vector = 16 // size
@@ -142,17 +153,19 @@ def _searched(job: Sum) -> Walk:
 
 
 def _search(job: Sum, made: Walk, vector: int, out: Buffer) -> Plan:
-    name = f"search<{job.types(made.rank, vector)}>"
+    name = f"search<{job.types(total(job.src.dtype), made.rank, vector)}>"
     kernel = source.kernel("index/scatter.cu", name)
     args = (*job.pointers, made.n, job.positions, job.shape[job.dim], *job.steps,
             made.pack(job.wide))  # fmt: skip
     return Plan((Step(kernel, (cdiv(made.n, BLOCK * vector),), (BLOCK,), args),), (out,))
 
 
-# ---- lines -------------------------------------------------------------------------------------
-def _lines(job: Sum, out: Buffer) -> Plan:
+# ---- additions to memory: lines and atomic -----------------------------------------------------
+def _added(
+    job: Sum, out: Buffer, dtype: torch.dtype, adding: Callable[[Sum, torch.dtype, Pointer], Step]
+) -> Plan:
     """Sums of the result's dtype are added in place, others in a buffer of theirs."""
-    dtype, end = total(job.src.dtype), job.pointers[3]
+    end = job.pointers[3]
     steps: list[Step] = []
     scratch: tuple[Buffer, ...] = ()
     sums, buffers = end, (out,)
@@ -164,22 +177,31 @@ def _lines(job: Sum, out: Buffer) -> Plan:
         start = job.pointers[0]
         assert start is not None
         steps.append(_converted(job, job.base, start, dtype, sums))
-    steps.append(_line_sums(job, sums))
+    steps.append(adding(job, dtype, sums))
     if dtype is not job.src.dtype:
         whole = Layout(dtype, job.shape, dense(job.shape), 16)
         steps.append(_converted(job, whole, sums, job.src.dtype, end))
     return Plan(tuple(steps), buffers, scratch)
 
 
-def _line_sums(job: Sum, sums: Pointer) -> Step:
+def _line_sums(job: Sum, dtype: torch.dtype, sums: Pointer) -> Step:
     sizes = tuple(1 if d == job.dim else n for d, n in enumerate(job.index.shape))
     places = dense(job.shape)
     made = walk(sizes, job.index.strides, job.src.strides, places)
-    kernel = source.kernel("index/scatter.cu", f"lines<{job.types(made.rank)}>")
+    kernel = source.kernel("index/scatter.cu", f"lines<{job.types(dtype, made.rank)}>")
     _, index, src, _ = job.pointers
     args = (index, src, sums, made.n, job.positions, job.shape[job.dim], *job.steps,
             places[job.dim], made.pack(job.wide))  # fmt: skip
     return Step(kernel, (cdiv(made.n, LINES),), (LINES,), args)
+
+
+def _atomic_sums(job: Sum, dtype: torch.dtype, sums: Pointer) -> Step:
+    places = dense(job.shape)
+    made = walk(job.index.shape, job.index.strides, job.src.strides, without(places, job.dim))
+    kernel = source.kernel("index/scatter.cu", f"atomic<{job.types(dtype, made.rank, EACH)}>")
+    _, index, src, _ = job.pointers
+    args = (index, src, sums, made.n, job.shape[job.dim], places[job.dim], made.pack(job.wide))
+    return Step(kernel, (cdiv(made.n, BLOCK * EACH),), (BLOCK,), args)
 
 
 def _converted(job: Sum, x: Layout, start: Pointer, dtype: torch.dtype, end: Pointer) -> Step:

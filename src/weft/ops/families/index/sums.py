@@ -13,11 +13,15 @@ from weft.ops.families.index import model
 
 
 def summed(index: Any, src: Any, shape: Sequence[int], dim: int) -> Any:
-    """Zeros of a shape to which src is added at the places of index along `dim`."""
-    if is_sorted(index, shape, dim):
+    """Zeros of a shape to which src is added at the places of index along `dim`.
+
+    The order of the additions is fixed where torch wants deterministic algorithms.
+    """
+    fixed = torch.are_deterministic_algorithms_enabled()
+    if fixed and is_sorted(index, shape, dim):
         keys, sums = (library.call(n) for n in ("scatter_keys", "scatter_by_keys"))
         return by_sort(keys, sums, None, dim, index, src, shape)
-    return library.call("scatter_sum")(index, src, list(shape), dim)
+    return library.call("scatter_sum")(index, src, list(shape), dim, fixed)
 
 
 def is_sorted(index: Any, shape: Sequence[int], dim: int) -> bool:

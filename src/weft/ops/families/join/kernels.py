@@ -1,6 +1,6 @@
 """Plans the join of up to MOST tensors: one launch, in which a block copies a piece of one tensor.
 
-rows      vectors of 16 bytes where a tensor's rows allow them, else single elements
+rows      each tensor in the widest vectors, up to 16 bytes, that its rows allow
 elements  single elements
 """
 
@@ -52,7 +52,10 @@ def output(tensors: Sequence[Layout], dim: int) -> Buffer:
 def candidates(request: Request) -> list[Candidate]:
     """The candidates of a join, as `Definition.candidates`."""
     tensors = [t for t in request.inputs if t is not None]
-    dim = request.options["dim"] % len(tensors[0].shape)
+    new = request.options["new"]
+    dim = request.options["dim"] % (len(tensors[0].shape) + new)
+    if new:
+        tensors = [_unsqueezed(t, dim) for t in tensors]
     out = output(tensors, dim)
     if 0 in out.shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
@@ -64,6 +67,15 @@ def candidates(request: Request) -> list[Candidate]:
         _candidate(request, turned, at, out, vector, name)
         for vector, name in ((wide, "rows"), (1, "elements"))
     ]
+
+
+def _unsqueezed(x: Layout, dim: int) -> Layout:
+    """A tensor with one more dimension, of size 1 and the stride that torch.unsqueeze gives."""
+    step = x.shape[dim] * x.strides[dim] if dim < len(x.shape) else 1
+    return x._replace(
+        shape=(*x.shape[:dim], 1, *x.shape[dim:]),
+        strides=(*x.strides[:dim], step, *x.strides[dim:]),
+    )
 
 
 def _candidate(
@@ -112,28 +124,30 @@ def _join(parts: Sequence[Part], out: Buffer, vector: int) -> Step:
     pitch = sum(p.length for p in parts)
     most = max(math.prod(out.shape), *((p.rows - 1) * p.pitch + p.length for p in parts))
     bits = 64 if most >= NARROW else 32
-    columns: list[tuple[int, ...]] = []
+    table: list[tuple[int, ...]] = []
     offset = blocks = 0
     for p in parts:
-        whole = vector > 1 and _is_whole(p, offset, pitch, vector, out.dtype.itemsize)
-        chunks = p.length // vector if whole else p.length
+        width = _width(p, offset, pitch, vector, out.dtype.itemsize)
+        chunks = p.length // width
         count = p.rows * chunks
         factors = divisor(max(chunks, 1), bits)
-        columns.append((blocks, count, chunks, *factors, p.pitch, offset, int(whole)))
+        table.append((blocks, count, chunks, *factors, p.pitch, offset, width))
         blocks += cdiv(count, BLOCK * EACH)
         offset += p.length
     letter = "I" if bits == 32 else "Q"
-    rows = zip(*columns, strict=True)
-    table = struct.pack(f"<{8 * len(parts)}{letter}", *(v for row in rows for v in row))
+    packed = struct.pack(f"<{8 * len(parts)}{letter}", *(v for row in table for v in row))
     ctype, index = source.ctype(out.dtype), "int" if bits == 32 else "long long"
     types = ", ".join([ctype, index, str(vector), str(EACH), *[ctype] * len(parts)])
     kernel = source.kernel("join/join.cu", f"join<{types}>")
     tensors = [p.pointer for p in parts]
-    args: tuple[Argument, ...] = (Pointer(len(parts)), pitch, table, *tensors)
+    args: tuple[Argument, ...] = (Pointer(len(parts)), pitch, packed, *tensors)
     return Step(kernel, (blocks,), (BLOCK,), args)
 
 
-def _is_whole(part: Part, offset: int, pitch: int, vector: int, itemsize: int) -> bool:
-    """True if all rows of a tensor, and their places in the result, are whole vectors."""
+def _width(part: Part, offset: int, pitch: int, most: int, itemsize: int) -> int:
+    """The widest vector, in elements, that all rows of a tensor and of the result consist of."""
     numbers = (part.length, offset, *((part.pitch, pitch) if part.rows > 1 else ()))
-    return part.aligned % (vector * itemsize) == 0 and all(n % vector == 0 for n in numbers)
+    width = most
+    while part.aligned % (width * itemsize) or any(n % width for n in numbers):
+        width //= 2
+    return width

@@ -1,5 +1,5 @@
-// Sums of elements by index along one dimension. No sum depends on timing: a thread adds all
-// elements of a sum, in the order of their positions.
+// Sums of elements by index along one dimension. Except in `atomic`, no sum depends on timing: a
+// thread adds all elements of a sum, in the order of their positions.
 #include <assert.h>
 
 #include "../../../core/cuda/vector.cuh"
@@ -61,6 +61,43 @@ __global__ void __launch_bounds__(128)
                    "an index must be 0 to the size of the dimension - 1");
             sums[at[2] + I(row[a]) * step] += to<S>(value[a]);
         }
+    }
+}
+
+// atomicAdd has no signed version of 64 bits; sums that wrap around have the same bits.
+template <class S>
+__device__ void add_atomically(S* to, S value) {
+    atomicAdd(to, value);
+}
+__device__ inline void add_atomically(long long* to, long long value) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+}
+
+// Adds every element of src to its place in `sums`, in any order: a thread adds U elements, 256
+// apart. Operands of the walk over the index: index, src, and sums without the indexed dimension.
+template <class T, class S, class L, class I, int RANK, int U>
+__global__ void __launch_bounds__(256) atomic(const L* index, const T* src, S* sums, I n,
+                                              long long rows, I step, const Walk<I, RANK, 3> walk) {
+    I first = I(blockIdx.x) * (256 * U) + threadIdx.x;
+    L row[U];
+    T value[U];
+    I to_line[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        I i = first + u * 256;
+        if (i >= n) continue;
+        I at[3];
+        walk.places(i, at);
+        row[u] = index[at[0]];
+        value[u] = src[at[1]];
+        to_line[u] = at[2];
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        if (first + u * 256 >= n) continue;
+        assert(row[u] >= 0 && row[u] < rows &&
+               "an index must be 0 to the size of the dimension - 1");
+        add_atomically(sums + to_line[u] + I(row[u]) * step, to<S>(value[u]));
     }
 }
 

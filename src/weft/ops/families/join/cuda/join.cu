@@ -2,53 +2,81 @@
 #include "../../../core/cuda/quotient.cuh"
 #include "../../../core/cuda/vector.cuh"
 
-// N tensors as rows of vectors, or of single elements where `whole` is 0; see kernels.py.
-template <class I, int N>
-struct Parts {
-    I begin[N];                // the first block
-    I count[N];                // vectors, of all rows
-    I chunks[N];               // vectors of a row
-    I magic[N], shift[N];      // for the quotient by `chunks`
-    I pitch[N], offset[N];     // elements: from row to row, and before the part in a row of y
-    I whole[N];
+// A tensor as rows of vectors; see kernels.py.
+template <class I>
+struct Part {
+    I begin;          // the first block
+    I count;          // vectors, of all rows
+    I chunks;         // vectors of a row
+    I magic, shift;   // for the quotient by `chunks`
+    I pitch, offset;  // elements: from row to row, and before the part in a row of y
+    I width;          // elements of a vector
 };
 
-template <int N>
-struct Width {
-    static constexpr int value = N;
+template <class I, int N>
+struct Parts {
+    Part<I> at[N];
 };
+
+// Copies U vectors of W elements per thread: all loads are in flight before the first store.
+template <int W, int U, class T, class I>
+__device__ void copy(const T* x, T* y, I pitch, I first, const Part<I>& part) {
+    Vector<T, W> ahead[U];
+    I to[U];
+    // A division by one has the magic number 0. A mask replaces a branch between the loads.
+    I undivided = part.magic ? 0 : -1;
+    auto fetch = [&](int u) {
+        I i = first + u * 256;
+        I row = quotient(i, part.magic, part.shift) + (i & undivided);
+        I column = (i - row * part.chunks) * W;
+        to[u] = row * pitch + column;
+        ahead[u] = load<W>(x + row * part.pitch + column);
+    };
+    // Without conditions between them, the compiler issues the loads of a whole tile together.
+    if (first + (U - 1) * 256 < part.count) {
+#pragma unroll
+        for (int u = 0; u < U; u++) fetch(u);
+#pragma unroll
+        for (int u = 0; u < U; u++) store(y + to[u], ahead[u]);
+        return;
+    }
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        if (first + u * 256 < part.count) fetch(u);
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        if (first + u * 256 < part.count) store(y + to[u], ahead[u]);
+}
+
+// Copies vectors of the part's width, which is W or narrower.
+template <int W, int U, class T, class I>
+__device__ void copy_by_width(const T* x, T* y, I pitch, I first, const Part<I>& part) {
+    if constexpr (W > 1) {
+        if (part.width != W) {
+            copy_by_width<W / 2, U>(x, y, pitch, first, part);
+            return;
+        }
+    }
+    copy<W, U>(x, y, pitch, first, part);
+}
 
 // A block copies 256 * U vectors of one tensor. Rows of y are `pitch` elements apart.
 template <class T, class I, int V, int U, class... P>
 __global__ void __launch_bounds__(256)
     join(T* y, I pitch, const Parts<I, sizeof...(P)> parts, const P*... tensors) {
-    constexpr int N = sizeof...(P);
-    int part = 0;
-#pragma unroll
-    for (int k = 1; k < N; k++)
-        if (I(blockIdx.x) >= parts.begin[k]) part = k;
+    // Each part is selected by a constant number: a variable one would make the compiler copy the
+    // table from constant memory to local memory.
     const T* x = nullptr;
+    Part<I> part;
     int number = 0;
-    ((x = number++ == part ? tensors : x), ...);
-    I first = (I(blockIdx.x) - parts.begin[part]) * (256 * U) + threadIdx.x;
-    I count = parts.count[part], chunks = parts.chunks[part];
-    auto copy = [&](auto width) {
-        constexpr int W = decltype(width)::value;
-        Vector<T, W> ahead[U];
-        T* to[U];
-#pragma unroll
-        for (int u = 0; u < U; u++) {
-            I i = first + u * 256;
-            if (i >= count) break;
-            I row = chunks > 1 ? quotient(i, parts.magic[part], parts.shift[part]) : i;
-            I column = (i - row * chunks) * W;
-            ahead[u] = load<W>(x + row * parts.pitch[part] + column);
-            to[u] = y + row * pitch + parts.offset[part] + column;
+    auto select = [&](const T* tensor) {
+        if (number == 0 || I(blockIdx.x) >= parts.at[number].begin) {
+            x = tensor;
+            part = parts.at[number];
         }
-#pragma unroll
-        for (int u = 0; u < U; u++)
-            if (first + u * 256 < count) store(to[u], ahead[u]);
+        number++;
     };
-    if (parts.whole[part]) copy(Width<V>{});
-    else copy(Width<1>{});
+    (select(tensors), ...);
+    I first = (I(blockIdx.x) - part.begin) * (256 * U) + threadIdx.x;
+    copy_by_width<V, U>(x, y + part.offset, pitch, first, part);
 }
