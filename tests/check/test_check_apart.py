@@ -81,7 +81,7 @@ CHEATS = {
         "gives no answer",
     ),
     "answers_nonsense": ("serving()['connection'].sendall(b'nonsense')", "cannot be read"),
-    "answers_twice": ("y[:] = 3 * x + 1; os.fork()", "it answers"),
+    "answers_twice": ("y[:] = 3 * x + 1; os.fork()", "gives no answer"),
     "keeps_the_answer_in_hand": (
         "global held\n"
         "os.ftruncate(serving()['file'], 1 << 20)\n"

@@ -45,7 +45,7 @@ def test_calls_reach_all_kernels_of_an_op(
     ops_calls.main()
     calls = script.json.loads(out.read_text(encoding="utf-8"))["calls"]
     reached = {kernel_of(*k) for call in calls for k in call["kernels"]}
-    wanted = {k for k in every_kernel() if k.startswith("softmax/softmax_backward.cu ")}
+    wanted = {k for k in every_kernel() if k.startswith("softmax/backward.cu ")}
     assert len(wanted) == 6 and wanted <= reached
     # The kernels that were chosen for a call are those that it launches.
     quick = [c for c in calls if c["case"] == "softmax" and c["most"] == ops_calls.MOST[0]][:1]
