@@ -83,8 +83,8 @@ def test_a_sweep_and_its_record(record: Path, monkeypatch: pytest.MonkeyPatch) -
     assert first["results"][0]["us"] == {"weft": 2, "torch": 3}
     assert second["results"][0]["us"] == {"weft": 2, "torch": 3, "compile": 1}
     assert [row["op"] for row in host_line["host"]] == ["add", "add"]
-    text = tables.TABLES["ops"]()
-    assert "| `add` | 3 | 1a2b | 3 | 0.50 x | 0.50 x | 3 |  |  | 2.0 | 3.0 |" in text
+    text = tables.TABLES["ops_elementwise"]()
+    assert "| `add` | 3 | 1a2b | 3 | 0.50 x | 0.50 x | 3 |  |  | 0.50 x |" in text
     assert "NVIDIA H200, driver 1, torch 2.13, 2026-01-02, seed 3;" in text
 
 
@@ -178,7 +178,8 @@ def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatc
     whole.append(record, [whole.Swept("add", batch, tuple(results[:1]))], [])
     assert whole.slow(record, [case("add")], 0.8) == [batch]
     assert len(ops_tables.newest()["add"]["results"]) == 3
-    assert "| `add` | 3 | 1a2b | 3 | 1.14 x | 0.50 x | 1 | 1 of 1 |" in tables.TABLES["ops"]()
+    page = tables.TABLES["ops_elementwise"]()
+    assert "| `add` | 3 | 1a2b | 3 | 1.14 x | 0.50 x | 1 | 1 of 1 |" in page
     assert "nothing to time again" in invoke("--again", str(record), "--ops", "mul").stderr
 
 
