@@ -4,7 +4,7 @@
 // precision: bf16
 // expect: bytes read per result <= 20
 
-#include "../../ops/families/attention/cuda/single.cuh"
+#include "../../ops/families/attention/cuda/fp32.cuh"
 #include "problem.cuh"
 
 template <int HEAD>

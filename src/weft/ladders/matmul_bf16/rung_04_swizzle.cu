@@ -7,7 +7,7 @@
 // precision: bf16
 // expect: shared load wavefronts per request <= 5
 
-#include "../../ops/families/matmul/cuda/matmul_half.cu"
+#include "../../ops/families/matmul/cuda/half.cu"
 
 using T = __nv_bfloat16;
 
