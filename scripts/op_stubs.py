@@ -88,9 +88,10 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def _types(op: str) -> dict[str, str]:
-    if op in library.makers():
+    function = getattr(library.call(op), "op", None)
+    if function is None:
         return NAMES
-    return {a.name: _type(str(a.type)) for a in library.function(op).arguments}
+    return {a.name: _type(str(a.type)) for a in function.arguments}
 
 
 def _type(declared: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -29,13 +30,16 @@ def list_table(table: Table) -> str:
 
     every = list(source.CTYPES)
     rows = []
-    for name in definitions():
-        function = library.function(name)
-        d = function.definition
-        takes = [dtype for dtype in every if _takes(function, dtype)]
+    # A function that calls one op of its family has that op as an attribute.
+    calling = [n for n in library.makers() if hasattr(library.call(n), "op")]
+    for name in (*definitions(), *calling):
+        call = library.call(name)
+        d = call.op.definition
+        takes = [dtype for dtype in every if _takes(call.op, dtype)]
         shown = "all" if takes == every else ", ".join(map(_short, takes))
         gradient = "yes" if d.backward else ""
-        rows.append((f"`{name}{_arguments(d.schema)}`", _first(d.doc), shown, gradient))
+        own = inspect.signature(call) if name in calling else _arguments(d.schema)
+        rows.append((f"`{name}{own}`", _first(call.__doc__), shown, gradient))
     names = ", ".join(map(_short, every))
     return f"{table(('op', 'what it computes', 'dtypes', 'gradient'), rows)}\n\nall: {names}."
 

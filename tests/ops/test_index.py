@@ -211,7 +211,7 @@ def candidates(name: str, *args: Any) -> dict[str, Any]:
 
 def test_every_kernel() -> None:
     x, line = drawn(6, 8), places(5, rows=6)
-    made = candidates("index_select", x, 0, line)
+    made = candidates("select_from", x, 0, line, False)
     assert {"rows by 4", "rows by 1", "elements by 4", "elements by 1"} <= set(made)
     assert all(torch.equal(y, x[line]) for y in made.values())
     index, src = places(4, 8, rows=6), drawn(4, 8, seed=4)

@@ -93,6 +93,28 @@ def test_a_program_calls_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.autograd.grad(weft.ops.silu(x), x, one.t().contiguous().t())
 
 
+@pytest.mark.parametrize("name", ["gather", "index_select"])
+def test_a_gradient_by_index_calls_no_python(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where torch wants deterministic sums, which have a program of their own."""
+    x, calls = leaf(6, 4), []
+    index = torch.tensor([5, 0, 5], device=where())
+    if name == "gather":
+        index = index[:, None].expand(3, 4).contiguous()
+    call = record._Formula.__call__
+    monkeypatch.setattr(record._Formula, "__call__", lambda *a: calls.append(a) or call(*a))
+    one = torch.ones(3, 4, device=where())
+    want = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0, 2.0], device=where())[:, None].expand(6, 4)
+    before = torch.are_deterministic_algorithms_enabled()
+    try:
+        for fixed in (False, True, False, True):
+            torch.use_deterministic_algorithms(fixed)
+            (got,) = torch.autograd.grad(getattr(weft.ops, name)(x, 0, index), x, one)
+            assert torch.equal(got, want)
+    finally:
+        torch.use_deterministic_algorithms(before)
+    assert len(calls) == 2
+
+
 def test_a_program_runs_where_torch_excludes_further_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes of torch 2.11 exclude the key of named tensors, which torch 2.13 does not have."""
     x, one = leaf(4, 8), torch.ones(4, 8, device=where())

@@ -1,4 +1,4 @@
-"""The cost model of gathers and of sums by index: not fitted to a record yet."""
+"""The cost model of gathers and of sums by index."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class Model:
 
     sector           bytes that memory delivers at least for one element
     lookups          indices that one SM compares per second, in `search`
+    lookup           seconds from one index of a thread to its next one, in `search`
     wait             seconds from one addition of a thread to its next one, in `lines`
     additions        atomic additions that memory makes per second
     sorting          seconds that a stable sort of any size takes, with its launches
@@ -22,6 +23,7 @@ class Model:
 
     sector: int
     lookups: float
+    lookup: float
     wait: float
     additions: float
     sorting: float
@@ -30,13 +32,15 @@ class Model:
 
 H200 = Model(
     sector=32,
-    lookups=2e10,
+    lookups=5e9,
+    lookup=0.1e-6,
     wait=0.4e-6,
     additions=1e11,
     sorting=60e-6,
     sorted_elements=3e9,
 )
-"""Estimated from the figures of the H200; not fitted to a record yet."""
+"""Estimated from the figures of the H200. The two of `search` follow from its slowest calls of the
+sweep with seed 30 (benchmarks/records/ops_sweep.jsonl)."""
 
 SMS = 132
 """Multiprocessors of the H200."""
@@ -52,10 +56,11 @@ def gather(gpu: Target, elements: int, itemsize: int, index_bytes: int, together
     return gpu.launch + (read + elements * itemsize + index_bytes) / gpu.bandwidth
 
 
-def search(gpu: Target, elements: int, itemsize: int, positions: int) -> float:
-    """Seconds to compare so many positions for each element of the result."""
+def search(gpu: Target, elements: int, itemsize: int, positions: int, each: int) -> float:
+    """Seconds to compare so many positions for each element of the result, `each` per thread."""
     compared = elements * positions / (H200.lookups * gpu.sms)
-    return gpu.launch + max(2 * elements * itemsize / gpu.bandwidth, compared)
+    waited = positions * each * H200.lookup
+    return gpu.launch + max(2 * elements * itemsize / gpu.bandwidth, compared, waited)
 
 
 def lines(gpu: Target, count: int, positions: int, itemsize: int) -> float:
@@ -82,7 +87,7 @@ def is_faster_sorted(lines: int, positions: int, rows: int) -> bool:
     It is computed from sizes alone, so that torch.compile can trace it.
     """
     compared = lines * rows * positions / (H200.lookups * SMS)
-    if positions <= MOST_SEARCHED and compared < H200.sorting:
+    if positions <= MOST_SEARCHED and max(compared, positions * H200.lookup) < H200.sorting:
         return False
     added = positions * H200.wait * (1 + lines // 2**18)
     ordered = H200.sorting + lines * positions / H200.sorted_elements

@@ -1,7 +1,8 @@
 """gather, index_select and scatter_add: elements by index, and sums by index.
 
 As in PyTorch, sums are deterministic where `torch.use_deterministic_algorithms` asks for it. The
-plan of a sum depends on that, so it is an argument of the ops that users do not call.
+plan of a sum depends on that, and so does a gradient that is a sum. So it is an argument of the ops
+that users do not call, and the functions that users call give it.
 """
 
 from __future__ import annotations
@@ -60,53 +61,53 @@ def _scatter_sum(request: Request) -> list[Candidate]:
 
 # ---- gradients ---------------------------------------------------------------------------------
 def _setup_gather(ctx: Any, inputs: Any, output: Any) -> None:
-    x, ctx.dim, index = inputs
+    x, ctx.dim, index, ctx.fixed = inputs
     ctx.shape = x.shape
     ctx.save_for_backward(index)
 
 
 def _gather_backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
-    return summed(index, grad, ctx.shape, ctx.dim), None, None
+    return summed(index, grad, ctx.shape, ctx.dim, ctx.fixed), None, None, None
 
 
 def _select_backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
     if not ctx.shape:
-        return grad, None, None
+        return grad, None, None, None
     dim = ctx.dim % len(ctx.shape)
     line = index.reshape([-1 if d == dim else 1 for d in range(len(ctx.shape))])
-    return summed(line.expand(grad.shape), grad, ctx.shape, dim), None, None
+    return summed(line.expand(grad.shape), grad, ctx.shape, dim, ctx.fixed), None, None, None
 
 
 def _setup_scatter_add(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.dim, index, src, _ = inputs
+    _, ctx.dim, index, src, ctx.fixed = inputs
     ctx.shape = src.shape
     ctx.save_for_backward(index)
 
 
 def _scatter_add_backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
-    return grad, None, None, _of_src(grad, ctx.dim, index, ctx.shape), None
+    return grad, None, None, _of_src(ctx, grad, index), None
 
 
 def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
-    index, src, _, ctx.dim, _ = inputs
+    index, src, _, ctx.dim, ctx.fixed = inputs
     ctx.shape = src.shape
     ctx.save_for_backward(index)
 
 
 def _sum_backward(ctx: Any, grad: Any) -> Any:
     (index,) = ctx.saved_tensors
-    return None, _of_src(grad, ctx.dim, index, ctx.shape), None, None, None
+    return None, _of_src(ctx, grad, index), None, None, None
 
 
-def _of_src(grad: Any, dim: int, index: Any, shape: Any) -> Any:
+def _of_src(ctx: Any, grad: Any, index: Any) -> Any:
     """The gradient of src: zeros where no index reads it."""
-    made = library.call("gather")(grad, dim, index)
-    if made.shape == shape:
+    made = library.call("gather_from")(grad, ctx.dim, index, ctx.fixed)
+    if made.shape == ctx.shape:
         return made
-    whole = grad.new_zeros(shape)
+    whole = grad.new_zeros(ctx.shape)
     if made.numel():
         whole[tuple(slice(n) for n in made.shape)] = made
     return whole
@@ -119,7 +120,7 @@ def _setup_keys(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _keys_backward(ctx: Any, grad: Any) -> Any:
     keys, order = ctx.saved_tensors
-    rows = library.call("index_select")(grad, 0, keys)
+    rows = library.call("select_from")(grad, 0, keys, True)
     base = grad if ctx.needs_input_grad[0] else None
     return base, torch.empty_like(rows).index_copy(0, order, rows), None, None, None
 
@@ -135,13 +136,15 @@ def _rank(x: Any, at: int | None) -> int:
     return int(x.dim()) - (at is not None)
 
 
-def _batched_gather(info: Any, in_dims: Any, x: Any, dim: int, index: Any) -> Any:
+def _batched_gather(
+    info: Any, in_dims: Any, x: Any, dim: int, index: Any, deterministic: bool = False
+) -> Any:
     at = dim % max(_rank(x, in_dims[0]), 1) + 1
     tensors = (
         _in_front(info.batch_size, x, in_dims[0]),
         _in_front(info.batch_size, index, in_dims[2]),
     )
-    made = library.call("gather")(tensors[0], at, tensors[1])
+    made = library.call("gather_from")(tensors[0], at, tensors[1], deterministic)
     return (made if _rank(index, in_dims[2]) else made.squeeze(1)), 0
 
 
@@ -168,65 +171,106 @@ def _sorting(op: Callable[..., Any]) -> Callable[..., Any]:
     return redirected
 
 
+# ---- the functions that users call -------------------------------------------------------------
+_OUT_OF_RANGE = """An index that is out of range fails an assertion of the kernel, as in PyTorch; on
+        the simulated GPU that is weft.AssertFailed."""
+
+
+def _public(op: str, doc: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator: a function of the library that calls `op`."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__doc__ = doc
+        # For weft.ops.explain and weft.ops.verify, as of other ops.
+        vars(function).update(vars(library.call(op)))
+        return function
+
+    return decorate
+
+
+def _gathering() -> Callable[..., Any]:
+    op, fixed = library.call("gather_from"), torch.are_deterministic_algorithms_enabled
+
+    @_public(
+        "gather_from",
+        f"""The elements of input along dim that index has the places of, as torch.gather.
+
+        {_OUT_OF_RANGE} The gradient is a sum as of scatter_add.
+        """,
+    )
+    def gather(input: Any, dim: int, index: Any) -> Any:
+        return op(input, dim, index, fixed())
+
+    return gather
+
+
+def _selecting() -> Callable[..., Any]:
+    op, fixed = library.call("select_from"), torch.are_deterministic_algorithms_enabled
+
+    @_public(
+        "select_from",
+        f"""The slices of input along dim that a vector has the places of.
+
+        It is torch.index_select. {_OUT_OF_RANGE} The gradient is a sum as of scatter_add.
+        """,
+    )
+    def index_select(input: Any, dim: int, index: Any) -> Any:
+        return op(input, dim, index, fixed())
+
+    return index_select
+
+
 def _adding() -> Callable[..., Any]:
     op, fixed = library.call("scatter_onto"), torch.are_deterministic_algorithms_enabled
 
-    def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
-        """input with src added at the places along dim that index has, as torch.scatter_add.
+    @_public(
+        "scatter_onto",
+        f"""input with src added at the places along dim that index has, as torch.scatter_add.
 
         Sums of half precision are added in float32. Their order depends on timing, unless
         torch.use_deterministic_algorithms(True) is set: then it is that of the positions, and
-        torch.sort orders many positions in few lines. An index that is out of range fails an
-        assertion of the kernel, as in PyTorch; on the simulated GPU that is weft.AssertFailed.
-        """
+        torch.sort orders many positions in few lines. {_OUT_OF_RANGE}
+        """,
+    )
+    def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
         return op(input, dim, index, src, fixed())
 
-    # For weft.ops.explain and weft.ops.verify, as of other ops.
-    vars(scatter_add).update(vars(op))
     return scatter_add
 
 
-def _selected(x: Any, dim: int, index: Any) -> Any:
+def _selected(x: Any, dim: int, index: Any, deterministic: bool = False) -> Any:
     shape = list(x.shape)
     if shape:
         shape[dim] = index.numel()
     return x.new_empty(shape)
 
 
-_OUT_OF_RANGE = """An index that is out of range fails an assertion of the kernel, as in PyTorch; on
-        the simulated GPU that is weft.AssertFailed."""
 GROUP = "indexing"
 DEFINITIONS = (
     Definition(
-        name="gather",
-        schema="(Tensor input, int dim, Tensor index) -> Tensor",
-        doc=f"""The elements of input along dim that index has the places of, as torch.gather.
-
-        {_OUT_OF_RANGE} The gradient is a sum as of scatter_add.
-        """,
-        fake=lambda input, dim, index: input.new_empty(index.shape),
+        name="gather_from",
+        schema="(Tensor input, int dim, Tensor index, bool deterministic=False) -> Tensor",
+        doc="gather, whose gradient is a sum in a fixed order, or in any.",
+        fake=lambda input, dim, index, deterministic=False: input.new_empty(index.shape),
         candidates=_gather,
-        check=check_gather,
+        check=lambda input, dim, index, deterministic: check_gather(input, dim, index),
         setup=_setup_gather,
         backward=_gather_backward,
-        traceable=False,
         vmap=_batched_gather,
         autocast=None,
+        public=False,
     ),
     Definition(
-        name="index_select",
-        schema="(Tensor input, int dim, Tensor index) -> Tensor",
-        doc=f"""The slices of input along dim that a vector has the places of.
-
-        It is torch.index_select. {_OUT_OF_RANGE} The gradient is a sum as of scatter_add.
-        """,
+        name="select_from",
+        schema="(Tensor input, int dim, Tensor index, bool deterministic=False) -> Tensor",
+        doc="index_select, whose gradient is a sum in a fixed order, or in any.",
         fake=_selected,
         candidates=_select,
-        check=check_index_select,
+        check=lambda input, dim, index, deterministic: check_index_select(input, dim, index),
         setup=_setup_gather,
         backward=_select_backward,
-        traceable=False,
         autocast=None,
+        public=False,
     ),
     Definition(
         name="scatter_onto",
@@ -278,4 +322,4 @@ DEFINITIONS = (
         public=False,
     ),
 )
-MAKERS = {"scatter_add": _adding}
+MAKERS = {"gather": _gathering, "index_select": _selecting, "scatter_add": _adding}

@@ -139,7 +139,7 @@ def _candidates(job: Sum, out: Buffer, deterministic: bool) -> Iterator[Candidat
         vector = 16 // size
         while made.sizes[-1] % vector:
             vector //= 2
-        time = model.search(gpu, n, size, job.positions)
+        time = model.search(gpu, n, size, job.positions, vector)
         build = functools.partial(_search, job, made, vector, out._replace(zeroed=False))
         yield Candidate("search", time, why, build)
 

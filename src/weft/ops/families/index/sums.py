@@ -12,12 +12,11 @@ from weft.ops.core import library
 from weft.ops.families.index import model
 
 
-def summed(index: Any, src: Any, shape: Sequence[int], dim: int) -> Any:
+def summed(index: Any, src: Any, shape: Sequence[int], dim: int, fixed: bool) -> Any:
     """Zeros of a shape to which src is added at the places of index along `dim`.
 
-    The order of the additions is fixed where torch wants deterministic algorithms.
+    fixed  True if the order of the additions must not depend on timing
     """
-    fixed = torch.are_deterministic_algorithms_enabled()
     if fixed and is_sorted(index, shape, dim):
         keys, sums = (library.call(n) for n in ("scatter_keys", "scatter_by_keys"))
         return by_sort(keys, sums, None, dim, index, src, shape)
