@@ -205,6 +205,28 @@ def test_unique(dtype: Any) -> None:
     equal(again[2][: int(again[3])], want[2])
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int16, torch.uint8])
+def test_unique_by_a_bit_for_each_value(dtype: Any) -> None:
+    x = tensor(3000, dtype=dtype)[::2]
+    with weft.sanitize():
+        values, _, _, total = by("presence", "unique_groups", x, False, False)
+    equal(values[: int(total)].abs(), torch.unique(x).abs())  # 0.0 or -0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])
+@pytest.mark.parametrize("count", [1, 33, 256])
+def test_unique_by_pairs(dtype: Any, count: int) -> None:
+    x = tensor(2 * count, dtype=dtype)[::2]
+    want = torch.unique(x, return_inverse=True, return_counts=True)
+    with weft.sanitize():
+        values, inverse, counts, total = by("pairs", "unique_groups", x, True, True)
+    equal(values[: int(total)].abs(), want[0].abs())  # 0.0 or -0.0
+    equal(counts[: int(total)], want[2])
+    numbers = ~x.isnan()  # which NaN is which is open
+    assert torch.equal(inverse[numbers], want[1][numbers])
+    assert sorted(inverse.unique().tolist()) == list(range(int(total)))
+
+
 def test_unique_of_little() -> None:
     for x in (torch.zeros(0), torch.tensor(3), torch.zeros(2, 0), torch.ones(4, dtype=torch.bool)):
         want = torch.unique(x, return_inverse=True, return_counts=True)

@@ -15,7 +15,7 @@ from weft.ops.core import library, source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan, Pointer, Step
-from weft.ops.families.sort import model, rows
+from weft.ops.families.sort import model, rows, unique_unsorted
 from weft.ops.families.sort.job import Job, Rows
 from weft.ops.families.sort.model import H200
 from weft.ops.families.sort.searchsorted import COMPARED
@@ -93,6 +93,13 @@ def _candidates(request: Request) -> list[Candidate]:
     outputs = _outputs(n, x.dtype, inverse, counts)
     if n == 0:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), outputs))]
+    return [*_sorting(request, outputs), *unique_unsorted.candidates(request, outputs)]
+
+
+def _sorting(request: Request, outputs: tuple[Buffer, ...]) -> list[Candidate]:
+    """The candidates that sort the elements first."""
+    x, (n,) = request.first, request.first.shape
+    inverse, counts = request.options["inverse"], request.options["counts"]
     first = 1 + len(outputs)
     scratch = [Buffer((n,), x.dtype), Buffer((1 + cdiv(n, TILE),), torch.int64, zeroed=True)]
     if inverse:

@@ -1,0 +1,79 @@
+"""Plans distinct elements without a sort: of few elements, and of many that have few values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from weft.kernels import cdiv
+from weft.ops.core import source
+from weft.ops.core.choose import Candidate, Request
+from weft.ops.core.plan import Buffer, Plan, Pointer, Step
+from weft.ops.families.sort import model
+from weft.ops.families.sort.model import H200
+
+FEW = 256
+"""The most elements whose pairs one block compares."""
+WORDS = 2**16 // 32
+"""Words of a bit for each value of 16 bits; as in presence.cu."""
+MARKING, LISTING = 512, 1024
+"""Threads of a block, as in presence.cu."""
+AHEAD = 8
+"""Elements that a thread of `mark` reads at once, as there."""
+
+
+def candidates(request: Request, outputs: tuple[Buffer, ...]) -> Iterator[Candidate]:
+    """The candidates for the results of `unique_groups`: values, inverse, counts and total."""
+    x, (n,) = request.first, request.first.shape
+    inverse, counts = request.options["inverse"], request.options["counts"]
+    # No kernel here adds to what the results hold.
+    results = tuple(buffer._replace(zeroed=False) for buffer in outputs)
+    if n <= FEW:
+        instructions = 2 * n * 8.0
+        time = model.busy(request.target, 1, FEW // 32, 1, instructions)
+        cost = request.target.launch + H200.latency + time
+        yield Candidate("pairs", cost, f"{n} elements", lambda: _pairs(request, results))
+    if x.itemsize <= 2 and not inverse and not counts:
+        cost = 2 * request.target.launch + H200.clear + 2 * H200.latency
+        cost += model.moved(request.target, n * x.itemsize)
+        yield Candidate("presence", cost, f"{n} elements", lambda: _presence(request, results))
+
+
+def _pairs(request: Request, results: tuple[Buffer, ...]) -> Plan:
+    x, (n,) = request.first, request.first.shape
+    threads = 32
+    while threads < n:
+        threads *= 2
+    name = f"unique_pairs<{source.ctype(x.dtype)}, {threads}>"
+    kernel = source.kernel("sort/unique_pairs.cu", name)
+    inverse = Pointer(2) if request.options["inverse"] else None
+    counts = Pointer(3) if request.options["counts"] else None
+    args = (Pointer(0), x.strides[0], Pointer(1), inverse, counts, Pointer(4), n)
+    return Plan((Step(kernel, (1,), (threads,), args),), results)
+
+
+def _presence(request: Request, results: tuple[Buffer, ...]) -> Plan:
+    x, (n,) = request.first, request.first.shape
+    kind, sms = source.ctype(x.dtype), request.target.sms
+    first = 1 + len(results)
+    present, nans = Pointer(first), Pointer(first + 1)
+    scratch = (
+        Buffer((WORDS,), torch.int32, zeroed=True),
+        Buffer((1,), torch.int64, zeroed=True),
+    )
+    mark = Step(
+        source.kernel("sort/presence.cu", f"mark<{kind}>"),
+        (min(cdiv(n, MARKING * AHEAD), 4 * sms),),
+        (MARKING,),
+        (Pointer(0), x.strides[0], present, nans, n),
+    )
+    # Blocks besides the first write NaN only: integers have none.
+    blocks = min(cdiv(n, LISTING), sms) if x.dtype.is_floating_point else 1
+    listing = Step(
+        source.kernel("sort/presence.cu", f"list<{kind}>"),
+        (blocks,),
+        (LISTING,),
+        (present, nans, Pointer(1), Pointer(4)),
+    )
+    return Plan((mark, listing), results, scratch)
