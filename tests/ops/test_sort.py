@@ -210,7 +210,23 @@ def test_unique_by_a_bit_for_each_value(dtype: Any) -> None:
     x = tensor(3000, dtype=dtype)[::2]
     with weft.sanitize():
         values, _, _, total = by("presence", "unique_groups", x, False, False)
-    equal(values[: int(total)].abs(), torch.unique(x).abs())  # 0.0 or -0.0
+        again, _, counts, count = by("tally", "unique_groups", x, False, True)
+    want = torch.unique(x, return_counts=True)
+    equal(values[: int(total)].abs(), want[0].abs())  # 0.0 or -0.0
+    equal(again[: int(count)].abs(), want[0].abs())
+    equal(counts[: int(count)], want[1])
+
+
+@pytest.mark.parametrize("count", [300, 2048])
+def test_unique_of_one_tile(count: int) -> None:
+    x = tensor(2 * count)[::2]
+    want = torch.unique(x, return_inverse=True, return_counts=True)
+    with weft.sanitize():
+        got = weft.ops.unique(x, return_inverse=True, return_counts=True)
+    equal(got[0].abs(), want[0].abs())  # 0.0 or -0.0
+    equal(got[2], want[2])
+    numbers = ~x.isnan()  # which NaN is which is open
+    assert torch.equal(got[1][numbers], want[1][numbers])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8])

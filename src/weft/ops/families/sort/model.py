@@ -21,6 +21,7 @@ class Figures:
     bins          warp instructions per warp to clear, sum and scan the counts of one digit
     selected      warp instructions of an element while the k-th key of its tile is found
     searched      warp instructions of a step of a binary search
+    tallied       elements of one value that an SM counts in shared memory per second
     issue         warp instructions per second and SM
     alone         the share of `issue` that one warp reaches
     latency       seconds from a block's first load to its last store
@@ -35,6 +36,7 @@ class Figures:
     bins: float = 150.0
     selected: float = 24.0
     searched: float = 12.0
+    tallied: float = 0.9e9
     issue: float = 3.5e9
     alone: float = 0.12
     latency: float = 2.5e-6

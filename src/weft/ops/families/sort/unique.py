@@ -22,6 +22,8 @@ from weft.ops.families.sort.searchsorted import COMPARED
 
 TILE = 2048
 """Elements of a block; as in unique.cu."""
+ONE_TILE = 2048
+"""The most elements that one block numbers without buffers of zeros."""
 KEPT = 2**20
 """Bytes of a result that may remain unused behind its elements."""
 
@@ -101,10 +103,15 @@ def _sorting(request: Request, outputs: tuple[Buffer, ...]) -> list[Candidate]:
     x, (n,) = request.first, request.first.shape
     inverse, counts = request.options["inverse"], request.options["counts"]
     first = 1 + len(outputs)
-    scratch = [Buffer((n,), x.dtype), Buffer((1 + cdiv(n, TILE),), torch.int64, zeroed=True)]
+    one_tile = n <= ONE_TILE
+    scratch = [Buffer((n,), x.dtype)]
+    if one_tile:
+        outputs = tuple(buffer._replace(zeroed=False) for buffer in outputs)
+    else:
+        scratch.append(Buffer((1 + cdiv(n, TILE),), torch.int64, zeroed=True))
     if inverse:
         scratch.append(Buffer((n,), torch.int64))
-    order = Pointer(first + 2) if inverse else None
+    order = Pointer(first + len(scratch) - 1) if inverse else None
     one = Rows(1, 1, n, 0, 0, x.strides[0], 0, 0, 1, 0, n, False)
     made = Job(
         one, x.dtype, request.target, Pointer(0), Pointer(first), order, outputs,
@@ -112,15 +119,22 @@ def _sorting(request: Request, outputs: tuple[Buffer, ...]) -> list[Candidate]:
     )  # fmt: skip
     gpu, blocks = request.target, cdiv(n, TILE)
     moved = n * (2 * x.itemsize + (16 if inverse else 0) + (16 if counts else 0))
-    time = gpu.launch + H200.clear * (1 + counts) + H200.latency + model.moved(gpu, moved)
+    time = gpu.launch + H200.latency + model.moved(gpu, moved)
+    time += 0 if one_tile else H200.clear * (1 + counts)
 
     def build(candidate: Candidate) -> Plan:
         plan, ctype = candidate.build(), source.ctype(x.dtype)
-        name = f"number_groups<{ctype}, {COMPARED.get(x.dtype, ctype)}>"
-        kernel = source.kernel("sort/unique.cu", name)
+        types = f"{ctype}, {COMPARED.get(x.dtype, ctype)}"
         results = (Pointer(1), Pointer(2) if inverse else None, Pointer(3) if counts else None)
-        args = (Pointer(first), order, *results, Pointer(4), Pointer(first + 1), n)
-        step = Step(kernel, (blocks,), (256,), args)
+        args = (Pointer(first), order, *results, Pointer(4))
+        if one_tile:
+            kernel = source.kernel(
+                "sort/unique_tile.cu", f"number_tile<{types}, {ONE_TILE // 1024}>"
+            )
+            step = Step(kernel, (1,), (1024,), (*args, n))
+        else:
+            kernel = source.kernel("sort/unique.cu", f"number_groups<{types}>")
+            step = Step(kernel, (blocks,), (256,), (*args, Pointer(first + 1), n))
         return replace(plan, steps=(*plan.steps, step))
 
     return [

@@ -9,7 +9,7 @@ import torch
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
-from weft.ops.core.plan import Buffer, Plan, Pointer, Step
+from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.families.sort import model
 from weft.ops.families.sort.model import H200
 
@@ -17,8 +17,10 @@ FEW = 256
 """The most elements whose pairs one block compares."""
 WORDS = 2**16 // 32
 """Words of a bit for each value of 16 bits; as in presence.cu."""
-MARKING, LISTING = 512, 1024
+MARKING, TALLYING, LISTING = 512, 1024, 1024
 """Threads of a block, as in presence.cu."""
+PART = 2**15
+"""The most keys that a block of `tally` counts in shared memory."""
 AHEAD = 8
 """Elements that a thread of `mark` reads at once, as there."""
 
@@ -34,10 +36,13 @@ def candidates(request: Request, outputs: tuple[Buffer, ...]) -> Iterator[Candid
         time = model.busy(request.target, 1, FEW // 32, 1, instructions)
         cost = request.target.launch + H200.latency + time
         yield Candidate("pairs", cost, f"{n} elements", lambda: _pairs(request, results))
-    if x.itemsize <= 2 and not inverse and not counts:
-        cost = 2 * request.target.launch + H200.clear + 2 * H200.latency
+    if x.itemsize <= 2 and not inverse and n < 2**31:
+        cost = 2 * request.target.launch + (1 + counts) * H200.clear + 2 * H200.latency
         cost += model.moved(request.target, n * x.itemsize)
-        yield Candidate("presence", cost, f"{n} elements", lambda: _presence(request, results))
+        if counts:
+            cost += _parts(x) * n / (H200.tallied * request.target.sms)
+        name = "tally" if counts else "presence"
+        yield Candidate(name, cost, f"{n} elements", lambda: _presence(request, results))
 
 
 def _pairs(request: Request, results: tuple[Buffer, ...]) -> Plan:
@@ -53,27 +58,44 @@ def _pairs(request: Request, results: tuple[Buffer, ...]) -> Plan:
     return Plan((Step(kernel, (1,), (threads,), args),), results)
 
 
+def _parts(x: Layout) -> int:
+    """Parts of the keys that blocks of `tally` count."""
+    return int(cdiv(2 ** (8 * x.itemsize), PART))
+
+
 def _presence(request: Request, results: tuple[Buffer, ...]) -> Plan:
     x, (n,) = request.first, request.first.shape
     kind, sms = source.ctype(x.dtype), request.target.sms
-    first = 1 + len(results)
+    first, counted = 1 + len(results), request.options["counts"]
     present, nans = Pointer(first), Pointer(first + 1)
-    scratch = (
+    tallies = Pointer(first + 2) if counted else None
+    scratch = [
         Buffer((WORDS,), torch.int32, zeroed=True),
         Buffer((1,), torch.int64, zeroed=True),
-    )
-    mark = Step(
-        source.kernel("sort/presence.cu", f"mark<{kind}>"),
-        (min(cdiv(n, MARKING * AHEAD), 4 * sms),),
-        (MARKING,),
-        (Pointer(0), x.strides[0], present, nans, n),
-    )
+    ]
+    if counted:
+        scratch.append(Buffer((2 ** (8 * x.itemsize),), torch.int32, zeroed=True))
+        keys = min(PART, 2 ** (8 * x.itemsize))
+        mark = Step(
+            source.kernel("sort/presence.cu", f"tally<{kind}, {keys}>"),
+            (min(cdiv(n, TALLYING * AHEAD), sms), _parts(x)),
+            (TALLYING,),
+            (Pointer(0), x.strides[0], tallies, present, nans, n),
+            4 * keys,
+        )
+    else:
+        mark = Step(
+            source.kernel("sort/presence.cu", f"mark<{kind}>"),
+            (min(cdiv(n, MARKING * AHEAD), 4 * sms),),
+            (MARKING,),
+            (Pointer(0), x.strides[0], present, nans, n),
+        )
     # Blocks besides the first write NaN only: integers have none.
     blocks = min(cdiv(n, LISTING), sms) if x.dtype.is_floating_point else 1
     listing = Step(
         source.kernel("sort/presence.cu", f"list<{kind}>"),
         (blocks,),
         (LISTING,),
-        (present, nans, Pointer(1), Pointer(4)),
+        (present, tallies, nans, Pointer(1), Pointer(3) if counted else None, Pointer(4)),
     )
-    return Plan((mark, listing), results, scratch)
+    return Plan((mark, listing), results, tuple(scratch))
