@@ -14,7 +14,7 @@ from weft.device.gpu.facts import facts
 from weft.device.selection import Selection
 from weft.errors import Error
 from weft.source import compile_cuda
-from weft.source.from_cuda import Define
+from weft.source.unit import Define
 from weft.values import Ptx
 
 
