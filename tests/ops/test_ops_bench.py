@@ -379,8 +379,9 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     times = [{"op": "sum", "shape": s, "weft_us": 4.0, "torch_us": 5.0} for s in ([64, 64], [1, 9])]
     host_line = json.dumps({"host": times, **MACHINE})
     many = [2.0, 0.5, *[1.0] * 12]
-    record.write_text("\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0),
-                                 line("sum", 2, *many)]))  # fmt: skip
+    record.write_text(
+        "\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0), line("sum", 2, *many)])
+    )
     page = tables.TABLES["ops_reduce"]()
     assert "| `sum` | 2 | 1a2b | 14 | 1.00 x | 0.50 x | 1 |  | 1.50 x | 1.90 x |" in page
     assert "seed 2" in page and "`add`" not in page
