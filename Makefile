@@ -5,7 +5,7 @@ PYTHON ?= python3
 JOBS ?= auto
 BIN := .venv/bin
 READY := .venv/.ready
-CUDA := $(shell find src/weft/include src/weft/ops src/weft/optim src/weft/train tests/kernels/device_library -name '*.cu' -o -name '*.cuh')
+CUDA := $(shell find src tests/kernels/device_library -name '*.cu' -o -name '*.cuh')
 GPU_TESTS := tests/gpu/test_devices.py tests/gpu/test_gpu.py tests/gpu/test_gpu_random.py tests/gpu/test_gpu_train.py tests/gpu/test_gpu_learn.py tests/simulator/test_errors.py tests/check/test_check_launch.py \
              tests/ops/test_torch_op.py tests/ops/test_torch_messages.py tests/ops/test_torch_ladders.py tests/bench/test_bench_verb.py tests/frontends/test_python_textures.py \
              $(wildcard tests/device_library/test_*.py) $(wildcard tests/whole_kernels/test_kernels_*.py) $(wildcard tests/conformance)

@@ -30,7 +30,6 @@ import sanitizer_tables
 import test_tables
 
 from weft.device import models
-from weft.ptx.isa import rows
 from weft.tasks import coverage
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,17 +68,17 @@ def table(header: Sequence[str], body: Iterable[Sequence[object]]) -> str:
 
 def coverage_table() -> str:
     """The files of the instruction table, and how much of real PTX they cover."""
+    everything = coverage.coverage()
     body = [
         (f"`{f.name}`", f"`{' '.join(sorted(f.opcodes))}`", len(f.rows), f"{f.forms:,}", f.vectors)
-        for f in coverage.families()
+        for f in everything.families
     ]
-    total = sum(family.forms for family in coverage.families())
-    opcodes = len({row.base for row in rows()})
+    total = everything.total
     header = ("file", "opcodes", "rows#", "full opcodes#", "vectors#")
     return (
         f"{_survey()}\n\n{table(header, body)}\n\n"
-        f"{opcodes} opcodes in {len(rows())} rows, {total:,} full opcodes (the optional words of "
-        "memory and warp instructions are not counted)."
+        f"{total['opcodes']} opcodes in {total['rows']} rows, {total['forms']:,} "
+        "full opcodes (the optional words of memory and warp instructions are not counted)."
     )
 
 

@@ -14,14 +14,14 @@ from weft.frontends.cupy.extras import (
     scatter_max,
     scatter_min,
     seterr,
-)  # fmt: skip
+)
 from weft.frontends.cupy.names import optimizing, scipy
 from weft.frontends.cupy.pinned import (
     empty_like_pinned,
     empty_pinned,
     zeros_like_pinned,
     zeros_pinned,
-)  # fmt: skip
+)
 
 __all__ = [
     "allow_synchronize", "cusparse", "cutensor", "empty_like_pinned", "empty_pinned", "errstate",

@@ -30,39 +30,10 @@ An error has the parts what, where, got, allowed and next; each part is also an 
 from __future__ import annotations
 
 import os
-import re
-import reprlib
-from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import traceback
-
-DISTRIBUTION = "weft-gpu"
-"""The name on PyPI, where `weft` belongs to another project."""
-
-
-def pip_install(extra: str) -> str:
-    """Return the command that installs an optional part of weft, from where weft came from."""
-    return f"pip install '{_origin()}[{extra}]'"
-
-
-def _origin() -> str:
-    """The source tree that weft runs from or was installed from, or its name on PyPI."""
-    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    tree = os.path.dirname(site)
-    if os.path.basename(site) == "src" and os.path.isfile(os.path.join(tree, "pyproject.toml")):
-        return tree
-    # pip leaves the address of what it did not take from an index.
-    prefix = DISTRIBUTION.replace("-", "_") + "-"
-    for name in os.listdir(site) if os.path.isdir(site) else ():
-        record = os.path.join(site, name, "direct_url.json")
-        if name.startswith(prefix) and os.path.isfile(record):
-            with open(record, encoding="utf-8") as file:
-                address = re.search(r'"url": *"file://([^"]+)"', file.read())
-            if address:
-                return re.sub(r"%(..)", lambda m: chr(int(m[1], 16)), address[1])
-    return DISTRIBUTION
 
 
 class Error(Exception):
@@ -405,30 +376,6 @@ class CacheWarning(UserWarning):
     ...     warnings.simplefilter("ignore", weft.CacheWarning)
     ...     quiet = weft.cuda("__global__ void k() {}")
     """
-
-
-def quoted(value: object) -> str:
-    """A value as an error quotes it: long ones are shortened, with their length."""
-    text = _SHORT.repr(value)
-    long = isinstance(value, list | tuple | dict | set) and len(value) > _SHORT.maxlist
-    return f"{len(value):,} items: {text}" if long and isinstance(value, Sized) else text
-
-
-def _shortened() -> reprlib.Repr:
-    short = reprlib.Repr()
-    short.maxlist = short.maxtuple = short.maxdict = short.maxset = 8
-    short.maxstring = short.maxother = 80
-    return short
-
-
-_SHORT = _shortened()
-
-
-def similar(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known word that is most like a misspelt one, or ""."""
-    import difflib  # here: only errors need it
-
-    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")
 
 
 def expect(what: str, value: object, *kinds: type, allowed: str) -> None:

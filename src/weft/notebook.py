@@ -15,8 +15,9 @@ import warnings
 from typing import Any, NoReturn
 
 from weft.errors import ArgumentError, CompileWarning
-from weft.kernels import cuda
 from weft.kernels.module import CudaModule
+from weft.tasks import compile
+from weft.tasks.compile import CompileOptions
 
 
 def register(shell: Any) -> None:
@@ -47,7 +48,7 @@ def _parser() -> _Parser:
     p.add_argument("--fast-math", action="store_true")
     p.add_argument("--device", default="sim", help="sim, sim:MODEL, gpu or gpu:N")
     p.add_argument(
-        "--option", dest="options", action="append", default=[], help="pass an option to NVRTC"
+        "--option", dest="flags", action="append", default=[], help="pass an option to NVRTC"
     )
     return p
 
@@ -61,27 +62,23 @@ def _cuda(shell: Any, line: str, cell: str) -> None:
     parsed = _parser().parse_args(words)
     if parsed.name and not parsed.name.isidentifier():
         raise ArgumentError("--name must be a Python identifier", got=parsed.name)
+    asked = CompileOptions(
+        "\n" + cell,
+        name=f"cell_{shell.execution_count}.cu",
+        defines=parsed.defines,
+        include=parsed.include,
+        std=parsed.std,
+        fast_math=parsed.fast_math,
+        device=parsed.device,
+        flags=parsed.flags,
+    )
     # Python would show the line of weft that warns; only the text matters here.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CompileWarning)
-        module = cuda(
-            "\n" + cell,
-            name=f"cell_{shell.execution_count}.cu",
-            defines=dict(_define(text) for text in parsed.defines),
-            include=parsed.include,
-            std=parsed.std,
-            fast_math=parsed.fast_math,
-            device=parsed.device,
-            options=parsed.options,
-        )
+        module = compile.module(asked)
     for one in caught:
         print(f"warning: {one.message}", file=sys.stderr)
     _bind(shell, module, parsed.name)
-
-
-def _define(text: str) -> tuple[str, str | None]:
-    name, equals, value = text.partition("=")
-    return name, value if equals else None
 
 
 def _bind(shell: Any, module: CudaModule, name: str) -> None:

@@ -24,7 +24,7 @@ import pytest
 if TYPE_CHECKING:
     import numpy as np
 
-    from weft.measure import Report
+    from weft.values.check import CheckReport
 
 _MARK = (
     "weft(device=None, sanitize=False): a test of kernels. It runs on the devices of --weft-device,"
@@ -138,12 +138,12 @@ def weft_array(weft_device: str) -> Callable[[np.ndarray[Any, Any]], Any]:
 @pytest.fixture
 def weft_check(
     weft_device: str, record_property: Callable[[str, object], None]
-) -> Callable[..., Report]:
+) -> Callable[..., CheckReport]:
     """`weft.check` on the test's device. Its result is a property of the test's report."""
-    import weft
+    from weft.tasks import launches
 
-    def check(subject: Any, *args: Any, **options: Any) -> Report:
-        report = weft.check(subject, *args, **{"device": weft_device, **options})
+    def check(subject: Any, *args: Any, **options: Any) -> CheckReport:
+        report = launches.check(subject, *args, **{"device": weft_device, **options})
         record_property("weft", str(report))
         return report
 
@@ -153,21 +153,17 @@ def weft_check(
 @pytest.fixture
 def weft_sanitize() -> Callable[..., AbstractContextManager[Any]]:
     """`weft.sanitize`: launches inside its `with` run under the sanitizer."""
-    import weft
+    from weft.tasks import launches
 
-    return weft.sanitize
+    return launches.sanitize
 
 
 def no_gpu() -> str:
     """The reason why there is no GPU, or ""."""
-    from weft.device import driver
-    from weft.errors import MissingDependency
+    from weft.tasks import devices
 
-    try:
-        driver.library()
-    except MissingDependency as error:
-        return f"{error.what}: {error.got}"
-    return "" if driver.count() else "the driver finds no GPU"
+    why = devices.no_gpu()
+    return f"no NVIDIA GPU can be used here: {why}" if why else ""
 
 
 def _number(device: str) -> int | None:
@@ -201,6 +197,6 @@ def _sanitizer(item: pytest.Item) -> AbstractContextManager[Any]:
     mark = item.get_closest_marker("weft")
     if mark is None or not mark.kwargs.get("sanitize"):
         return nullcontext()
-    import weft
+    from weft.tasks import launches
 
-    return weft.sanitize()
+    return launches.sanitize()

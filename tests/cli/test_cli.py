@@ -140,7 +140,7 @@ def test_ptx_takes_include_folders_and_fast_math(tmp_path: Path) -> None:
         (["{source}", "--arch", "80"], "not a GPU architecture"),
         (["{source}", "--device", "rtx3071"], "did you mean 'sim:rtx3070'?"),
         (["{source}", "-k", "sqare<float>"], 'identifier "sqare" is undefined'),
-        (["{source}", "-o", "no/such/folder.ptx"], "no/such/folder.ptx: cannot write the PTX"),
+        (["{source}", "-o", "no/such/folder.ptx"], "no/such/folder.ptx: cannot write the file"),
     ],
     ids=["no file", "bad arch", "bad device", "bad template", "bad output"],
 )
@@ -160,10 +160,10 @@ def test_isa_counts_what_the_rows_say() -> None:
 
 
 def test_isa_families_are_files() -> None:
-    for family in coverage.families():
+    for family in coverage.coverage().families:
         assert family.title and family.opcodes
-        (home,) = {coverage.home(row) for row in family.rows}
-        assert home.startswith("weft.ptx.isa.") and home.endswith(f".{family.name}")
+        (home,) = {row.file for row in family.rows}
+        assert home.startswith("weft/ptx/isa/") and home.endswith(f"/{family.name}.py")
 
 
 def test_isa_counts_forms_by_hand() -> None:

@@ -131,6 +131,33 @@ def test_the_test_sees_upward_imports() -> None:
     assert list(_refused(honest, levels)) == []
 
 
+DOORS = re.compile(r"weft\.(cli\b.*|pytest_plugin|notebook|lab\.(actions|checks))$")
+"""The front doors: they parse, call a task and show its report."""
+BEHIND = re.compile(
+    r"weft\.(source(\.from_cuda)?$|kernels$|measure\.(check\.(check|workers)|profile\.profile|bench)\b"
+    r"|(climbing|train|learn|ptx|ops\.sweep|device\.(gpu|sim|driver|models))\b)"
+)
+"""Parts of weft that do the work of tasks."""
+OWN = {
+    "weft.cli.verbs.new": "weft.climbing.scaffold",  # copies templates
+    "weft.lab.actions": "weft.learn.grade",  # judges one file of the page
+}
+
+
+def _past_tasks(modules: Mapping[str, str]) -> Iterator[str]:
+    """Describe the imports by which a front door does the work of a task itself."""
+    for name in filter(DOORS.match, sorted(modules)):
+        for one in _imports(modules[name], modules):
+            if BEHIND.match(one.target) and one.target != OWN.get(name):
+                yield f"{name}:{one.line} -> {one.target}"
+
+
+def test_front_doors_call_tasks() -> None:
+    past = {"weft.cli.verbs.x": "def run():\n    from weft.measure.check.check import check"}
+    assert list(_past_tasks(past)) == ["weft.cli.verbs.x:2 -> weft.measure.check.check"]
+    assert list(_past_tasks(_modules())) == []
+
+
 def test_every_module_has_a_layer() -> None:
     packages = {".".join(name.split(".")[:2]) for name in _modules()} - set(FACE)
     assert packages <= set(_levels())

@@ -21,6 +21,17 @@ def test_no_folder_has_many_modules() -> None:
     assert {folder: n for folder, n in sizes.items() if n > MOST} == {}
 
 
+def test_cuda_has_at_most_100_columns() -> None:
+    """The formatter leaves comments that `weft climb` reads as they are, so this test looks."""
+    root = Path(weft.__file__).parent
+    files = [p for p in root.rglob("*.cu*") if p.suffix in (".cu", ".cuh")]
+    assert len(files) > 300
+    lines = (
+        (p, n, text) for p in files for n, text in enumerate(p.read_text("utf-8").split("\n"), 1)
+    )
+    assert [f"{p.relative_to(root)}:{n}" for p, n, text in lines if len(text) > 100] == []
+
+
 # ---- files and processes -----------------------------------------------------------------------
 def _text_without_encoding(call: ast.Call) -> bool:
     """Decide whether a call reads or writes text in the encoding of the user's locale."""

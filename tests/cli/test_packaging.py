@@ -10,7 +10,7 @@ import tomllib
 
 import weft
 from folders import ROOT
-from weft.errors import DISTRIBUTION, pip_install
+from weft.installation import DISTRIBUTION, pip_install
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]

@@ -282,8 +282,9 @@ def _fragment(
     return Form(opcode, row, sources, (64,) * 4, (FREE, POOL, OWN, WARP, *code))
 
 
-def _fragment_global(row: InstructionRow, opcode: str, names: str, sources: tuple[str, ...],
-                     stride: int) -> Form:  # fmt: skip
+def _fragment_global(
+    row: InstructionRow, opcode: str, names: str, sources: tuple[str, ...], stride: int
+) -> Form:
     """One warp in four writes, to the 1024 bytes that four warps have in the result."""
     code = [
         "shr.u32 %t6, %i, 7;", f"ld.param.u64 %at, [p{len(sources)}];",
@@ -308,9 +309,10 @@ def spaces(row: InstructionRow) -> Iterator[Form]:
 
 
 LOOKS = (
-    "test_wait.shared.b64 %q0, [%t1], %u6", "test_wait.parity.shared.b64 %q0, [%t1], 0",
+    "test_wait.shared.b64 %q0, [%t1], %u6",
+    "test_wait.parity.shared.b64 %q0, [%t1], 0",
     "try_wait.parity.shared.b64 %q0, [%t1], 1, 0",
-)  # fmt: skip
+)
 SEQUENCES: dict[str, Sequence[str]] = {
     "mbarrier.arrive.shared.b64": (
         "mbarrier.arrive.shared.b64 %u6, [%t1];", "STATE", "mbarrier.arrive.shared.b64 %u6, [%t1];",

@@ -196,10 +196,11 @@ def _program(
                   if (a != b).any())  # fmt: skip
         j, places = at[0], at[1]
         finding["example"] = {
-            "array": j, "places": [int(x) for x in places[:8]],
+            "array": j,
+            "places": [int(x) for x in places[:8]],
             "gpu": [hex(int(x)) for x in sides[0][j][places[:8]]],
             "simulator": [hex(int(x)) for x in sides[1][j][places[:8]]],
-        }  # fmt: skip
+        }
         finding["text"] = program.text
     return finding
 

@@ -155,8 +155,7 @@ def _signs(kind: Kind, matrix: str) -> str:
     return str(sum(1 << i for i in range(width - 1, 32, width)) if width > 4 else 0x88888888)
 
 
-def _draw(kind: Kind, m: str, i: int, count: int, bits: int, distinct: int,
-          salt: int) -> list[str]:  # fmt: skip
+def _draw(kind: Kind, m: str, i: int, count: int, bits: int, distinct: int, salt: int) -> list[str]:
     if i >= distinct:
         return [f"mov.b{bits} %{m}{i}, %{m}{i - distinct};"]
     keep, force = {"a": ("%m0", "%m1"), "b": ("%m2", "%m3"), "c": ("%m4", "%m5")}[m]

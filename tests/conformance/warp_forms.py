@@ -57,8 +57,9 @@ def vote(row: InstructionRow) -> Iterator[Form]:
 
 
 def active(row: InstructionRow) -> Iterator[Form]:
-    yield from _sets(row, row.base + ".b32", ("b32", "b32"), (32,), ["activemask.b32 %d0;"],
-                     "mov.u32 %d0, 7;")  # fmt: skip
+    yield from _sets(
+        row, row.base + ".b32", ("b32", "b32"), (32,), ["activemask.b32 %d0;"], "mov.u32 %d0, 7;"
+    )
 
 
 def match(row: InstructionRow) -> Iterator[Form]:
@@ -82,8 +83,9 @@ def reduce(row: InstructionRow) -> Iterator[Form]:
 
 def elect(row: InstructionRow) -> Iterator[Form]:
     code = ["elect.sync %d0|%q1, %t0;", "selp.u32 %d1, 1, 0, %q1;"]
-    yield from _sets(row, "elect.sync", ("b32", "b32"), (32, 32), code,
-                     "mov.u32 %d0, 7; mov.u32 %d1, 7;")  # fmt: skip
+    yield from _sets(
+        row, "elect.sync", ("b32", "b32"), (32, 32), code, "mov.u32 %d0, 7; mov.u32 %d1, 7;"
+    )
 
 
 def barrier_reduce(row: InstructionRow) -> Iterator[Form]:

@@ -17,7 +17,7 @@ from differential.nodes import (
     Program,
     block,
     const,
-)  # fmt: skip
+)
 from differential.values import Scope, Values
 
 _LOOPS = (3, 7)

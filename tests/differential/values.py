@@ -16,7 +16,7 @@ from differential.nodes import (
     Function,
     Node,
     const,
-)  # fmt: skip
+)
 from differential.operations import BY_TYPE, OPS, WEIGHTS
 
 _SPECIAL = {
@@ -146,9 +146,7 @@ class Values:
 
     def call(self, type: str, depth: int) -> Node | None:
         """A call of a function that gives this type, its arguments by value."""
-        fitting = [
-            f for f in self.scope.functions if f.result.type == type and not f.by_reference
-        ]  # fmt: skip
+        fitting = [f for f in self.scope.functions if f.result.type == type and not f.by_reference]
         if any(kind == STRUCT for f in fitting for _, kind in f.params) and not self.scope.structs:
             return None
         if not fitting:

@@ -14,6 +14,7 @@ import pytest
 
 import weft
 from limits import PROCESS_SECONDS
+from weft import installation
 
 SOURCE = str(Path(weft.__file__).parents[1])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE, "NO_COLOR": "1"}
@@ -245,7 +246,7 @@ def test_refused(arguments: list[str], said: str, tmp_path: Path) -> None:
 def test_a_package_that_is_missing_is_one_of_the_extras(tmp_path: Path) -> None:
     text = "import sys; sys.modules['triton'] = None; import triton"
     done = weft_run("FILE", folder=tmp_path, text=text)
-    assert done.returncode == 1 and weft.errors.pip_install("triton") in done.stderr
+    assert done.returncode == 1 and installation.pip_install("triton") in done.stderr
 
 
 @pytest.mark.parametrize("name", ["scirpt.py", "scirpt.cu"])

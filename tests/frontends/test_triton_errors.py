@@ -15,6 +15,7 @@ triton = pytest.importorskip("triton")
 import weft  # noqa: E402
 import weft.triton  # noqa: E402
 from triton_kernels import features  # noqa: E402
+from weft import installation  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 weft.triton.install(alone=True)  # also where there is a GPU
@@ -81,4 +82,4 @@ def test_without_triton_the_package_is_named(monkeypatch: pytest.MonkeyPatch) ->
     )
     with pytest.raises(weft.MissingDependency, match="needs triton") as caught:
         weft.triton.install()
-    assert caught.value.next == weft.errors.pip_install("triton")
+    assert caught.value.next == installation.pip_install("triton")

@@ -86,8 +86,9 @@ INTEGERS = [
     *(("add", k) for k in ("u32", "s32", "u64")),
     *((op, k) for op in ("min", "max") for k in ("u32", "s32", "u64", "s64")),
     *((op, k) for op in ("and", "or", "xor", "exch") for k in ("b32", "b64")),
-    ("inc", "u32"), ("dec", "u32"),
-]  # fmt: skip
+    ("inc", "u32"),
+    ("dec", "u32"),
+]
 PLACES = {
     "one place": lambda i: 0 * i,
     "own place": lambda i: i,
@@ -197,8 +198,9 @@ ORDERS = [
 @pytest.mark.parametrize("opcode", ORDERS)
 def test_words_may_stand_in_any_order(opcode: str) -> None:
     place = np.array([5], np.uint32)
-    (old,) = run(f"{opcode} %d0, [%memory], %a0;", [np.ones(3, np.uint32)], [np.uint32],
-                 memory=place)  # fmt: skip
+    (old,) = run(
+        f"{opcode} %d0, [%memory], %a0;", [np.ones(3, np.uint32)], [np.uint32], memory=place
+    )
     assert old.tolist() == [5, 6, 7] and place[0] == 8
 
 

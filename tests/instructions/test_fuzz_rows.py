@@ -38,8 +38,9 @@ def test_chain(number: int, seed: str, monkeypatch: pytest.MonkeyPatch, tmp_path
         wrong = np.flatnonzero(out != wanted)
         if len(wrong):
             register, lane = chain.registers[wrong[0] // N], wrong[0] % N
-            line = next(x for x in chain.lines if f" {register.name}," in x or
-                        f"|{register.name}," in x)  # fmt: skip
+            line = next(
+                x for x in chain.lines if f" {register.name}," in x or f"|{register.name}," in x
+            )
             pytest.fail(
                 f"chain {seed} {number}, block {block}: {line} gave {int(out[wrong[0]]):#x} in "
                 f"thread {lane}, wanted {int(wanted[wrong[0]]):#x}\n{text}"

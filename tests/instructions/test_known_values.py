@@ -65,7 +65,7 @@ CASES = {
         "cvta.local.u64 %rd5, %rd4; ld.u32 %r3, [%rd5];",
         LANES,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

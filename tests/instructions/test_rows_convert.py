@@ -128,10 +128,11 @@ def _check(
 @pytest.mark.parametrize(("dest", "source"), NARROWING)
 def test_narrowing(dest: str, source: str, mode: str, seed: str) -> None:
     _check(
-        f"cvt.{mode}.{dest}.{source}", seed,
+        f"cvt.{mode}.{dest}.{source}",
+        seed,
         lambda rng: _float(rng, source, dest),
         lambda v: exact.convert(v, source, dest, mode),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("mode", exact.MODES)
@@ -159,10 +160,11 @@ def test_from_int(dest: str, source: str, mode: str, seed: str) -> None:
 def test_to_int(dest: str, source: str, mode: str, seed: str) -> None:
     width, signed = int(dest[1:]), dest[0] == "s"
     _check(
-        f"cvt.{mode}.{dest}.{source}", seed,
+        f"cvt.{mode}.{dest}.{source}",
+        seed,
         lambda rng: _float(rng, source, "f16"),
         lambda v: exact.to_int(v, source, mode, width, signed),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

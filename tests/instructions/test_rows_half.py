@@ -70,10 +70,8 @@ def test_fma_onto_every_number(kind: str, a: int, b: int) -> None:
 PAIRS: dict[str, Callable[[int, int, str], int]] = {
     "add": lambda x, y, kind: exact.fma(x, ONE[kind], y, kind),
     "sub": lambda x, y, kind: exact.fma(y, ONE[kind] | 0x8000, x, kind),
-    "mul": lambda x, y, kind: exact.fma(
-        x, y, 0x8000 if (x ^ y) & 0x8000 else 0, kind
-    ),
-}  # fmt: skip
+    "mul": lambda x, y, kind: exact.fma(x, y, 0x8000 if (x ^ y) & 0x8000 else 0, kind),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -190,8 +190,9 @@ def test_every_rule_has_a_row() -> None:
 
 def test_rows(seed: str) -> None:
     rng = random.Random(f"{seed} warp")
-    drawings = [[[draw_one(rng) for _, draw_one in row.operands] for _ in range(DRAWINGS)]
-                for row in ROWS]  # fmt: skip
+    drawings = [
+        [[draw_one(rng) for _, draw_one in row.operands] for _ in range(DRAWINGS)] for row in ROWS
+    ]
     columns = [[one[j].values for one in of_row] for of_row, row in zip(drawings, ROWS, strict=True)
                for j in range(len(row.operands))]  # fmt: skip
     given = np.array(columns, np.uint64)

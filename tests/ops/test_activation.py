@@ -65,8 +65,9 @@ def test_values_and_gradients(name: str) -> None:
     x = torch.linspace(-30, 30, 501, device=DEVICE)
     dy = draw.seeded(1).normal(501).to(DEVICE)
     for given in options(name):
-        for got, want in zip(both(name, x, dy, **given), reference(name, x, dy, **given),
-                             strict=True):  # fmt: skip
+        for got, want in zip(
+            both(name, x, dy, **given), reference(name, x, dy, **given), strict=True
+        ):
             torch.testing.assert_close(got.double(), want, atol=3e-6, rtol=1e-5)
 
 
@@ -90,8 +91,9 @@ def test_infinite_gradients_vanish_where_the_slope_is_zero(name: str) -> None:
 
 def test_gelu_keeps_its_digits_in_the_tail() -> None:
     x = torch.linspace(-13, -5, 64, device=DEVICE)
-    for got, want in zip(both("gelu", x, torch.ones_like(x)),
-                         reference("gelu", x, torch.ones_like(x)), strict=True):  # fmt: skip
+    for got, want in zip(
+        both("gelu", x, torch.ones_like(x)), reference("gelu", x, torch.ones_like(x)), strict=True
+    ):
         torch.testing.assert_close(got.double(), want, atol=0, rtol=1e-4)
 
 

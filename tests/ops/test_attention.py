@@ -63,8 +63,9 @@ def test_shapes(subject: str, causal: bool) -> None:
 
 
 HEADS = {
-    "floats": (8, 32, torch.float32), "17 and 5": (17, 5, torch.bfloat16),
-}  # fmt: skip
+    "floats": (8, 32, torch.float32),
+    "17 and 5": (17, 5, torch.bfloat16),
+}
 SLOW_HEADS = {
     "odd": (1, 33, HALF), "40": (40, 40, HALF), "64": (64, 64, torch.bfloat16),
     "80": (72, 80, HALF), "96": (96, 96, HALF),
@@ -73,8 +74,9 @@ SLOW_HEADS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("subject", [
-    *HEADS, *(pytest.param(f"slow {s}", marks=pytest.mark.slow) for s in SLOW_HEADS)])  # fmt: skip
+@pytest.mark.parametrize(
+    "subject", [*HEADS, *(pytest.param(f"slow {s}", marks=pytest.mark.slow) for s in SLOW_HEADS)]
+)
 def test_head_sizes(subject: str) -> None:
     which = SLOW_HEADS[subject[5:]] if subject.startswith("slow") else HEADS[subject]
     depth, width, dtype = which
@@ -174,7 +176,7 @@ MASKS = {
     "keys": lambda: torch.arange(80) < torch.tensor([3, 80]).view(2, 1, 1, 1),
     "transposed": lambda: (torch.arange(80)[:, None] <= torch.arange(70)).t(),
     "nothing seen": lambda: (torch.arange(70) > 5)[:, None].expand(70, 80),
-}  # fmt: skip
+}
 
 
 DTYPES = [torch.float32, pytest.param(HALF, marks=pytest.mark.slow)]
@@ -348,8 +350,9 @@ SLOW_KEPT = {
 }
 
 
-@pytest.mark.parametrize("subject", [
-    *KEPT, *(pytest.param(f"slow {s}", marks=pytest.mark.slow) for s in SLOW_KEPT)])  # fmt: skip
+@pytest.mark.parametrize(
+    "subject", [*KEPT, *(pytest.param(f"slow {s}", marks=pytest.mark.slow) for s in SLOW_KEPT)]
+)
 def test_kept_scores(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of scores that are kept, and computed again, give the same results."""
     query, key, options = SLOW_KEPT[subject[5:]] if subject.startswith("slow") else KEPT[subject]

@@ -40,8 +40,9 @@ class Call:
         self.padding = padding
 
     def tensors(self, convert: Any) -> list[Any]:
-        return [None if t is None else convert(t)
-                for t in (self.x, self.weight, self.bias, *self.norm)]  # fmt: skip
+        return [
+            None if t is None else convert(t) for t in (self.x, self.weight, self.bias, *self.norm)
+        ]
 
     def weft(self, tensors: Any, **options: Any) -> Any:
         return weft.ops.conv_bn_relu_pool(*tensors, padding=self.padding, **options)

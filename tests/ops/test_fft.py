@@ -239,9 +239,10 @@ def test_torch_verifies(subject: str) -> None:
 def test_compiled() -> None:
     x = drawn(3, 12).requires_grad_()
     function = torch.compile(
-        lambda v: weft.ops.irfft(weft.ops.rfft(v) * 2).pow(2).sum(), backend="aot_eager",
+        lambda v: weft.ops.irfft(weft.ops.rfft(v) * 2).pow(2).sum(),
+        backend="aot_eager",
         fullgraph=True,
-    )  # fmt: skip
+    )
     function(x).backward()
     torch.testing.assert_close(x.grad, 8 * x.detach(), rtol=1e-5, atol=1e-5)
 

@@ -170,11 +170,9 @@ REFUSED = {
     "reduction": (lambda: weft.ops.mse_loss(numbers(2), numbers(2), "batchmean"), "reduction"),
     "beta": (lambda: weft.ops.smooth_l1_loss(numbers(2), numbers(2), beta=-1.0), "beta"),
     "delta": (lambda: weft.ops.huber_loss(numbers(2), numbers(2), delta=0.0), "delta"),
-    "weight": (
-        lambda: weft.ops.binary_cross_entropy(parts(2), parts(2), numbers(3)), "broadcast"
-    ),
+    "weight": (lambda: weft.ops.binary_cross_entropy(parts(2), parts(2), numbers(3)), "broadcast"),
     "labels": (lambda: weft.ops.nll_loss(numbers(2, 3), torch.tensor([0])), "target has shape"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("subject", REFUSED)
@@ -210,8 +208,9 @@ def test_labels(subject: str) -> None:
     with torch.no_grad():
         torch.testing.assert_close(
             weft.ops.nll_loss(x, target, weight, **options),
-            F.nll_loss(x, target, weight, **options), equal_nan=True,
-        )  # fmt: skip
+            F.nll_loss(x, target, weight, **options),
+            equal_nan=True,
+        )
 
 
 def test_rows_of_labels_with_gaps() -> None:

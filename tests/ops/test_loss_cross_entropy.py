@@ -122,8 +122,9 @@ def test_gradient_of_the_loss(way: str) -> None:
     target = labels(x, 4)
     ours, theirs = (x.clone().requires_grad_() for _ in range(2))
     for function, point in (
-        (weft.ops.cross_entropy, ours), (torch.nn.functional.cross_entropy, theirs)
-    ):  # fmt: skip
+        (weft.ops.cross_entropy, ours),
+        (torch.nn.functional.cross_entropy, theirs),
+    ):
         loss = function(point, target) * (1.0 if way == "kept" else -2.5)
         if way == "created":
             (dx,) = torch.autograd.grad(loss, point, create_graph=True)

@@ -89,13 +89,13 @@ def test_candidates_for_unaligned_rows() -> None:
 SKINNY_N = {
     "one term": (lambda: (matrix(300, 1, single, False, 1), matrix(1, 6, single, False, 2))),
     "whole vectors": (lambda: (matrix(519, 8, half, False, 1), matrix(8, 5, half, True, 2))),
-    "a batch": (lambda: (
-        matrix(257, 3, bfloat, False, 1, batch=3), matrix(3, 2, bfloat, False, 2, batch=3)
-    )),
+    "a batch": (
+        lambda: (matrix(257, 3, bfloat, False, 1, batch=3), matrix(3, 2, bfloat, False, 2, batch=3))
+    ),
     "by columns": (lambda: (matrix(261, 7, single, True, 1), matrix(7, 9, single, False, 2))),
     "parts": (lambda: (matrix(260, 9, single, False, 1)[:, 2:7], matrix(5, 4, single, False, 2))),
     "few rows": (lambda: (matrix(4, 5, single, False, 1), matrix(5, 300, single, True, 2))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("subject", SKINNY_N)
@@ -105,9 +105,10 @@ def test_skinny_n(subject: str) -> None:
 
 
 def test_skinny_n_with_a_bias() -> None:
-    a, b, bias = (matrix(*x) for x in (
-        (270, 6, single, False, 1), (6, 3, single, True, 2), (270, 3, single, False, 3)
-    ))  # fmt: skip
+    a, b, bias = (
+        matrix(*x)
+        for x in ((270, 6, single, False, 1), (6, 3, single, True, 2), (270, 3, single, False, 3))
+    )
     for one in (bias, bias[:1]):
         true = torch.nn.functional.silu((a.double() @ b.double()) + one.double())
         close(run("skinny N", a, b, one, "silu"), true)

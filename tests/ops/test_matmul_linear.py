@@ -34,7 +34,8 @@ MATRICES = {
     "both transposed": lambda d: (drawn(40, 72, dtype=d).t(), drawn(24, 40, dtype=d, seed=2).t()),
     "odd sizes": lambda d: (drawn(37, 33, dtype=d).t(), drawn(37, 29, dtype=d, seed=2)),
     "columns of a wider matrix": lambda d: (
-        drawn(9, 44, dtype=d)[:, 2:36], drawn(34, 20, dtype=d, seed=2)
+        drawn(9, 44, dtype=d)[:, 2:36],
+        drawn(34, 20, dtype=d, seed=2),
     ),
     "parts of K": lambda d: (drawn(5, 1200, dtype=d), drawn(1200, 24, dtype=d, seed=2)),
     "a batch": lambda d: (drawn(2, 1, 17, 34, dtype=d), drawn(3, 34, 18, dtype=d, seed=2)),
@@ -42,7 +43,7 @@ MATRICES = {
     "no strides of one": lambda d: (drawn(9, 80, dtype=d)[:, ::2], drawn(40, 48, dtype=d, seed=2)),
     "no terms": lambda d: (drawn(3, 0, dtype=d), drawn(0, 8, dtype=d, seed=2)),
     "no rows": lambda d: (drawn(0, 40, dtype=d), drawn(40, 48, dtype=d, seed=2)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("subject", MATRICES)

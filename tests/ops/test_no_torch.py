@@ -62,7 +62,8 @@ def test_op_without_torch_says_what_to_install(tmp_path: Path) -> None:
 try:
     k.as_op("mine::f")
 except weft.MissingDependency as e:
-    assert weft.errors.pip_install("torch") in str(e), e
+    from weft import installation
+    assert installation.pip_install("torch") in str(e), e
 else:
     raise SystemExit("not refused")
 """,

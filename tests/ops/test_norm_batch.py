@@ -182,8 +182,9 @@ def test_compiled() -> None:
     ours, theirs = leaves(tensors), leaves(tensors, wide=True)
     function = torch.compile(
         lambda *t: weft.ops.batch_norm(*t, training=True).pow(3).sum(),
-        backend="aot_eager", fullgraph=True,
-    )  # fmt: skip
+        backend="aot_eager",
+        fullgraph=True,
+    )
     function(*ours).backward()
     F.batch_norm(*theirs, training=True).pow(3).sum().backward()
     for i in (0, 3, 4):

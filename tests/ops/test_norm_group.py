@@ -174,8 +174,9 @@ def test_compiled() -> None:
     ours, theirs = leaves(tensors), leaves(tensors, wide=True)
     function = torch.compile(
         lambda x, w, b: weft.ops.group_norm(x, 2, w, b).pow(3).sum(),
-        backend="aot_eager", fullgraph=True,
-    )  # fmt: skip
+        backend="aot_eager",
+        fullgraph=True,
+    )
     function(*ours).backward()
     F.group_norm(theirs[0], 2, *theirs[1:]).pow(3).sum().backward()
     for a, b in zip(ours, theirs, strict=True):

@@ -102,8 +102,9 @@ def test_against_float64(subject: str) -> None:
     name, shape, normalized, dtype, of_weights = CASES[subject]
     rows = [drawn(shape, i, dtype) for i in range(1 + name.startswith("add_"))]
     count = 2 if name.endswith("layer_norm") else 1
-    weights = [None if of_weights is None else drawn(normalized, 10 + i, of_weights)
-               for i in range(count)]  # fmt: skip
+    weights = [
+        None if of_weights is None else drawn(normalized, 10 + i, of_weights) for i in range(count)
+    ]
     compare(name, [*rows, *weights], normalized, 20)
 
 
@@ -259,8 +260,9 @@ def test_compiled(name: str) -> None:
     ours, theirs = leaves(tensors), wide(tensors)
     function = torch.compile(
         lambda *t: sum(r.square().sum() for r in results(name, t, (64,))),
-        backend="aot_eager", fullgraph=True,
-    )  # fmt: skip
+        backend="aot_eager",
+        fullgraph=True,
+    )
     function(*ours).backward()
     sum(r.square().sum() for r in reference(name, theirs, (64,))).backward()
     for a, b in zip(ours, theirs, strict=True):

@@ -30,6 +30,7 @@ from weft.ops.sweep.gpu_lock import GpuLock
 from weft.ops.sweep.measure import Broken, Meter
 from weft.pytest_plugin import no_gpu
 from weft.report import sweep
+from weft.values.sweep import HostTime, Swept, SweptCall
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -62,10 +63,12 @@ MACHINE = {"date": "2026-01-02", "gpu": "NVIDIA H200", "driver": "1", "torch": "
 
 
 # ---- the sweep ---------------------------------------------------------------------------------
-def swept(case: Any, compiler: Any = None) -> whole.Swept:
+def swept(case: Any, compiler: Any = None) -> Swept:
     """The sweep of an op in this process."""
     meter, batch = Meter("cpu", compiler, clock), whole.drawn(case, SEED, COUNT, MOST)
-    return whole.Swept(case.name, batch, tuple(meter(case, c, SEED) for c in batch.calls))
+    return Swept(
+        case.name, batch.seed, batch.most, tuple(meter(case, c, SEED) for c in batch.calls)
+    )
 
 
 @pytest.mark.sim
@@ -147,7 +150,7 @@ def test_gradients_are_checked_where_torch_fails() -> None:
 
 def test_a_broken_process_is_replaced_and_the_peer_left_out() -> None:
     add, call = case("add"), next(run.calls(case("add"), 1, 1, 50))
-    result = run.Result("add", str(call), "", math.nan, False, failed={"torch": "misaligned"})
+    result = SweptCall("add", str(call), "", math.nan, False, failed={"torch": "misaligned"})
 
     class Meter:
         who = "torch"
@@ -169,13 +172,15 @@ def test_slow_calls_are_timed_again(record: Path, monkeypatch: pytest.MonkeyPatc
     add = whole.drawn(case("add"), SEED, COUNT, MOST)
     times = [{"weft": 2e-6, "torch": t} for t in (1e-6, 3e-6, 4e-6)]
     results = [
-        run.Result("add", str(call), "flat", 0.5, seconds["torch"] < 4e-6, seconds)
+        SweptCall("add", str(call), "flat", 0.5, seconds["torch"] < 4e-6, seconds)
         for call, seconds in zip(add.calls, times, strict=True)
     ]
-    whole.append(record, [whole.Swept("add", add, tuple(results))], [])
+    whole.append(record, [Swept("add", add.seed, add.most, tuple(results))], [])
     (batch,) = whole.slow(record, [case("mul"), case("add")], 0.8)
     assert batch.calls == (add.calls[0], add.calls[2]) and batch.seed == SEED  # slow, wrong
-    whole.append(record, [whole.Swept("add", batch, tuple(results[:1]))], [])
+    whole.append(
+        record, [Swept("add", batch.seed, batch.most, tuple(results[:1]), batch.again)], []
+    )
     assert whole.slow(record, [case("add")], 0.8) == [batch]
     assert len(ops_tables.newest()["add"]["results"]) == 3
     page = tables.TABLES["ops_elementwise"]()
@@ -326,18 +331,18 @@ def test_messages() -> None:
 
 def test_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
     results = tuple(
-        run.Result("add", f"call {i}", "flat", 0.5, i != 2, {"weft": 2e-6, "torch": (i + 1) * 1e-6})
+        SweptCall("add", f"call {i}", "flat", 0.5, i != 2, {"weft": 2e-6, "torch": (i + 1) * 1e-6})
         for i in range(12)
     )
-    one = whole.Swept("add", whole.Batch("add", SEED, MOST, ()), results)
-    show.blocks(sweep.summary([one], [host.HostTime("add", (64, 64), 3.14, 2.72)]))
+    one = Swept("add", SEED, MOST, results)
+    show.blocks(sweep.summary([one], [HostTime("add", (64, 64), 3.14, 2.72)]))
     out = capsys.readouterr().out
     assert "0.50 x  call 0" in out.replace("│", "") and "call 10" not in out
     assert "WRONG by 0.5 x the allowed error: call 2" in out and "3.1" in out
 
 
 def test_host_times(capsys: pytest.CaptureFixture[str]) -> None:
-    show.blocks(sweep.host_times([host.HostTime("add backward", (1, 1024), 50.0, 40.0)]))
+    show.blocks(sweep.host_times([HostTime("add backward", (1, 1024), 50.0, 40.0)]))
     out = capsys.readouterr().out
     assert all(word in out for word in ("add backward", "1x1024", "50.0", "40.0", "0.80 x"))
     assert "add backward" in invoke("--host", "--ops", "nope").stderr
@@ -374,8 +379,9 @@ def test_the_newest_record_of_each_op_counts(record: Path) -> None:
     times = [{"op": "sum", "shape": s, "weft_us": 4.0, "torch_us": 5.0} for s in ([64, 64], [1, 9])]
     host_line = json.dumps({"host": times, **MACHINE})
     many = [2.0, 0.5, *[1.0] * 12]
-    record.write_text("\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0),
-                                 line("sum", 2, *many)]))  # fmt: skip
+    record.write_text(
+        "\n".join([line("sum", 1, 9.0), host_line, line("add", 1, 4.0, 1.0), line("sum", 2, *many)])
+    )
     page = tables.TABLES["ops_reduce"]()
     assert "| `sum` | 2 | 1a2b | 14 | 1.00 x | 0.50 x | 1 |  | 1.50 x | 1.90 x |" in page
     assert "seed 2" in page and "`add`" not in page

@@ -60,9 +60,9 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "grad of grad": lambda ops: grad(
         lambda x: grad(lambda y: ops.softmax(y, -1).square().sum())(x).square().sum()
     )(ROWS),
-    "attention": lambda ops: vmap(
-        grad(lambda *qkv: ops.attention(*qkv).square().sum(), (0, 1, 2))
-    )(*HEADS),
+    "attention": lambda ops: vmap(grad(lambda *qkv: ops.attention(*qkv).square().sum(), (0, 1, 2)))(
+        *HEADS
+    ),
     "convolution and pooling": lambda ops: vmap(
         grad(lambda w, x: ops.max_pool2d(ops.conv2d(x, w), 2).square().sum()), in_dims=(None, 0)
     )(FILTERS, IMAGES),
@@ -71,9 +71,9 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
         lambda x: (ops.sum(x, -1).square() + ops.amax(x, -1) + ops.var(x, -1)).sum()
     )(ROWS),
     "scans": lambda ops: grad(lambda x: ops.cumsum(x, -1).square().sum())(ROWS),
-    "a product, twice": lambda ops: jacrev(
-        grad(lambda x: ops.matmul(x, x.t()).sin().sum())
-    )(ROWS[:2, :3]),
+    "a product, twice": lambda ops: jacrev(grad(lambda x: ops.matmul(x, x.t()).sin().sum()))(
+        ROWS[:2, :3]
+    ),
     "a broadcast operand": lambda ops: vmap(
         grad(lambda x, y: ops.mul(x, y).square().sum(), (0, 1)), in_dims=(0, None)
     )(ROWS, ROWS[0]),
@@ -81,7 +81,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "a Fourier transform": lambda ops: grad(
         lambda x: torch.view_as_real(ops.rfft(x)).square().sum()
     )(ROWS),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("subject", TRANSFORMS)

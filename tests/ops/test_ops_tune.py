@@ -18,6 +18,7 @@ from weft.ops.core import choose, library
 from weft.ops.core.choose import Candidate, Choice
 from weft.ops.sweep import tune
 from weft.pytest_plugin import no_gpu
+from weft.values.sweep import CandidateTime
 
 SHAPES = "3x300"
 
@@ -99,8 +100,8 @@ def test_a_candidate_that_fails_is_not_chosen(
     assert found.chosen == "long rows" and found.gain == 1
 
 
-def row(name: str, measured: float | None) -> tune.CandidateTime:
-    return tune.CandidateTime(name, "", 0.0, measured, "" if measured else "failed")
+def row(name: str, measured: float | None) -> CandidateTime:
+    return CandidateTime(name, "", 0.0, measured, "" if measured else "failed")
 
 
 @pytest.mark.parametrize(

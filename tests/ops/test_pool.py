@@ -164,9 +164,10 @@ def test_not_a_number_wins() -> None:
 def test_every_width_of_vectors() -> None:
     """All candidates of both passes give the same bits."""
     x = numbers(2, 1, 4, 16, dtype=torch.float16)
-    for name, args in (("max_pool_places", (x, 2, [2, 2, 2, 2, 0, 0, 1, 1, 0], False)),
-                       ("avg_pool_backward", (x, [2, 1, 8, 32], 2, [2] * 4 + [0, 0, 1, 1, 0],
-                                              True, 0))):  # fmt: skip
+    for name, args in (
+        ("max_pool_places", (x, 2, [2, 2, 2, 2, 0, 0, 1, 1, 0], False)),
+        ("avg_pool_backward", (x, [2, 1, 8, 32], 2, [2] * 4 + [0, 0, 1, 1, 0], True, 0)),
+    ):
         function = library.function(name)
         found = function.definition.candidates(function.request(*args))
         assert len(found) > 2

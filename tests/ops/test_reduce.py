@@ -49,9 +49,10 @@ STATES = ("one of five dimensions", "rows with gaps", "rows of no whole vectors"
 
 
 @pytest.mark.parametrize(
-    ("op", "layout"), [("sum", name) for name in LAYOUTS]
+    ("op", "layout"),
+    [("sum", name) for name in LAYOUTS]
     + [(op, name) for op in ("argmax", "var") for name in STATES],
-)  # fmt: skip
+)
 def test_strides(op: str, layout: str) -> None:
     make, dim = LAYOUTS[layout]
     x, function = make(), library.function(op)
@@ -71,8 +72,9 @@ def chosen(op: str, *args: Any) -> str:
 
 
 # ---- one element along the reduced dimensions --------------------------------------------------
-@pytest.mark.parametrize("op", ["sum", "mean", "prod", "amax", "argmin", "norm", "var", "any",
-                                "all", "count_nonzero"])  # fmt: skip
+@pytest.mark.parametrize(
+    "op", ["sum", "mean", "prod", "amax", "argmin", "norm", "var", "any", "all", "count_nonzero"]
+)
 def test_single_elements(op: str) -> None:
     """They are an expression of the element, at any strides."""
     x = torch.tensor([[0.0, -2.5, torch.nan], [torch.inf, 1.0, -torch.inf]]).to(DEVICE)

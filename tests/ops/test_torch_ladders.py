@@ -146,8 +146,7 @@ def test_softmax_compiled_batched_and_cast() -> None:
     x = tensor(3, 8)
     torch.testing.assert_close(compiled(x), (2 * x).softmax(-1) + 1)
     rows = tensor(3, 5, 8, grad=False)
-    torch.testing.assert_close(torch.vmap(softmax, in_dims=2)(rows),
-                               rows.movedim(2, 0).softmax(-1))  # fmt: skip
+    torch.testing.assert_close(torch.vmap(softmax, in_dims=2)(rows), rows.movedim(2, 0).softmax(-1))
     with torch.autocast(where(), dtype=torch.bfloat16):
         assert softmax(x.half()).dtype == torch.float32
 

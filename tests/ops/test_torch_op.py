@@ -47,8 +47,9 @@ def test_signature_with_sizes() -> None:
     assert op.body.schema.text == "(Tensor x) -> Tensor y"
     torch.testing.assert_close(op(x), x.sum(1))
     assert op.verify(x).passed
-    both = MODULE.square_backward.as_op("mine::both", "x:f32[m,n] grad:f32[m,n] -> dx:f32[m,n]",
-                                        args={"n": "m * n"})  # fmt: skip
+    both = MODULE.square_backward.as_op(
+        "mine::both", "x:f32[m,n] grad:f32[m,n] -> dx:f32[m,n]", args={"n": "m * n"}
+    )
     x = randn(4, 6)
     assert torch.equal(both(x, x), 2 * x * x)
 
@@ -82,9 +83,10 @@ def test_backward_by_a_kernel(made: str) -> None:
 
 def test_several_results_and_scalars() -> None:
     op = MODULE.split.as_op(
-        "mine::split", "(Tensor x, bool up=False) -> (Tensor whole, Tensor sign)",
+        "mine::split",
+        "(Tensor x, bool up=False) -> (Tensor whole, Tensor sign)",
         differentiable=False,
-    )  # fmt: skip
+    )
     x = randn(50, grad=True)
     for args, whole in (((x,), x.floor()), ((x, True), x.ceil())):
         found = op(*args)

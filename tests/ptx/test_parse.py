@@ -193,9 +193,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     ".global .u8 x[2][3] = {{1}, {2, 3}};": dict(size=6, init=b"\1\0\0\2\3"),
     ".global .u8 x[][2] = {{1}, {2}, {3}};": dict(size=6, init=b"\1\0\2\0\3"),
     ".global .v2 .u8 x[2] = {{1, 2}, {3, 4}};": dict(init=b"\1\2\3\4"),
-    ".global .f32 x[3] = {1.5, 0f40000000, 3};": dict(
-        init=b"\0\0\xc0\x3f\0\0\0\x40\0\0\x40\x40"
-    ),
+    ".global .f32 x[3] = {1.5, 0f40000000, 3};": dict(init=b"\0\0\xc0\x3f\0\0\0\x40\0\0\x40\x40"),
     ".global .f64 x = 0d3FF0000000000000;": dict(init=b"\0\0\0\0\0\0\xf0\x3f"),
     ".global .f64 x = 0f3F800000;": dict(init=b"\0\0\0\0\0\0\xf0\x3f"),
     ".global .f32 x = 1e300;": dict(init=b"\0\0\x80\x7f"),
@@ -211,7 +209,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
         init=b"\7" + bytes(8), relocations=((1, "y", 0, False),)
     ),
     ".global .texref x;": dict(type="texref", size=8),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", VARIABLES)
@@ -251,7 +249,7 @@ HEADERS: dict[str, Callable[[PtxFunction], object]] = {
     ".func (.reg .f32 r) f (.reg .f32 a) .noreturn": lambda f: (
         f.params[0].is_register and f.directives == {"noreturn": ()}
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("header", HEADERS)

@@ -18,6 +18,7 @@ import pytest
 
 import weft
 import weft.errors
+from weft import installation
 from weft.source import compile_cuda, diagnose, headers, nvrtc, read_ptx, remarks, toolkit
 from weft.values import Ptx
 
@@ -323,7 +324,7 @@ def test_missing_wheel_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(headers, "wheels", lambda: {headers.NVRTC: "13"})
     what, next = headers.advice("curand_kernel.h")
     assert "nvidia-curand, which is not installed" in what
-    assert next == weft.errors.pip_install("curand") and next.endswith("[curand]'")
+    assert next == installation.pip_install("curand") and next.endswith("[curand]'")
     assert headers.advice("cub/cub.cuh")[1] == "pip install nvidia-cuda-cccl"
     assert headers.advice("cuda_fp16.h")[1] == "pip install nvidia-cuda-runtime"
 
@@ -334,8 +335,8 @@ def test_extras_are_installed_from_where_weft_came(
     """Before a release is on PyPI, only a source tree has the extras."""
 
     def command(file: Path) -> str:
-        monkeypatch.setattr(weft.errors, "__file__", str(file))
-        return weft.errors.pip_install("triton")
+        monkeypatch.setattr(installation, "__file__", str(file))
+        return installation.pip_install("triton")
 
     site = tmp_path / "site-packages"
     (site / "weft").mkdir(parents=True)

@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from weft.source import compile_cuda, nvrtc, precompiled
+from weft.source.unit import make_unit
 
 HEAD = "#include <cuda_fp16.h>\n"
 SOURCE = HEAD + "__global__ void k(__half* x) {{ x[0] = __hadd(x[0], __float2half({}.0f)); }}\n"
@@ -55,7 +56,7 @@ def test_large_headers_are_written_by_the_third_source(
 
 
 def _options() -> list[str]:
-    unit = weft.source.from_cuda._unit(SOURCE, "kernel.cu", [], [], [])
+    unit = make_unit(SOURCE, "kernel.cu", [], [], [])
     return [f"--gpu-architecture={ARCH}", "--std=c++17", "-lineinfo", *unit.options]
 
 

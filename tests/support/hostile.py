@@ -355,9 +355,10 @@ class Mutator:
 
     def kind(self, text: str) -> str:
         return self._splice(
-            text, r"(?<=\.)(?:b|u|s|f)(?:8|16|32|64)\b|(?<=\.)(?:shared|global|local|param)\b",
+            text,
+            r"(?<=\.)(?:b|u|s|f)(?:8|16|32|64)\b|(?<=\.)(?:shared|global|local|param)\b",
             self.rng.choice(KINDS),
-        )  # fmt: skip
+        )
 
     def drop(self, text: str) -> str:
         return self._splice(text, r"[^;{}]*;", "")

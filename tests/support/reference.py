@@ -26,7 +26,7 @@ from weft.ptx.model import (
     Special,
     Sym,
     Vec,
-)  # fmt: skip
+)
 
 Shape = tuple[int, int, int]
 MAX_STEPS = 200_000
@@ -166,9 +166,10 @@ class Interpreter:
             ):  # fmt: skip
                 special |= {f"{name}.{axis}": v for axis, v in zip("xyz", triple, strict=True)}
             spaces = {
-                "shared": shared, "param": bytearray(params),
+                "shared": shared,
+                "param": bytearray(params),
                 "local": bytearray(self.sizes["local"]),
-            }  # fmt: skip
+            }
             threads.append(self._thread(Thread(special, spaces, memory)))
         while threads:
             threads = [t for t in threads if next(t, "done") is None]

@@ -71,6 +71,17 @@ def line(text: str = "", style: str = "") -> None:
     console().print(Text(text, style), soft_wrap=True)
 
 
+def code(text: str, language: str) -> None:
+    """Print a program as it is, with colours on a terminal."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        return
+    from rich.syntax import Syntax  # its lexers take long to import
+
+    colours = Syntax("", language, theme="ansi_dark", background_color="default")
+    console().print(colours.highlight(text), soft_wrap=True)  # a Syntax would cut long lines
+
+
 def blocks(report: Iterable[Block]) -> None:
     """Print a report: lines in their styles, and tables."""
     for block in report:

@@ -21,7 +21,8 @@ from weft.device.models import GpuModel
 from weft.device.selection import Selection
 from weft.device.sim.run.draft import drafts
 from weft.device.sim.run.launch import thread_count
-from weft.errors import Error, MissingDependency, pip_install
+from weft.errors import Error, MissingDependency
+from weft.installation import pip_install
 from weft.measure import Profile, dtypes
 from weft.measure.bench.bench import to_time
 from weft.measure.check import buffers, input_data, user_file

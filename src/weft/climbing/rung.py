@@ -28,7 +28,8 @@ from types import ModuleType
 from typing import Any
 
 from weft import kernels
-from weft.errors import ArgumentError, MissingDependency, pip_install
+from weft.errors import ArgumentError, MissingDependency
+from weft.installation import pip_install
 from weft.kernels import Launch
 from weft.measure.expressions import whole, wholes
 from weft.measure.op import ArraySpec, Op, array_specs, split

@@ -19,7 +19,8 @@ from weft import kernels
 from weft.climbing.rung import Rung
 from weft.device.models import GpuModel
 from weft.device.selection import Selection
-from weft.errors import ArgumentError, CheckFailed, MissingDependency, pip_install
+from weft.errors import ArgumentError, CheckFailed, MissingDependency
+from weft.installation import pip_install
 from weft.measure import dtypes
 from weft.measure.bench.bench import Contender, bench, interval
 from weft.measure.check import input_data, tolerance

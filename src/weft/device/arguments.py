@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.device import argument_numbers as numbers
+from weft.device import argument_remedies as remedies
 from weft.device import arrays, ctypes_table
 from weft.device.base import Allocation, ArrayPlace
 from weft.device.ctypes_table import CType
 from weft.device.summary import ParameterSummary
-from weft.errors import ArgumentError, quoted
+from weft.errors import ArgumentError
+from weft.quoting import quoted
 from weft.values import Parameter
 
-_INTEGERS = {
-    "b": (-(2**7), 2**7 - 1), "B": (0, 2**8 - 1), "h": (-(2**15), 2**15 - 1),
-    "H": (0, 2**16 - 1), "i": (-(2**31), 2**31 - 1), "I": (0, 2**32 - 1),
-    "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1), "?": (0, 1),
-}  # fmt: skip
-_SMALL: dict[str, type[np.floating[Any]]] = {"e": np.float16, "f": np.float32}
 _KINDS: dict[str, type] = {**dict.fromkeys("bBhHiIqQ", int), "f": float, "d": float}
 """Python's own type for each format that `struct` packs just as C++ converts."""
-_BUILTIN = frozenset(np.dtype(c).name for c in "?bBhHiIlLqQefdFD")
-"""Dtypes whose arrays give their address away quickly."""
-_UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
-
 Packed = tuple[bytes, list[Allocation], object, ArrayPlace | None]
 """Parameter block, memory that the kernel may access, an object that keeps this memory alive, and
 the real GPU that the arrays are on: None for the host.
@@ -73,7 +65,7 @@ class Packer:
     def limits(self, i: int) -> tuple[int, int]:
         """The least and the most that an integer parameter takes."""
         want = self.types[i]
-        return _INTEGERS[want.format if want is not None else _UNSIGNED[self.params[i].size]]
+        return numbers.INTEGERS[want.format if want else numbers.UNSIGNED[self.params[i].size]]
 
     def _pack_plain(self, args: Sequence[Any]) -> Packed | None:
         """Pack the arguments of most launches quickly: NumPy arrays like earlier ones, int, float.
@@ -163,7 +155,7 @@ class Packer:
                 raise self._fail(
                     i,
                     "is not where the other arrays are",
-                    got=f"{_where(a)}, the first array {_where(first)}",
+                    got=f"{remedies.where(a)}, the first array {remedies.where(first)}",
                     allowed="all arrays of a launch in one place",
                     next="move it: x.to(y.device), x.cuda(), cupy.asarray(x), or x.cpu()",
                 )
@@ -238,7 +230,7 @@ class Packer:
         # The largest power of two in the size of an element, at most 16 bytes as for float4.
         align = min(16, a.itemsize & -a.itemsize) if a.itemsize else 1
         # This dtype fits the parameter: later arrays of it take the fast path.
-        if isinstance(a.owner, np.ndarray) and a.dtype in _BUILTIN:
+        if isinstance(a.owner, np.ndarray) and a.dtype in arrays.BUILTIN:
             self._seen[i][a.owner.dtype] = align
         if a.nbytes and a.address % align:
             raise self._fail(
@@ -258,10 +250,11 @@ class Packer:
     def _replacement(self, i: int, a: arrays.ArrayMemory, what: str, dtype: str = "") -> str:
         """A suggestion of what to pass instead of an array; copies must be copied back."""
         want, name = self.types[i], self.names[i]
-        made = _remedy(a, what, name, dtype)
+        made = remedies.remedy(a, what, name, dtype)
         if want is not None and want.const:
             return f"pass {made}"
-        return f"copy = {made}; pass copy, then take the results back: {_remedy(a, 'back', name)}"
+        back = remedies.remedy(a, "back", name)
+        return f"copy = {made}; pass copy, then take the results back: {back}"
 
     # ---- scalars ----------------------------------------------------------------------------
     def _scalar(self, i: int, value: Any, param: ParameterSummary, block: bytearray) -> None:
@@ -277,7 +270,7 @@ class Packer:
                 "is a pointer, no array was given",
                 got=f"{type(value).__name__} {quoted(value)}",
                 allowed=f"an array for {want.spelling}, or None",
-                next=_as_array(value, want, self.names[i]),
+                next=remedies.as_array(value, want, self.names[i]),
             )
         if not isinstance(value, int | float | np.number | np.bool_):
             raise self._fail(
@@ -286,7 +279,7 @@ class Packer:
                 got=type(value).__name__,
                 allowed="arrays, numbers, NumPy structured scalars, bytes",
             )
-        unknown = want is None and (param.elements > 1 or param.size not in _UNSIGNED)
+        unknown = want is None and (param.elements > 1 or param.size not in numbers.UNSIGNED)
         if unknown or (want and not (want.format or "bfloat16" in want.dtypes)):
             raise self._fail(
                 i,
@@ -294,7 +287,8 @@ class Packer:
                 got=repr(value),
                 next="pass a NumPy structured scalar, e.g. np.array((1, 2.0), dtype=...)[()]",
             )
-        self._number(i, value, param, want, block)
+        data = numbers.packed(value, want, param, functools.partial(self._fail, i))
+        block[param.offset : param.offset + len(data)] = data
 
     def _struct(self, i: int, value: Any, param: ParameterSummary, block: bytearray) -> None:
         data = value if isinstance(value, bytes) else value.tobytes()
@@ -306,97 +300,3 @@ class Packer:
                 next="make the dtype with align=True, as C++ lays out a struct",
             )
         block[param.offset : param.offset + param.size] = data
-
-    def _number(
-        self, i: int, value: Any, param: ParameterSummary, want: CType | None, block: bytearray
-    ) -> None:
-        # `struct` has no format for bfloat16.
-        if want is not None and want.dtypes == ("bfloat16", "uint16"):
-            bits = ctypes_table.to_bfloat16(self._float(i, value))
-            struct.pack_into("<H", block, param.offset, bits)
-            return
-        code = want.format if want is not None else _format(param, value)
-        if code in _INTEGERS:
-            low, high = _INTEGERS[code]
-            if isinstance(value, float | np.floating) and (
-                not math.isfinite(value) or value != int(value)
-            ):
-                raise self._fail(
-                    i, "is an integer parameter", got=repr(value), allowed="a whole number"
-                )
-            number = int(value)
-            if not low <= number <= high:
-                raise self._fail(
-                    i,
-                    f"{_shown(number)} does not fit {want.spelling if want else param.type}",
-                    got=_shown(number),
-                    allowed=f"{low} to {high}",
-                )
-            struct.pack_into("<" + code, block, param.offset, number)
-            return
-        if code in _SMALL:  # NumPy rounds what is too large to infinity, as C++ does
-            with np.errstate(over="ignore"):
-                data = _SMALL[code](self._float(i, value)).tobytes()
-            block[param.offset : param.offset + len(data)] = data
-        else:
-            struct.pack_into("<" + code, block, param.offset, self._float(i, value))
-
-    def _float(self, i: int, value: Any) -> float:
-        """A number as a double; raise for an integer that is too large for one."""
-        try:
-            return float(value)
-        except OverflowError:
-            raise self._fail(
-                i,
-                "is too large for a floating-point number",
-                got=_shown(value),
-                allowed=f"up to {np.finfo(np.float64).max:.4g}",
-                next="pass float('inf') for infinity",
-            ) from None
-
-
-def _shown(number: int) -> str:
-    """The digits of a number, or its number of bits where the digits would fill pages."""
-    bits = number.bit_length()
-    return str(number) if bits <= 64 else f"an integer of {bits} bits"
-
-
-_REMEDIES = {
-    "contiguous": {"torch": "{x}.contiguous()", "cupy": "cupy.ascontiguousarray({x})",
-                   "": "np.ascontiguousarray({x})"},
-    "back": {"torch": "{x}.copy_(copy)", "": "{x}[...] = copy"},
-    "copy": {"torch": "{x}.clone()", "": "{x}.copy()"},
-    "dtype": {"torch": "{x}.to(torch.{dtype})", "": "{x}.astype('{dtype}')"},
-}  # fmt: skip
-"""Defect of an array -> its library -> an expression that fixes it; "" is any other library."""
-
-
-def _remedy(a: arrays.ArrayMemory, what: str, name: str, dtype: str = "") -> str:
-    """An expression that fixes an array with the functions of its own library."""
-    ways = _REMEDIES[what]
-    return ways.get(a.library, ways[""]).format(x=name, dtype=dtype)
-
-
-def _as_array(value: Any, want: CType, name: str) -> str:
-    """Code that makes a suitable array of a list; empty for other values."""
-    known = [d for d in want.dtypes if d in _BUILTIN]
-    if not isinstance(value, list | tuple) or not known:
-        return ""
-    return f"make it an array, and keep it to see what is written: np.array({name}, np.{known[0]})"
-
-
-def _where(a: arrays.ArrayMemory) -> str:
-    return "in host memory" if a.device is None else f"on gpu:{a.device}"
-
-
-def _format(param: ParameterSummary, value: Any) -> str:
-    """The `struct` format of a number when only the PTX type is known."""
-    if param.type == "f32":
-        return "f"
-    if param.type == "f64":
-        return "d"
-    if isinstance(value, float | np.floating):
-        return {4: "f", 8: "d", 2: "e"}.get(param.size, "f")
-    signed = isinstance(value, int | np.integer) and int(value) < 0
-    code = _UNSIGNED[param.size]
-    return code.lower() if signed else code

@@ -13,6 +13,8 @@ from weft.records import dataclass
 HOST_DEVICES, CUDA_DEVICES = (1, 3), (2, 13)
 """DLPack's numbers for host memory (pageable, pinned) and CUDA memory (plain, managed)."""
 
+BUILTIN = frozenset(np.dtype(c).name for c in "?bBhHiIlLqQefdFD")
+"""Dtypes whose arrays give their address away quickly."""
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _ARRAYS = {"torch": "Tensor", "cupy": "ndarray"}
 """Packages with a current stream of their own, and the class of their arrays."""

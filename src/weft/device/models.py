@@ -9,7 +9,8 @@ from dataclasses import fields
 from typing import Any
 
 from weft.device.model_table import CAPABILITIES, GPUS
-from weft.errors import LaunchError, expect, similar
+from weft.errors import LaunchError, expect
+from weft.quoting import similar
 from weft.records import dataclass
 
 DEFAULT = "h200"

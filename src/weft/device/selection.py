@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from weft.device import models
 from weft.device.models import GpuModel
-from weft.errors import ArgumentError, MissingDependency, expect, similar
+from weft.errors import ArgumentError, MissingDependency, expect
+from weft.quoting import similar
 from weft.records import dataclass
 
 ALLOWED = 'a string: "sim", "sim:MODEL", "gpu", "gpu:N" or "cuda:N"'

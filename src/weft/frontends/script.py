@@ -24,10 +24,11 @@ from weft import interrupted
 from weft.device import models
 from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
-from weft.errors import Error, pip_install
+from weft.errors import Error
 from weft.frontends import embedded, for_scripts, race_hint, stand_ins, supplied
 from weft.frontends import triton as triton_front_end
 from weft.frontends.pytorch import inductor
+from weft.installation import pip_install
 
 _EXTRAS = ("torch", "triton", "numba")
 """Optional packages; each is an extra of the same name."""

@@ -11,12 +11,13 @@ import numpy as np
 from weft import hooks
 from weft.device import devices
 from weft.device.base import LaunchConfig
-from weft.errors import ArgumentError, LaunchError, quoted
+from weft.errors import ArgumentError, LaunchError
 from weft.kernels import variables
 from weft.kernels.code import KernelCode
 from weft.kernels.indexed import Dim, Indexed
 from weft.kernels.launch import Launch
 from weft.kernels.op_options import OpOptions
+from weft.quoting import quoted
 
 REMEMBERED = 256
 """The number of launch configurations that a kernel keeps prepared."""

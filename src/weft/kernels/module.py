@@ -18,8 +18,9 @@ from weft.kernels import variables
 from weft.kernels.kernel import Kernel
 from weft.kernels.suggest import listed, suggest
 from weft.source import compile_cuda, read_ptx, scan
-from weft.source.from_cuda import Define, Machine, compile_machine
+from weft.source.from_cuda import Machine, compile_machine
 from weft.source.resources import Resources, read
+from weft.source.unit import Define
 from weft.values import Ptx
 
 _Build = Callable[[Sequence[str]], Ptx]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from weft.errors import ArgumentError, Error, similar
+from weft.errors import ArgumentError, Error
+from weft.quoting import similar
 from weft.source import scan
 
 _EXAMPLES = ((r"\b(typename|class)\b", "float"), (r"\bbool\b", "true"), (r"", "128"))

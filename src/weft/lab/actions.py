@@ -22,7 +22,6 @@ from weft.lab.bind import BoundCuda
 from weft.lab.job import Job, read
 from weft.learn.grade import grade
 from weft.measure.check import buffers
-from weft.measure.profile.profile import profile
 from weft.measure.profile.result import Profile
 from weft.source import headers
 from weft.tasks import launches
@@ -145,11 +144,16 @@ def _profiles(job: Job, limit: float) -> list[Profile]:
     values = {**arrays, **job.sizes}
     if isinstance(bound, BoundCuda):
         return [
-            profile(launch, *args, device=job.device, time_limit=limit,
-                    block=min(job.block, math.prod(launch.config.grid) - 1),  # not all have as many
-                    executions=EXECUTIONS)
+            launches.profile(
+                launch,
+                *args,
+                device=job.device,
+                time_limit=limit,
+                block=min(job.block, math.prod(launch.config.grid) - 1),  # not all have as many
+                executions=EXECUTIONS,
+            )
             for launch, args in bound.calls(values)
-        ]  # fmt: skip
+        ]
     run = functools.partial(bound.run, values, limit)
     return launches.profiled(run, select(job.device), block=job.block, executions=EXECUTIONS)
 

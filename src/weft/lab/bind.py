@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.climbing.rung import Rung, step
-from weft.errors import ArgumentError, MissingDependency, pip_install
+from weft.errors import ArgumentError, MissingDependency
+from weft.installation import pip_install
 from weft.kernels import Kernel, Launch, Module, cuda
 from weft.lab.job import Job
 from weft.measure.expressions import whole, wholes

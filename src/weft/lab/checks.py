@@ -14,18 +14,21 @@ from weft.errors import ArgumentError
 from weft.lab import formula, origins, setup
 from weft.lab.bind import Bound
 from weft.lab.job import Job
-from weft.measure.check.check import Report, check
 from weft.measure.expressions import whole
 from weft.measure.op import Op
+from weft.tasks import launches
+from weft.values.check import CheckReport
 
 
-def checked(job: Job) -> Report:
+def checked(job: Job) -> CheckReport:
     """The report of a check that passes; raises CheckFailed."""
     on, bound = origins.rung(job.origin), setup.bound(job)
     if on is not None and not job.reference:
         ladder, rung = on
         library = "torch" if job.kind == "triton" or _has_bf16(ladder.op) else ""
-        return check(ladder.op, _solution(job, bound, rung.clear), device="sim", arrays=library)
+        return launches.check(
+            ladder.op, _solution(job, bound, rung.clear), device="sim", arrays=library
+        )
     if not job.reference:
         raise ArgumentError(
             "a check needs a reference",
@@ -63,7 +66,7 @@ def checked(job: Job) -> Report:
     _signed(reference, inputs)
     _signed(kernel, list(arrays))
     ranges = {a.name: _range(a.fill, job) for a in job.arrays if a.dtype.integer and ".." in a.fill}
-    return check(kernel, *arrays.values(), out=outputs, reference=reference, ranges=ranges)
+    return launches.check(kernel, *arrays.values(), out=outputs, reference=reference, ranges=ranges)
 
 
 def _starts(job: Job) -> dict[str, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import weft.sanitizer
@@ -25,30 +24,13 @@ from weft.learn.exercise import Exercise, KernelExercise, ProgramExercise
 from weft.measure import Profile
 from weft.measure.check import user_file
 from weft.measure.check.check import check
+from weft.values.learn import Grade
 from weft.values.profile import Line
 
 _NAN = (
     "fminf and fmaxf return the number, of NaN and a number. A comparison with NaN is false: "
     "a < b ? a : b is b where one of them is NaN."
 )
-
-
-@dataclass(frozen=True)
-class Grade:
-    """The result of one exercise.
-
-    stage   what it failed at: "compile", "right", "sanitize" or a rule; "" if it passed
-    words   what is wrong, in one paragraph; if it passed, what was measured
-    """
-
-    exercise: str
-    stage: str
-    words: str
-
-    @property
-    def passed(self) -> bool:
-        """True if the exercise failed at no stage."""
-        return not self.stage
 
 
 def grade(exercise: Exercise, path: Path, device: str = "sim") -> Grade:

@@ -7,23 +7,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from weft.device.selection import select
 from weft.learn.exercise import Exercise
 from weft.learn.grade import grade
-
-
-@dataclass(frozen=True)
-class Proof:
-    """An exercise as given and its solution, both graded.
-
-    error  what is wrong with the exercise itself; "" if nothing
-    """
-
-    exercise: str
-    error: str
+from weft.values.learn import Proof
 
 
 def verify(exercises: Iterable[Exercise], device: str = "sim") -> Iterator[Proof]:

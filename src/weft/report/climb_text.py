@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from weft.report import words
 from weft.report.words import WIDTH, Block, Styled, Table
-from weft.values.climb import ClimbResult, LadderText, RungResult, Time
+from weft.values.climb import ClimbResult, LadderText, ListedLadder, RungResult, Time
 
 BAR = 24
 ABOVE = 1.02
@@ -23,6 +23,13 @@ SUMMARY: Mapping[str, str] = {
     "instructions": "instructions",
 }
 """Counters in the summary table, and their short column names."""
+
+
+def ladders(listed: Sequence[ListedLadder]) -> Iterator[Block]:
+    """All ladders, and what each computes."""
+    rows = [(one.name, str(len(one.rungs)), one.about) for one in listed]
+    yield Table(("ladder", "rungs", "what it computes"), rows, ("rungs",))
+    yield "\nweft climb NAME", ""
 
 
 def rungs(source: LadderText | None, result: ClimbResult) -> Iterator[Styled]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from weft.report.words import Block, Cell, Table, precise
+from weft.values.sweep import CandidateTime, HostTime, Swept, SweptCall, Tuned
 
 SUMMARY = (
     "op", "calls", "compiled", "mean", "worst", "below 0.8 x", "wrong", "memory", "host µs",
@@ -15,7 +15,7 @@ WORST = ("ratio", "call", "kernel", "weft µs", "torch µs", "compile µs")
 HOST = ("op", "shape", "weft µs", "torch's µs", "ratio")
 
 
-def summary(swept: Sequence[Any], times: Sequence[Any]) -> Iterator[Block]:
+def summary(swept: Sequence[Swept], times: Sequence[HostTime]) -> Iterator[Block]:
     """One row per op, then the worst calls of each."""
     yield Table(SUMMARY, [_row(s, times) for s in swept], SUMMARY[1:])
     yield (
@@ -24,14 +24,14 @@ def summary(swept: Sequence[Any], times: Sequence[Any]) -> Iterator[Block]:
         "dim",
     )
     for one in swept:
-        yield f"\n{one.op}, seed {one.batch.seed}: the worst calls", "bold"
+        yield f"\n{one.op}, seed {one.seed}: the worst calls", "bold"
         rows = [(f"{r.ratio:.2f} x", r.call, r.plan, *_times(r.seconds)) for r in one.worst()]
         yield Table(WORST, rows, ("ratio", *WORST[3:]))
         for result in one.results:
             yield from ((f"{text}: {result.call}", style) for text, style in _problems(result))
 
 
-def host_times(times: Sequence[Any]) -> Iterator[Block]:
+def host_times(times: Sequence[HostTime]) -> Iterator[Block]:
     """The host's time of each op."""
     rows = [
         (
@@ -51,7 +51,7 @@ def host_times(times: Sequence[Any]) -> Iterator[Block]:
     )
 
 
-def _problems(result: Any) -> Iterator[tuple[str, str]]:
+def _problems(result: SweptCall) -> Iterator[tuple[str, str]]:
     """Errors of a call, with the colour to print them in."""
     if result.wrong and "weft" not in result.failed:
         yield f"WRONG by {result.error:.3g} x the allowed error", "red"
@@ -59,7 +59,7 @@ def _problems(result: Any) -> Iterator[tuple[str, str]]:
         yield f"{who} failed: {reason}", "red" if who == "weft" else "yellow"
 
 
-def _row(one: Any, times: Sequence[Any]) -> list[str]:
+def _row(one: Swept, times: Sequence[HostTime]) -> list[str]:
     host = [t for t in times if t.op == one.op]
     results, worst = one.results, one.worst(1)
     return [
@@ -81,10 +81,10 @@ def _times(seconds: Mapping[str, float]) -> list[str]:
 
 
 # ---- candidates ----------------------------------------------------------------------------------
-def tuned(results: Sequence[Any], *, measured: bool) -> Iterator[Block]:
+def tuned(results: Sequence[Tuned], *, measured: bool) -> Iterator[Block]:
     """The candidates of each call, and with `measured` which calls use another kernel now."""
     for one in results:
-        yield f"\n{one.call.op} {one.call} on {one.gpu}", "bold"
+        yield f"\n{one.op} {one.call} on {one.gpu}", "bold"
         columns = ("candidate", "modelled", *(["measured"] if measured else []), "", "why")
         rows = [_candidate(one, row, measured) for row in one.rows]
         yield Table(columns, rows, ("modelled", "measured"))
@@ -98,7 +98,7 @@ def tuned(results: Sequence[Any], *, measured: bool) -> Iterator[Block]:
         yield "The cache cannot be used, so nothing is stored. `weft cache` shows why.", "yellow"
 
 
-def _candidate(one: Any, row: Any, measured: bool) -> tuple[Cell, ...]:
+def _candidate(one: Tuned, row: CandidateTime, measured: bool) -> tuple[Cell, ...]:
     time = precise(row.measured) if row.measured is not None else row.failure
     mark: Cell = ("chosen", "green") if row.name == one.chosen else ""
     return (row.name, precise(row.modelled), *([time] if measured else []), mark, row.why)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from weft.errors import CompileError, similar
+from weft.errors import CompileError
+from weft.quoting import similar
 from weft.source import headers, scan
 
 _ERROR = re.compile(

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from weft.errors import pip_install
+from weft.installation import pip_install
 
 NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")

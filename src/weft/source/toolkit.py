@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from weft.errors import CompileError, MissingDependency, pip_install
+from weft.errors import CompileError, MissingDependency
+from weft.installation import pip_install
 from weft.records import dataclass
 from weft.source import headers
 

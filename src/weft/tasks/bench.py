@@ -10,6 +10,7 @@ from weft.climbing import benchmark, ladder, records
 from weft.climbing.records import Climb
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
+from weft.measure.bench.bench import to_time
 from weft.measure.check import user_file
 from weft.measure.op import Op
 from weft.progress import Notify
@@ -32,6 +33,11 @@ class Options:
     only: str = ""
     peers: Sequence[str] = ()
     record: Path | None = None
+
+
+def place() -> Selection:
+    """The device to time on where the user names none: the first GPU, else the simulated one."""
+    return to_time(None)
 
 
 def bench(options: Options, notify: Notify = lambda what: None) -> list[Climb]:

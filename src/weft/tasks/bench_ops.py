@@ -15,11 +15,11 @@ from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.ops.core import bind
 from weft.tasks.climb import Steps
+from weft.values.sweep import HostTime, Swept
 
 if TYPE_CHECKING:
     from weft.ops.sweep.case import Case
-    from weft.ops.sweep.host import HostTime
-    from weft.ops.sweep.whole import Batch, Swept
+    from weft.ops.sweep.whole import Batch
 
 
 _INSTEAD = "`weft tune OP --list` shows candidates and modelled times without a GPU"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from weft.climbing import ladder, records
 from weft.climbing.entry import climb
-from weft.climbing.ladder import Ladder
 from weft.climbing.records import Climb
 from weft.device.selection import Selection
 from weft.errors import ArgumentError, Error
 from weft.progress import Notify
-from weft.values.climb import LadderText
+from weft.train import versions
+from weft.values.climb import LadderText, ListedLadder
 
 Steps = Callable[[int, str], AbstractContextManager[Notify]]
 """Entered with the number of steps and a title; gives what is called before each step."""
@@ -39,9 +39,11 @@ class Options:
     recorded: Path | None = None
 
 
-def ladders() -> list[Ladder]:
-    """The ladders that come with weft."""
-    return [ladder.find(name) for name in ladder.names()]
+def ladders() -> list[ListedLadder]:
+    """The ladders that come with weft, and the versions of a training step."""
+    found = [ladder.find(name) for name in ladder.names()]
+    kernels = (ListedLadder(x.path.name, tuple(r.title for r in x.rungs), x.about) for x in found)
+    return [*kernels, ListedLadder(versions.NAME, versions.TITLES, versions.ABOUT)]
 
 
 def climbs(

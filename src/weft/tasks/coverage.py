@@ -7,42 +7,48 @@ import functools
 import importlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from weft.errors import Error
 from weft.ptx.isa import InstructionRow, lookup, rows
+from weft.values.coverage import Coverage, CoveredFamily, CoveredOpcode, CoveredRow, Modifier
 
 
-@dataclass(frozen=True)
-class Family:
-    """The rows of one file of `weft.ptx.isa`."""
-
-    name: str
-    title: str
-    rows: tuple[InstructionRow, ...]
-
-    @property
-    def opcodes(self) -> list[str]:
-        return list(dict.fromkeys(row.base for row in self.rows))
-
-    @property
-    def forms(self) -> int:
-        return sum(map(forms, self.rows))
-
-    @property
-    def vectors(self) -> int:
-        return sum(len(row.vectors) for row in self.rows)
-
-
-def families() -> list[Family]:
+def coverage() -> Coverage:
     """The families of rows, sorted by name."""
     by_file: dict[str, list[InstructionRow]] = {}
     for row in rows():
         by_file.setdefault(home(row), []).append(row)
-    return [
-        Family(module.rpartition(".")[2], _title(module), tuple(members))
-        for module, members in sorted(by_file.items(), key=lambda item: item[0].split(".")[-1])
-    ]
+    return Coverage(
+        tuple(
+            CoveredFamily(module.rpartition(".")[2], _title(module), tuple(map(_shown, members)))
+            for module, members in sorted(by_file.items(), key=lambda item: item[0].split(".")[-1])
+        )
+    )
+
+
+def of_opcode(opcode: str) -> list[CoveredRow] | CoveredOpcode:
+    """The rows of a base opcode, or the row that accepts a full one; raise where none does."""
+    # Before `lookup`, which gives one row: a base opcode such as `exit` may be complete by itself.
+    if matches := rows(opcode):
+        return list(map(_shown, matches))
+    if decoded := lookup(opcode.split(".")):
+        words = {name: word for name, word in decoded.words.items() if word}
+        return CoveredOpcode(opcode, _shown(decoded.row), words)
+    raise near(opcode)
+
+
+def _shown(row: InstructionRow) -> CoveredRow:
+    return CoveredRow(
+        syntax=row.syntax,
+        opcode=row.base,
+        modifiers=tuple(Modifier(name, tuple(w), optional) for name, w, optional in modifiers(row)),
+        forms=forms(row),
+        vectors=tuple(row.vectors),
+        warp=row.warp,
+        notes=row.notes,
+        file=home(row).replace(".", "/") + ".py",
+        manual=row.manual,
+    )
 
 
 def home(row: InstructionRow) -> str:

@@ -18,7 +18,8 @@ from weft.device import driver
 from weft.device.gpu import system
 from weft.device.gpu.facts import facts
 from weft.device.sim.run import host
-from weft.errors import Error, pip_install
+from weft.errors import Error
+from weft.installation import pip_install
 from weft.report.words import rounded_size
 from weft.source import headers, nvrtc, toolkit
 

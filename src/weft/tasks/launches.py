@@ -1,4 +1,7 @@
-"""Profiles and sanitizes launches of this process, for front doors that have no file to run."""
+"""Checks, profiles and sanitizes launches of this process, for doors that have no file to run.
+
+`check`, `profile` and `sanitize` are the public functions of the same names.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,12 @@ from collections.abc import Callable
 from weft.device.selection import Selection
 from weft.device.sim.tools.sanitizer.session import Report, sanitize
 from weft.errors import DeviceError
+from weft.measure.check.check import check
+from weft.measure.profile.profile import profile
 from weft.measure.profile.result import Profile
 from weft.measure.profile.session import Recording, recording
+
+__all__ = ["check", "profile", "profiled", "sanitize", "sanitized"]
 
 
 def profiled(

@@ -13,34 +13,50 @@ from weft.learn.chapter import Chapter, chapters, find
 from weft.learn.exercise import Exercise, KernelExercise
 from weft.learn.export import notebooks, site
 from weft.learn.folder import Folder
-from weft.learn.grade import Grade, grade
-from weft.learn.picture import Picture, picture
+from weft.learn.grade import grade
+from weft.learn.picture import picture
 from weft.learn.puzzle import LANGUAGES, Puzzle, puzzles
-from weft.learn.verify import Proof
 from weft.learn.verify import verify as proofs
 from weft.progress import Notify
 from weft.tasks.climb import Steps
+from weft.values.learn import (
+    ChapterProgress,
+    Grade,
+    Hint,
+    Proof,
+    PuzzleProgress,
+    Started,
+    StartedChapter,
+    StartedPuzzle,
+    Touched,
+)
 
 PUZZLES = "puzzles"
 """The word for all of them."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """A part of the course, in a folder.
+class LearnOptions:
+    """A part of the course, in a learner's folder.
 
+    path       the learner's folder
     what       the number of a chapter, the name of a puzzle, "puzzles", or ""
     only       the name of one exercise of the chapter
     language   of puzzles; "" for CUDA C++, or all languages where all puzzles are meant
     """
 
-    folder: Folder
+    path: Path
     what: str
     only: str
     language: str
     device: str
     html: Path | None
     notebook: Path | None
+
+    @property
+    def folder(self) -> Folder:
+        """The learner's folder."""
+        return Folder(self.path)
 
     @property
     def chapter(self) -> Chapter | None:
@@ -111,6 +127,70 @@ class Options:
         return [a for language, a in one.answers.items() if self.language in ("", language)]
 
 
+def course(options: LearnOptions) -> list[ChapterProgress]:
+    """The chapters that are meant, with the learner's progress."""
+    passed, folder = options.folder.progress().passed, options.folder
+    return [
+        ChapterProgress(
+            c.number,
+            c.title,
+            folder.started(c.folder.name),
+            tuple(e.name for e in c.exercises),
+            sum(e.title in passed for e in c.exercises),
+        )
+        for c in options.chapters()
+    ]
+
+
+def languages() -> list[str]:
+    """The names of the languages of puzzles."""
+    return [language.name for language in LANGUAGES.values()]
+
+
+def puzzle_list(options: LearnOptions) -> list[PuzzleProgress]:
+    """All puzzles, with the learner's progress."""
+    passed = options.folder.progress().passed
+    return [
+        PuzzleProgress(
+            p.number, p.name, p.goal, {key: a.title in passed for key, a in p.answers.items()}
+        )
+        for p in puzzles()
+    ]
+
+
+def start(options: LearnOptions) -> Started:
+    """Copy the exercises that are meant, and the texts of their chapters, into the folder."""
+    exercises, folder = options.needed("start"), options.folder
+    new = tuple(folder.file(e) for e in exercises if folder.start(e))
+    texts = tuple(
+        StartedChapter(c.number, c.title, folder.start_text(c), tuple(c.puzzles))
+        for c in options.chapters()
+    )
+    return Started(folder.path, texts, {folder.file(e): e.goal for e in exercises}, new)
+
+
+def start_puzzle(options: LearnOptions) -> StartedPuzzle:
+    """Copy the puzzle that is meant into the folder, with a picture of a solution."""
+    one = options.puzzle
+    assert one is not None
+    exercise = one.answers[options.key]
+    options.folder.start(exercise)
+    return StartedPuzzle(
+        one.number,
+        one.name,
+        exercise.title,
+        exercise.goal,
+        one.idea,
+        _touched(exercise, exercise.solution, options),
+        options.folder.file(exercise),
+    )
+
+
+def reset(options: LearnOptions) -> list[Path]:
+    """Restore the exercises as given; return where the learner's versions are kept."""
+    return [options.folder.reset(e) for e in options.needed("reset")]
+
+
 def graded(folder: Folder, exercise: Exercise) -> Grade:
     """Grade the learner's copy of an exercise and note the result."""
     file = folder.file(exercise)
@@ -121,7 +201,7 @@ def graded(folder: Folder, exercise: Exercise) -> Grade:
     return result
 
 
-def check(options: Options, steps: Steps) -> Iterator[Grade]:
+def check(options: LearnOptions, steps: Steps) -> Iterator[Grade]:
     """Grade the learner's files that are meant."""
     wanted = options.started()
     if not wanted:
@@ -136,7 +216,7 @@ def check(options: Options, steps: Steps) -> Iterator[Grade]:
             yield graded(options.folder, exercise)
 
 
-def watch(options: Options) -> Iterator[Grade]:
+def watch(options: LearnOptions) -> Iterator[Grade]:
     """Grade files whenever they are saved, until Ctrl-C."""
     seen: dict[Path, float] = {}
     while True:
@@ -149,17 +229,7 @@ def watch(options: Options) -> Iterator[Grade]:
         time.sleep(0.3)
 
 
-@dataclass(frozen=True)
-class Hint:
-    """A hint of an exercise, its number from 1, and how many there are."""
-
-    exercise: str
-    hint: str
-    number: int
-    count: int
-
-
-def hint(options: Options) -> Hint | None:
+def hint(options: LearnOptions) -> Hint | None:
     """The next hint of the first exercise that is not passed; None if all are."""
     progress = options.folder.progress()
     waiting = [e for e in options.needed("hint") if e.title not in progress.passed]
@@ -172,17 +242,22 @@ def hint(options: Options) -> Hint | None:
     return Hint(exercise.title, exercise.hints[seen], seen + 1, len(exercise.hints))
 
 
-def touched(options: Options) -> Picture | None:
+def touched(options: LearnOptions) -> Touched | None:
     """The elements that the learner's kernel touches; None if it cannot run."""
     (exercise,) = options.exercises()
     assert isinstance(exercise, KernelExercise)
     try:
-        return picture(exercise, options.folder.file(exercise), LANGUAGES[options.key].unit)
+        return _touched(exercise, options.folder.file(exercise), options)
     except Error:  # the grade has said why
         return None
 
 
-def export(options: Options, notify: Notify) -> list[Path]:
+def _touched(exercise: KernelExercise, file: Path, options: LearnOptions) -> Touched:
+    seen = picture(exercise, file, LANGUAGES[options.key].unit)
+    return Touched(str(exercise.op.cases[0]), str(seen), seen.to_dict())
+
+
+def export(options: LearnOptions, notify: Notify) -> list[Path]:
     """Write the course, or a chapter of it, for readers."""
     if options.html is None and options.notebook is None:
         raise ArgumentError(
@@ -199,7 +274,7 @@ def export(options: Options, notify: Notify) -> list[Path]:
     return written
 
 
-def verify(options: Options, steps: Steps) -> Iterator[Proof]:
+def verify(options: LearnOptions, steps: Steps) -> Iterator[Proof]:
     """Prove that every exercise fails as given and that its solution passes."""
     exercises = options.exercises()
     if not options.what:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.device import models
+from weft.device.sim.run import host
 from weft.device.sim.tools.sanitizer.session import Report
 from weft.errors import DeviceError, IllegalAddress
 from weft.kernels import Dim, Kernel, cdiv, cuda
@@ -67,6 +69,12 @@ class Visit:
     @property
     def ok(self) -> bool:
         return self.max_error <= self.tolerance
+
+
+def simulation() -> str:
+    """The GPU that is simulated, and the CPU that does it."""
+    machine, model = host.describe(), models.get(models.DEFAULT)
+    return f"{model.name} on {machine.threads} threads of {machine.cpu}"
 
 
 def visits(stops: Sequence[Stop] | None = None) -> Iterator[Visit]:

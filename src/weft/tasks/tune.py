@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.device.selection import Selection
 from weft.errors import ArgumentError
 from weft.ops.core.bind import with_torch
 from weft.tasks.climb import Steps
-
-if TYPE_CHECKING:
-    from weft.ops.sweep.tune import Tuned
+from weft.values.sweep import Tuned
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from weft.tasks.climb import Steps
 from weft.train.versions import ABOUT, NAME, TITLES
 from weft.values.training import Versions
 
+TRAINING = NAME
+"""The word for these versions among the names of ladders."""
+
 
 @dataclass(frozen=True)
 class Options:

@@ -116,6 +116,15 @@ class ClimbResult:
 
 
 @dataclass(frozen=True)
+class ListedLadder:
+    """A ladder, the titles of its rungs, and what it computes."""
+
+    name: str
+    rungs: tuple[str, ...]
+    about: str
+
+
+@dataclass(frozen=True)
 class RungText:
     """The file of a rung, and the lesson in its header."""
 

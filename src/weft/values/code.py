@@ -34,6 +34,18 @@ class Ptx:
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
+    def to_dict(self) -> dict[str, object]:
+        """The origin and the kernels with their parameters, for JSON."""
+        kernels = [
+            {
+                "name": name,
+                "entry": entry,
+                "parameters": [vars(p) for p in self.signatures.get(entry, ())],
+            }
+            for name, entry in self.entries.items()
+        ]
+        return {"file": self.origin, "arch": self.arch, "kernels": kernels}
+
 
 @dataclass(frozen=True)
 class SourceLine:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from weft.cli import options, show
-from weft.measure.bench.bench import to_time
 from weft.report import climb_text, sweep
 from weft.report.climb_page import page
 from weft.tasks import bench, bench_ops
@@ -95,7 +94,7 @@ def run(
 
     `weft bench ops` times the op library on random calls, together with PyTorch and torch.compile.
     """
-    where = to_time(None) if device == options.AUTO else options.device(device)
+    where = bench.place() if device == options.AUTO else options.device(device)
     where = options.device(where, gpu)
     where.require("time on", next="--device sim gives floors and counters")
     if path == OPS:

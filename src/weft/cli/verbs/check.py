@@ -10,7 +10,6 @@ import typer
 
 from weft.cli import options, program_options, show
 from weft.errors import Error
-from weft.measure.check.workers import LIMIT
 from weft.report import checks
 from weft.tasks import check
 from weft.tasks.program import Build, words
@@ -39,7 +38,9 @@ def run(
         str,
         typer.Option(help="sim, sim:MODEL (launches must fit its limits), gpu or gpu:N."),
     ] = "sim",
-    time_limit: Annotated[float, typer.Option(help="Limit of CPU seconds for one call.")] = LIMIT,
+    time_limit: Annotated[
+        float, typer.Option(help="Limit of CPU seconds for one call.")
+    ] = check.Options.time_limit,
     *,
     build: Build,
     json: show.Json = False,

@@ -13,7 +13,6 @@ from weft.errors import ArgumentError
 from weft.report import climb_text, training
 from weft.report.climb_page import page
 from weft.tasks import climb, versions
-from weft.train.versions import ABOUT, NAME, TITLES
 
 
 def run(
@@ -53,7 +52,7 @@ def run(
             raise climb.no_name()
         _list(json)
         return
-    if name == NAME:
+    if name == versions.TRAINING:
         if recorded or html:
             raise ArgumentError(
                 f"weft climb {name} takes no --from and no --html",
@@ -80,11 +79,5 @@ def run(
 
 def _list(json: bool) -> None:
     ladders = climb.ladders()
-    if json:
-        listed = [{"name": x.path.name, "rungs": [r.title for r in x.rungs]} for x in ladders]
-        show.data([*listed, {"name": NAME, "rungs": [*TITLES]}])
-        return
-    rows = [(x.path.name, str(len(x.rungs)), x.about) for x in ladders]
-    rows.append((NAME, str(len(TITLES)), ABOUT))
-    show.table(["ladder", "rungs", "what it computes"], rows, right=["rungs"])
-    show.line("\nweft climb NAME")
+    names = [{"name": one.name, "rungs": one.rungs} for one in ladders]
+    show.result(json, lambda: names, climb_text.ladders(ladders))

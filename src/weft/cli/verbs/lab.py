@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli import show
-from weft.errors import ArgumentError, Error, MissingDependency, pip_install
+from weft.errors import ArgumentError, Error, MissingDependency
+from weft.installation import pip_install
 
 if TYPE_CHECKING:
     from weft.lab.saving import Files

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.syntax import Syntax
 
-from weft.cli import options, show
-from weft.device.gpu.facts import facts
-from weft.device.selection import Selection
-from weft.errors import Error
-from weft.source import compile_cuda
-from weft.source.from_cuda import Define
-from weft.values import Ptx
+from weft.cli import show
+from weft.report.files import write
+from weft.tasks import compile
+from weft.tasks.compile import CompileOptions
 
 
 def run(
@@ -48,56 +43,19 @@ def run(
 
     NVRTC compiles kernels. nvcc compiles a file that also has host code.
     """
-    target = arch or _architecture(options.device(device))
-    ptx = compile_cuda(
+    asked = CompileOptions(
         file,
-        arch=target,
+        device=device,
         std=std,
-        defines=dict(map(_definition, define or [])),
+        defines=define or [],
         include=include or [],
         fast_math=fast_math,
-        name_expressions=kernel or [],
     )
+    ptx = compile.ptx(asked, arch, kernel or [])
     if output is not None:
-        _write(output, ptx)
+        write(output, ptx.text)
     if json:
-        show.data(_facts(ptx, output))
+        text = {"ptx": ptx.text} if output is None else {"output": str(output)}
+        show.data({**ptx.to_dict(), **text})
     elif output is None:
-        _print(ptx.text)
-
-
-def _architecture(device: Selection) -> str:
-    return device.simulated.compile_for if device.number is None else facts(device.number).machine
-
-
-def _definition(text: str) -> tuple[str, Define]:
-    name, equals, value = text.partition("=")
-    return name, value if equals else None
-
-
-def _write(path: Path, ptx: Ptx) -> None:
-    try:
-        path.write_text(ptx.text, encoding="utf-8")
-    except OSError as error:
-        raise Error("cannot write the PTX", where=str(path), got=error.strerror or "") from None
-
-
-def _facts(ptx: Ptx, output: Path | None) -> dict[str, object]:
-    kernels = [
-        {
-            "name": name,
-            "entry": entry,
-            "parameters": [vars(p) for p in ptx.signatures.get(entry, ())],
-        }
-        for name, entry in ptx.entries.items()
-    ]
-    text = {"ptx": ptx.text} if output is None else {"output": str(output)}
-    return {"file": ptx.origin, "arch": ptx.arch, "kernels": kernels, **text}
-
-
-def _print(text: str) -> None:
-    if sys.stdout.isatty():
-        code = Syntax("", "ptx", theme="ansi_dark", background_color="default")
-        show.console().print(code.highlight(text), soft_wrap=True)  # a Syntax would cut long lines
-    else:
-        sys.stdout.write(text)
+        show.code(ptx.text, "ptx")

@@ -12,8 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from weft.cli import show
-from weft.device import models
-from weft.device.sim.run import host
 from weft.tasks import tour
 from weft.tasks.tour import Visit
 
@@ -68,9 +66,7 @@ def _facts() -> list[Visit]:
 
 
 def _show() -> list[Visit]:
-    machine = host.describe()
-    model = models.get(models.DEFAULT)
-    show.line(f"Simulating {model.name} on {machine.threads} threads of {machine.cpu}", "bold")
+    show.line(f"Simulating {tour.simulation()}", "bold")
     show.line(_LEGEND)
     show.line(_columns("kernel", "what it shows", "grid x block", "CPU time", "max error"), "dim")
     out, visits = show.console(), []

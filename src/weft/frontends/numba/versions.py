@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.metadata
 import os
 
-from weft.errors import MissingDependency, pip_install
+from weft.errors import MissingDependency
+from weft.installation import pip_install
 
 FIRST, AFTER_LAST = (0, 30), (0, 31)
 """The supported versions of numba-cuda; the second bound is exclusive."""

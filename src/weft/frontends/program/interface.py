@@ -30,7 +30,7 @@ RESULT, ERROR, INFO = range(3)
 
 
 class Ops(ctypes.Structure):
-    """The requests of the library; their names are methods of `Runtime`."""
+    """The requests of the library; methods of `Runtime` and `ProgramCode` have their names."""
 
     _fields_ = (
         ("fat_binary", CFUNCTYPE(None, c_uint64, c_void_p, c_uint64, c_int)),

@@ -22,7 +22,8 @@ import sys
 from typing import Any
 
 from weft.device.selection import select, selected
-from weft.errors import LaunchError, MissingDependency, pip_install
+from weft.errors import LaunchError, MissingDependency
+from weft.installation import pip_install
 
 TAKES = ("triton",)
 AFTER = "triton"

@@ -5,9 +5,7 @@
 __global__ void branch(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    if (i % 2)
-        y[i] = sinf(x[i]);
-    else
-        y[i] = sqrtf(fabsf(x[i]));
+    if (i % 2) y[i] = sinf(x[i]);
+    else y[i] = sqrtf(fabsf(x[i]));
     if (i == 0) printf("block of %d threads, y[0] = %f\n", blockDim.x, y[0]);
 }

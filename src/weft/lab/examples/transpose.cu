@@ -10,6 +10,5 @@ __global__ void transpose(const float* x, float* y, int rows, int columns) {
     __syncthreads();
     c = blockIdx.y * 32 + threadIdx.x, r = blockIdx.x * 32 + threadIdx.y;
     for (int i = 0; i < 32; i += 8)
-        if (r + i < columns && c < rows)
-            y[(r + i) * rows + c] = tile[threadIdx.x][threadIdx.y + i];
+        if (r + i < columns && c < rows) y[(r + i) * rows + c] = tile[threadIdx.x][threadIdx.y + i];
 }

@@ -1,6 +1,6 @@
 // rung:   00 passes
-// idea:   a kernel for each operation, as a framework runs them one by one. Each reads its operands from
-//         memory and writes its result
+// idea:   a kernel for each operation, as a framework runs them one by one. Each reads its operands
+//         from memory and writes its result
 // expect: bytes read per result >= 36
 // scratch: root:f32[t*n]
 // launch: decayed<<<cdiv(t * n, 256), 256>>>

@@ -6,8 +6,8 @@
 
 #include "../../optim/cuda/rules.cuh"
 
-__global__ void adamw(const float* p, const float* g, const float* m, const float* v, float* p2, float* m2,
-                      float* v2, size_t t, size_t n) {
+__global__ void adamw(const float* p, const float* g, const float* m, const float* v, float* p2,
+                      float* m2, float* v2, size_t t, size_t n) {
     Adam<true, false> rule(1e-3f, 10, log(0.9), log(0.999), 0.999f, 0.1f, 0.001f, 1e-8f, 1e-2f);
     size_t i = size_t(blockIdx.x) * 256 + threadIdx.x;
     if (i >= t * n) return;

@@ -18,9 +18,10 @@ __global__ void argmax(const float* x, long long* y, size_t n) {
     value[threadIdx.x] = best, place[threadIdx.x] = at;
     __syncthreads();
     for (int d = 128; d > 0; d /= 2) {
-        if (threadIdx.x < d &&
-            better(value[threadIdx.x + d], place[threadIdx.x + d], value[threadIdx.x], place[threadIdx.x]))
-            value[threadIdx.x] = value[threadIdx.x + d], place[threadIdx.x] = place[threadIdx.x + d];
+        if (threadIdx.x < d && better(value[threadIdx.x + d], place[threadIdx.x + d],
+                                      value[threadIdx.x], place[threadIdx.x]))
+            value[threadIdx.x] = value[threadIdx.x + d],
+            place[threadIdx.x] = place[threadIdx.x + d];
         __syncthreads();
     }
     if (threadIdx.x == 0) *y = place[0];

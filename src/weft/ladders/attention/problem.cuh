@@ -8,7 +8,8 @@ __device__ inline Problem causal(int b, int h, int m, int s, int d, int parts = 
     p.batch = b, p.heads = h, p.group = 1, p.rows = m, p.keys = s, p.depth = p.width = d;
     p.causal = m > 1, p.pack = 1, p.parts = parts, p.scale = 1.44269504f * rsqrtf(d);
     // Heads whose keys and values L2 holds, in equal numbers, but enough for all SMs at the end.
-    int all = b * h, least = 264 * 2 / ((m + 127) / 128 + 1), each = max((25 << 20) / (4 * s * d), least);
+    int all = b * h, least = 264 * 2 / ((m + 127) / 128 + 1);
+    int each = max((25 << 20) / (4 * s * d), least);
     p.together = (all + max(1, all / max(1, each)) - 1) / max(1, all / max(1, each));
     return p;
 }

@@ -11,7 +11,8 @@
 
 #include <cuda_bf16.h>
 
-__global__ void multiply_keys(const __nv_bfloat16* q, const __nv_bfloat16* k, float* scores, int m, int s, int d) {
+__global__ void multiply_keys(const __nv_bfloat16* q, const __nv_bfloat16* k, float* scores, int m,
+                              int s, int d) {
     int key = blockIdx.x * 128 + threadIdx.x, row = blockIdx.y;
     if (key > row + s - m) return;  // a query sees the keys up to its own
     size_t head = blockIdx.z;
@@ -31,7 +32,8 @@ __global__ void softmax(float* scores, int b, int h, int m, int s) {
     for (int i = 0; i < keys; ++i) x[i] = expf(x[i] - most) / sum;
 }
 
-__global__ void multiply_values(const float* scores, const __nv_bfloat16* v, __nv_bfloat16* o, int m, int s, int d) {
+__global__ void multiply_values(const float* scores, const __nv_bfloat16* v, __nv_bfloat16* o,
+                                int m, int s, int d) {
     int c = blockIdx.x * 128 + threadIdx.x, row = blockIdx.y;
     if (c >= d) return;
     size_t head = blockIdx.z;

@@ -11,7 +11,8 @@
 
 #include <cuda_bf16.h>
 
-__global__ void multiply_keys(const __nv_bfloat16* q, const __nv_bfloat16* k, float* scores, int m, int s, int d) {
+__global__ void multiply_keys(const __nv_bfloat16* q, const __nv_bfloat16* k, float* scores, int m,
+                              int s, int d) {
     __shared__ float qs[16][17], ks[16][17];
     int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, start = blockIdx.x * 16;
     if (start > blockIdx.y * 16 + 15 + s - m) return;  // the whole tile is hidden
@@ -24,7 +25,8 @@ __global__ void multiply_keys(const __nv_bfloat16* q, const __nv_bfloat16* k, fl
         for (int j = 0; j < 16; ++j) sum += qs[y][j] * ks[x][j];
         __syncthreads();
     }
-    if (row < m && start + x <= row + s - m) scores[(head * m + row) * s + start + x] = sum * rsqrtf(d);
+    if (row < m && start + x <= row + s - m)
+        scores[(head * m + row) * s + start + x] = sum * rsqrtf(d);
 }
 
 __global__ void softmax(float* scores, int m, int s) {
@@ -37,7 +39,8 @@ __global__ void softmax(float* scores, int m, int s) {
     for (int i = threadIdx.x; i < keys; i += 32) x[i] = expf(x[i] - most) / sum;
 }
 
-__global__ void multiply_values(const float* scores, const __nv_bfloat16* v, __nv_bfloat16* o, int m, int s, int d) {
+__global__ void multiply_values(const float* scores, const __nv_bfloat16* v, __nv_bfloat16* o,
+                                int m, int s, int d) {
     __shared__ float ws[16][17], vs[16][17];
     int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, column = blockIdx.x * 16 + x;
     size_t head = blockIdx.z;

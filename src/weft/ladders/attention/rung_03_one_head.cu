@@ -8,7 +8,9 @@
 #include "problem.cuh"
 
 template <int HEAD>
-__global__ void __launch_bounds__(256) attention(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
-                                                 __nv_bfloat16* o, int b, int h, int m, int s, int d) {
-    attend_floats<__nv_bfloat16, HEAD, FREE>(q, k, v, nullptr, o, nullptr, nullptr, nullptr, causal(b, h, m, s, d));
+__global__ void __launch_bounds__(256)
+    attention(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
+              __nv_bfloat16* o, int b, int h, int m, int s, int d) {
+    attend_floats<__nv_bfloat16, HEAD, FREE>(q, k, v, nullptr, o, nullptr, nullptr, nullptr,
+                                             causal(b, h, m, s, d));
 }

@@ -1,11 +1,12 @@
 // rung:   00 naive
-// idea:   one thread per channel, three passes: the mean, the variance, the result. A GPU has far more
-//         threads than a network has channels
+// idea:   one thread per channel, three passes: the mean, the variance, the result. A GPU has far
+//         more threads than a network has channels
 // expect: load sectors per request >= 4
 // bench:  N=64, C=256, S=196
 // launch: batch_norm<<<cdiv(C, 64), 64>>>
 
-__global__ void batch_norm(const float* x, const float* w, const float* b, float* y, int N, int C, int S) {
+__global__ void batch_norm(const float* x, const float* w, const float* b, float* y, int N, int C,
+                           int S) {
     int c = blockIdx.x * 64 + threadIdx.x;
     if (c >= C) return;
     float size = float(N) * S, middle = 0, squares = 0;

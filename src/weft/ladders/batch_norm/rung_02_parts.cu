@@ -1,6 +1,6 @@
 // rung:   02 parts
-// idea:   several blocks for each channel, so that few channels fill the GPU as well: one kernel for the
-//         moments of parts, and one that joins them and writes
+// idea:   several blocks for each channel, so that few channels fill the GPU as well: one kernel
+//         for the moments of parts, and one that joins them and writes
 // scratch: found:f32[3*C*cdiv(8*sms,C)]
 // launch: parts<<<C * cdiv(8 * sms, C), 256>>>
 // launch: finish<<<C * cdiv(8 * sms, C), 256>>>
@@ -25,11 +25,12 @@ __global__ void __launch_bounds__(256) parts(const float* x, float* found, int N
     if (threadIdx.x == 0) reinterpret_cast<Moments*>(found)[p.c * p.parts + p.part] = all;
 }
 
-__global__ void __launch_bounds__(256) finish(const float* x, const float* w, const float* b, float* y,
-                                              float* found, int N, int C, int S) {
+__global__ void __launch_bounds__(256) finish(const float* x, const float* w, const float* b,
+                                              float* y, float* found, int N, int C, int S) {
     Part p(N, C, S);
     Moments all;
-    for (int i = threadIdx.x; i < p.parts; i += 256) all.add(reinterpret_cast<Moments*>(found)[p.c * p.parts + i]);
+    for (int i = threadIdx.x; i < p.parts; i += 256)
+        all.add(reinterpret_cast<Moments*>(found)[p.c * p.parts + i]);
     all = across<256>(all);
     float scale = rsqrtf(all.squares / N / S + 1e-5f);
     for (int i = p.begin + threadIdx.x; i < p.end; i += 256)

@@ -1,7 +1,7 @@
 // rung:   03 vectorised
-// idea:   16 bytes at a time, four loads under way in each thread, and no divisions on the way. The last
-//         block of a channel joins the moments; results are written by many short blocks. These are the
-//         kernels of weft.ops.batch_norm
+// idea:   16 bytes at a time, four loads under way in each thread, and no divisions on the way. The
+//         last block of a channel joins the moments; results are written by many short blocks.
+//         These are the kernels of weft.ops.batch_norm
 // expect: store sectors per request >= 12
 // scratch: found:f32[3*C*cdiv(4*sms,C)] counters:i32[C] mean:f32[C] var:f32[C]
 
@@ -14,14 +14,17 @@ __device__ Shape shape(int N, int C, int S) {
 }
 
 template <int V>
-__global__ void __launch_bounds__(256) statistics(const float* x, float* mean, float* var, float* found, int* counters,
-                                                  int N, int C, int S) {
-    channel_statistics<float, float, V, false>(x, mean, var, nullptr, nullptr, reinterpret_cast<Moments*>(found), counters,
+__global__ void __launch_bounds__(256)
+    statistics(const float* x, float* mean, float* var, float* found, int* counters, int N, int C,
+               int S) {
+    channel_statistics<float, float, V, false>(x, mean, var, nullptr, nullptr,
+                                               reinterpret_cast<Moments*>(found), counters,
                                                shape<V>(N, C, S), float(N) * S, 0);
 }
 
 template <int V>
-__global__ void __launch_bounds__(256) write(const float* x, const float* w, const float* b, float* y, float* mean,
-                                             float* var, int N, int C, int S) {
+__global__ void __launch_bounds__(256)
+    write(const float* x, const float* w, const float* b, float* y, float* mean, float* var, int N,
+          int C, int S) {
     channel_norm<float, float, float, V, false>(x, mean, var, w, b, y, shape<V>(N, C, S), 1e-5f);
 }

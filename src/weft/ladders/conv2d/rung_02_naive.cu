@@ -5,7 +5,8 @@
 // expect: store sectors per request <= 4
 // launch: conv2d<<<(cdiv(H*W, 128), K, N), 128>>>
 
-__global__ void conv2d(const float* x, const float* w, float* y, int C, int H, int W, int K, int R) {
+__global__ void conv2d(const float* x, const float* w, float* y, int C, int H, int W, int K,
+                       int R) {
     int pixel = blockIdx.x * 128 + threadIdx.x, k = blockIdx.y, n = blockIdx.z;
     if (pixel >= H * W) return;
     int i = pixel / W - R / 2, j = pixel % W - R / 2;

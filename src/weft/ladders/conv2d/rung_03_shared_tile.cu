@@ -5,7 +5,8 @@
 // expect: bytes read per result <= 160
 // launch: conv2d<<<(cdiv(W, 16), cdiv(H, 16), N*K), (16, 16), 4*(15 + R)*(15 + R)>>>
 
-__global__ void conv2d(const float* x, const float* w, float* y, int C, int H, int W, int K, int R) {
+__global__ void conv2d(const float* x, const float* w, float* y, int C, int H, int W, int K,
+                       int R) {
     extern __shared__ float tile[];
     int side = 15 + R, n = blockIdx.z / K, k = blockIdx.z % K;
     int top = blockIdx.y * 16 - R / 2, left = blockIdx.x * 16 - R / 2;
@@ -20,7 +21,8 @@ __global__ void conv2d(const float* x, const float* w, float* y, int C, int H, i
         __syncthreads();
         const float* filter = w + (k * C + c) * R * R;
         for (int r = 0; r < R; ++r)
-            for (int s = 0; s < R; ++s) sum += tile[(threadIdx.y + r) * side + threadIdx.x + s] * filter[r * R + s];
+            for (int s = 0; s < R; ++s)
+                sum += tile[(threadIdx.y + r) * side + threadIdx.x + s] * filter[r * R + s];
     }
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;
     if (i < H && j < W) y[((size_t(n) * K + k) * H + i) * W + j] = sum;

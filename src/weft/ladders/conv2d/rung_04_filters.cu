@@ -3,12 +3,15 @@
 //         products, and the image is loaded K / 8 times instead of K times. The weights are the
 //         same for all threads: a vector load of 4 of them is one broadcast
 // expect: bytes read per result < 16
-// launch: conv2d<<<(cdiv(W, 16), cdiv(H, 16), N*cdiv(K, 8)), (16, 16), 4*((15 + R)*(15 + R) + 3)//16*16 + 32*R*R + 16>>>
+// launch: conv2d<<<(cdiv(W, 16), cdiv(H, 16), N*cdiv(K, 8)), (16, 16),
+//         4*((15 + R)*(15 + R) + 3)//16*16 + 32*R*R + 16>>>
 
-__global__ void conv2d(const float* x, const float* w, float* y, int C, int H, int W, int K, int R) {
+__global__ void conv2d(const float* x, const float* w, float* y, int C, int H, int W, int K,
+                       int R) {
     extern __shared__ __align__(16) float tile[];
     int side = 15 + R, groups = (K + 7) / 8, n = blockIdx.z / groups, k0 = blockIdx.z % groups * 8;
-    int top = blockIdx.y * 16 - R / 2, left = blockIdx.x * 16 - R / 2, self = threadIdx.y * 16 + threadIdx.x;
+    int top = blockIdx.y * 16 - R / 2, left = blockIdx.x * 16 - R / 2;
+    int self = threadIdx.y * 16 + threadIdx.x;
     float* filters = tile + (side * side + 3) / 4 * 4;  // [tap][filter]
     float sum[8] = {};
     for (int c = 0; c < C; ++c) {
@@ -28,8 +31,10 @@ __global__ void conv2d(const float* x, const float* w, float* y, int C, int H, i
                 float pixel = tile[(threadIdx.y + r) * side + threadIdx.x + s];
                 const float4* f = reinterpret_cast<const float4*>(filters + (r * R + s) * 8);
                 float4 a = f[0], b = f[1];
-                sum[0] += pixel * a.x, sum[1] += pixel * a.y, sum[2] += pixel * a.z, sum[3] += pixel * a.w;
-                sum[4] += pixel * b.x, sum[5] += pixel * b.y, sum[6] += pixel * b.z, sum[7] += pixel * b.w;
+                sum[0] += pixel * a.x, sum[1] += pixel * a.y;
+                sum[2] += pixel * a.z, sum[3] += pixel * a.w;
+                sum[4] += pixel * b.x, sum[5] += pixel * b.y;
+                sum[6] += pixel * b.z, sum[7] += pixel * b.w;
             }
     }
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;

@@ -1,7 +1,8 @@
 // rung:   05 implicit product
-// idea:   a convolution is a matrix product: filters [K][C * R * R] times windows [C * R * R][pixel].
-//         Windows are gathered while tiles are loaded into shared memory, by asynchronous copies,
-//         and are never stored. Register tiles of 8 x 8 then need four vector loads for 64 products
+// idea:   a convolution is a matrix product: filters [K][C * R * R] times windows
+//         [C * R * R][pixel]. Windows are gathered while tiles are loaded into shared memory, by
+//         asynchronous copies, and are never stored. Register tiles of 8 x 8 then need four vector
+//         loads for 64 products
 // expect: shared load wavefronts per request <= 2
 // launch: conv2d<<<cdiv(K, 128)*cdiv(N*H*W, 128), 256, 4*2*16*(128 + 4 + 128)>>>
 
@@ -18,5 +19,6 @@ __global__ void __launch_bounds__(256, 2)
     p.source[0] = (long long)C * H * W, p.source[1] = H * W, p.source[2] = W, p.source[3] = 1;
     p.target[0] = (long long)K * H * W, p.target[1] = H * W, p.target[2] = W, p.target[3] = 1;
     p.wide = H * W % 4 == 0;
-    implicit_block<128, 128, 16, 64, 32, 8, 8, 2, false, false, false>(x, w, nullptr, y, nullptr, nullptr, p);
+    implicit_block<128, 128, 16, 64, 32, 8, 8, 2, false, false, false>(x, w, nullptr, y, nullptr,
+                                                                       nullptr, p);
 }

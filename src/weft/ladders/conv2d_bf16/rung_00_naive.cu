@@ -18,7 +18,8 @@ __global__ void conv2d(const bf16* x, const bf16* w, bf16* y, int C, int H, int 
         for (int r = 0; r < R; ++r)
             for (int s = 0; s < R; ++s) {
                 bool inside = unsigned(i + r) < H && unsigned(j + s) < W;
-                float pixel = inside ? __bfloat162float(x[((size_t(n) * C + c) * H + i + r) * W + j + s]) : 0;
+                float pixel =
+                    inside ? __bfloat162float(x[((size_t(n) * C + c) * H + i + r) * W + j + s]) : 0;
                 sum += pixel * __bfloat162float(w[((k * C + c) * R + r) * R + s]);
             }
     y[(size_t(n) * K + k) * H * W + pixel] = __float2bfloat16_rn(sum);

@@ -1,13 +1,14 @@
 // rung:   00 separate
-// idea:   one kernel per layer, as PyTorch calls them: convolution, batch norm, ReLU and pooling. Each
-//         writes its result to memory for the next; the convolution has one thread per pixel
+// idea:   one kernel per layer, as PyTorch calls them: convolution, batch norm, ReLU and pooling.
+//         Each writes its result to memory for the next; the convolution has one thread per pixel
 // scratch: y:f32[4*N*K*P*Q]
 // launch: convolve<<<cdiv(4*N*K*P*Q, 256), 256>>>
 // launch: normalise<<<cdiv(4*N*K*P*Q, 256), 256>>>
 // launch: activate<<<cdiv(4*N*K*P*Q, 256), 256>>>
 // launch: pool<<<cdiv(N*K*P*Q, 256), 256>>>
 
-__global__ void convolve(const float* x, const float* w, float* y, int N, int C, int P, int Q, int K) {
+__global__ void convolve(const float* x, const float* w, float* y, int N, int C, int P, int Q,
+                         int K) {
     int i = blockIdx.x * 256 + threadIdx.x, H = 2 * P, W = 2 * Q;
     if (i >= N * K * H * W) return;
     int column = i % W, row = i / W % H, f = i / W / H % K, n = i / W / H / K;
@@ -21,8 +22,8 @@ __global__ void convolve(const float* x, const float* w, float* y, int N, int C,
     y[i] = sum;
 }
 
-__global__ void normalise(float* y, const float* mean, const float* var, const float* gamma, const float* beta, int N,
-                          int P, int Q, int K) {
+__global__ void normalise(float* y, const float* mean, const float* var, const float* gamma,
+                          const float* beta, int N, int P, int Q, int K) {
     int i = blockIdx.x * 256 + threadIdx.x;
     if (i >= 4 * N * K * P * Q) return;
     int f = i / (4 * P * Q) % K;

@@ -1,12 +1,14 @@
 // rung:   01 one kernel
-// idea:   a thread computes the four pixels of a window and finishes them in registers: batch norm is one
-//         multiplication and addition, ReLU and pooling are maxima. Nothing but the result is written
+// idea:   a thread computes the four pixels of a window and finishes them in registers: batch norm
+//         is one multiplication and addition, ReLU and pooling are maxima. Nothing but the result
+//         is written
 // launch: block<<<cdiv(N*K*P*Q, 256), 256>>>
 
 __device__ float larger(float a, float b) { return a > b || a != a ? a : b; }
 
-__global__ void block(const float* x, const float* w, const float* mean, const float* var, const float* gamma,
-                      const float* beta, float* out, int N, int C, int P, int Q, int K) {
+__global__ void block(const float* x, const float* w, const float* mean, const float* var,
+                      const float* gamma, const float* beta, float* out, int N, int C, int P, int Q,
+                      int K) {
     int i = blockIdx.x * 256 + threadIdx.x, H = 2 * P, W = 2 * Q;
     if (i >= N * K * P * Q) return;
     int column = i % Q * 2, row = i / Q % P * 2, f = i / Q / P % K, n = i / Q / P / K;

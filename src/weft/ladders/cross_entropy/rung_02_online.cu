@@ -8,7 +8,8 @@
 
 #include "block.cuh"
 
-__global__ void __launch_bounds__(256) forward(const T* x, const long long* t, T* loss, float* most, float* sum, int n) {
+__global__ void __launch_bounds__(256)
+    forward(const T* x, const long long* t, T* loss, float* most, float* sum, int n) {
     x += size_t(blockIdx.x) * n;
     Running own;
     for (int i = threadIdx.x; i < n; i += 256) own.take(__bfloat162float(x[i]));
@@ -20,10 +21,11 @@ __global__ void __launch_bounds__(256) forward(const T* x, const long long* t, T
     }
 }
 
-__global__ void __launch_bounds__(256) backward(const T* x, const long long* t, T* d, const float* most, const float* sum,
-                                                int n) {
+__global__ void __launch_bounds__(256)
+    backward(const T* x, const long long* t, T* d, const float* most, const float* sum, int n) {
     x += size_t(blockIdx.x) * n, d += size_t(blockIdx.x) * n;
     float top = most[blockIdx.x], total = sum[blockIdx.x];
     int label = t[blockIdx.x];
-    for (int i = threadIdx.x; i < n; i += 256) d[i] = gradient(__bfloat162float(x[i]) - top, total, i == label);
+    for (int i = threadIdx.x; i < n; i += 256)
+        d[i] = gradient(__bfloat162float(x[i]) - top, total, i == label);
 }

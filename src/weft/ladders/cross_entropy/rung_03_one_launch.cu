@@ -18,11 +18,13 @@ __global__ void __launch_bounds__(256) fused(const T* x, const long long* t, T* 
     for (int i = whole + threadIdx.x; i < n; i += 256) own.take(__bfloat162float(x[i]));
     float top = across(own.most, larger);
     float total = across(own.most == lowest() ? 0 : own.sum * __expf(own.most - top), plus);
-    if (threadIdx.x == 0) loss[blockIdx.x] = __float2bfloat16(logf(total) + top - __bfloat162float(x[label]));
+    if (threadIdx.x == 0)
+        loss[blockIdx.x] = __float2bfloat16(logf(total) + top - __bfloat162float(x[label]));
     for (int i = threadIdx.x * 8; i < whole; i += 2048) {
         uint4 v = *reinterpret_cast<const uint4*>(x + i);
         T* e = reinterpret_cast<T*>(&v);
-        for (int j = 0; j < 8; ++j) e[j] = gradient(__bfloat162float(e[j]) - top, total, i + j == label);
+        for (int j = 0; j < 8; ++j)
+            e[j] = gradient(__bfloat162float(e[j]) - top, total, i + j == label);
         *reinterpret_cast<uint4*>(d + i) = v;
     }
     for (int i = whole + threadIdx.x; i < n; i += 256)

@@ -17,18 +17,23 @@ __device__ void on_chip(const T* x, const long long* t, T* d, T* loss, int rows,
         x, t, none, none, nullptr, loss, nullptr, d, nullptr, c);
 }
 
-__global__ void __launch_bounds__(128, 8) of_1024(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
+__global__ void __launch_bounds__(128, 8)
+    of_1024(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
     on_chip<true, 32, 4, 0>(x, t, d, loss, rows, n);
 }
-__global__ void __launch_bounds__(128, 8) of_8192(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
+__global__ void __launch_bounds__(128, 8)
+    of_8192(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
     on_chip<true, 128, 8, 0>(x, t, d, loss, rows, n);
 }
-__global__ void __launch_bounds__(512, 2) of_32768(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
+__global__ void __launch_bounds__(512, 2)
+    of_32768(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
     on_chip<true, 512, 8, 0>(x, t, d, loss, rows, n);
 }
-__global__ void __launch_bounds__(1024) of_131072(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
+__global__ void __launch_bounds__(1024)
+    of_131072(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
     on_chip<true, 1024, 8, 8>(x, t, d, loss, rows, n);
 }
-__global__ void __launch_bounds__(1024) ragged(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
+__global__ void __launch_bounds__(1024)
+    ragged(const T* x, const long long* t, T* d, T* loss, int rows, int n) {
     on_chip<false, 1024, 8, 8>(x, t, d, loss, rows, n);
 }

@@ -1,6 +1,6 @@
 // rung:   01 recomputed
-// idea:   a number is a function of the seed and of the element's index: the backward pass computes it
-//         again, and the mask needs no memory
+// idea:   a number is a function of the seed and of the element's index: the backward pass computes
+//         it again, and the mask needs no memory
 // expect: bytes read per result = 8
 // launch: drop<<<(cdiv(n, 256), 2), 256>>>
 

@@ -1,6 +1,6 @@
 // rung:   02 four numbers
-// idea:   Philox returns four numbers at once: a thread has four neighbouring elements and uses all of
-//         them. Its elements are in one vector of 16 bytes, which a warp reads without gaps
+// idea:   Philox returns four numbers at once: a thread has four neighbouring elements and uses all
+//         of them. Its elements are in one vector of 16 bytes, which a warp reads without gaps
 // expect: load sectors per request = 16
 // launch: drop<<<(cdiv(n, 1024), 2), 256>>>
 

@@ -3,7 +3,8 @@
 #include "../../ops/families/fft/cuda/stockham.cuh"
 
 template <class S, class M>
-__device__ __forceinline__ void transform_rows(const float* x, const float* staged, float* y, int rows) {
+__device__ __forceinline__ void transform_rows(const float* x, const float* staged, float* y,
+                                               int rows) {
     extern __shared__ float2 shared[];
     Place at = place<S::T, M::C, false>();
     long long row = blockIdx.x * (long long)M::C + at.c;

@@ -1,7 +1,7 @@
 // rung:   02 radix 2
-// idea:   a transform of n elements is two of n / 2 and n / 2 butterflies (Cooley and Tukey): log2 n
-//         passes instead of n terms. Stockham's order needs no bit reversal: a pass reads elements j
-//         and j + n / 2 and writes neighbours of its block, from one array to another
+// idea:   a transform of n elements is two of n / 2 and n / 2 butterflies (Cooley and Tukey): log2
+//         n passes instead of n terms. Stockham's order needs no bit reversal: a pass reads
+//         elements j and j + n / 2 and writes neighbours of its block, from one array to another
 // expect: load sectors per request <= 9
 // scratch: a:f32[2*rows*n] b:f32[2*rows*n]
 // bench:  rows=8192, n=4096
@@ -22,7 +22,8 @@ __device__ void butterfly(const float2* x, const float2* root, float2* y, int ro
 
 // Passes read x first and write y last; those between alternate between the scratch arrays.
 template <int P, bool FIRST, bool LAST, bool FROM_A>
-__global__ void pass(const float* x, const float* w, float* a, float* b, float* y, int rows, int n) {
+__global__ void pass(const float* x, const float* w, float* a, float* b, float* y, int rows,
+                     int n) {
     const float* from = FIRST ? x : FROM_A ? a : b;
     float* to = LAST ? y : FROM_A && !FIRST ? b : a;
     butterfly((const float2*)from, (const float2*)w, (float2*)to, rows, n, P);

@@ -1,6 +1,6 @@
 // rung:   03 shared
-// idea:   a row of 8,192 elements fits in shared memory: one block does all passes, and global memory
-//         is read and written once
+// idea:   a row of 8,192 elements fits in shared memory: one block does all passes, and global
+//         memory is read and written once
 // expect: bytes read per result < 24
 // expect: shared store wavefronts per request > 1.9
 

@@ -1,7 +1,7 @@
 // rung:   00 chain
-// idea:   one kernel per operation, as a chain of elementwise ops: the backward pass stores the integral
-//         and the density of the normal distribution and reads them again. Constants without an f make
-//         the arithmetic double precision
+// idea:   one kernel per operation, as a chain of elementwise ops: the backward pass stores the
+//         integral and the density of the normal distribution and reads them again. Constants
+//         without an f make the arithmetic double precision
 // scratch: below:f32[n]
 // scratch: density:f32[n]
 // launch: forward<<<cdiv(n, 256), 256>>>
@@ -24,7 +24,8 @@ __global__ void densities(const float* x, float* density, size_t n) {
     if (i < n) density[i] = 0.3989422804014327 * exp(-0.5 * x[i] * x[i]);
 }
 
-__global__ void backward(const float* x, const float* dy, const float* below, const float* density, float* dx, size_t n) {
+__global__ void backward(const float* x, const float* dy, const float* below, const float* density,
+                         float* dx, size_t n) {
     size_t i = size_t(blockIdx.x) * 256 + threadIdx.x;
     if (i < n) dx[i] = dy[i] * (below[i] + x[i] * density[i]);
 }

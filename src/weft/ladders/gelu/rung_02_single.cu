@@ -1,6 +1,7 @@
 // rung:   02 single
-// idea:   constants with an f and the functions of single precision: an SM has half as many units for
-//         double precision as for single precision, and they need several times the instructions
+// idea:   constants with an f and the functions of single precision: an SM has half as many units
+//         for double precision as for single precision, and they need several times the
+//         instructions
 // launch: forward<<<cdiv(n, 256), 256>>>
 // launch: backward<<<cdiv(n, 256), 256>>>
 

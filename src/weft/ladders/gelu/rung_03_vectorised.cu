@@ -20,8 +20,10 @@ __global__ void forward(const float* x, float* y, size_t n) {
 __global__ void backward(const float* x, const float* dy, float* dx, size_t n) {
     size_t i = (size_t(blockIdx.x) * 256 + threadIdx.x) * 4;
     if (i + 4 <= n) {
-        float4 v = *reinterpret_cast<const float4*>(x + i), g = *reinterpret_cast<const float4*>(dy + i);
-        *reinterpret_cast<float4*>(dx + i) = {g.x * slope(v.x), g.y * slope(v.y), g.z * slope(v.z), g.w * slope(v.w)};
+        float4 v = *reinterpret_cast<const float4*>(x + i);
+        float4 g = *reinterpret_cast<const float4*>(dy + i);
+        *reinterpret_cast<float4*>(dx + i) = {g.x * slope(v.x), g.y * slope(v.y), g.z * slope(v.z),
+                                              g.w * slope(v.w)};
     } else {
         for (; i < n; ++i) dx[i] = dy[i] * slope(x[i]);
     }

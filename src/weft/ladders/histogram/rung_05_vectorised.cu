@@ -10,7 +10,8 @@
 #define AHEAD 4
 #endif
 
-__global__ void __launch_bounds__(1024) histogram(const int* __restrict__ x, int* counts, size_t n) {
+__global__ void __launch_bounds__(1024)
+    histogram(const int* __restrict__ x, int* counts, size_t n) {
     extern __shared__ int mine[];  // [value][lane]
     int lane = threadIdx.x % 32;
     for (int i = threadIdx.x; i < 256 * 32; i += blockDim.x) mine[i] = 0;
@@ -32,7 +33,8 @@ __global__ void __launch_bounds__(1024) histogram(const int* __restrict__ x, int
         for (int k = 0; k < AHEAD; ++k) count(v[k]);
     }
     for (; i < fours; i += step) count(four[i]);
-    if (blockIdx.x == 0 && threadIdx.x < n % 4) atomicAdd(&mine[x[fours * 4 + threadIdx.x] * 32 + lane], 1);
+    if (blockIdx.x == 0 && threadIdx.x < n % 4)
+        atomicAdd(&mine[x[fours * 4 + threadIdx.x] * 32 + lane], 1);
     __syncthreads();
     for (int bin = threadIdx.x / 32; bin < 256; bin += blockDim.x / 32) {
         int sum = __reduce_add_sync(~0u, mine[bin * 32 + lane]);

@@ -1,7 +1,7 @@
 // rung:   03 registers
-// idea:   the row stays in the registers of its block: memory is read once and written once, 16 bytes
-//         at a time, and the variance takes the exact mean of elements that are there anyway. For rows
-//         of up to 16,384 elements
+// idea:   the row stays in the registers of its block: memory is read once and written once, 16
+//         bytes at a time, and the variance takes the exact mean of elements that are there anyway.
+//         For rows of up to 16,384 elements
 // precision: bf16
 // expect: bytes read per result <= 6.1
 
@@ -20,12 +20,14 @@ __global__ void __launch_bounds__(256) layer_norm(const T* x, const T* w, const 
     for (int k = 0; k < 8; ++k) sum = sum_of(held[k], 0, sum);
     float mean = across<256>(sum, 0, plus) / n;
 #pragma unroll
-    for (int k = 0; k < 8; ++k) squares = squares_of(held[k], row, k * 256 + threadIdx.x, 0, mean, squares);
+    for (int k = 0; k < 8; ++k)
+        squares = squares_of(held[k], row, k * 256 + threadIdx.x, 0, mean, squares);
     float rstd = rsqrtf(across<256>(squares, 0, plus) / n + 1e-5f);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         int chunk = k * 256 + threadIdx.x;
-        Vector<T, 8> vw = weights<8, false>(w, chunk * 8, n, 1), vb = weights<8, false>(b, chunk * 8, n, 0);
+        Vector<T, 8> vw = weights<8, false>(w, chunk * 8, n, 1);
+        Vector<T, 8> vb = weights<8, false>(b, chunk * 8, n, 0);
         row.put(y, chunk, results(held[k], 0, mean, rstd, vw, vb));
     }
 }

@@ -2,7 +2,8 @@
 #pragma once
 #include "tile.cuh"
 
-__global__ void __launch_bounds__(256) ragged(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void __launch_bounds__(256)
+    ragged(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ __align__(16) float a[8][132], b[8][128];
     int t = threadIdx.x, tx = t % 16 * 4, ty = t / 16 * 4;
     int r0 = blockIdx.y * 128, c0 = blockIdx.x * 128;

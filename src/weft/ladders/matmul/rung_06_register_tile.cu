@@ -2,7 +2,8 @@
 // idea:   one thread computes 8 x 8 elements of C: 16 numbers from shared memory give 64 products
 // launch: matmul<<<(cdiv(N, 128), cdiv(M, 128)), 256>>>
 
-__global__ void __launch_bounds__(256) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void __launch_bounds__(256)
+    matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ float a[128][8], b[8][128];
     int t = threadIdx.x, tx = t % 16 * 8, ty = t / 16 * 8;
     int r0 = blockIdx.y * 128, c0 = blockIdx.x * 128;
@@ -30,5 +31,6 @@ __global__ void __launch_bounds__(256) matmul(const float* A, const float* B, fl
     for (int i = 0; i < 8; ++i)
 #pragma unroll
         for (int j = 0; j < 8; ++j)
-            if (r0 + ty + i < M && c0 + tx + j < N) C[(r0 + ty + i) * size_t(N) + c0 + tx + j] = sum[i][j];
+            if (r0 + ty + i < M && c0 + tx + j < N)
+                C[(r0 + ty + i) * size_t(N) + c0 + tx + j] = sum[i][j];
 }

@@ -5,7 +5,8 @@
 
 #include "ragged.cuh"
 
-__global__ void __launch_bounds__(256) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void __launch_bounds__(256)
+    matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ __align__(16) float a[2][8][132], b[2][8][128];
     int t = threadIdx.x, lane = t % 32, warp = t / 32;
     int ty = warp / 4 * 64 + lane / 4 * 4, tx = warp % 4 * 32 + lane % 4 * 4;

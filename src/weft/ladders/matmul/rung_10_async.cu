@@ -10,6 +10,7 @@
 using Tile = Gemm<128, 128, 16, 64, 32, 8, 8, 3>;
 static_assert(Tile::THREADS == 256 && Tile::SHARED == 49920, "as launch.py says");
 
-__global__ void __launch_bounds__(256, 2) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void __launch_bounds__(256, 2)
+    matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     Tile::run(A, B, M, N, K, blockIdx.y * 128, blockIdx.x * 128, 0, K).write(C, M, N);
 }

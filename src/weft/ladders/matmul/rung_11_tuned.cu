@@ -11,7 +11,8 @@
 using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2, 3>;
 static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as launch.py says");
 
-__global__ void __launch_bounds__(256, 1) matmul(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void __launch_bounds__(256, 1)
+    matmul(const float* A, const float* B, float* C, int M, int N, int K) {
     int2 at = in_bands(blockIdx.y * gridDim.x + blockIdx.x, gridDim.y, gridDim.x);
     Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K).write(C, M, N);
 }

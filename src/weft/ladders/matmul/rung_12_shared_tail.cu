@@ -15,7 +15,8 @@ using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
 static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as launch.py says");
 
 // The tiles of full waves, or all where there is no full one.
-__global__ void __launch_bounds__(256, 1) whole(const float* A, const float* B, float* C, int M, int N, int K) {
+__global__ void __launch_bounds__(256, 1)
+    whole(const float* A, const float* B, float* C, int M, int N, int K) {
     int2 at = in_bands(blockIdx.x, (M + 127) / 128, (N + 255) / 256);
     Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K).write(C, M, N);
 }
@@ -26,19 +27,23 @@ struct Turn {
 };
 
 // The first step of a block's share, if `steps` are shared by all blocks.
-__device__ int share(int block, int steps) { return int(static_cast<long long>(block) * steps / gridDim.x); }
+__device__ int share(int block, int steps) {
+    return int(static_cast<long long>(block) * steps / gridDim.x);
+}
 
 __device__ Turn turn(int number, int tiles, int length) {
-    int steps = tiles % gridDim.x * length, step = share(blockIdx.x, steps), end = share(blockIdx.x + 1, steps);
+    int steps = tiles % gridDim.x * length;
+    int step = share(blockIdx.x, steps), end = share(blockIdx.x + 1, steps);
     for (int past = 0; past < number && step < end; ++past) step += length - step % length;
     if (step >= end) return {0, 0, 0};
     return {tiles - tiles % int(gridDim.x) + step / length, step % length,
             min(length, step % length + end - step)};
 }
 
-// Turns are found by one thread and lie in shared memory: in registers they would take those of the product.
-__global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, float* C, int M, int N, int K,
-                                               float* partial, unsigned* told) {
+// Turns are found by one thread and lie in shared memory:
+// in registers they would take those of the product.
+__global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, float* C, int M,
+                                               int N, int K, float* partial, unsigned* told) {
     __shared__ Turn now;
     float4* left = reinterpret_cast<float4*>(partial);
 #pragma unroll 1
@@ -48,7 +53,8 @@ __global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, f
         __syncthreads();
         if (now.to == 0) return;
         int2 at = in_bands(now.tile, (M + 127) / 128, (N + 255) / 256);
-        Tile::Sums sums = Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, now.from * 8, min(K, now.to * 8));
+        Tile::Sums sums =
+            Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, now.from * 8, min(K, now.to * 8));
         if (now.from > 0) {  // for the block that has the beginning
             float4* mine = left + blockIdx.x * 8192 + threadIdx.x;
             sums.each([&](int, int, int place, const float* v) {

@@ -14,6 +14,8 @@ __global__ void matmul(const T* A, const T* B, T* C, int M, int N, int K) {
     int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
     if (row >= M || column >= N) return;
     float sum = 0;
-    for (int k = 0; k < K; ++k) sum += __bfloat162float(A[size_t(row) * K + k]) * __bfloat162float(B[size_t(k) * N + column]);
+    for (int k = 0; k < K; ++k)
+        sum +=
+            __bfloat162float(A[size_t(row) * K + k]) * __bfloat162float(B[size_t(k) * N + column]);
     C[size_t(row) * N + column] = __float2bfloat16(sum);
 }

@@ -14,7 +14,8 @@ using namespace nvcuda;
 // Four warps, 16 x 32 each.
 __global__ void __launch_bounds__(128) matmul(const T* A, const T* B, T* C, int M, int N, int K) {
     __shared__ float turned[4][16 * 16];
-    int warp = threadIdx.x / 32, row = blockIdx.y * 32 + warp / 2 * 16, column = blockIdx.x * 64 + warp % 2 * 32;
+    int warp = threadIdx.x / 32;
+    int row = blockIdx.y * 32 + warp / 2 * 16, column = blockIdx.x * 64 + warp % 2 * 32;
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum[2];
     for (auto& s : sum) wmma::fill_fragment(s, 0.0f);
     if (row >= M) return;
@@ -33,7 +34,8 @@ __global__ void __launch_bounds__(128) matmul(const T* A, const T* B, T* C, int 
         wmma::store_matrix_sync(turned[warp], sum[j], 16, wmma::mem_row_major);
         __syncwarp();
         for (int e = threadIdx.x % 32; e < 256; e += 32)
-            C[size_t(row + e / 16) * N + column + j * 16 + e % 16] = __float2bfloat16(turned[warp][e]);
+            C[size_t(row + e / 16) * N + column + j * 16 + e % 16] =
+                __float2bfloat16(turned[warp][e]);
         __syncwarp();
     }
 }

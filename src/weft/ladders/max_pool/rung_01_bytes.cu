@@ -1,11 +1,12 @@
 // rung:   01 bytes
-// idea:   a window of four has four places: a byte says which. The thread of a window writes all four
-//         elements of the gradient, so nothing is cleared first
+// idea:   a window of four has four places: a byte says which. The thread of a window writes all
+//         four elements of the gradient, so nothing is cleared first
 // scratch: where:u8[planes*rows*columns]
 // launch: forward<<<cdiv(planes*rows*columns, 256), 256>>>
 // launch: backward<<<cdiv(planes*rows*columns, 256), 256>>>
 
-__global__ void forward(const float* x, float* y, unsigned char* where, int planes, int rows, int columns) {
+__global__ void forward(const float* x, float* y, unsigned char* where, int planes, int rows,
+                        int columns) {
     int e = blockIdx.x * 256 + threadIdx.x;
     if (e >= planes * rows * columns) return;
     int column = e % columns, line = e / columns;
@@ -17,7 +18,8 @@ __global__ void forward(const float* x, float* y, unsigned char* where, int plan
     y[e] = most, where[e] = best;
 }
 
-__global__ void backward(const float* dy, float* dx, const unsigned char* where, int planes, int rows, int columns) {
+__global__ void backward(const float* dy, float* dx, const unsigned char* where, int planes,
+                         int rows, int columns) {
     int e = blockIdx.x * 256 + threadIdx.x;
     if (e >= planes * rows * columns) return;
     int column = e % columns, line = e / columns;

@@ -1,20 +1,24 @@
 // rung:   02 vectors
-// idea:   the kernels of weft.ops.max_pool2d: a thread has two windows of a row. What they cover is one
-//         vector of 16 bytes in each of two rows, read and written whole. Odd rows take one window per thread
+// idea:   the kernels of weft.ops.max_pool2d: a thread has two windows of a row. What they cover is
+//         one vector of 16 bytes in each of two rows, read and written whole. Odd rows take one
+//         window per thread
 // expect: load sectors per request >= 8
 // scratch: where:u8[planes*rows*columns]
 
 #include "../../ops/families/pool/cuda/disjoint.cuh"
 
 template <int V>
-__device__ void pooled(const float* x, float* y, unsigned char* where, int planes, int rows, int columns) {
+__device__ void pooled(const float* x, float* y, unsigned char* where, int planes, int rows,
+                       int columns) {
     int e = blockIdx.x * 256 + threadIdx.x, across = columns / V;
     if (e < planes * rows * across)
-        max_of_row<2, 2, V>(x, y, where, e / across * 2ll, e / across % rows * 2, e % across, e, 2 * columns);
+        max_of_row<2, 2, V>(x, y, where, e / across * 2ll, e / across % rows * 2, e % across, e,
+                            2 * columns);
 }
 
 template <int V>
-__device__ void spread(const float* dy, float* dx, const unsigned char* where, int planes, int rows, int columns) {
+__device__ void spread(const float* dy, float* dx, const unsigned char* where, int planes, int rows,
+                       int columns) {
     int e = blockIdx.x * 256 + threadIdx.x, across = columns / V;
     if (e >= planes * rows * across) return;
     PoolShape p = {};
@@ -27,7 +31,8 @@ __global__ void __launch_bounds__(256)
     pooled<2>(x, y, where, planes, rows, columns);
 }
 __global__ void __launch_bounds__(256)
-    backward(const float* dy, float* dx, const unsigned char* where, int planes, int rows, int columns) {
+    backward(const float* dy, float* dx, const unsigned char* where, int planes, int rows,
+             int columns) {
     spread<2>(dy, dx, where, planes, rows, columns);
 }
 __global__ void __launch_bounds__(256)
@@ -35,6 +40,7 @@ __global__ void __launch_bounds__(256)
     pooled<1>(x, y, where, planes, rows, columns);
 }
 __global__ void __launch_bounds__(256)
-    backward_odd(const float* dy, float* dx, const unsigned char* where, int planes, int rows, int columns) {
+    backward_odd(const float* dy, float* dx, const unsigned char* where, int planes, int rows,
+                 int columns) {
     spread<1>(dy, dx, where, planes, rows, columns);
 }

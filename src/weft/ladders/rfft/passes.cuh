@@ -4,15 +4,16 @@
 #include "../../ops/families/fft/cuda/access.cuh"
 
 template <class S, class M, bool IN, class L, class W>
-__device__ __forceinline__ void pass(const typename L::Element* x, typename W::Element* y, const Problem& p,
-                                     const float* roots) {
+__device__ __forceinline__ void pass(const typename L::Element* x, typename W::Element* y,
+                                     const Problem& p, const float* roots) {
     extern __shared__ float2 shared[];
     Origin o = origin<M::C>(p);
     Place from = place<S::T, M::C, IN>();
     const auto* source = x + o.in + from.c * p.in_c;
     float2 v[S::REGS];
     elements<S, 0>(from.t, [&](int e, int i) {
-        v[e] = o.c + from.c < p.count ? L::template at<S::N>(source, p, nullptr, o.c + from.c, i) : float2{0, 0};
+        v[e] = o.c + from.c < p.count ? L::template at<S::N>(source, p, nullptr, o.c + from.c, i)
+                                      : float2{0, 0};
     });
     stages<S, M, IN, true, false>(v, shared, (const float2*)roots);
     finish<S::N, S, M, true, W, (S::COUNT > 1)>(v, shared, y + o.out, p, nullptr, o.c);
@@ -20,7 +21,8 @@ __device__ __forceinline__ void pass(const typename L::Element* x, typename W::E
 
 // Down the columns, then times roots of unity. Elements of x are `size` floats.
 template <class S, class M, class L, int SIZE>
-__device__ __forceinline__ void down(const float* x, float* z, const float* roots, int n, long long pitch) {
+__device__ __forceinline__ void down(const float* x, float* z, const float* roots, int n,
+                                     long long pitch) {
     Problem p = {};
     int columns = n / S::N;
     p.in = (long long)columns * SIZE, p.in_c = SIZE, p.in_outer = pitch, p.in_next = 1;

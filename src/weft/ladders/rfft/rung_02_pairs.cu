@@ -1,19 +1,20 @@
 // rung:   02 pairs
-// idea:   two adjacent real numbers are one complex number: the transform is half as long, and a last
-//         pass separates the spectra of even and odd elements. These are the passes of weft.ops.rfft
+// idea:   two adjacent real numbers are one complex number: the transform is half as long, and a
+//         last pass separates the spectra of even and odd elements. These are the passes of
+//         weft.ops.rfft
 // expect: bytes read per result < 13
 // scratch: a:f32[rows*n] b:f32[rows*n]
 
 #include "passes.cuh"
 
 template <class S, class M>
-__global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
+__global__ void __launch_bounds__(S::T* M::C, S::resident(S::T* M::C))
     columns(const float* x, float* a, const float* pair_roots, int n) {
     down<S, M, Load<PAIRS, float, false, true, true, false>, 2>(x, a, pair_roots, n / 2, n);
 }
 
 template <class S, class M>
-__global__ void __launch_bounds__(S::T * M::C, S::resident(S::T * M::C))
+__global__ void __launch_bounds__(S::T* M::C, S::resident(S::T* M::C))
     lines(const float* a, float* b, const float* pair_roots, int n) {
     along<S, M>(a, b, pair_roots + 2048, n / 2);
 }

@@ -1,6 +1,6 @@
 // rung:   00 kernel per step
-// idea:   a kernel for each step of the formula, as a framework without fusion runs it: the sum, the
-//         mean of its squares, the product. What a kernel writes, the next one reads again
+// idea:   a kernel for each step of the formula, as a framework without fusion runs it: the sum,
+//         the mean of its squares, the product. What a kernel writes, the next one reads again
 // precision: bf16
 // expect: bytes read per result >= 9
 // scratch: scale:f32[rows]
@@ -32,5 +32,6 @@ __global__ void means(const T* s, float* scale, int n) {
 
 __global__ void products(const T* s, const T* w, const float* scale, T* y, int rows, int n) {
     long long i = blockIdx.x * 256ll + threadIdx.x;
-    if (i < (long long)rows * n) y[i] = __float2bfloat16(float(s[i]) * scale[i / n] * float(w[i % n]));
+    if (i < (long long)rows * n)
+        y[i] = __float2bfloat16(float(s[i]) * scale[i / n] * float(w[i % n]));
 }

@@ -1,6 +1,6 @@
 // rung:   01 one kernel
-// idea:   one block per row computes all steps. The block reads its sums again for the result, from the
-//         cache that has just taken them
+// idea:   one block per row computes all steps. The block reads its sums again for the result, from
+//         the cache that has just taken them
 // precision: bf16
 // expect: bytes read per result <= 9
 // launch: rms_norm<<<rows, 256>>>
@@ -10,7 +10,8 @@
 
 using T = __nv_bfloat16;
 
-__global__ void __launch_bounds__(256) rms_norm(const T* x, const T* r, const T* w, T* y, T* s, int n) {
+__global__ void __launch_bounds__(256)
+    rms_norm(const T* x, const T* r, const T* w, T* y, T* s, int n) {
     size_t row = size_t(blockIdx.x) * n;
     float squares = 0;
     for (int i = threadIdx.x; i < n; i += 256) {

@@ -1,6 +1,6 @@
 // rung:   02 registers
-// idea:   64 threads hold a row of up to 4,096 sums in registers, in vectors of 16 bytes: every tensor is
-//         read or written once. Longer and ragged rows are read as before
+// idea:   64 threads hold a row of up to 4,096 sums in registers, in vectors of 16 bytes: every
+//         tensor is read or written once. Longer and ragged rows are read as before
 // precision: bf16
 // expect: bytes read per result <= 7
 
@@ -8,7 +8,8 @@
 
 using T = __nv_bfloat16;
 
-__global__ void __launch_bounds__(64) rms_norm(const T* x, const T* r, const T* w, T* y, T* s, int n) {
+__global__ void __launch_bounds__(64)
+    rms_norm(const T* x, const T* r, const T* w, T* y, T* s, int n) {
     size_t row = size_t(blockIdx.x) * n;
     Row<T, 8, false> whole{0, n};
     Vector<T, 8> held[8];
@@ -24,11 +25,14 @@ __global__ void __launch_bounds__(64) rms_norm(const T* x, const T* r, const T* 
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         int chunk = k * 64 + threadIdx.x;
-        whole.put(y + row, chunk, results(held[k], 0, 0, scale, weights<8, false>(w, chunk * 8, n, 1), Vector<T, 8>{}));
+        whole.put(
+            y + row, chunk,
+            results(held[k], 0, 0, scale, weights<8, false>(w, chunk * 8, n, 1), Vector<T, 8>{}));
     }
 }
 
-__global__ void __launch_bounds__(256) others(const T* x, const T* r, const T* w, T* y, T* s, int n) {
+__global__ void __launch_bounds__(256)
+    others(const T* x, const T* r, const T* w, T* y, T* s, int n) {
     size_t row = size_t(blockIdx.x) * n;
     float squares = 0;
     for (int i = threadIdx.x; i < n; i += 256) {
@@ -36,5 +40,6 @@ __global__ void __launch_bounds__(256) others(const T* x, const T* r, const T* w
         squares += to<float>(s[row + i]) * to<float>(s[row + i]);
     }
     float scale = rsqrtf(across<256>(squares, 0, plus) / n + 1e-6f);
-    for (int i = threadIdx.x; i < n; i += 256) y[row + i] = to<T>(to<float>(s[row + i]) * scale * to<float>(w[i]));
+    for (int i = threadIdx.x; i < n; i += 256)
+        y[row + i] = to<T>(to<float>(s[row + i]) * scale * to<float>(w[i]));
 }

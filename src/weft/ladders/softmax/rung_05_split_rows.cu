@@ -9,7 +9,6 @@
 #include "split.cuh"
 
 __global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int rows, int n,
-                                                 unsigned long long* slots,
-        unsigned* readers) {
+                                                 unsigned long long* slots, unsigned* readers) {
     softmax_split<float, 128, 8>(x, y, rows, n, slots, readers);
 }

@@ -7,11 +7,11 @@
 #include "chip.cuh"
 #include "short.cuh"
 
-__global__ void __launch_bounds__(1024) of_65536(const float* x, float* y, int n, unsigned long long* slots,
-        unsigned* readers) {
+__global__ void __launch_bounds__(1024)
+    of_65536(const float* x, float* y, int n, unsigned long long* slots, unsigned* readers) {
     softmax_chip<float, 1024, 8, 8>(x, y, n, slots, readers);
 }
-__global__ void __launch_bounds__(128, 7) longer(const float* x, float* y, int n, unsigned long long* slots,
-        unsigned* readers) {
+__global__ void __launch_bounds__(128, 7)
+    longer(const float* x, float* y, int n, unsigned long long* slots, unsigned* readers) {
     softmax_chip<float, 128, 8, 8>(x, y, n, slots, readers);
 }

@@ -1,5 +1,5 @@
-// Rows that fit in the registers of a block: blocks of a few warps for short ones, so that many are under
-// way at once. And those of any length that are no whole vectors.
+// Rows that fit in the registers of a block: blocks of a few warps for short ones, so that many are
+// under way at once. And those of any length that are no whole vectors.
 #pragma once
 #include "row.cuh"
 

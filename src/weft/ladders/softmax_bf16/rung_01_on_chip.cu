@@ -11,11 +11,11 @@
 
 using T = __nv_bfloat16;
 
-__global__ void __launch_bounds__(512, 2) of_65536(const T* x, T* y, int n, unsigned long long* slots,
-        unsigned* readers) {
+__global__ void __launch_bounds__(512, 2)
+    of_65536(const T* x, T* y, int n, unsigned long long* slots, unsigned* readers) {
     softmax_chip<T, 512, 8, 8>(x, y, n, slots, readers);
 }
-__global__ void __launch_bounds__(128, 7) longer(const T* x, T* y, int n, unsigned long long* slots,
-        unsigned* readers) {
+__global__ void __launch_bounds__(128, 7)
+    longer(const T* x, T* y, int n, unsigned long long* slots, unsigned* readers) {
     softmax_chip<T, 128, 8, 8>(x, y, n, slots, readers);
 }

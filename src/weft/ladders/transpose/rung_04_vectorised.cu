@@ -11,8 +11,8 @@
 // launch: transpose<<<(cdiv(columns, 64), cdiv(rows, 64)), 512>>>
 
 #ifndef TR
-#define TR 64   // rows of a tile
-#define TC 64   // columns of a tile
+#define TR 64  // rows of a tile
+#define TC 64  // columns of a tile
 #define THREADS 512
 #endif
 
@@ -34,8 +34,8 @@ __device__ void write(float* y, size_t r, int c, int rows, int columns, const fl
             if (c + k < columns) y[r * columns + c + k] = v[k];
 }
 
-__global__ void __launch_bounds__(THREADS) transpose(
-        const float* __restrict__ x, float* __restrict__ y, int rows, int columns) {
+__global__ void __launch_bounds__(THREADS)
+    transpose(const float* __restrict__ x, float* __restrict__ y, int rows, int columns) {
     __shared__ float tile[TR][TC + 1];
     constexpr int WARPS = THREADS / 32;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -46,18 +46,22 @@ __global__ void __launch_bounds__(THREADS) transpose(
     float4 v[PIECES / WARPS];
 #pragma unroll
     for (int i = 0; i < PIECES / WARPS; ++i) {
-        int piece = i * WARPS + warp, r = piece / (TC / 32) * 4 + across, c = piece % (TC / 32) * 32 + along;
+        int piece = i * WARPS + warp, r = piece / (TC / 32) * 4 + across;
+        int c = piece % (TC / 32) * 32 + along;
         v[i] = read(x, r0 + r, c0 + c, rows, columns);
     }
 #pragma unroll
     for (int i = 0; i < PIECES / WARPS; ++i) {
-        int piece = i * WARPS + warp, r = piece / (TC / 32) * 4 + across, c = piece % (TC / 32) * 32 + along;
-        tile[r][c] = v[i].x, tile[r][c + 1] = v[i].y, tile[r][c + 2] = v[i].z, tile[r][c + 3] = v[i].w;
+        int piece = i * WARPS + warp, r = piece / (TC / 32) * 4 + across;
+        int c = piece % (TC / 32) * 32 + along;
+        tile[r][c] = v[i].x, tile[r][c + 1] = v[i].y, tile[r][c + 2] = v[i].z;
+        tile[r][c + 3] = v[i].w;
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < PIECES / WARPS; ++i) {
-        int piece = i * WARPS + warp, c = piece / (TR / 32) * 4 + across, r = piece % (TR / 32) * 32 + along;
+        int piece = i * WARPS + warp, c = piece / (TR / 32) * 4 + across;
+        int r = piece % (TR / 32) * 32 + along;
         float out[4];
         for (int k = 0; k < 4; ++k) out[k] = tile[r + k][c];
         write(y, c0 + c, r0 + r, columns, rows, out);

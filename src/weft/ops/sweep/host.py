@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.nn import functional
 from weft.ops.core import library
 from weft.ops.core.native import build
 from weft.ops.sweep import time
+from weft.values.sweep import HostTime
 
 SHAPES = ((64, 64), (1, 1024))
 BACKWARD = " backward"
@@ -122,19 +123,6 @@ GRADIENTS: dict[str, _Both] = {
     ),
 }
 """The calls that are timed forward and backward, for the gradients of all tensors that have one."""
-
-
-@dataclass(frozen=True)
-class HostTime:
-    """Microseconds of the host per call."""
-
-    op: str
-    shape: tuple[int, ...]
-    weft_us: float
-    torch_us: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def names() -> list[str]:

@@ -13,7 +13,8 @@ from weft.ops.sweep.case import Case, arguments
 from weft.ops.sweep.compiled import Compiler
 from weft.ops.sweep.draw import Call
 from weft.ops.sweep.gpu_lock import GpuLock
-from weft.ops.sweep.run import Failed, Result
+from weft.ops.sweep.run import Failed
+from weft.values.sweep import SweptCall
 
 SMALL = 2**22
 """Elements of a call that is also made before its turn: those of all processes fit in memory."""
@@ -24,7 +25,7 @@ RESERVED = 2**31
 class Broken(Exception):
     """A contender's CUDA error has made this process useless."""
 
-    def __init__(self, result: Result, who: str) -> None:
+    def __init__(self, result: SweptCall, who: str) -> None:
         super().__init__(f"{who}: {result.failed[who]}")
         self.result, self.who = result, who
 
@@ -40,7 +41,7 @@ class Meter:
 
     def __call__(
         self, case: Case, call: Call, seed: int, failed: Mapping[str, str] | None = None
-    ) -> Result:
+    ) -> SweptCall:
         """The result of a call; contenders in `failed` are known to fail, and are left out.
 
         The seed is that of the tensors' contents.
@@ -66,8 +67,8 @@ class Meter:
         except Failed:  # as it will in its turn, where it is recorded
             return
 
-    def _measured(self, case: Case, call: Call, seed: int, failed: dict[str, str]) -> Result:
-        result = Result(case.name, str(call), "", math.nan, False, failed=failed)
+    def _measured(self, case: Case, call: Call, seed: int, failed: dict[str, str]) -> SweptCall:
+        result = SweptCall(case.name, str(call), "", math.nan, False, failed=failed)
         try:
             result, made = run.check(case, call, self.device, seed)
         except Failed as failure:
@@ -98,14 +99,14 @@ class Meter:
         contenders["compile"] = made.contender(function)
         return self._timed(result, contenders)
 
-    def _timed(self, result: Result, contenders: Mapping[str, time.Function]) -> Result:
+    def _timed(self, result: SweptCall, contenders: Mapping[str, time.Function]) -> SweptCall:
         with self.lock.alone():
             if self.device == "cuda":
                 time.settle()
             return run.timed(result, contenders, self.clock)
 
 
-def _noted(result: Result, failure: Failed) -> Result:
+def _noted(result: SweptCall, failure: Failed) -> SweptCall:
     """The result with a failure; raises Broken if the process has no usable GPU any more."""
     noted = replace(result, failed={**result.failed, failure.who: failure.reason})
     if torch.cuda.is_initialized():

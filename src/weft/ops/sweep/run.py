@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from weft.ops.sweep import time
 from weft.ops.sweep.case import Arguments, Case, arguments, as_tuple
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.draw import Call
+from weft.values.sweep import SweptCall
 
 EPSILON = {
     torch.float64: 2**-52,
@@ -24,35 +25,6 @@ EPSILON = {
     torch.float16: 2**-10,
     torch.bfloat16: 2**-7,
 }
-
-
-@dataclass(frozen=True)
-class Result:
-    """One call: whether it is right, and seconds per call and peak memory of every contender.
-
-    failed  the contenders that raised an error, "reference" if the float64 computation did, and
-            their reasons
-    """
-
-    op: str
-    call: str
-    plan: str
-    error: float
-    right: bool
-    seconds: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, int] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def ratio(self) -> float:
-        """The speed-up over the best other contender; NaN if there is none."""
-        others = [s for name, s in self.seconds.items() if name != "weft"]
-        return min(others) / self.seconds["weft"] if others else math.nan
-
-    @property
-    def wrong(self) -> bool:
-        """True if weft gave a wrong result, or none."""
-        return "weft" in self.failed or not (self.right or self.failed)
 
 
 class Failed(Exception):
@@ -87,7 +59,7 @@ def calls(case: Case, seed: int, count: int, most: int) -> Iterator[Call]:
         yield case.draw(rng, most)
 
 
-def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, Arguments]:
+def check(case: Case, call: Call, device: str, seed: int) -> tuple[SweptCall, Arguments]:
     """Make the call once, compare with torch in float64, and return the arguments as well.
 
     Raises Failed if weft, torch or the reference raise.
@@ -99,12 +71,12 @@ def check(case: Case, call: Call, device: str, seed: int) -> tuple[Result, Argum
     got = attempt("weft", lambda: made.of(case.call))
     if case.judge is not None:
         error = case.judge(got, *made.tensors)
-        return Result(case.name, str(call), plan, error, error <= 1), made
+        return SweptCall(case.name, str(call), plan, error, error <= 1), made
     want = attempt("reference", lambda: wide.of(case.reference or case.torch))
     error = max(
         (largest_error(case, call, made.tensors, g, w) for g, w in _pairs(got, want)), default=0.0
     )
-    return Result(case.name, str(call), plan, error, error <= 1), made
+    return SweptCall(case.name, str(call), plan, error, error <= 1), made
 
 
 def _plan(case: Case, made: Arguments) -> str:
@@ -145,8 +117,8 @@ def largest_error(
 
 
 def timed(
-    result: Result, contenders: Mapping[str, time.Function], clock: time.Clock = time.as_called
-) -> Result:
+    result: SweptCall, contenders: Mapping[str, time.Function], clock: time.Clock = time.as_called
+) -> SweptCall:
     """The result with the times and peak memory of contenders, which take turns."""
     seconds = clock(list(contenders.values()))
     peaks = {name: peak(contender) for name, contender in contenders.items()}
@@ -155,9 +127,3 @@ def timed(
         seconds=dict(zip(contenders, seconds, strict=True)),
         memory={name: size for name, size in peaks.items() if size is not None},
     )
-
-
-def mean(results: Sequence[Result]) -> float:
-    """The geometric mean of the ratios; NaN if no call has one."""
-    ratios = [r.ratio for r in results if not math.isnan(r.ratio)]
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,66 +22,12 @@ from weft.ops.core.target import named
 from weft.ops.sweep.cases import CASES
 from weft.ops.sweep.draw import Call, Tensor
 from weft.ops.sweep.time import Clock
+from weft.values.sweep import CandidateTime, Tuned
 
 MARGIN = 0.03
 """The least relative gain to replace the current candidate; smaller gains are noise."""
 MOST = 2**26
 """The most elements of a random tensor."""
-
-
-@dataclass(frozen=True)
-class CandidateTime:
-    """One candidate: seconds as modelled and as measured, or the reason for no measurement."""
-
-    name: str
-    why: str
-    modelled: float
-    measured: float | None = None
-    failure: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "candidate": self.name,
-            "why": self.why,
-            "modelled_seconds": self.modelled,
-            "measured_seconds": self.measured,
-            "failure": self.failure,
-        }
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A call, its candidates, and the chosen one before and after.
-
-    stored  True if the winner is in the user's cache
-    """
-
-    call: Call
-    gpu: str
-    rows: tuple[CandidateTime, ...]
-    before: str
-    chosen: str
-    stored: bool = False
-
-    @property
-    def gain(self) -> float:
-        """The speed-up over the previous choice; 1 if not measured."""
-        measured = {row.name: row.measured for row in self.rows}
-        before, now = measured[self.before], measured[self.chosen]
-        return before / now if before and now else 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-compatible values."""
-        return {
-            "op": self.call.op,
-            "call": str(self.call),
-            "gpu": self.gpu,
-            "before": self.before,
-            "chosen": self.chosen,
-            "stored": self.stored,
-            "gain": self.gain,
-            "candidates": [row.to_dict() for row in self.rows],
-        }
 
 
 def listed(call: Call, device: str, word: str | None = None) -> Tuned:
@@ -96,7 +42,7 @@ def listed(call: Call, device: str, word: str | None = None) -> Tuned:
         request = replace(request, target=named(word))
     choice = function.choice(request)
     rows = tuple(CandidateTime(c.name, c.why, c.cost) for c in (choice.used, *choice.others))
-    return Tuned(call, request.target.name, rows, choice.used.name, choice.used.name)
+    return Tuned(call.op, str(call), request.target.name, rows, choice.used.name, choice.used.name)
 
 
 def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
@@ -125,7 +71,7 @@ def tune(call: Call, device: str, clock: Clock, seed: int = 1) -> Tuned:
     stored = choose.remember(request, chosen)
     # Plans chosen before the measurement must not be used again.
     function.forget()
-    return Tuned(call, request.target.name, rows, choice.used.name, chosen, stored)
+    return Tuned(call.op, str(call), request.target.name, rows, choice.used.name, chosen, stored)
 
 
 def decide(rows: Sequence[CandidateTime]) -> str:

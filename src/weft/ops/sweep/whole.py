@@ -12,9 +12,8 @@ from typing import Any
 from weft.ops.sweep import gpu, pool, run
 from weft.ops.sweep.case import Case
 from weft.ops.sweep.draw import Call
-from weft.ops.sweep.host import HostTime
-from weft.ops.sweep.run import Result
 from weft.ops.sweep.worker import SweepJob, Task
+from weft.values.sweep import HostTime, Swept, SweptCall
 
 LOST = "the process ended, or took too long"
 
@@ -31,66 +30,6 @@ class Batch:
     most: int
     calls: tuple[Call, ...]
     again: bool = False
-
-
-@dataclass(frozen=True)
-class Swept:
-    """The results of one op."""
-
-    op: str
-    batch: Batch
-    results: tuple[Result, ...]
-
-    @property
-    def mean(self) -> float:
-        """The geometric mean of how many times as fast as the best peer the calls are."""
-        return run.mean(self.results)
-
-    @property
-    def wrong(self) -> list[Result]:
-        return [r for r in self.results if r.wrong]
-
-    @property
-    def compared(self) -> list[Result]:
-        """The calls that were timed with at least one peer."""
-        return [r for r in self.results if not math.isnan(r.ratio)]
-
-    def worst(self, count: int = 10) -> list[Result]:
-        """The calls that lose most, worst first."""
-        return sorted(self.compared, key=lambda r: r.ratio)[:count]
-
-    def memory_ratio(self) -> str:
-        """The peak memory of all calls over PyTorch's; "" if it was not measured."""
-        weft, torch = (sum(r.memory.get(n, 0) for r in self.results) for n in ("weft", "torch"))
-        return f"{weft / torch:.2f} x" if torch else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record."""
-        return {
-            "op": self.op,
-            "seed": self.batch.seed,
-            "most": self.batch.most,
-            **({"again": True} if self.batch.again else {}),
-            "mean": _finite(self.mean),
-            "results": [_row(r) for r in self.results],
-        }
-
-
-def _finite(number: float) -> float | None:
-    """JSON has neither NaN nor infinity."""
-    return number if math.isfinite(number) else None
-
-
-def _row(result: Result) -> dict[str, Any]:
-    return {
-        "call": result.call,
-        "plan": result.plan,
-        "error": _finite(result.error),
-        "right": result.right,
-        "us": {name: round(1e6 * s, 2) for name, s in result.seconds.items()},
-        "bytes": result.memory,
-        **({"failed": result.failed} if result.failed else {}),
-    }
 
 
 # ---- what is swept -----------------------------------------------------------------------------
@@ -138,11 +77,13 @@ def sweep(
     """
     tasks = [Task(batch.op, call, batch.seed) for batch in batches for call in batch.calls]
     left = {batch.op: len(batch.calls) for batch in batches}
-    results: dict[int, Result] = {}
+    results: dict[int, SweptCall] = {}
 
     def swept(batch: Batch) -> Swept:
         numbers = [i for i in sorted(results) if tasks[i].case == batch.op]
-        return Swept(batch.op, batch, tuple(results[i] for i in numbers))
+        return Swept(
+            batch.op, batch.seed, batch.most, tuple(results[i] for i in numbers), batch.again
+        )
 
     by_op = {batch.op: batch for batch in batches}
     for number, answer in pool.run(tasks, jobs, job.start, limit, stop=stop):
@@ -157,8 +98,8 @@ def sweep(
             yield swept(batch)
 
 
-def _lost(task: Task) -> Result:
-    return Result(task.case, str(task.call), "", math.nan, False, failed={"weft": LOST})
+def _lost(task: Task) -> SweptCall:
+    return SweptCall(task.case, str(task.call), "", math.nan, False, failed={"weft": LOST})
 
 
 # ---- records -----------------------------------------------------------------------------------

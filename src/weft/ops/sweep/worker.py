@@ -20,7 +20,7 @@ from weft.ops.sweep.draw import Call
 from weft.ops.sweep.gpu_lock import GpuLock
 from weft.ops.sweep.measure import Broken, Meter
 from weft.ops.sweep.pool import Answer
-from weft.ops.sweep.run import Result
+from weft.values.sweep import SweptCall
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def measured(meter: Meter, task: Task) -> Answer:
     except Exception as error:  # the sweep goes on without this call
         failed = {**task.failed, "sweep": f"{type(error).__name__}: {error}"}
         return Answer(
-            Result(case.name, str(task.call), "", math.nan, False, failed=failed), broken=True
+            SweptCall(case.name, str(task.call), "", math.nan, False, failed=failed), broken=True
         )
 
 

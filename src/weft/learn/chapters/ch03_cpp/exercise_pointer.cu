@@ -2,5 +2,6 @@
 __global__ void add_last(const float* x, float* y, int rows, int columns) {
     const float* last = x + rows - 1;
     const float* row = x + blockIdx.x * columns;
-    for (int c = threadIdx.x; c < columns; c += blockDim.x) y[blockIdx.x * columns + c] = row[c] + last[c];
+    for (int c = threadIdx.x; c < columns; c += blockDim.x)
+        y[blockIdx.x * columns + c] = row[c] + last[c];
 }

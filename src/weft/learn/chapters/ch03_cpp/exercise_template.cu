@@ -11,5 +11,9 @@ __device__ void each(const float* x, const float* y, float* out, int n) {
     if (i < n) out[i] = Choose()(x[i], y[i]);
 }
 
-__global__ void lows(const float* x, const float* y, float* low, int n) { each<Smaller>(x, y, low, n); }
-__global__ void highs(const float* x, const float* y, float* high, int n) { each<Larger>(x, y, high, n); }
+__global__ void lows(const float* x, const float* y, float* low, int n) {
+    each<Smaller>(x, y, low, n);
+}
+__global__ void highs(const float* x, const float* y, float* high, int n) {
+    each<Larger>(x, y, high, n);
+}

@@ -1,4 +1,5 @@
-// Transposes x, a matrix of h rows and w columns. A block of 32 x 8 threads moves a tile of 32 x 32.
+// Transposes x, a matrix of h rows and w columns.
+// A block of 32 x 8 threads moves a tile of 32 x 32.
 __global__ void transpose(const float* x, float* y, int h, int w) {
     __shared__ float tile[32][33];  // a column more than needed: the rows start in different banks
     int column = blockIdx.x * 32 + threadIdx.x;

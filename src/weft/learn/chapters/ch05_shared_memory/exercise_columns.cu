@@ -3,7 +3,9 @@ __global__ void tiles(const float* x, float* y) {
     __shared__ float tile[32][32];
     x += blockIdx.x * 1024;
     y += blockIdx.x * 1024;
-    for (int row = threadIdx.y; row < 32; row += 8) tile[row][threadIdx.x] = x[row * 32 + threadIdx.x];
+    for (int row = threadIdx.y; row < 32; row += 8)
+        tile[row][threadIdx.x] = x[row * 32 + threadIdx.x];
     __syncthreads();
-    for (int row = threadIdx.y; row < 32; row += 8) y[row * 32 + threadIdx.x] = tile[threadIdx.x][row];
+    for (int row = threadIdx.y; row < 32; row += 8)
+        y[row * 32 + threadIdx.x] = tile[threadIdx.x][row];
 }

@@ -3,7 +3,8 @@ struct Complex {
     float re, im;
 };
 
-// Joins two transforms of n / 2 numbers, a[0..] of the even and a[n/2..] of the odd ones, to one of n.
+// Joins two transforms of n / 2 numbers to one of n:
+// a[0..] is of the even numbers, a[n/2..] of the odd ones.
 __device__ void join(Complex* a, int n) {
     for (int k = 0; k < n / 2; k++) {
         float s, c;

@@ -6,7 +6,8 @@ __global__ void convolve(const float* x, const float* filter, float* y, int h, i
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             int row = r + i - 1, column = c + j - 1;
-            if (row >= 0 && row < h && column >= 0 && column < w) sum += filter[3 * i + j] * x[row * w + column];
+            if (row >= 0 && row < h && column >= 0 && column < w)
+                sum += filter[3 * i + j] * x[row * w + column];
         }
     y[r * w + c] = sum;
 }

@@ -12,6 +12,7 @@ __global__ void convolve(const float* x, const float* filter, float* y, int h, i
     if (r >= h || c >= w) return;
     float sum = 0;
     for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++) sum += filter[3 * i + j] * tile[threadIdx.y + i][threadIdx.x + j];
+        for (int j = 0; j < 3; j++)
+            sum += filter[3 * i + j] * tile[threadIdx.y + i][threadIdx.x + j];
     y[r * w + c] = sum;
 }

@@ -1,4 +1,5 @@
-// out = softmax(q k) v for one query per head. A warp computes a head; a lane holds one of 32 columns.
+// out = softmax(q k) v for one query per head.
+// A warp computes a head; a lane holds one of 32 columns.
 __global__ void attention(const float* q, const float* k, const float* v, float* out, int s) {
     int head = blockIdx.x, lane = threadIdx.x;
     float query = q[head * 32 + lane], most = -INFINITY, total = 0, result = 0;

@@ -9,7 +9,8 @@ __global__ void softmax(const float* x, float* y, int n) {
         most = larger;
     }
     for (int k = 16; k > 0; k /= 2) {
-        float other = __shfl_xor_sync(0xffffffff, most, k), more = __shfl_xor_sync(0xffffffff, sum, k);
+        float other = __shfl_xor_sync(0xffffffff, most, k);
+        float more = __shfl_xor_sync(0xffffffff, sum, k);
         float larger = fmaxf(most, other);
         sum = (most == -INFINITY ? 0 : sum * expf(most - larger)) +
               (other == -INFINITY ? 0 : more * expf(other - larger));

@@ -1,4 +1,5 @@
-// q = x / scale in 8 bits; scale is the row's largest magnitude divided by 127. One warp for each row.
+// q = x / scale in 8 bits; scale is the row's largest magnitude divided by 127.
+// One warp for each row.
 __global__ void quantise(const float* x, signed char* q, float* scale) {
     int i = blockIdx.x * 32 + threadIdx.x;
     float most = fabsf(x[i]);

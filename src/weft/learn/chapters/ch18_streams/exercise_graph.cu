@@ -2,9 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-__global__ void move(float* x, int step) {
-    *x = *x / 2 + step;
-}
+__global__ void move(float* x, int step) { *x = *x / 2 + step; }
 
 int main(int count, char** arguments) {
     int steps = count > 1 ? atoi(arguments[1]) : 4;

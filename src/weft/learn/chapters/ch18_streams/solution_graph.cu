@@ -2,13 +2,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-__global__ void move(float* x, const int* step) {
-    *x = *x / 2 + *step;
-}
+__global__ void move(float* x, const int* step) { *x = *x / 2 + *step; }
 
-__global__ void advance(int* step) {
-    ++*step;
-}
+__global__ void advance(int* step) { ++*step; }
 
 int main(int count, char** arguments) {
     int steps = count > 1 ? atoi(arguments[1]) : 4;

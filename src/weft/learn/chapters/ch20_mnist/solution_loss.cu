@@ -1,4 +1,5 @@
-// The gradient of the mean cross-entropy of rows of 10 logits; t are the labels. One thread for each row.
+// The gradient of the mean cross-entropy of rows of 10 logits; t are the labels.
+// One thread for each row.
 __global__ void gradient(const float* x, const long long* t, float* dx, int rows) {
     int row = blockIdx.x * 64 + threadIdx.x;
     if (row >= rows) return;

@@ -1,5 +1,7 @@
-// y = max_pool(relu(x * scale + shift)), scale and shift for each channel. One thread for each result.
-__global__ void block(const float* x, const float* scale, const float* shift, float* y, int n, int c, int h, int w) {
+// y = max_pool(relu(x * scale + shift)), scale and shift for each channel.
+// One thread for each result.
+__global__ void block(const float* x, const float* scale, const float* shift, float* y, int n,
+                      int c, int h, int w) {
     int i = blockIdx.x * 128 + threadIdx.x;
     if (i >= n * c * h * w) return;
     int column = i % w, row = i / w % h, plane = i / (w * h), channel = plane % c;

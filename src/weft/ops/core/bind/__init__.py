@@ -17,7 +17,8 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from weft.errors import MissingDependency, pip_install
+from weft.errors import MissingDependency
+from weft.installation import pip_install
 from weft.kernels.op_options import OpOptions
 
 if TYPE_CHECKING:

@@ -94,10 +94,11 @@ def derive(op: str, parameters: Mapping[str, CType | None], derived: Sequence[st
             continue
         if ctype is None:
             raise ArgumentError(
-                f"{op}: the kernel's C++ types are not known", got=f"parameter '{name}'",
+                f"{op}: the kernel's C++ types are not known",
+                got=f"parameter '{name}'",
                 next=f"write the schema, e.g. {_EXAMPLES.split(',')[0]}, and"
                 f" args={{'{name}': ...}}",
-            )  # fmt: skip
+            )
         if ctype.pointer and not ctype.const:
             returns.append(f"Tensor {name}")
         else:

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from weft.errors import ArgumentError, quoted
+from weft.errors import ArgumentError
 from weft.ops.families.conv.geometry import extents, spread
+from weft.quoting import quoted
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 PRECISIONS = ("fp32", "tf32")

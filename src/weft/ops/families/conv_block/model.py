@@ -111,8 +111,9 @@ class FusedTile(NamedTuple):
         """Blocks of an SM."""
         memory = self.shared(p, training) + self.fixed(training) + BLOCK_RESERVED
         by_registers = SM_REGISTERS // (self.threads * cdiv(self.registers(p), 8) * 8)
-        return min(target.shared_per_sm // memory, by_registers,
-                   target.threads_per_sm // self.threads)  # fmt: skip
+        return min(
+            target.shared_per_sm // memory, by_registers, target.threads_per_sm // self.threads
+        )
 
     def grid(self, p: Shape, training: bool) -> tuple[int, int, int, int]:
         """Tiles down and across, blocks, and groups of filters."""

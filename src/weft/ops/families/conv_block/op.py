@@ -29,21 +29,24 @@ def _check(x: Any, weight: Any, bias: Any, mean: Any, var: Any, gamma: Any, beta
             if t is not None and not t.is_contiguous():
                 raise ArgumentError(
                     f"weft.ops.{NAME}: {name} must be contiguous, because it is changed",
-                    got=f"strides {t.stride()}", next=f"{name}.contiguous()",
-                )  # fmt: skip
+                    got=f"strides {t.stride()}",
+                    next=f"{name}.contiguous()",
+                )
     elif mean is None or var is None:
         raise ArgumentError(
             f"weft.ops.{NAME}: evaluation needs running_mean and running_var",
-            got="None", next="pass them, or training=True",
-        )  # fmt: skip
+            got="None",
+            next="pass them, or training=True",
+        )
 
 
 def _check_evaluation(*args: Any) -> None:
     if args[8]:
         raise ArgumentError(
             f"torch.ops.weft.{NAME}: this op does not train, because it changes no argument",
-            got="training=True", next=f"call weft.ops.{NAME}",
-        )  # fmt: skip
+            got="training=True",
+            next=f"call weft.ops.{NAME}",
+        )
     _check(*args)
 
 
@@ -122,8 +125,9 @@ _SCHEMA = ("(Tensor input, Tensor weight, Tensor? bias, {norm}Tensor? bn_weight{
 _FORWARD = (
     Definition(
         name=NAME,
-        schema=_SCHEMA.format(norm="Tensor? running_mean, Tensor? running_var, ", none="=None",
-                              zero="=0")
+        schema=_SCHEMA.format(
+            norm="Tensor? running_mean, Tensor? running_var, ", none="=None", zero="=0"
+        )
         + ", bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
         doc="max_pool2d(relu(batch_norm(conv2d(input, weight, bias, padding=padding))), 2) in one\n"
         "kernel; in two in training, when running_mean and running_var are updated in place.",
@@ -157,7 +161,7 @@ _FORWARD = (
         autocast=None,
         public=False,
     ),
-)  # fmt: skip
+)
 
 GROUP = "convolution"
 DEFINITIONS = (*backward.DEFINITIONS, *_FORWARD)

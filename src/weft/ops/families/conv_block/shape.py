@@ -78,30 +78,34 @@ def check(x: Any, weight: Any, bias: Any, padding: Any, **norm: Any) -> None:
     if weight.dtype != x.dtype or (bias is not None and bias.dtype != x.dtype):
         raise ArgumentError(
             f"weft.ops.{NAME}: input, weight and bias must have one dtype",
-            got=f"{x.dtype} and {weight.dtype}", next="convert them: weight.to(input.dtype)",
-        )  # fmt: skip
+            got=f"{x.dtype} and {weight.dtype}",
+            next="convert them: weight.to(input.dtype)",
+        )
     filters = (weight.shape[0],)
     if bias is not None and tuple(bias.shape) != filters:
         raise ArgumentError(
             f"weft.ops.{NAME}: bias has shape {tuple(bias.shape)}, expected {filters}",
             allowed="one number for each filter",
-        )  # fmt: skip
+        )
     check_weights(NAME, x, filters, **norm)
     if max(weight.shape[2:]) > LARGEST:
         raise ArgumentError(
-            f"weft.ops.{NAME}: the filters are too large", got=str(list(weight.shape[2:])),
+            f"weft.ops.{NAME}: the filters are too large",
+            got=str(list(weight.shape[2:])),
             allowed=f"at most {LARGEST} x {LARGEST}",
             next="call weft.ops.conv2d, batch_norm, relu and max_pool2d",
-        )  # fmt: skip
+        )
     pads = [padding] if isinstance(padding, int) else list(padding)
     if len(pads) not in (1, 2) or min(pads) < 0:
         raise ArgumentError(
-            f"weft.ops.{NAME}: padding must be one or two sizes", got=str(padding),
+            f"weft.ops.{NAME}: padding must be one or two sizes",
+            got=str(padding),
             allowed="0 or more, for height and width",
-        )  # fmt: skip
+        )
     made = shape_of(x.shape, weight.shape, padding)
     if min(made.pooled) < 1:
         raise ArgumentError(
             f"weft.ops.{NAME}: the result would be empty",
-            got=f"a convolution of {made.rows} x {made.columns}", allowed="2 x 2 or larger",
-        )  # fmt: skip
+            got=f"a convolution of {made.rows} x {made.columns}",
+            allowed="2 x 2 or larger",
+        )

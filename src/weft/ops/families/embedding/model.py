@@ -33,8 +33,9 @@ def gather_time(index: Layout, columns: int, itemsize: int, gpu: Target) -> floa
     return gpu.launch + 2 * index.numel * columns * itemsize / gpu.bandwidth
 
 
-def gradient_time(positions: int, rows: int, columns: int, itemsize: int, launches: int,
-                  gpu: Target) -> float:  # fmt: skip
+def gradient_time(
+    positions: int, rows: int, columns: int, itemsize: int, launches: int, gpu: Target
+) -> float:
     """Seconds to read the rows of all positions and to write the table."""
     return launches * gpu.launch + (positions + rows) * columns * itemsize / gpu.bandwidth
 

@@ -28,13 +28,13 @@ def _check(input: Any, weight: Any, padding_idx: int | None) -> None:
         raise ArgumentError(
             f"weft.ops.embedding: weight has {weight.dim()} dimensions, expected 2",
             allowed="[rows, columns]",
-        )  # fmt: skip
+        )
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise ArgumentError(
             f"weft.ops.embedding: padding_idx is {padding_idx}, expected {-rows} to {rows - 1}",
             got=f"weight of shape {tuple(weight.shape)}",
-        )  # fmt: skip
+        )
     if input.numel() and not rows:
         raise ArgumentError(
             f"weft.ops.embedding: weight has shape {tuple(weight.shape)}, expected at least one row"

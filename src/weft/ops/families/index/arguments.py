@@ -30,8 +30,9 @@ def check_dim(op: str, rank: int, dim: int) -> None:
     if not -rank <= dim < rank:
         raise ArgumentError(
             f"weft.ops.{op}: 'dim' is no dimension of input",
-            got=f"dim={dim}", allowed=f"{-rank} to {rank - 1}",
-        )  # fmt: skip
+            got=f"dim={dim}",
+            allowed=f"{-rank} to {rank - 1}",
+        )
 
 
 def check_gather(x: Any, dim: int, index: Any) -> None:
@@ -62,9 +63,10 @@ def check_scatter_add(x: Any, dim: int, index: Any, src: Any) -> None:
     if x.dtype is not src.dtype:
         raise ArgumentError(
             "weft.ops.scatter_add: 'src' must have the dtype of input",
-            got=f"{src.dtype} for input of {x.dtype}", allowed=str(x.dtype),
+            got=f"{src.dtype} for input of {x.dtype}",
+            allowed=str(x.dtype),
             next="convert it: src.to(input.dtype)",
-        )  # fmt: skip
+        )
     if not index.numel():
         return
     _check_rank("scatter_add", index, input=x, src=src)
@@ -83,8 +85,9 @@ def _check_rank(op: str, index: Any, **others: Any) -> None:
         if max(x.dim(), 1) != max(index.dim(), 1):
             raise ArgumentError(
                 f"weft.ops.{op}: 'index' must have as many dimensions as {name}",
-                got=f"{index.dim()} and {x.dim()}", allowed=str(x.dim()),
-            )  # fmt: skip
+                got=f"{index.dim()} and {x.dim()}",
+                allowed=str(x.dim()),
+            )
 
 
 def _check_lines(op: str, x: Any, dim: int, index: Any) -> None:

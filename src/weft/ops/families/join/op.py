@@ -39,8 +39,9 @@ def _check_dim(op: str, rank: int, dim: int) -> None:
     if not -rank <= dim < rank:
         raise ArgumentError(
             f"weft.ops.{op}: 'dim' is no dimension of the result",
-            got=f"dim={dim}", allowed=f"{-rank} to {rank - 1}",
-        )  # fmt: skip
+            got=f"dim={dim}",
+            allowed=f"{-rank} to {rank - 1}",
+        )
 
 
 def _check_cat(tensors: Sequence[Any], dim: int) -> None:
@@ -49,8 +50,9 @@ def _check_cat(tensors: Sequence[Any], dim: int) -> None:
         if tensor.dim() == 0:
             raise ArgumentError(
                 "weft.ops.cat: a number has no dimension to be joined along",
-                got=f"tensor {number} of shape []", next="weft.ops.stack joins numbers",
-            )  # fmt: skip
+                got=f"tensor {number} of shape []",
+                next="weft.ops.stack joins numbers",
+            )
     first = tensors[0]
     _check_dim("cat", first.dim(), dim)
     at = dim % first.dim()

@@ -150,8 +150,9 @@ _GROUP = Case(
     _group,
     lambda x, w, b, num_groups: functional.group_norm(x, num_groups, w, b),
     weft=lambda x, w, b, num_groups: library.call("group_norm")(x, num_groups, w, b),
-    depth=_length, shared=True,
-)  # fmt: skip
+    depth=_length,
+    shared=True,
+)
 _INSTANCE = Case(
     "instance_norm", _instance,
     lambda x, w, b: functional.instance_norm(x, weight=w, bias=b),

@@ -20,8 +20,9 @@ def _check(x: Any, mean: Any, var: Any, weight: Any, bias: Any, use_input_stats:
     if x.dim() < 2:
         raise ArgumentError(
             "weft.ops.instance_norm: 'input' needs a batch and a channel dimension",
-            got=f"shape {list(x.shape)}", allowed="2 dimensions or more",
-        )  # fmt: skip
+            got=f"shape {list(x.shape)}",
+            allowed="2 dimensions or more",
+        )
     if (mean is None) != (var is None) or (mean is None and not use_input_stats):
         raise ArgumentError(
             "weft.ops.instance_norm: running_mean and running_var are needed together, and where "
@@ -34,8 +35,9 @@ def _check(x: Any, mean: Any, var: Any, weight: Any, bias: Any, use_input_stats:
     if use_input_stats and math.prod(x.shape[2:]) == 1:
         raise ArgumentError(
             "weft.ops.instance_norm: more than one value per channel is needed",
-            got=f"input of shape {list(x.shape)}", next="pass use_input_stats=False",
-        )  # fmt: skip
+            got=f"input of shape {list(x.shape)}",
+            next="pass use_input_stats=False",
+        )
     size = (x.shape[1],)
     check_weights(NAME, x, size, running_mean=mean, running_var=var)
     check_weights(NAME, x, size, weight=weight, bias=bias)

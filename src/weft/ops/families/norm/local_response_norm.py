@@ -126,18 +126,21 @@ def _check(x: Any, size: int, alpha: float, beta: float, k: float) -> None:
     if x.dim() < 3:
         raise ArgumentError(
             "weft.ops.local_response_norm: 'input' needs a batch, a channel and another dimension",
-            got=f"shape {list(x.shape)}", allowed="3 dimensions or more",
-        )  # fmt: skip
+            got=f"shape {list(x.shape)}",
+            allowed="3 dimensions or more",
+        )
     if not 0 < size <= LONGEST:
         raise ArgumentError(
             "weft.ops.local_response_norm: 'size' is a number of channels",
-            got=f"size={size}", allowed=f"1 to {LONGEST}",
-        )  # fmt: skip
+            got=f"size={size}",
+            allowed=f"1 to {LONGEST}",
+        )
     if max(x.shape[1], math.prod(x.shape[2:])) > LONGEST:
         raise ArgumentError(
             "weft.ops.local_response_norm: a plane has too many elements",
-            got=f"shape {list(x.shape)}", allowed=f"at most {LONGEST}",
-        )  # fmt: skip
+            got=f"shape {list(x.shape)}",
+            allowed=f"at most {LONGEST}",
+        )
 
 
 def _fake(x: Any, *rest: Any) -> Any:

@@ -93,7 +93,7 @@ def _check_dtype(op: str, x: Any, allowed: Sequence[torch.dtype]) -> None:
         raise ArgumentError(
             f"weft.ops.{op}: dtype {x.dtype} is not supported",
             allowed=", ".join(str(d).removeprefix("torch.") for d in allowed),
-        )  # fmt: skip
+        )
 
 
 def _check_range(x: Any, low: float, high: float, *start: Any) -> None:

@@ -108,8 +108,9 @@ def _check(x: Any, p: float, seed: int, offset: int, state: Any) -> None:
     if x.dtype not in DTYPES:
         raise ArgumentError(
             f"weft.ops.dropout: dtype {x.dtype} is not supported",
-            allowed="float32, float16, bfloat16", next="convert it: x.float()",
-        )  # fmt: skip
+            allowed="float32, float16, bfloat16",
+            next="convert it: x.float()",
+        )
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:

@@ -130,15 +130,16 @@ _TOPK = Case("topk", _top(), torch.topk, exact=True, reference=_topk)
 CASES = (
     _SORT,
     _SORT.with_backward(draw=_sorted("sort", FLOATS)),
-    Case(
-        "argsort", _sorted("argsort"), torch.argsort, exact=True, reference=_argsort, shared=True
-    ),
+    Case("argsort", _sorted("argsort"), torch.argsort, exact=True, reference=_argsort, shared=True),
     _TOPK,
     _TOPK.with_backward(draw=_top(FLOATS)),
     Case("kthvalue", _kth(), torch.kthvalue, exact=True, reference=_kthvalue, shared=True),
     Case("searchsorted", _searched, torch.searchsorted, exact=True),
     Case(
-        "unique", _distinct, torch.unique, exact=True,
+        "unique",
+        _distinct,
+        torch.unique,
+        exact=True,
         weft=lambda x, **options: library.call("unique")(x, **options),
     ),
-)  # fmt: skip
+)

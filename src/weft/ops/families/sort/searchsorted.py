@@ -103,9 +103,10 @@ def _check(sequence: Any, input: Any, out_int32: bool, right: bool, side: Any, s
         )
     if out_int32 and sequence.shape[-1] >= 2**31:
         raise ArgumentError(
-            f"{name}: places exceed int32", got=f"{sequence.shape[-1]} elements",
+            f"{name}: places exceed int32",
+            got=f"{sequence.shape[-1]} elements",
             next="leave out_int32 out",
-        )  # fmt: skip
+        )
 
 
 def _redirect(op: Callable[..., Any]) -> Callable[..., Any]:

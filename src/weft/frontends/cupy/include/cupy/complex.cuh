@@ -8,7 +8,7 @@ public:
     typedef T value_type;
     __host__ __device__ complex(T real = T(), T imag = T()) : re(real), im(imag) {}
     template <typename U>
-    __host__ __device__ complex(const complex<U> &z) : re(T(z.real())), im(T(z.imag())) {}
+    __host__ __device__ complex(const complex<U>& z) : re(T(z.real())), im(T(z.imag())) {}
 
     __host__ __device__ T real() const { return re; }
     __host__ __device__ T imag() const { return im; }
@@ -39,10 +39,10 @@ public:
         return a.re == b.re && a.im == b.im;
     }
     friend __host__ __device__ bool operator!=(complex a, complex b) { return !(a == b); }
-    __host__ __device__ complex &operator+=(complex b) { return *this = *this + b; }
-    __host__ __device__ complex &operator-=(complex b) { return *this = *this - b; }
-    __host__ __device__ complex &operator*=(complex b) { return *this = *this * b; }
-    __host__ __device__ complex &operator/=(complex b) { return *this = *this / b; }
+    __host__ __device__ complex& operator+=(complex b) { return *this = *this + b; }
+    __host__ __device__ complex& operator-=(complex b) { return *this = *this - b; }
+    __host__ __device__ complex& operator*=(complex b) { return *this = *this * b; }
+    __host__ __device__ complex& operator/=(complex b) { return *this = *this / b; }
 };
 
 template <typename T> __device__ T real(complex<T> z) { return z.real(); }

@@ -5,6 +5,7 @@ namespace weft_jit {
 
 typedef long long Length;
 
+// clang-format off: tables of one line each
 template <typename T> struct Decay { typedef T type; };
 template <typename T> struct Decay<T &> { typedef T type; };
 template <typename T> struct Decay<const T> { typedef T type; };
@@ -17,6 +18,7 @@ template <typename A, typename B> struct Choose<false, A, B> { typedef B type; }
 template <typename T> struct IsInteger { static constexpr bool value = false; };
 #define WEFT_INTEGER(type) \
     template <> struct IsInteger<type> { static constexpr bool value = true; };
+// clang-format on
 WEFT_INTEGER(bool)
 WEFT_INTEGER(int)
 WEFT_INTEGER(unsigned)
@@ -25,13 +27,13 @@ WEFT_INTEGER(unsigned long)
 WEFT_INTEGER(long long)
 WEFT_INTEGER(unsigned long long)
 
-template <typename T, typename I> __device__ T *moved(T *data, I index, Length stride) {
-    return reinterpret_cast<T *>(reinterpret_cast<char *>(data) + index * stride);
+template <typename T, typename I> __device__ T* moved(T* data, I index, Length stride) {
+    return reinterpret_cast<T*>(reinterpret_cast<char*>(data) + index * stride);
 }
 
 // An array with N axes; strides count bytes. Fewer than N indices select an array.
 template <typename T, int N> struct Array {
-    T *data;
+    T* data;
     Length size, shape[N], strides[N];
     static constexpr int ndim = N;
 
@@ -48,29 +50,29 @@ template <typename T, int N> struct Array {
 };
 
 template <typename T> struct Array<T, 1> {
-    T *data;
+    T* data;
     Length size, shape[1], strides[1];
     static constexpr int ndim = 1;
-    template <typename I> __device__ T &operator[](I index) const {
+    template <typename I> __device__ T& operator[](I index) const {
         return *moved(data, index, strides[0]);
     }
 };
 
 template <typename T> struct Array<T, 0> {
-    T *data;
+    T* data;
     Length size;
     static constexpr int ndim = 0;
 };
 
-template <typename T, int N> __device__ Length len(const Array<T, N> &x) { return x.shape[0]; }
+template <typename T, int N> __device__ Length len(const Array<T, N>& x) { return x.shape[0]; }
 template <typename T, int N> __device__ constexpr Length len(T (&)[N]) { return N; }
 
 // `x[()]` of an array without axes.
-template <typename T> __device__ T &at(const Array<T, 0> &x) { return *x.data; }
-template <typename A, typename I> __device__ decltype(auto) at(const A &x, I i) { return x[i]; }
-template <typename T, typename I> __device__ T &at(T *x, I i) { return x[i]; }
+template <typename T> __device__ T& at(const Array<T, 0>& x) { return *x.data; }
+template <typename A, typename I> __device__ decltype(auto) at(const A& x, I i) { return x[i]; }
+template <typename T, typename I> __device__ T& at(T* x, I i) { return x[i]; }
 template <typename A, typename I, typename... More>
-__device__ decltype(auto) at(const A &x, I i, More... more) {
+__device__ decltype(auto) at(const A& x, I i, More... more) {
     return at(x[i], more...);
 }
 
@@ -124,14 +126,16 @@ __device__ auto largest(A a, B b, More... more) {
 template <typename A> __device__ A absolute(A a) { return a < A(0) ? A(-a) : a; }
 
 // CUDA has no atomic addition of signed 64-bit integers; the unsigned one has the same bits.
+// clang-format off: tables of one line each
 template <typename T> struct Atomic { typedef T type; };
 template <> struct Atomic<long long> { typedef unsigned long long type; };
 template <> struct Atomic<long> { typedef unsigned long long type; };
 template <> struct Atomic<unsigned long> { typedef unsigned long long type; };
-#define WEFT_ATOMIC(name, call)                                                  \
-    template <typename T, typename V> __device__ T name(T *place, V value) {      \
-        typedef typename Atomic<T>::type A;                                       \
-        return T(call(reinterpret_cast<A *>(place), A(T(value))));                \
+// clang-format on
+#define WEFT_ATOMIC(name, call)                                              \
+    template <typename T, typename V> __device__ T name(T* place, V value) { \
+        typedef typename Atomic<T>::type A;                                  \
+        return T(call(reinterpret_cast<A*>(place), A(T(value))));            \
     }
 WEFT_ATOMIC(atomic_add, atomicAdd)
 WEFT_ATOMIC(atomic_exch, atomicExch)
@@ -140,19 +144,19 @@ WEFT_ATOMIC(atomic_or, atomicOr)
 WEFT_ATOMIC(atomic_xor, atomicXor)
 WEFT_ATOMIC(atomic_inc, atomicInc)
 WEFT_ATOMIC(atomic_dec, atomicDec)
-template <typename T, typename V> __device__ T atomic_sub(T *place, V value) {
+template <typename T, typename V> __device__ T atomic_sub(T* place, V value) {
     return atomic_add(place, T(-T(value)));
 }
-template <typename T, typename V> __device__ T atomic_min(T *place, V value) {
+template <typename T, typename V> __device__ T atomic_min(T* place, V value) {
     return atomicMin(place, T(value));
 }
-template <typename T, typename V> __device__ T atomic_max(T *place, V value) {
+template <typename T, typename V> __device__ T atomic_max(T* place, V value) {
     return atomicMax(place, T(value));
 }
 template <typename T, typename E, typename V>
-__device__ T atomic_cas(T *place, E expected, V value) {
+__device__ T atomic_cas(T* place, E expected, V value) {
     typedef typename Atomic<T>::type A;
-    return T(atomicCAS(reinterpret_cast<A *>(place), A(T(expected)), A(T(value))));
+    return T(atomicCAS(reinterpret_cast<A*>(place), A(T(expected)), A(T(value))));
 }
 
 __device__ inline unsigned laneid() {

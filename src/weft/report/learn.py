@@ -1,0 +1,116 @@
+"""Formats grades, hints and progress of the course."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from weft.report.words import Block, Styled, Table
+from weft.values.learn import (
+    ChapterProgress,
+    Grade,
+    Hint,
+    Proof,
+    PuzzleProgress,
+    Started,
+    StartedPuzzle,
+    Touched,
+)
+
+
+def course(
+    chapters: Sequence[ChapterProgress], puzzles: Sequence[PuzzleProgress]
+) -> Iterator[Block]:
+    """The map: chapters with their progress, the puzzles solved, and what comes next."""
+    rows = [
+        (f"{c.chapter:02}", c.title, f"{c.passed} of {len(c.exercises)}", _bar(c)) for c in chapters
+    ]
+    yield Table(("", "chapter", "passed", ""), rows, ("passed",))
+    if puzzles:
+        solved = sum(done for p in puzzles for done in p.passed.values())
+        total = sum(len(p.passed) for p in puzzles)
+        yield f"\n{solved} of {total} puzzles: weft learn puzzle", ""
+    following = next((c for c in chapters if not c.done), None)
+    if following is not None:
+        verb = "check" if following.started else "start"
+        yield f"Next: weft learn {verb} {following.chapter:02}", ""
+
+
+def _bar(c: ChapterProgress) -> str:
+    return "█" * c.passed + "░" * (len(c.exercises) - c.passed)
+
+
+def started(found: Started, what: str) -> Iterator[Block]:
+    """The files to read and to edit; `what` is the word for them."""
+    for c in found.chapters:
+        yield f"{c.chapter:02} {c.title}", "bold"
+        yield f"read    {c.text}", ""
+    for file, goal in found.goals.items():
+        yield f"edit    {file}: {goal}", ""
+    for c in found.chapters:
+        if c.puzzles:
+            yield f"puzzles {', '.join(c.puzzles)}: weft learn puzzle NAME", ""
+    yield f"\nNext: weft learn check {what}, or weft learn watch", ""
+
+
+def grade(one: Grade) -> Styled:
+    """The line of an exercise."""
+    mark, colour = ("✓", "green") if one.passed else ("✗", "red")
+    return f"{mark} {one.exercise}: {one.words}", colour
+
+
+def touched(kernel: str, found: Touched) -> Iterator[Styled]:
+    """The elements that a kernel touches; `kernel` begins the sentence."""
+    yield f"{kernel} touches, for {found.case}:", ""
+    yield found.picture, "dim"
+
+
+def hint(found: Hint | None, what: str) -> Iterator[Styled]:
+    """The next hint for `what`, or that none is needed."""
+    if found is None:
+        yield f"All exercises of {what} are passed.", ""
+        return
+    yield f"{found.exercise}, hint {found.number} of {found.count}", "bold"
+    yield found.hint, ""
+
+
+def restored(backups: Sequence[Path]) -> Iterator[Styled]:
+    """The exercises that are as given again, and where the learner's versions are."""
+    for path in backups:
+        yield f"restored {path.with_suffix('')}" + (f"; yours is {path}" * path.exists()), ""
+
+
+def puzzle(found: StartedPuzzle, language: str) -> Iterator[Styled]:
+    """A puzzle, the picture of a solution, and the file to edit."""
+    yield f"{found.number:02} {found.title}", "bold"
+    yield f"{found.goal} {found.idea}\n", ""
+    yield from touched("What a solution", found.touched)
+    yield f"\nedit    {found.file}", ""
+    asked = f" --language {language}" if language else ""
+    yield f"\nNext: weft learn check {found.puzzle}{asked}", ""
+
+
+def puzzles(found: Sequence[PuzzleProgress], languages: Sequence[str]) -> Iterator[Block]:
+    """All puzzles, and in which languages they are solved."""
+    rows = [
+        (f"{p.number:02}", p.puzzle, *("✓" if done else "" for done in p.passed.values()), p.goal)
+        for p in found
+    ]
+    yield Table(("", "puzzle", *languages, "goal"), rows)
+    yield "\nNext: weft learn puzzle NAME --language cuda, triton or numba", ""
+
+
+def exported(files: Sequence[Path]) -> Iterator[Styled]:
+    """The number of files, and where to begin."""
+    yield f"{len(files)} files; read {files[0]}", ""
+
+
+def wrong(proof: Proof) -> Styled:
+    """The line of an exercise that is wrong itself."""
+    return f"✗ {proof.exercise}: {proof.error}", "red"
+
+
+def proven(count: int, *, on_gpu: bool) -> Styled:
+    """The line for a course without a wrong exercise."""
+    of_gpu, of_sim = "solutions are right", "exercises fail as given, and their solutions pass"
+    return f"✓ {count} {of_gpu if on_gpu else of_sim}", "green"
