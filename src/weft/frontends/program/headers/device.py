@@ -25,8 +25,6 @@ _MACRO = re.compile(r"#(define|undef|pragma (push|pop)_macro)\b")
 _NAME = re.compile(r"-DTORCH_EXTENSION_NAME=.*")
 _ANY = "weft_any_extension"
 """The name of extensions in headers, which are the same for all of them."""
-_COUNTED = 1 << 16
-"""More than headers use of `__COUNTER__`: the rest must not repeat one of their numbers."""
 
 
 @dataclass
@@ -35,7 +33,6 @@ class Side:
 
     source  the path of the source
     folder  of all files that nvcc makes
-    key     of further steps that use what is kept
     """
 
     preprocess: str
@@ -43,22 +40,21 @@ class Side:
     source: str
     folder: str
     environment: dict[str, str]
-    key: str = ""
     files: list[str] = field(default_factory=list)
     """Set by `front_end`: the headers that were read."""
 
 
 def front_end(side: Side, toolkit: Toolkit) -> str | None:
     """Run both steps of a side; return what they print, or None if they must be run as usual."""
-    parts = split(Path(side.source).read_text("utf-8", errors="replace"))
+    parts = split(side.source)
     library = _library(toolkit.host) if parts and _is_possible() else None
     if parts is None or library is None:
         return None
     options = _options(side)
     compiler = _compiler(side, "")
     layout = (library, resource.getrlimit(resource.RLIMIT_STACK), os.uname().release)
-    key = (toolkit.identity, parts.headers, os.path.dirname(side.source), compiler, side.key)
-    with kept.alone(*key, [_generic(word) for word in options], layout) as folder:
+    key = (toolkit.identity, parts.headers, parts.options, compiler, layout)
+    with kept.alone(*key, [_generic(word) for word in options]) as folder:
         if folder is None or not _preprocessed(side, parts, options, folder):
             return None
         side.files = [side.source, *kept.own(kept.files(folder), options)]
@@ -89,12 +85,11 @@ def _compiler(side: Side, folder: str) -> list[str]:
 
 def _preprocessed(side: Side, parts: Split, options: list[str], folder: Path) -> bool:
     """Write the preprocessed headers, if they are not there, and the preprocessed rest."""
-    place = ["-iquote", os.path.dirname(side.source)]
     macros = folder / "macros.h"
     if not macros.exists():
         headers, raw, listing = (folder / name for name in ("headers.cu", "raw.ii", "raw.d"))
-        headers.write_text(f'# 1 "{side.source}"\n{parts.headers}', encoding="utf-8")
-        command = [*map(_generic, options), "-dD", "-MD", "-MF", str(listing), *place]
+        headers.write_text(f"{parts.headers}__COUNTER__\n", encoding="utf-8")
+        command = [*map(_generic, options), "-dD", "-MD", "-MF", str(listing), *parts.options]
         if kept.succeeds([*command, str(headers), "-o", str(raw)], side.environment) is None:
             return False
         if not _sort(raw.read_text("utf-8", errors="replace"), folder):
@@ -103,7 +98,7 @@ def _preprocessed(side: Side, parts: Split, options: list[str], folder: Path) ->
         raw.unlink()
     rest = folder / "rest.cu"
     rest.write_text(f'# {parts.line} "{side.source}"\n{parts.rest}', encoding="utf-8")
-    command = [*_without_include(options), "-imacros", str(macros), *place, str(rest)]
+    command = [*_without_include(options), "-imacros", str(macros), *parts.options, str(rest)]
     command += ["-o", str(folder / "rest.ii")]
     return kept.succeeds(command, side.environment) is not None
 
@@ -114,7 +109,11 @@ def _without_include(options: list[str]) -> list[str]:
 
 
 def _sort(text: str, folder: Path) -> bool:
-    """Sort the lines of preprocessed headers into their text and their macros."""
+    """Sort the lines of preprocessed headers into their text and their macros.
+
+    The last line is the number of times that they used `__COUNTER__`: the rest counts on.
+    """
+    text, counted = text.rstrip().rsplit("\n", 1)
     lines, macros = text.split("\n"), []
     for number, line in enumerate(lines):
         if _MACRO.match(line):
@@ -125,8 +124,8 @@ def _sort(text: str, folder: Path) -> bool:
     if _ANY in text:  # headers that depend on the extension
         return False
     macros = [line for line in macros if _ANY not in line]
-    macros += ["__COUNTER__ " * 64] * (_COUNTED // 64)
-    (folder / "headers.ii").write_text(text, encoding="utf-8")
+    macros += ["#if __COUNTER__\n#endif"] * int(counted)
+    (folder / "headers.ii").write_text(f"{text}\n", encoding="utf-8")
     (folder / "in.ii").write_text('#include "headers.ii"\n#include "rest.ii"\n', encoding="utf-8")
     (folder / "macros.h").write_text("\n".join(macros) + "\n", encoding="utf-8")
     return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -20,22 +19,19 @@ def object_file(command: Sequence[str], source: str, out: Path, identity: str) -
 
     The list of the files that were read is beside the object.
     """
-    parts = split(Path(source).read_text("utf-8", errors="replace"))
+    parts = split(source)
     if parts is None:
         return None
-    options = [word for word in command[1:] if not _NAME.fullmatch(word)]
-    place = os.path.dirname(source)
-    with kept.alone(identity, parts.headers, place, command[0], options) as folder:
+    options = [word for word in command if not _NAME.fullmatch(word)] + [*parts.options]
+    with kept.alone(identity, parts.headers, options) as folder:
         if folder is None:
             return None
-        if not (folder / "headers.h.gch").exists():
-            made = _precompiled([command[0], *options, "-iquote", place], parts.headers, folder)
-            if not made:
-                return None
+        if not _precompiled(options, parts.headers.encode(), folder):
+            return None
         text = f'#include "{folder}/headers.h"\n# {parts.line} "{source}"\n{parts.rest}'
         (folder / "unit.cpp").write_text(text, encoding="utf-8")
-        unit = ["-iquote", place, "-c", str(folder / "unit.cpp"), "-o", str(out)]
-        printed = kept.succeeds([*command, *unit])
+        unit = ["-c", str(folder / "unit.cpp"), "-o", str(out)]
+        printed = kept.succeeds([*command, *parts.options, *unit])
         files = kept.own(kept.files(folder), command)
         kept.write_list(out.with_suffix(".d"), [source, *files])
         return printed
@@ -47,31 +43,31 @@ def shortened(step: str, side: Side, identity: str) -> None:
     step  nvcc's last one, which compiles that output
     """
     path = Path(side.folder) / f"{UNIT}.cudafe1.cpp"
-    text = path.read_text("utf-8", errors="surrogateescape")
-    begin = re.search(rf'^# \d+ "{re.escape(side.source)}"$', text, re.MULTILINE)
+    text = path.read_text("latin-1")  # any bytes, unchanged
+    source = re.escape(side.source.encode().decode("latin-1"))
+    begin = re.search(rf'^# \d+ "{source}"$', text, re.MULTILINE)
     if begin is None:
         return
     headers, rest = text[: begin.start()], text[begin.start() :]
     words = shlex.split(step)
     words[words.index("-o") :] = []
-    options = [w for w in words[1:] if w not in ("-c", str(path)) and not _NAME.fullmatch(w)]
-    with kept.alone(identity, words[0], options, headers) as folder:
-        if folder is None:
-            return
-        if not (folder / "headers.h.gch").exists() and not _precompiled(
-            [words[0], *options], headers, folder
-        ):
-            return
-        text = f'#include "{folder}/headers.h"\n{rest}'
-        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    options = [w for w in words if w not in ("-c", str(path)) and not _NAME.fullmatch(w)]
+    with kept.alone(identity, options, headers) as folder:
+        if folder is not None and _precompiled(options, headers.encode("latin-1"), folder):
+            text = f'#include "{folder}/headers.h"\n{rest}'
+            path.write_text(text, encoding="latin-1")
 
 
-def _precompiled(command: Sequence[str], headers: str, folder: Path) -> bool:
+def _precompiled(command: Sequence[str], headers: bytes, folder: Path) -> bool:
+    """Precompile headers if they are not there; False if g++ cannot."""
+    done = folder / "headers.h.gch"
+    if done.exists():
+        return True
     header, listing, made = (folder / name for name in ("headers.h", "headers.d", "headers.tmp"))
-    header.write_text(headers, encoding="utf-8", errors="surrogateescape")
+    header.write_bytes(headers)
     files = ["-x", "c++-header", str(header), "-MD", "-MF", str(listing), "-o", str(made)]
     if kept.succeeds([*command, *files]) is None:
         return False
     kept.keep_files(folder, listing)
-    made.rename(folder / "headers.h.gch")
+    made.rename(done)
     return True

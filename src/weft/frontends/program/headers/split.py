@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 from weft.source.scan import without_comments
@@ -12,16 +14,21 @@ _DIRECTIVE = re.compile(r"\s*#\s*(\w+)")
 
 
 class Split(NamedTuple):
-    """The directives before the code, without comments; the rest, and its first line."""
+    """The directives before the code, without comments; the rest, and its first line.
+
+    options  of the compiler, for headers that are searched in the folder of the source
+    """
 
     headers: str
     rest: str
     line: int
+    options: tuple[str, ...]
 
 
-def split(text: str) -> Split | None:
+def split(source: str) -> Split | None:
     """Split a source after its last #include; None if it has no large headers, or has code before
     that line."""
+    text = Path(source).read_text("utf-8", errors="replace")
     if not _LARGE.search(text):
         return None
     plain = without_comments(text).split("\n")
@@ -38,4 +45,6 @@ def split(text: str) -> Split | None:
     if any(re.match(r"\s*#\s*include", line) for line in plain[end:]) or not end:
         return None
     headers = "".join(f"{line}\n" for line in plain[:end] if line.strip())
-    return Split(headers, "\n".join(text.split("\n")[end:]), end + 1)
+    is_quoted = re.search(r'^\s*#\s*include\s*"', headers, re.M)
+    options = ("-iquote", os.path.dirname(source)) if is_quoted else ()
+    return Split(headers, "\n".join(text.split("\n")[end:]), end + 1, options)
