@@ -9,6 +9,7 @@ import re
 import resource
 import shlex
 import shutil
+import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ UNIT = "unit"
 _RESUME = Path(__file__).with_name("resume.cpp")
 _MACRO = re.compile(r"#(define|undef|pragma (push|pop)_macro)\b")
 _NAME = re.compile(r"-DTORCH_EXTENSION_NAME=.*")
+_one_at_a_time = threading.Lock()
 _ANY = "weft_any_extension"
 """The name of extensions in headers, which are the same for all of them."""
 
@@ -157,17 +159,17 @@ def _is_possible() -> bool:
     return bool(shutil.which("setarch")) and kept.succeeds(["setarch", "-R", "true"]) is not None
 
 
-@functools.cache
 def _library(host: str) -> str | None:
     """The path of the compiled resume.cpp."""
     name = f"resume-{sha256(_RESUME.read_bytes()).hexdigest()[:16]}.so"
-    path = os.path.join(cache.folder("locks"), name)
-    if os.path.exists(path):
-        return path
-    flags = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
-    flags += ["-fno-stack-protector", "-shared", "-fPIC", "-Wl,-z,now"]
-    made = f"{path}.{os.getpid()}"
-    if kept.succeeds([host, *flags, str(_RESUME), "-o", made, "-ldl"]) is None:
-        return None
-    os.replace(made, path)
+    path = os.path.join(os.path.abspath(cache.folder("locks")), name)
+    with _one_at_a_time:  # both sides of a source need it
+        if os.path.exists(path):
+            return path
+        made = f"{path}.{os.getpid()}"
+        flags = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
+        flags += ["-fno-stack-protector", "-shared", "-fPIC", "-Wl,-z,now"]
+        if kept.succeeds([host, *flags, str(_RESUME), "-o", made, "-ldl"]) is None:
+            return None
+        os.replace(made, path)
     return path
