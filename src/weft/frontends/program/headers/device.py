@@ -88,7 +88,8 @@ def _compiler(side: Side, folder: str) -> list[str]:
 def _preprocessed(side: Side, parts: Split, options: list[str], folder: Path) -> bool:
     """Write the preprocessed headers, if they are not there, and the preprocessed rest."""
     macros = folder / "macros.h"
-    if not macros.exists():
+    # The cache removes single files.
+    if not all((folder / name).exists() for name in ("macros.h", "headers.ii", "in.ii")):
         headers, raw, listing = (folder / name for name in ("headers.cu", "raw.ii", "raw.d"))
         headers.write_text(f"{parts.headers}__COUNTER__\n", encoding="utf-8")
         command = [*map(_generic, options), "-dD", "-MD", "-MF", str(listing), *parts.options]
