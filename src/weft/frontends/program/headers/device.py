@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
@@ -23,7 +24,8 @@ UNIT = "unit"
 """The name of all files that nvcc's steps make: it is part of their contents."""
 _RESUME = Path(__file__).with_name("resume.cpp")
 _MACRO = re.compile(r"#(define|undef|pragma (push|pop)_macro)\b")
-_NAME = re.compile(r"-DTORCH_EXTENSION_NAME=.*")
+NAME = re.compile(r"-DTORCH_EXTENSION_NAME=.*")
+"""The option that gives an extension its name."""
 _one_at_a_time = threading.Lock()
 _ANY = "weft_any_extension"
 """The name of extensions in headers, which are the same for all of them."""
@@ -52,15 +54,23 @@ def front_end(side: Side, toolkit: Toolkit) -> str | None:
     library = _library(toolkit.host) if parts and _is_possible() else None
     if parts is None or library is None:
         return None
-    options = _options(side)
-    compiler = _compiler(side, "")
-    layout = (library, resource.getrlimit(resource.RLIMIT_STACK), os.uname().release)
-    key = (toolkit.identity, parts.headers, parts.options, compiler, layout)
-    with kept.alone(*key, [_generic(word) for word in options]) as folder:
-        if folder is None or not _preprocessed(side, parts, options, folder):
-            return None
-        side.files = [side.source, *kept.own(kept.files(folder), options)]
-        return _compiled(side, folder, library)
+    # ValueError: another nvcc, whose steps have other options. OSError: a full disk.
+    with contextlib.suppress(ValueError, OSError):
+        options = _options(side)
+        key = (toolkit.identity, parts.headers, parts.options, _compiler(side, ""))
+        with kept.alone(*key, _layout(library), [*map(_generic, options)]) as folder:
+            if folder is not None and _preprocessed(side, parts, options, folder):
+                side.files = [side.source, *kept.own(kept.files(folder), options)]
+                return _compiled(side, folder, library)
+    return None
+
+
+def _layout(library: str) -> tuple[object, ...]:
+    """The facts that decide at which addresses a process has its memory."""
+    maps = Path("/proc/self/maps").read_text("utf-8", errors="replace")
+    libc = re.search(r"/\S*/libc\.so\.\d+", maps)
+    state = os.stat(libc[0]).st_mtime_ns if libc else 0
+    return library, resource.getrlimit(resource.RLIMIT_STACK), os.uname().release, state
 
 
 def _options(side: Side) -> list[str]:
@@ -73,7 +83,7 @@ def _options(side: Side) -> list[str]:
 
 
 def _generic(option: str) -> str:
-    return _NAME.sub(f"-DTORCH_EXTENSION_NAME={_ANY}", option)
+    return NAME.sub(f"-DTORCH_EXTENSION_NAME={_ANY}", option)
 
 
 def _compiler(side: Side, folder: str) -> list[str]:
@@ -136,10 +146,10 @@ def _sort(text: str, folder: Path) -> bool:
 
 def _compiled(side: Side, folder: Path, library: str) -> str | None:
     """Run the front end: resume it after the headers, or save it there."""
-    image = folder / "image"
+    image, new = folder / "image", folder / "image.new"
     shutil.copy(f"{side.folder}/{UNIT}.module_id", folder)
-    action = "RESUME" if image.exists() else "SAVE"
-    preload = [f"LD_PRELOAD={library}", f"WEFT_REST={folder / 'rest.ii'}", f"WEFT_{action}={image}"]
+    action = f"WEFT_RESUME={image}" if image.exists() else f"WEFT_SAVE={new}"
+    preload = [f"LD_PRELOAD={library}", f"WEFT_REST={folder / 'rest.ii'}", action]
     command = ["setarch", "-R", "env", *preload, *_compiler(side, str(folder))]
     printed = kept.succeeds(command, side.environment)
     (folder / f"{UNIT}.module_id").unlink()
@@ -149,6 +159,8 @@ def _compiled(side: Side, folder: Path, library: str) -> str | None:
         return None
     for path in made:
         shutil.move(path, side.folder)
+    if new.exists():
+        new.rename(image)
     return printed
 
 

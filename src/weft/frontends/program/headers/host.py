@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from weft.frontends.program.headers import folder as kept
-from weft.frontends.program.headers.device import UNIT, Side
+from weft.frontends.program.headers.device import NAME, UNIT, Side
 from weft.frontends.program.headers.split import split
-
-_NAME = re.compile(r"-DTORCH_EXTENSION_NAME=.*")
 
 
 def object_file(command: Sequence[str], source: str, out: Path, identity: str) -> str | None:
@@ -22,19 +21,19 @@ def object_file(command: Sequence[str], source: str, out: Path, identity: str) -
     parts = split(source)
     if parts is None:
         return None
-    options = [word for word in command if not _NAME.fullmatch(word)] + [*parts.options]
-    with kept.alone(identity, parts.headers, options) as folder:
-        if folder is None:
-            return None
-        if not _precompiled(options, parts.headers.encode(), folder):
-            return None
-        text = f'#include "{folder}/headers.h"\n# {parts.line} "{source}"\n{parts.rest}'
-        (folder / "unit.cpp").write_text(text, encoding="utf-8")
-        unit = ["-c", str(folder / "unit.cpp"), "-o", str(out)]
-        printed = kept.succeeds([*command, *parts.options, *unit])
-        files = kept.own(kept.files(folder), command)
-        kept.write_list(out.with_suffix(".d"), [source, *files])
-        return printed
+    options = [word for word in command if not NAME.fullmatch(word)] + [*parts.options]
+    with (
+        contextlib.suppress(OSError),  # a full disk
+        kept.alone(identity, parts.headers, options) as folder,
+    ):
+        if folder is not None and _precompiled(options, parts.headers.encode(), folder):
+            unit = folder / "unit.cpp"
+            text = f'#include "{folder}/headers.h"\n# {parts.line} "{source}"\n{parts.rest}'
+            unit.write_text(text, encoding="utf-8")
+            files = kept.own(kept.files(folder), command)
+            kept.write_list(out.with_suffix(".d"), [source, *files])
+            return kept.succeeds([*command, *parts.options, "-c", str(unit), "-o", str(out)])
+    return None
 
 
 def shortened(step: str, side: Side, identity: str) -> None:
@@ -51,8 +50,11 @@ def shortened(step: str, side: Side, identity: str) -> None:
     headers, rest = text[: begin.start()], text[begin.start() :]
     words = shlex.split(step)
     words[words.index("-o") :] = []
-    options = [w for w in words if w not in ("-c", str(path)) and not _NAME.fullmatch(w)]
-    with kept.alone(identity, options, headers) as folder:
+    options = [w for w in words if w not in ("-c", str(path)) and not NAME.fullmatch(w)]
+    with (
+        contextlib.suppress(OSError),  # a full disk
+        kept.alone(identity, options, headers) as folder,
+    ):
         if folder is not None and _precompiled(options, headers.encode("latin-1"), folder):
             text = f'#include "{folder}/headers.h"\n{rest}'
             path.write_text(text, encoding="latin-1")
