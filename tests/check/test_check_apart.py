@@ -81,7 +81,13 @@ CHEATS = {
         "gives no answer",
     ),
     "answers_nonsense": ("serving()['connection'].sendall(b'nonsense')", "cannot be read"),
-    "answers_twice": ("y[:] = 3 * x + 1; os.fork()", "gives no answer"),
+    # Both processes answer: together, one after the other, after the next request, or the judge
+    # reads the first answer while the second process still writes its own.
+    "answers_twice": (
+        "y[:] = 3 * x + 1; os.fork()",
+        "gives no answer .*(it answers twice|it answers before it is asked"
+        "|it answered another request|still has the memory of its answer mapped)",
+    ),
     "keeps_the_answer_in_hand": (
         "global held\n"
         "os.ftruncate(serving()['file'], 1 << 20)\n"

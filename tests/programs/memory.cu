@@ -1,5 +1,6 @@
 // Memory: what is known of pointers, what is refused, and what the host and the device share.
 #include "check.h"
+#include <sys/mman.h>
 #include <vector>
 
 __global__ void fill(int *x, int n, int value) {
@@ -50,6 +51,20 @@ int main() {
     HOLDS(about.type == cudaMemoryTypeHost);
     CALL(cudaPointerGetAttributes(&about, host.data()));
     HOLDS(about.type == cudaMemoryTypeUnregistered);
+
+    const size_t large = 16 << 20, page = 4096;  // cleared before each launch to empty the L2 cache
+    int *flushed, kept[3];
+    std::vector<unsigned char> resident(large / page);
+    CALL(cudaMalloc(&flushed, large));
+    fill<<<1, n>>>(flushed + large / 8, n, 9);  // in the middle
+    CALL(cudaMemset((char *)flushed + 4, 0, large - 8));
+    CALL(cudaMemcpy(kept, flushed + large / 8, sizeof kept, cudaMemcpyDeviceToHost));
+    HOLDS(!kept[0] && !kept[1] && !kept[2]);
+    HOLDS(!mincore(flushed, large, resident.data()));
+    size_t touched = 0;
+    for (unsigned char each : resident) touched += each & 1;
+    HOLDS(touched < large / page / 2);
+    CALL(cudaFree(flushed));
 
     cudaStream_t stream;
     CALL(cudaStreamCreate(&stream));
