@@ -1,7 +1,10 @@
 // Loads and stores of a transform's elements and results: real or complex, any strides.
 #pragma once
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
 #include "stockham.cuh"
+
+using namespace weft;
 
 // A transform has an index c in a row of `count`, m in `middle` of those, and an outer one.
 // Strides are in elements of the tensor.

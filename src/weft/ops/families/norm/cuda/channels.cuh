@@ -3,9 +3,12 @@
 // plane. FLAT and RAGGED: rows are no whole vectors, but several of them are. These are one row of
 // the kernels, in whose columns the channels repeat.
 #pragma once
-#include "../../../core/cuda/last.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
 #include "moments.cuh"
+
+using namespace weft;
 
 // The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each,
@@ -107,7 +110,7 @@ struct Walk {
         if (parts == 1) return t == 0 && there;
         if (t == 0 && there)
             for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
-        if (!is_last(counters + tile, parts)) return false;
+        if (!is_last_block(counters + tile, parts)) return false;
         for (int k = 0; k < K; k++) own[k] = Value{};
 #pragma unroll 4
         for (int p = t; p < (there ? parts : 0); p += deep)

@@ -3,7 +3,6 @@
 //   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else
 //   without the sums
 #include "channels.cuh"
-#include "floats.cuh"
 
 struct Sums {
     float dw = 0, db = 0;
@@ -28,7 +27,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= n) continue;
-            Floats<V> fg = unpack(g[i]), fv = unpack(v[i]);
+            Vector<float, V> fg = to_floats(g[i]), fv = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
@@ -69,15 +68,15 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= n) continue;
-            Floats<V> fg = unpack(g[i]), fv;
-            if constexpr (BATCH) fv = unpack(v[i]);
+            Vector<float, V> fg = to_floats(g[i]), fv;
+            if constexpr (BATCH) fv = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
                 if constexpr (BATCH) fg[j] -= db[k] + (fv[j] - a.mean[k]) * dw[k];
                 fg[j] *= a.w[k] * a.scale[k];
             }
-            store_part(dx, at[i], pack<T>(fg));
+            store_part(dx, at[i], from_floats<T>(fg));
         }
     }
 }

@@ -3,7 +3,9 @@
 //
 //   dx = dy * d^-beta - 2 * alpha * beta * x * (the sum of dy * x * d^(-beta - 1) over all channels
 //        whose window has this one: they begin at c + before - size + 1)
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // alpha is divided by the size of a window; see local_response_norm.py.
 struct Response {

@@ -17,7 +17,7 @@ struct RowStrides {
     __device__ Vector<T, V> get(const T* from, const Row<T, V, false>& r, int chunk,
                                 float outside) const {
         if constexpr (!STRIDED) return r.get(from, chunk, outside);
-        Vector<T, V> v = filled<V>(to<T>(outside));
+        Vector<T, V> v = fill<V>(to<T>(outside));
         if (r.whole(chunk))
 #pragma unroll
             for (int j = 0; j < V; j++) v[j] = from[(chunk * V + j) * column];
@@ -54,11 +54,11 @@ __global__ void __launch_bounds__(128)
         }
         if constexpr (CENTRED) sum = sum_of(regs[k], shift, sum);
     }
-    if constexpr (CENTRED) middle = across<G>(sum, 0, plus) / n;
+    if constexpr (CENTRED) middle = block_sum<G>(sum) / n;
     sum = 0;
 #pragma unroll
     for (int k = 0; k < REGS; k++) sum = squares_of(regs[k], r, k * G + t, shift, middle, sum);
-    float scale = rsqrtf(across<G>(sum, 0, plus) / n + eps);
+    float scale = rsqrtf(block_sum<G>(sum) / n + eps);
     if (there && t == 0) {
         if (CENTRED && mean) mean[row] = shift + middle;
         if (rstd) rstd[row] = scale;

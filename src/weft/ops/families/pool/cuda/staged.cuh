@@ -2,6 +2,8 @@
 // rows that some rows of the result need. It arrives in vectors of 16 bytes at any sizes and
 // alignment; windows are read from shared memory.
 #pragma once
+#include <weft/async.cuh>
+
 #include "disjoint.cuh"
 
 // The part of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks
@@ -34,15 +36,6 @@ struct StridedChunk {
     long long apart[3];  // of the input: between segments
 };
 
-template <int BYTES>
-__device__ void copy_async(unsigned to_, const void* from) {
-    if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES)
-                     : "memory");
-}
-
 // Copies elements `lead` to `end` of an address that is a multiple of WIDE bytes, as thread `lane`
 // of `lanes`.
 template <int WIDE, class T>
@@ -50,7 +43,7 @@ __device__ void copy_run(T* to_, const T* from, int lead, int end, int lane, int
     constexpr int V = WIDE / sizeof(T);
     for (int i = lane * V; i < end; i += lanes * V) {
         if (i >= lead && i + V <= end) {
-            copy_async<WIDE>(static_cast<unsigned>(__cvta_generic_to_shared(to_ + i)), from + i);
+            copy_async<WIDE>(to_ + i, from + i);
         } else {  // the ends, whose vectors may reach beyond the tensor
 #pragma unroll 1
             for (int k = max(i, lead); k < min(i + V, end); ++k) to_[k] = from[k];
@@ -65,7 +58,7 @@ __device__ const T* stage(const T* from, int count) {
     T* staged = reinterpret_cast<T*>(room);
     int lead = int(reinterpret_cast<size_t>(from) % 16 / sizeof(T));
     copy_run<16>(staged, from - lead, lead, lead + count, threadIdx.x, 256);
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    wait_all_copies();
     __syncthreads();
     return staged + lead;
 }
@@ -97,7 +90,7 @@ __device__ const T* stage(const T* from, const StridedChunk<WIDE>& chunk) {
             copy_run<WIDE>(staged + (a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]),
                            source, lead, end, lane, chunk.lanes);
         }
-        asm volatile("cp.async.wait_all;" ::: "memory");
+        wait_all_copies();
         __syncthreads();
         return staged + lead;
     }
@@ -268,7 +261,7 @@ struct MaxOf {
     static constexpr bool TWICE = true;  // a maximum may take an element twice
     static __device__ T none() { return to<T>(-INFINITY); }
     static __device__ T open(T v) { return v; }
-    static __device__ T join(T a, T b) { return larger(a, b); }
+    static __device__ T join(T a, T b) { return max_nan(a, b); }
 };
 
 // Within two units of the last place, by fewer instructions than a rounded quotient.

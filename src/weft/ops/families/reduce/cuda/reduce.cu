@@ -1,9 +1,12 @@
 // Reductions along the last dimension of [rows, n], and along the middle one of [outer, n, inner].
 // States are joined in a fixed order: results do not depend on timing.
-#include "../../../core/cuda/last.cuh"
-#include "../../../core/cuda/quotient.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+#include <weft/problem.cuh>
+
 #include "reduce.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // The places of the elements of [outer, n, inner] and of the results: in planes of rows, or along
 // any dimensions. A `line` is a row of neighbours, where inner is 1.
@@ -99,14 +102,15 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
                 for (int j = 0; j < V; j++)
                     Op::add(s[u], to<C>(v[u][j]), (c + u * G) * V - lead + j);
     }
-    State all = across<G, Op>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])));
+    State all =
+        block_reduce<G>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])), Op::none(), Op::join);
     if (parts > 1) {  // then G is 256
         State* states = static_cast<State*>(found) + row * parts;
         if (threadIdx.x == 0) states[part] = all;
-        if (!is_last(counters + row, parts)) return;
+        if (!is_last_block(counters + row, parts)) return;
         all = Op::none();
         for (int i = threadIdx.x; i < parts; i += BLOCK) all = Op::join(all, states[i]);
-        all = across<G, Op>(all);
+        all = block_reduce<G>(all, Op::none(), Op::join);
     }
     if (there && t == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
 }
@@ -136,7 +140,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll 4
             for (int i = t; i < n; i += D)
                 Op::add(s, to<C>(staged[plane * size + i * inner + column]), i);
-        s = across<D, Op>(s);
+        s = block_reduce<D>(s, Op::none(), Op::join);
         if (mine && t == 0) y[place.result(first + plane, column)] = to<O>(Op::finish(s, scale));
     }
 }
@@ -233,7 +237,7 @@ __global__ void __launch_bounds__(256)
             if (u < groups && t == 0)
 #pragma unroll
                 for (int j = 0; j < V; j++) states[part * inner + u * apart + j] = s[u][j];
-        if (!is_last(counters + tile, parts)) return;
+        if (!is_last_block(counters + tile, parts)) return;
 #pragma unroll
         for (int u = 0; u < U; u++) {
 #pragma unroll
@@ -317,7 +321,7 @@ __global__ void __launch_bounds__(256)
         if (parts == 1) y[c] = to<O>(Op::finish(all, scale));
         else states[(long long)part * inner + c] = all;
     }
-    if (parts == 1 || !is_last(counters, parts)) return;
+    if (parts == 1 || !is_last_block(counters, parts)) return;
     int share = 256 / inner, c = threadIdx.x % inner,
         k = threadIdx.x / inner;  // threads that join the parts of a column
     State all = Op::none();

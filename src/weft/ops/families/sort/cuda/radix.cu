@@ -4,6 +4,8 @@
 // to their places by one digit. A tile learns how many equal digits precede it from the tiles
 // before it: decoupled look-back (Merrill and Garland, "Single-pass parallel prefix scan with
 // decoupled look-back", 2016; Adinets and Merrill, "Onesweep", 2022).
+#include <weft/block.cuh>
+
 #include "keys.cuh"
 #include "rank.cuh"
 
@@ -53,27 +55,15 @@ struct Status {
     static constexpr S SUM = S(2) << SHIFT;  // the count of a tile and of all before it
     static constexpr S COUNT = TILE - 1;
 
-    static __device__ void publish(S* at, S word) {
-        if constexpr (sizeof(S) == 8)
-            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
-        else asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(word) : "memory");
-    }
-    static __device__ S poll(const S* at) {
-        S word;
-        if constexpr (sizeof(S) == 8)
-            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
-        else asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(at) : "memory");
-        return word;
-    }
     // Publishes the count of a tile; returns the sum of the tiles before it. Words of neighbouring
     // tiles are `pitch` apart. All lanes of a warp take part.
     static __device__ S look_back(S* own, S count, long long tile, int pitch) {
-        publish(own, (tile ? TILE : SUM) | count);
+        store_relaxed(own, (tile ? TILE : SUM) | count);
         S before = 0;
         const S* at = own - pitch;
         bool looking = tile > 0;
         while (__any_sync(~0u, looking)) {
-            S word = looking ? poll(at) : S(0);
+            S word = looking ? load_relaxed(at) : S(0);
             if (word) {
                 before += word & COUNT;
                 looking = !(word & SUM);
@@ -81,7 +71,7 @@ struct Status {
             }
             if (!__any_sync(~0u, word != 0)) __nanosleep(20);
         }
-        if (tile) publish(own, SUM | (before + count));
+        if (tile) store_relaxed(own, SUM | (before + count));
         return before;
     }
 };
@@ -107,7 +97,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp == 0) {
         int number = lane == 0 ? atomicAdd(&tickets[pass], 1) : 0;
-        number = __shfl_sync(~0u, number, 0);
+        number = shuffle(number, 0);
         long long row = number / tiles;
         U one = keys.of(x[r.x_base(row)]);
         // The digits that are the same in the whole row.

@@ -2,7 +2,11 @@
 //
 // An element is one word: its key, its index, and a mark for -0.0. Words differ, so that the order
 // is the stable one.
+#include <weft/warp.cuh>
+
 #include "keys.cuh"
+
+using namespace weft;
 
 // A word for keys of 64 bits.
 struct alignas(16) Wide {
@@ -14,11 +18,9 @@ __device__ inline bool less(unsigned long long a, unsigned long long b) { return
 __device__ inline bool less(const Wide& a, const Wide& b) {
     return a.key < b.key || (a.key == b.key && a.low < b.low);
 }
-template <class W> __device__ W from_lane(W w, int distance) {
-    return __shfl_xor_sync(~0u, w, distance);
-}
+template <class W> __device__ W from_lane(W w, int distance) { return shuffle_xor(w, distance); }
 template <> __device__ inline Wide from_lane(Wide w, int distance) {
-    return {__shfl_xor_sync(~0u, w.key, distance), __shfl_xor_sync(~0u, w.low, distance)};
+    return {shuffle_xor(w.key, distance), shuffle_xor(w.low, distance)};
 }
 
 template <class U> struct Words;
