@@ -10,18 +10,10 @@ using namespace weft;
 
 enum Reduction { NONE, MEAN, SUM };
 
-struct Classes {
-    long long count,
-        inner;  // labels; labels that follow each other behind the dimension of the classes
-    long long stride;        // from one row of logits to the next
-    long long ignore;        // the label that does not count
-    int n, reduction;        // classes
-    float smoothing;
-    int upstream_step;       // 0 if all labels share one gradient of the loss
-};
+STRUCT_CLASSES  // see structs.py
 
-template <class T, class L>
-struct Labels {
+    template <class T, class L>
+    struct Labels {
     const L* target;
     const T* weight;
 

@@ -94,13 +94,9 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// The division of classes among the threads of a block, along a dimension with `inner` elements
-// behind it: to each of `width` neighbours `deep` threads. Where `width` is all of them, it takes
-// several such planes at once, which are neighbours in memory too.
-struct Tiles {
-    int width, deep, planes;
-    unsigned beside, count;  // tiles beside each other in a plane, and all
-};
+STRUCT_TILES
+
+// The place of a thread in a tile.
 struct Place {
     int first, w,
         t;  // the number of the plane's first thread; the neighbour; the number among its threads

@@ -7,8 +7,8 @@
 // moments.
 template <class T, class R, int V, bool FLAT, bool RAGGED = false>
 __device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean,
-                                   R* running_var, Moments* found, int* counters, const Shape& s,
-                                   float size, float momentum) {
+                                   R* running_var, Moments* found, int* counters,
+                                   const ChannelShape& s, float size, float momentum) {
     Walk<V, FLAT, RAGGED> w(s);
     long long apart = FLAT     ? 1
                       : RAGGED ? s.plane
@@ -70,7 +70,7 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 // y = (x - mean) / sqrt(var + eps) * w + b for each channel.
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED = false>
 __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y,
-                             const Shape& s, float eps) {
+                             const ChannelShape& s, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     Affine<walk.K> a(walk, mean, var, w, b, eps);
     constexpr int N = IN_FLIGHT<T, V>;

@@ -12,16 +12,8 @@ using namespace weft;
 
 // The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each,
-// and `each` rows.
-struct Shape {
-    int channels;  // FLAT and RAGGED: columns
-    int inner;  // vectors from a channel to its next; FLAT: 1, or elements of the last row; RAGGED:
-                // of a plane, at the most
-    int count;  // vectors of a channel; FLAT: rows
-    int width;  // a power of two; without FLAT: 1
-    int parts, each;
-    int plane;  // RAGGED: elements; FLAT as well: channels
-};
+// and `each` rows. See channels.py.
+STRUCT_CHANNELSHAPE
 
 // The place of a vector, and the range of its elements that are in its plane.
 struct Spot {
@@ -40,7 +32,7 @@ struct Walk {
     long long channels;
     bool there;
 
-    __device__ explicit Walk(const Shape& s)
+    __device__ explicit Walk(const ChannelShape& s)
         : inner(s.inner), elements(s.plane), channels(s.channels) {
         int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
         // Blocks that run at the same time have neighbouring channels.

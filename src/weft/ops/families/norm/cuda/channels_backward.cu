@@ -13,7 +13,7 @@ struct Sums {
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED>
 __global__ void __launch_bounds__(256)
     sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw, W* db,
-         Sums* found, int* counters, Shape s, float eps) {
+         Sums* found, int* counters, ChannelShape s, float eps) {
     Walk<V, FLAT, RAGGED> w(s);
     constexpr int K = w.K;
     Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(256)
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED, bool BATCH>
 __global__ void __launch_bounds__(256)
     gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w, const Sums* sums,
-             T* dx, Shape s, float size, float eps) {
+             T* dx, ChannelShape s, float size, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     constexpr int K = walk.K;
     Affine<K> a(walk, mean, var, w, (const W*)nullptr, eps);

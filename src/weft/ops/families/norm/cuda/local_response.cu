@@ -7,12 +7,8 @@
 
 using namespace weft;
 
-// alpha is divided by the size of a window; see local_response_norm.py.
-struct Response {
-    long long outer;
-    int channels, inner, size, before;
-    float alpha, beta, k;
-};
+// See local_response_norm.py.
+STRUCT_RESPONSE
 
 // A thread's column: V neighbours along `inner`, of one of the strips of EACH channels.
 template <int V, int EACH>

@@ -3,11 +3,9 @@
 // read together is adjacent. rows.cuh has the formulas.
 #include "rows.cuh"
 
-// The places of a tensor's rows and of their elements: `inner` rows are `row` elements apart, and
-// then the next ones `outer`.
-struct RowStrides {
-    long long inner, outer, row, column;
+STRUCT_ROWSTRIDES
 
+struct Strides : RowStrides {
     __device__ long long start(long long number) const {
         if (outer == 0) return number * row;
         return number / inner * outer + number % inner * row;
@@ -30,8 +28,8 @@ struct RowStrides {
 template <class T, class W, int V, int G, int REGS, bool CENTRED, bool ADD, bool X, bool ADDED>
 __global__ void __launch_bounds__(128)
     transposed_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean,
-                    float* rstd, long long count, int n, RowStrides x_strides,
-                    RowStrides added_strides, float eps) {
+                    float* rstd, long long count, int n, Strides x_strides, Strides added_strides,
+                    float eps) {
     long long row = blockIdx.x * (128ll / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;

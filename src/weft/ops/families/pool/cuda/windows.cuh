@@ -29,28 +29,18 @@ __device__ Vector<T, V> larger(Vector<T, V> a, const Vector<T, V>& b) {
     return a;
 }
 
-// A size to divide by. Quotients of 32-bit numbers come from a multiplication; see divisor() in
-// pointwise.py.
-struct Size {
-    unsigned size, magic, shift;
-    __device__ unsigned split(unsigned x, int& rest) const {
-        unsigned whole = size == 1 ? x : quotient(int(x), int(magic), int(shift));
-        rest = int(x - whole * size);
-        return whole;
-    }
-    __device__ long long split(long long x, int& rest) const {
-        rest = int(x % size);
-        return x / size;
-    }
-};
+STRUCT_POOLSHAPE  // see structs.py
 
-struct PoolShape {
-    long long total;               // threads that have work
-    int height, width, out_rows, out_columns;
-    Size inner, columns,
-        rows;     // how threads are numbered: vectors of the inner dimension, columns, rows
-    unsigned planes;               // of the tensors, where a thread has several
-};
+// Returns x / size, and in `rest` what remains.
+    __device__ inline unsigned split(const Size& by, unsigned x, int& rest) {
+    unsigned whole = by.size == 1 ? x : quotient(int(x), int(by.magic), int(by.shift));
+    rest = int(x - whole * by.size);
+    return whole;
+}
+__device__ inline long long split(const Size& by, long long x, int& rest) {
+    rest = int(x % by.size);
+    return x / by.size;
+}
 
 // The place of a thread, or of a group of GROUP threads: a vector of the inner dimension, a column
 // and a row of a plane.
@@ -62,7 +52,7 @@ struct Place {
 
     __device__ explicit Place(const PoolShape& p) {
         e = I(blockIdx.x) * (256 / GROUP) + threadIdx.x / GROUP, there = e < I(p.total);
-        if (there) plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+        if (there) plane = split(p.rows, split(p.columns, split(p.inner, e, c), column), row);
     }
 };
 

@@ -8,10 +8,12 @@
 
 using namespace weft;
 
+STRUCT_PLANESTRIDES
+STRUCT_STRIDEDDIMS
+
 // The places of the elements of [outer, n, inner] and of the results: in planes of rows, or along
 // any dimensions. A `line` is a row of neighbours, where inner is 1.
-struct Planes {
-    long long outer_stride, row_stride, outer_result, inner_result;
+struct Planes : PlaneStrides {
     __device__ long long line(long long outer) const { return outer * outer_stride; }
     __device__ long long line_result(long long outer) const { return outer * outer_result; }
     __device__ long long column(long long outer, long long at) const {
@@ -30,33 +32,31 @@ struct Planes {
     }
     __device__ long long beside() const { return inner_result; }
 };
-struct Dims {
-    int rank;
-    int size[5], magic[5], shift[5];
-    long long stride[5];
-
-    __device__ long long at(int i) const {
-        long long sum = 0;
-        for (int d = rank - 1; d > 0; d--) {
-            int next = quotient(i, magic[d], shift[d]);
-            sum += (i - next * size[d]) * stride[d];
-            i = next;
-        }
-        return sum + i * stride[0];
+// The place of element i of the dimensions.
+__device__ inline long long place_of(const Dims& dims, int i) {
+    long long sum = 0;
+    for (int d = dims.rank - 1; d > 0; d--) {
+        int next = quotient(i, int(dims.magic[d]), dims.shift[d]);
+        sum += (i - next * dims.size[d]) * dims.stride[d];
+        i = next;
     }
-};
-struct Strided {
-    Dims remaining, reduced, written;  // `remaining` in x is `written` in y
-    __device__ long long line(long long at) const { return remaining.at(int(at)); }
-    __device__ long long line_result(long long at) const { return written.at(int(at)); }
-    __device__ long long column(long long, long long at) const { return remaining.at(int(at)); }
-    __device__ long long row(long long i) const { return reduced.at(int(i)); }
-    __device__ long long result(long long, long long at) const { return written.at(int(at)); }
+    return sum + i * dims.stride[0];
+}
+struct Strided : StridedDims {
+    __device__ long long line(long long at) const { return place_of(remaining, int(at)); }
+    __device__ long long line_result(long long at) const { return place_of(written, int(at)); }
+    __device__ long long column(long long, long long at) const {
+        return place_of(remaining, int(at));
+    }
+    __device__ long long row(long long i) const { return place_of(reduced, int(i)); }
+    __device__ long long result(long long, long long at) const {
+        return place_of(written, int(at));
+    }
     __device__ long long column_behind(long long, long long at, int step) const {
-        return remaining.at(int(at) + step);
+        return place_of(remaining, int(at) + step);
     }
     __device__ long long result_behind(long long, long long at, int step) const {
-        return written.at(int(at) + step);
+        return place_of(written, int(at) + step);
     }
     __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };

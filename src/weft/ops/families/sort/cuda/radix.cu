@@ -8,6 +8,7 @@
 
 #include "keys.cuh"
 #include "rank.cuh"
+#include "rows.cuh"
 
 // counts[row][digit of the key][value] of zeros. A row has `parts` blocks. A block counts in
 // several copies, so that fewer lanes add to one address.
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(256) count_digits(const T* x, int* counts, Row
     Keys<T> keys(r.descending);
     long long row = blockIdx.x / parts, part = blockIdx.x % parts;
     long long each = (r.n + parts - 1) / parts, end = min(r.n, (part + 1) * each);
-    const T* from = x + r.x_base(row);
+    const T* from = x + x_base(r, row);
     for (int i = threadIdx.x; i < DIGITS * BINS * COPIES; i += 256) sums[i] = 0;
     __syncthreads();
     auto add = [&](U key) {
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(32 * WARPS)
         int number = lane == 0 ? atomicAdd(&tickets[pass], 1) : 0;
         number = shuffle(number, 0);
         long long row = number / tiles;
-        U one = keys.of(x[r.x_base(row)]);
+        U one = keys.of(x[x_base(r, row)]);
         // The digits that are the same in the whole row.
         bool same = false;
         if (lane < DIGITS) {
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     U key[ITEMS];
     unsigned digit[ITEMS], rank[ITEMS], start;
     if (turn == 0) {
-        const T* from = x + r.x_base(row) + begin * r.x_step;
+        const T* from = x + x_base(r, row) + begin * r.x_step;
 #pragma unroll
         for (int j = 0; j < ITEMS; j++) {
             int i = base + j * 32;
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     unsigned smaller = sum_before(all, sums);
     if (threadIdx.x < BINS) to[threadIdx.x] = smaller + before - start;
     __syncthreads();
-    long long y = r.y_base(row);
+    long long y = y_base(r, row);
     unsigned place[ITEMS];
 #pragma unroll
     for (int j = 0; j < ITEMS; j++) {

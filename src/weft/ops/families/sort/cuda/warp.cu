@@ -5,6 +5,7 @@
 #include <weft/warp.cuh>
 
 #include "keys.cuh"
+#include "rows.cuh"
 
 using namespace weft;
 
@@ -104,8 +105,8 @@ __global__ void __launch_bounds__(256)
     long long first_row = blockIdx.x * (long long)ROWS;
     int rows = int(min((long long)ROWS, r.rows - first_row)), n = int(r.n);
     for (int i = threadIdx.x; i < rows; i += 256) {
-        from[i] = r.x_base(first_row + i);
-        to[i] = r.y_base(first_row + i);
+        from[i] = x_base(r, first_row + i);
+        to[i] = y_base(r, first_row + i);
     }
     __syncthreads();
     auto slot = [](int i) { return i + i / E; };  // gaps keep lanes in different banks
