@@ -37,7 +37,8 @@ def test_named_barriers() -> None:
     np.testing.assert_array_equal(y, [2 * x[::-1]] * 2)
 
 
-def test_words_between_blocks() -> None:
-    told = np.zeros(9, np.uint64)
-    run("block", "chain", (9, 1), told)
+@pytest.mark.parametrize("ctype", ["unsigned", "unsigned long long"])
+def test_words_between_blocks(ctype: str) -> None:
+    told = np.zeros(9, np.uint32 if ctype == "unsigned" else np.uint64)
+    run("block", f"chain<{ctype}>", (9, 1), told)
     np.testing.assert_array_equal(told, 1 + np.arange(9).cumsum())

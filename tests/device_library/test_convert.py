@@ -57,6 +57,18 @@ def test_vectors(ctype: str, n: int) -> None:
     np.testing.assert_array_equal(back, back_to(want))
 
 
+@pytest.mark.parametrize("ctype", ["__half", "__nv_bfloat16"])
+def test_larger_and_smaller_elements(ctype: str) -> None:
+    x = np.concatenate([[np.inf, 0.0], normal(30, 5)]).astype(np.float32)
+    to, back_to = TYPES[ctype]
+    a, b = to(x), to(np.append(x[1:], -0.0).astype(np.float32))
+    a[-1] = np.float16(np.nan) if ctype == "__half" else 0x7FFF
+    larger, smaller = np.zeros_like(a), np.zeros_like(a)
+    run("convert", f"extremes<{ctype}>", (1, 32), a, b, larger, smaller)
+    np.testing.assert_array_equal(back_to(larger), np.maximum(back_to(a), back_to(b)))
+    np.testing.assert_array_equal(back_to(smaller), np.minimum(back_to(a), back_to(b)))
+
+
 def test_other_types_are_cast() -> None:
     y = np.zeros(3, np.int32)
     run("convert", "integers", (1, 3), np.array([1.9, -1.9, 7]), y)

@@ -36,6 +36,13 @@ def test_operations_of_other_types(ctype: str) -> None:
     np.testing.assert_array_equal(smaller, np.minimum(a, b))
 
 
+def test_of_equal_numbers_the_first() -> None:
+    a, b = np.array([0.0, -0.0]), np.array([-0.0, 0.0])
+    larger, smaller = np.ones(2), np.ones(2)
+    run("math", "functors<double>", (1, 2), a, b, larger, smaller)
+    np.testing.assert_array_equal(np.signbit([larger, smaller]), [[False, True]] * 2)
+
+
 def test_packed_pairs() -> None:
     a, b = some()
     for to, back, which in (

@@ -39,6 +39,17 @@ class Pair(Struct):
 
 
 @dataclass(frozen=True)
+class Pairs(Struct):
+    both: Annotated[tuple[Pair, ...], array(Pair, 2)]
+
+
+@dataclass(frozen=True)
+class Sized(Struct):
+    size: Int
+    more: Int
+
+
+@dataclass(frozen=True)
 class Everything(Struct):
     flag: Bool
     half: Half
@@ -84,8 +95,20 @@ def test_a_kernel_sees_what_python_packs() -> None:
     module = devices.current.module(weft.cuda(SOURCE, defines=Everything.define()))
     module.k[1, 1](VALUE.pack(), y)
     want = [1, 1.5, 200, 2, -7, -(1 << 40), -3, 0, -1, 0.5, 2, -0.25, 65535, np.float32(0.1), 1]
-    want += [1, 2, 3, 4, 5, 6, 2.0**64, 4000000000, -5, Everything.size()]
+    want += [1, 2, 3, 4, 5, 6, 2.0**64, 4000000000, -5, Everything.sizeof()]
     np.testing.assert_array_equal(y, want)
+
+
+def test_a_struct_that_two_contain_is_declared_once() -> None:
+    macros = structs.defines(Pairs, Everything)
+    assert "struct Pair {" in macros["STRUCT_PAIRS"]
+    assert "struct Pair {" not in macros["STRUCT_EVERYTHING"]
+    assert "struct Pair {" in Everything.define()["STRUCT_EVERYTHING"]
+
+
+def test_a_field_may_be_called_size() -> None:
+    assert Sized(1, 2).pack() == np.array([1, 2], np.int32).tobytes()
+    assert Sized.sizeof() == 8
 
 
 def test_the_declaration() -> None:

@@ -42,6 +42,6 @@ def test_funnel_shift() -> None:
 
 
 def test_opaque_changes_no_value() -> None:
-    y, z = np.zeros(1, np.int32), np.zeros(1, np.int64)
-    run("vector", "hidden", (1, 1), y, z)
-    assert (y[0], z[0]) == (12, 5 << 40)
+    y, z, f = (np.zeros(1, dtype) for dtype in (np.int32, np.int64, np.float32))
+    run("vector", "hidden", (1, 1), y, z, f)
+    assert (y[0], z[0], f[0]) == (12, 5 << 40, 1.5)

@@ -19,7 +19,7 @@ def test_places() -> None:
 
 @pytest.mark.parametrize("kernel", ["shuffles", "structs"])
 def test_exchanges(kernel: str) -> None:
-    x, y = random(1).permutation(64).astype(np.int32), np.zeros((6, 64), np.int32)
+    x, y = random(1).permutation(64).astype(np.int32), np.zeros((7, 64), np.int32)
     run("warp", kernel, (1, 64), x, y)
     places = [
         LANES // 32 * 32 + 5,
@@ -28,6 +28,7 @@ def test_exchanges(kernel: str) -> None:
         np.where(LANES % 8 < 2, LANES, LANES - 2),
         np.where(LANES % 32 > 29, LANES, LANES + 2),
         np.where(LANES % 8 > 5, LANES, LANES + 2),
+        LANES // 8 * 8 + 5,
     ]
     np.testing.assert_array_equal(y, [x[place] for place in places])
 
@@ -49,10 +50,11 @@ def test_reductions() -> None:
 
 def test_scans() -> None:
     x = random(3).integers(-9, 9, 64).astype(np.float64)
-    sums, maxima = np.zeros_like(x), np.zeros_like(x)
-    run("warp", "scans", (1, 64), x, sums, maxima)
+    sums, maxima, strided = (np.zeros_like(x) for _ in range(3))
+    run("warp", "scans", (1, 64), x, sums, maxima, strided)
     np.testing.assert_array_equal(sums.reshape(2, 32), x.reshape(2, 32).cumsum(1))
     np.testing.assert_array_equal(maxima.reshape(16, 4), np.maximum.accumulate(x.reshape(16, 4), 1))
+    np.testing.assert_array_equal(strided.reshape(2, 4, 8), x.reshape(2, 4, 8).cumsum(1))
 
 
 def test_a_struct_is_reduced() -> None:

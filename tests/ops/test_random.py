@@ -13,13 +13,15 @@ import draw
 torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
-from weft.ops.core import library, source  # noqa: E402
+from weft.ops.core import library  # noqa: E402
 from weft.ops.core.target import named  # noqa: E402
 from weft.ops.families.random import threads  # noqa: E402
 
 CURAND = """
-#include "philox.cuh"
 #include <curand_kernel.h>
+#include <weft/philox.cuh>
+
+using namespace weft;
 
 extern "C" __global__ void both(unsigned long long seed, unsigned long long subsequence,
                                 unsigned long long offset, unsigned* ours, unsigned* theirs) {
@@ -49,7 +51,7 @@ extern "C" __global__ void normals(unsigned long long seed, float* ours, float* 
 @pytest.fixture(scope="module")
 def curand() -> Any:
     pytest.importorskip("nvidia.cu13")
-    return weft.cuda(CURAND, include=[source.HOME / "core" / "cuda"])
+    return weft.cuda(CURAND)
 
 
 @pytest.mark.parametrize(

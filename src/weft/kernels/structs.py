@@ -147,17 +147,10 @@ class Struct:
     def define(cls) -> dict[str, str]:
         """Return a macro, STRUCT_<NAME>, for `defines` of `weft.cuda`: the declaration, after those
         of nested structs. A source writes the macro where the struct is to be declared."""
-        structs = dict.fromkeys(_nested(cls))  # each once
-        bodies = (
-            f"struct {s.__name__} {{ "
-            + " ".join(f"{_declared(m.type, m.name)};" for m in _layout(s).members)
-            + " };"
-            for s in structs
-        )
-        return {f"STRUCT_{cls.__name__.upper()}": " ".join(bodies)}
+        return defines(cls)
 
     @classmethod
-    def size(cls) -> int:
+    def sizeof(cls) -> int:
         """Return sizeof(struct) in bytes."""
         return _layout(cls).size
 
@@ -170,6 +163,25 @@ class Struct:
             raise ArgumentError(
                 f"a value does not fit its field of {type(self).__name__}: {error}", got=repr(self)
             ) from None
+
+
+def defines(*structs: type[Struct]) -> dict[str, str]:
+    """Return the macros of several structs, for a source that writes them in this order.
+
+    A struct that several contain is declared by the macro of the first.
+    """
+    made: dict[str, str] = {}
+    declared: set[type[Struct]] = set()
+    for cls in structs:
+        new = [s for s in dict.fromkeys(_nested(cls)) if s not in declared]
+        declared.update(new)
+        made[f"STRUCT_{cls.__name__.upper()}"] = " ".join(map(_in_one_line, new))
+    return made
+
+
+def _in_one_line(cls: type[Struct]) -> str:
+    members = " ".join(f"{_declared(m.type, m.name)};" for m in _layout(cls).members)
+    return f"struct {cls.__name__} {{ {members} }};"
 
 
 _known: dict[type[Struct], _Layout] = {}

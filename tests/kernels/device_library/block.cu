@@ -36,13 +36,16 @@ __global__ void hand_over(const int* x, int* y) {
 }
 
 // Each block adds its number to what the block before it tells.
-__global__ void chain(unsigned long long* told) {
-    unsigned long long before = 1;
+template <class Word>
+__global__ void chain(Word* told) {
+    Word before = 1;
     if (blockIdx.x)
         while (!(before = load_relaxed(told + blockIdx.x - 1))) {}
     store_relaxed(told + blockIdx.x, before + blockIdx.x);
 }
 
+template __global__ void chain<unsigned>(unsigned*);
+template __global__ void chain<unsigned long long>(unsigned long long*);
 template __global__ void reductions<16>(const float*, float*);
 template __global__ void reductions<32>(const float*, float*);
 template __global__ void reductions<96>(const float*, float*);

@@ -25,8 +25,18 @@ __global__ void many(const float* x, T* y, float* back) {
     for (int j = 0; j < N; ++j) back[i + j] = f[j];
 }
 
+template <class T>
+__global__ void extremes(const T* a, const T* b, T* larger, T* smaller) {
+    int i = threadIdx.x;
+    larger[i] = max_nan(a[i], b[i]);
+    smaller[i] = min_nan(a[i], b[i]);
+}
+
 __global__ void integers(const double* x, int* y) { y[threadIdx.x] = to<int>(x[threadIdx.x]); }
 
+template __global__ void extremes<__half>(const __half*, const __half*, __half*, __half*);
+template __global__ void extremes<__nv_bfloat16>(const __nv_bfloat16*, const __nv_bfloat16*,
+                                                 __nv_bfloat16*, __nv_bfloat16*);
 template __global__ void one<__half>(const float*, __half*, float*, unsigned*, int);
 template __global__ void one<__nv_bfloat16>(const float*, __nv_bfloat16*, float*, unsigned*, int);
 template __global__ void one<float>(const float*, float*, float*, unsigned*, int);

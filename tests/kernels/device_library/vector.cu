@@ -33,12 +33,13 @@ __global__ void funnel(const uint4* x, uint4* y) {
 }
 
 // A value that the compiler would know is still the value.
-__global__ void hidden(int* y, long long* z) {
+__global__ void hidden(int* y, long long* z, float* f) {
     int a = 3;
     unsigned b = 4;
     long long c = 5;
-    opaque(a), opaque(b), opaque(c);
-    *y = a * int(b), *z = c << 40;
+    float d = 6;
+    opaque(a), opaque(b), opaque(c), opaque(d);
+    *y = a * int(b), *z = c << 40, *f = d / 4;
 }
 
 template __global__ void copy<float, 4>(const float*, float*, int);

@@ -20,6 +20,7 @@ __global__ void shuffles(const int* x, int* y) {
     y[3 * n + i] = shuffle_up<8>(v, 2);
     y[4 * n + i] = shuffle_down(v, 2);
     y[5 * n + i] = shuffle_down<8>(v, 2);
+    y[6 * n + i] = shuffle<8>(v, 5);
 }
 
 // The same of a struct, whose three members stay together.
@@ -35,6 +36,7 @@ __global__ void structs(const int* x, int* y) {
     y[3 * n + i] = checked(shuffle_up<8>(v, 2));
     y[4 * n + i] = checked(shuffle_down(v, 2));
     y[5 * n + i] = checked(shuffle_down<8>(v, 2));
+    y[6 * n + i] = checked(shuffle<8>(v, 5));
 }
 
 // [reduction][thread]
@@ -49,11 +51,12 @@ __global__ void reductions(const float* x, float* y, int lanes) {
     y[6 * n + i] = warp_reduce(x[i], [](float a, float b) { return fabsf(a) > fabsf(b) ? a : b; });
 }
 
-// Running sums of whole warps, and running maxima of four lanes.
-__global__ void scans(const double* x, double* sums, double* maxima) {
+// Running sums of whole warps, running maxima of four lanes, and running sums of every eighth lane.
+__global__ void scans(const double* x, double* sums, double* maxima, double* strided) {
     int i = threadIdx.x;
     sums[i] = inclusive_scan(x[i], Plus());
     maxima[i] = inclusive_scan<4>(x[i], Maximum());
+    strided[i] = strided_scan<8>(x[i], Plus());
 }
 
 // The largest element of a warp and its place: a struct by one reduction.

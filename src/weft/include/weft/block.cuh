@@ -10,6 +10,13 @@ struct Given {
     using Type = T;
 };
 
+// Returns shared memory for a value of each warp; the same for all reductions of T.
+template <class T, int WARPS>
+__device__ inline T* warp_slots() {
+    __shared__ T slots[WARPS];
+    return slots;
+}
+
 // Returns the combination of the values of THREADS threads in each of them: of the block, which has
 // so many, or of a group of neighbouring lanes for 32 or fewer. `identity` changes no value. All
 // threads of the block call it.
@@ -18,7 +25,7 @@ __device__ inline T block_reduce(T v, typename Given<T>::Type identity, Join joi
     static_assert(THREADS <= 32 || THREADS % 32 == 0, "whole warps");
     v = group_reduce<(THREADS < 32 ? THREADS : 32)>(v, join);
     if constexpr (THREADS > 32) {
-        __shared__ T part[THREADS / 32];
+        T* part = warp_slots<T, THREADS / 32>();
         __syncthreads();  // the values of an earlier reduction have been read
         if (lane_index() == 0) part[warp_index()] = v;
         __syncthreads();
@@ -75,10 +82,18 @@ __device__ inline unsigned long long load_relaxed(const unsigned long long* p) {
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(p) : "memory");
     return word;
 }
+__device__ inline unsigned load_relaxed(const unsigned* p) {
+    unsigned word;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(p) : "memory");
+    return word;
+}
 
 // Stores a word that other blocks load by load_relaxed. `p` is an address of global memory.
 __device__ inline void store_relaxed(unsigned long long* p, unsigned long long word) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(word) : "memory");
+}
+__device__ inline void store_relaxed(unsigned* p, unsigned word) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(word) : "memory");
 }
 
 }  // namespace weft

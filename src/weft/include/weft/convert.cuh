@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "math.cuh"
 #include "packed.cuh"
 
 namespace weft {
@@ -61,6 +62,24 @@ __device__ inline Vector<T, N> from_floats(const Vector<float, N>& f) {
             v[i] = to<T>(f[i]);
         }
     return v;
+}
+
+// Return the larger or the smaller value, or NaN if either is NaN; 0.0 is larger than -0.0.
+template <>
+__device__ inline __half max_nan(__half a, __half b) {
+    return __hmax_nan(a, b);
+}
+template <>
+__device__ inline __half min_nan(__half a, __half b) {
+    return __hmin_nan(a, b);
+}
+template <>
+__device__ inline __nv_bfloat16 max_nan(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __hmax_nan(a, b);
+}
+template <>
+__device__ inline __nv_bfloat16 min_nan(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __hmin_nan(a, b);
 }
 
 // Returns the bits of an element of two or four bytes; the upper half of the former is 0.

@@ -1,15 +1,13 @@
 // Operations that reductions combine values by, and functions that are one instruction.
 #pragma once
-
-struct __half;
-struct __nv_bfloat16;
+#include "packed.cuh"
 
 namespace weft {
 
-// Returns the larger value, or NaN if either is NaN.
+// Returns the larger value, or NaN if either is NaN; of equal ones the first.
 template <class T>
 __device__ inline T max_nan(T a, T b) {
-    return a != a || a > b ? a : b;
+    return b > a || b != b ? b : a;
 }
 template <>
 __device__ inline float max_nan(float a, float b) {
@@ -18,14 +16,14 @@ __device__ inline float max_nan(float a, float b) {
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
     return m;
 #else
-    return a != a || a > b ? a : b;
+    return b > a || b != b ? b : a;
 #endif
 }
 
-// Returns the smaller value, or NaN if either is NaN.
+// Returns the smaller value, or NaN if either is NaN; of equal ones the first.
 template <class T>
 __device__ inline T min_nan(T a, T b) {
-    return a != a || a < b ? a : b;
+    return b < a || b != b ? b : a;
 }
 template <>
 __device__ inline float min_nan(float a, float b) {
@@ -34,13 +32,16 @@ __device__ inline float min_nan(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
     return m;
 #else
-    return a != a || a < b ? a : b;
+    return b < a || b != b ? b : a;
 #endif
 }
 
-// Returns the larger of each of two packed 16-bit elements, or NaN. Needs sm_80.
+// Returns the larger of each of two packed 16-bit elements, or NaN.
 template <class T>
-__device__ inline unsigned max_nan_packed(unsigned a, unsigned b);
+__device__ inline unsigned max_nan_packed(unsigned a, unsigned b) {
+    return pack<T>(max_nan(unpack<T>(a, 0), unpack<T>(b, 0)),
+                   max_nan(unpack<T>(a, 1), unpack<T>(b, 1)));
+}
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 template <>

@@ -84,6 +84,7 @@ __device__ inline uint4 funnel_shift(uint4 low, uint4 high, unsigned bytes) {
 __device__ inline void opaque(int& x) { asm volatile("" : "+r"(x)); }
 __device__ inline void opaque(unsigned& x) { asm volatile("" : "+r"(x)); }
 __device__ inline void opaque(long long& x) { asm volatile("" : "+l"(x)); }
+__device__ inline void opaque(float& x) { asm volatile("" : "+f"(x)); }
 // The same for each word of a vector of whole words.
 template <class T, int N>
 __device__ inline void opaque(Vector<T, N>& v) {

@@ -41,11 +41,11 @@ __device__ inline T exchange_words(T v, Exchange exchange) {
     return v;
 }
 
-// Returns v of lane `lane`.
-template <class T>
+// Returns v of lane `lane` of this group of LANES lanes.
+template <int LANES = 32, class T>
 __device__ inline T shuffle(T v, int lane) {
-    if constexpr (SHUFFLES<T>) return __shfl_sync(~0u, v, lane);
-    else return exchange_words(v, [=](unsigned w) { return __shfl_sync(~0u, w, lane); });
+    if constexpr (SHUFFLES<T>) return __shfl_sync(~0u, v, lane, LANES);
+    else return exchange_words(v, [=](unsigned w) { return __shfl_sync(~0u, w, lane, LANES); });
 }
 
 // Returns v of the lane whose number differs by exclusive or with `mask`.
@@ -131,6 +131,18 @@ __device__ inline T inclusive_scan(T v, Join join) {
     for (int d = 1; d < LANES; d *= 2) {
         T before = shuffle_up<LANES>(v, d);
         if (lane >= d) v = join(before, v);
+    }
+    return v;
+}
+
+// Returns the same among the lanes whose numbers are equal modulo STRIDE.
+template <int STRIDE, class T, class Join>
+__device__ inline T strided_scan(T v, Join join) {
+    static_assert(STRIDE <= 32 && (STRIDE & (STRIDE - 1)) == 0, "a power of two up to 32");
+#pragma unroll
+    for (int d = STRIDE; d < 32; d *= 2) {
+        T before = shuffle_up(v, d);
+        if (lane_index() >= d) v = join(before, v);
     }
     return v;
 }

@@ -13,6 +13,7 @@ import torch
 from weft import kernels
 from weft.errors import ArgumentError
 from weft.kernels import Kernel
+from weft.source import headers
 
 HOME = Path(__file__).parents[1]
 FAMILIES = HOME / "families"
@@ -53,8 +54,10 @@ def digest() -> str:
 
 
 def sources() -> dict[str, Path]:
-    """Every CUDA source of the library and of the optimisers, by the name that `kernel` takes."""
-    found: dict[str, Path] = {}
+    """Every CUDA source of the library and of the optimisers, by the name that `kernel` takes, and
+    every header of the device library, by the name that sources include."""
+    library = Path(headers.DEVICE_LIBRARY)
+    found = {p.relative_to(library).as_posix(): p for p in sorted(library.rglob("*.cuh"))}
     for cuda in sorted([*HOME.rglob("cuda"), HOME.parent / "optim" / "cuda"]):
         home = Path(os.path.relpath(cuda.parent, FAMILIES)).as_posix()
         found |= {f"{home}/{p.name}": p for p in sorted(cuda.glob("*.cu*"))}

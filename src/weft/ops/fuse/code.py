@@ -62,8 +62,9 @@ class Names:
     def made_masks(self) -> list[str]:
         """The statements that make the masks."""
         return [
-            f"    const Mask<{mask_of(o.node).group}> {m}{{Start({m}_state, {m}_seed, {m}_offset), "
-            f"{m}_blocks, {m}_magic, {m}_shift, {m}_below, {m}_scale}};"
+            f"    const Mask<{mask_of(o.node).group}> {m}{{"
+            f"PhiloxStart({m}_state, {m}_seed, {m}_offset), {m}_blocks, {m}_magic, {m}_shift, "
+            f"{m}_below, {m}_scale}};"
             for o, m in ((o, o.pointer) for o in self.masks)
         ]
 

@@ -74,7 +74,7 @@ def _whole(
         ]
         lines += _each(unrolled, "        ")
     for o, access in read:
-        load = f"load_between<{vector}, {access.behind}>" if access.behind else f"load<{vector}>"
+        load = f"load_shifted<{vector}, {access.behind}>" if access.behind else f"load<{vector}>"
         left = f"in_{o.pointer}[u]" if many else f"const auto in_{o.pointer}"
         lines.append(f"{deeper}{left} = {load}({o.pointer} + {place});")
     if many and read:
@@ -158,7 +158,7 @@ def _fetch(operand: Operand, access: Access, vector: int, rank: int) -> list[str
     p = operand.pointer
     place = f"{p} + ({_place(operand, rank)})"
     if access.single:
-        return [f"        in_{p}[u] = broadcast<{vector}>({place});"]
+        return [f"        in_{p}[u] = fill<{vector}>(*({place}));"]
     if not access.apart:
         return [f"        in_{p}[u] = load<{vector}>({place});"]
     return [

@@ -167,7 +167,7 @@ class _Writer:
         lines += self._loop(stage, body)
         for s in sums:
             start, join = f"{s.operation}::none()", f"{s.operation}::join"
-            lines.append(f"    {s.name} = across<G>({s.name}, {start}, {join});")
+            lines.append(f"    {s.name} = block_reduce<G>({s.name}, {start}, {join});")
             lines.append(f"    const {s.ctype} {s.result} = {s.final};")
         return lines
 

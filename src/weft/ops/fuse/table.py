@@ -69,7 +69,7 @@ ELEMENTWISE = {
 QUICK = {
     "exp": "quick_exp<O>({0})",
     "exp2": "quick_exp2({0})",
-    "div": "quick_quotient({0}, {1})",
+    "div": "divide_approx({0}, {1})",
     "reciprocal": "reciprocal({0})",
     "sigmoid": "reciprocal(C(1) + quick_exp<O>(-{0}))",
     "tanh": "hyperbolic<O>({0})",

@@ -1,7 +1,10 @@
 // The norm of all gradients of a table, and their scaling.
-#include "../../ops/core/cuda/last.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
 #include "table.cuh"
-#include "../../ops/core/cuda/vector.cuh"
+
+using namespace weft;
 
 // A sum in a fixed order, or the largest for the norm of order infinity (ORDER 0); NaN stays.
 template <int ORDER>
@@ -21,7 +24,7 @@ struct Sum {
     template <int THREADS>
     static __device__ double of_block(double sum) {
         __shared__ double parts[THREADS / 32];
-        for (int d = 16; d > 0; d /= 2) sum = join(sum, __shfl_down_sync(~0u, sum, d));
+        sum = warp_reduce(sum, join);
         __syncthreads();  // the memory may be in use by the call before
         if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
         __syncthreads();
@@ -55,7 +58,7 @@ __global__ void __launch_bounds__(THREADS)
         sum = S::add(sum, S::term(to<float>(g[i])));
     double all = S::template of_block<THREADS>(sum);
     if (threadIdx.x == 0) partials[first + blockIdx.x] = all;
-    if (total == 0 || !is_last(counter, gridDim.x)) return;
+    if (total == 0 || !is_last_block(counter, gridDim.x)) return;
     all = 0;
     for (long long i = threadIdx.x; i < total; i += THREADS) all = S::join(all, partials[i]);
     all = S::root(S::template of_block<THREADS>(all)) / *divisor;

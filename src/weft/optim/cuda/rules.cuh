@@ -1,11 +1,7 @@
 // The rules by which optimisers change an element: its parameter and its states, in single
 // precision.
 #pragma once
-
-__device__ inline float rough_root(float x) {
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(x) : "f"(x));
-    return x;
-}
+#include <weft/math.cuh>
 
 // Adam, and AdamW where the decay is decoupled. States: mean, variance, and with AMSGrad the
 // largest variance. ROUGH: division and square root are approximate, for states that are rounded
@@ -36,7 +32,7 @@ struct Adam {
         if constexpr (LARGEST)
             variance = state[2] = variance > state[2] || variance != variance ? variance : state[2];
         if constexpr (ROUGH)
-            p -= __fdividef(step_size * state[0], fmaf(rough_root(variance), root, eps));
+            p -= __fdividef(step_size * state[0], fmaf(weft::sqrt_approx(variance), root, eps));
         else p -= step_size * state[0] / (sqrtf(variance) / root + eps);
     }
 };

@@ -1,10 +1,14 @@
 // A step of Adam with states of 8 bits. A warp has a block of 256 elements that share a scale: 8
 // for each lane.
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
+
 #include "counts.cuh"
 #include "dynamic.cuh"
 #include "rules.cuh"
 #include "table.cuh"
-#include "../../ops/core/cuda/vector.cuh"
+
+using namespace weft;
 
 enum { EACH = 8 };
 
@@ -28,8 +32,7 @@ __device__ void write(T* to, const T* from, long long rest, bool whole) {
 }
 
 __device__ inline float largest(float x) {
-    for (int d = 16; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, d));
-    return x;
+    return warp_reduce(x, [](float a, float b) { return fmaxf(a, b); });
 }
 
 // The lists: parameters, gradients, codes of mean and variance, with MASTER the parameters in

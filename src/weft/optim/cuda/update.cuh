@@ -1,6 +1,8 @@
 // A piece of a tensor: every element by a rule.
 #pragma once
-#include "../../ops/core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // Where the elements are: parameters and gradients (P), the states (S), and with MASTER the
 // parameters in single precision, of which P has the rounded values.

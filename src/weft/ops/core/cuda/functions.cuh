@@ -1,6 +1,7 @@
 // Functions that the rows of elementwise expressions use, for integers and floating-point numbers
 // alike.
 #pragma once
+#include <weft/math.cuh>
 
 template <class T> __device__ T absolute(T a) { return a < T(0) ? T(-a) : a; }
 template <> __device__ inline float absolute(float a) { return fabsf(a); }
@@ -25,10 +26,10 @@ template <> __device__ inline float power(float a, float b) { return powf(a, b);
 template <> __device__ inline double power(double a, double b) { return pow(a, b); }
 
 // 1 / a; in single precision by one instruction, with an error of one unit in the last place.
-// `volatile` keeps it out of branches: the lanes of a warp rarely agree, and a select costs less.
+// `opaque` keeps it out of branches: the lanes of a warp rarely agree, and a select costs less.
 __device__ inline float reciprocal(float a) {
-    float r;
-    asm volatile("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+    float r = weft::reciprocal_approx(a);
+    weft::opaque(r);
     return r;
 }
 __device__ inline double reciprocal(double a) { return 1 / a; }
@@ -36,13 +37,13 @@ __device__ inline double reciprocal(double a) { return 1 / a; }
 // 2 to the power of a, with a relative error of 2e-7, and log2(a), with an error of 3e-7, by one
 // instruction each. Results below 1e-38 are 0.
 __device__ inline float quick_exp2(float a) {
-    float r;
-    asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+    float r = weft::exp2_approx(a);
+    weft::opaque(r);
     return r;
 }
 __device__ inline float quick_log2(float a) {
-    float r;
-    asm volatile("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+    float r = weft::log2_approx(a);
+    weft::opaque(r);
     return r;
 }
 

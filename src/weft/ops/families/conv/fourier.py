@@ -14,7 +14,6 @@ wrap around to stay out of this window.
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +29,7 @@ from weft.ops.families.fft import tables
 from weft.ops.families.fft.banks import room
 from weft.ops.families.fft.lengths import Stages, convenient, of_one_block
 from weft.ops.families.fft.passes import Input, Output, Pass, Side, room_word, stages_word
+from weft.ops.families.fft.structs import STRUCTS, Product
 from weft.ops.families.fft.workspace import Tensor, Workspace
 
 SECTOR = 4
@@ -218,12 +218,13 @@ class Convolution:
         tiles = cdiv(self.width, columns)
         _, groups, inner = spectra.counts
         size, axis = self.rows * self.pitch, self.vertical
-        problem = struct.pack(
-            "<9q7if", *(size * step for step in (*spectra.a, *spectra.b)), self.pitch, self.width,
-            tiles, groups, inner, spectra.terms, axis.result, axis.shift % self.rows, 1.0,
-        )  # fmt: skip
+        a_steps, b_steps = (tuple(size * step for step in s) for s in (spectra.a, spectra.b))
+        problem = Product(
+            a_steps, b_steps, self.pitch, self.width, tiles, groups, inner, spectra.terms,
+            axis.result, axis.shift % self.rows, 1.0,
+        ).pack()  # fmt: skip
         words = (stages_word(s), room_word(made), spectra.conjugate)
-        kernel = source.kernel("fft/convolution.cu", source.template("product", *words))
+        kernel = source.kernel("fft/convolution.cu", source.template("product", *words), **STRUCTS)
         args = (a.pointer, b.pointer, y.pointer, problem, tables.stage_roots(s))
         shared = made.bytes if len(s.radices) > 1 else 0
         return Step(kernel, (tiles * self.images,), (s.threads * columns,), args, shared)
@@ -249,7 +250,7 @@ class Convolution:
             tables.stage_roots(last.stages), last.turns(), self.job.bias,
             axis.shift % self.columns,
         )  # fmt: skip
-        kernel = source.kernel("fft/convolution.cu", source.template("cropped", *words))
+        kernel = source.kernel("fft/convolution.cu", source.template("cropped", *words), **STRUCTS)
         block = (last.stages.threads * made.columns,)
         shared = made.bytes if last.exchanges else 0
         return Step(kernel, (tiles * channels * batch,), block, args, shared)

@@ -26,6 +26,7 @@ from weft.ops.families.fft.factors import Matrix
 from weft.ops.families.fft.lengths import good, of_one_block, smooth, stages
 from weft.ops.families.fft.lines import Line, given, walk, wanted
 from weft.ops.families.fft.passes import Input, Output, Pass, Side, room_word, stages_word
+from weft.ops.families.fft.structs import STRUCTS
 from weft.ops.families.fft.workspace import COMPLEX, Tensor, Workspace
 
 BLOCK = 256
@@ -145,7 +146,7 @@ def _from_half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> No
 def _row_by_row(
     work: Workspace, name: str, count: int, x: Tensor, y: Tensor, numbers: tuple[Argument, ...]
 ) -> None:
-    kernel = source.kernel("fft/halves.cu", name)
+    kernel = source.kernel("fft/halves.cu", name, **STRUCTS)
     grid = (y.shape[0], min(ROW_BLOCKS, cdiv(count, BLOCK)))
     work.steps.append(Step(kernel, grid, (BLOCK,), (x.pointer, y.pointer, *numbers)))
 
@@ -278,7 +279,7 @@ def _filtered(z: Tensor, n: int, matrix: Matrix, work: Workspace) -> Step:
     words = (stages_word(made), stages_word(back), room_word(place))
     args = (z.pointer, matrix.rows, tables.stage_roots(made), tables.stage_roots(back),
             tables.chirp_spectrum(n, matrix.elements, matrix.rows))  # fmt: skip
-    kernel = source.kernel("fft/transform.cu", f"filtered<{', '.join(words)}>")
+    kernel = source.kernel("fft/transform.cu", f"filtered<{', '.join(words)}>", **STRUCTS)
     grid = (matrix.rows * z.shape[0],)
     return Step(kernel, grid, (made.threads,), args, place.bytes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 from weft.kernels import cdiv
@@ -12,6 +11,7 @@ from weft.ops.core.target import Target
 from weft.ops.families.fft import model, tables
 from weft.ops.families.fft.banks import Room, room
 from weft.ops.families.fft.lengths import Stages
+from weft.ops.families.fft.structs import STRUCTS, Problem
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Pass:
             words = (str(self.length), words[0], stages_word(back), *words[1:4], *words[6:])
             chirp, spectrum = tables.chirp(self.length), tables.chirp_spectrum(self.length, back.n)
             args = (*args[:4], tables.stage_roots(back), args[4], chirp, spectrum)
-        kernel = source.kernel("fft/transform.cu", f"{name}<{', '.join(words)}>")
+        kernel = source.kernel("fft/transform.cu", f"{name}<{', '.join(words)}>", **STRUCTS)
         shared = made.bytes if self.exchanges else 0
         block = (self.stages.threads * made.columns,)
         return Step(kernel, (tiles * rows,), block, args, shared)
@@ -194,11 +194,11 @@ class Pass:
     def problem(self, tiles: int, written: int = 0) -> bytes:
         """The struct that the kernels take; `written` elements are written, by default all."""
         x, y = self.source, self.result
-        return struct.pack(
-            "<12q6i2f", x.n, x.c, x.middle, x.outer, y.n, y.c, y.middle, y.outer, x.next, y.next,
+        return Problem(
+            x.n, x.c, x.middle, x.outer, y.n, y.c, y.middle, y.outer, x.next, y.next,
             self.output.whole, self.input.valid, self.input.step, self.input.shift, self.count,
             self.middle, tiles, written or self.length, self.output.scale, self.weight,
-        )  # fmt: skip
+        ).pack()  # fmt: skip
 
 
 def stages_word(s: Stages) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from weft.ops.core.plan import Argument, Buffer, Counters, Layout, Pointer, Step
 from weft.ops.core.rows import BLOCK, View, view_of
 from weft.ops.families.loss import model
 from weft.ops.families.loss.operands import Operands
+from weft.ops.families.loss.structs import STRUCTS, Classes
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 LABELS = (torch.int64, torch.int32, torch.uint8)
@@ -70,14 +70,14 @@ class ClassificationCall:
     def problem(self) -> bytes:
         """The struct `Classes`."""
         v, o = self.view, self.options
-        return struct.pack(
-            "<4q2ifi", self.count, v.inner, v.stride, o["ignore_index"], v.n, self.reduction,
+        return Classes(
+            self.count, v.inner, v.stride, o["ignore_index"], v.n, self.reduction,
             o.get("label_smoothing", 0.0), self.reduction == 0,
-        )  # fmt: skip
+        ).pack()  # fmt: skip
 
     def kernel(self, name: str, *parameters: object) -> Kernel:
         words = (*self.types, *(str(p).lower() for p in parameters))
-        return source.kernel(self.file, f"{name}<{', '.join(words)}>")
+        return source.kernel(self.file, f"{name}<{', '.join(words)}>", **STRUCTS)
 
     def labels(self) -> tuple[Argument, ...]:
         """The arguments for labels, and for the gradients of their losses."""

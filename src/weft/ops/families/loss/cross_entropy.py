@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.loss import model
 from weft.ops.families.loss.classes import ClassificationCall, call_of, check, label_shape
 from weft.ops.families.loss.scale import scale_unless_one
+from weft.ops.families.loss.structs import STRUCTS, Tiles
 
 FILE = "loss/cross_entropy.cu"
 
@@ -149,7 +149,7 @@ def _rows(
     args = (call.x, *call.labels(), loss, partials, gradient, counter, call.problem)
     steps = [Step(kernel, (blocks,), (block,), args, memory)]
     if apart:
-        join = source.kernel(FILE, f"join_rows<{call.types[0]}>")
+        join = source.kernel(FILE, f"join_rows<{call.types[0]}>", **STRUCTS)
         steps.append(Step(join, (1,), (BLOCK,), (partials, loss, call.problem)))
     return call.tensors.plan(*steps)
 
@@ -172,7 +172,7 @@ def _long(call: ClassificationCall, parts: int, chunks: int) -> Plan:
 
 
 class _ColumnTiles(NamedTuple):
-    """Threads for classes that are not contiguous: struct Tiles of the kernels."""
+    """Threads for classes that are not contiguous; see `Tiles`."""
 
     width: int
     deep: int
@@ -182,7 +182,7 @@ class _ColumnTiles(NamedTuple):
         return cdiv(v.outer, self.planes) * cdiv(v.inner, self.width)
 
     def packed(self, v: View) -> bytes:
-        return struct.pack("<3i2I", *self, cdiv(v.inner, self.width), self.count(v))
+        return Tiles(*self, cdiv(v.inner, self.width), self.count(v)).pack()
 
 
 def _tiles(call: ClassificationCall) -> _ColumnTiles:
@@ -211,7 +211,7 @@ def _probabilities(call: ClassificationCall) -> Plan:
     by = _tiles(call)
     blocks = _blocks(call, by)
     words = (call.types[0], *(str(m).lower() for m in call.modes))
-    kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>")
+    kernel = source.kernel(FILE, f"probabilities<{', '.join(words)}>", **STRUCTS)
     args = (call.x, call.target, call.weight, call.upstream, *call.results(blocks),
             by.packed(call.view), call.problem)  # fmt: skip
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
@@ -234,7 +234,8 @@ def _thread_per_label(call: ClassificationCall) -> Plan:
     blocks = cdiv(call.count, BLOCK * _at_once(call))
     blocks = max(1, min(blocks, model.BLOCKS_PER_SM * call.tensors.request.target.sms))
     words = (*call.types, *(str(p).lower() for p in (call.view.n, *call.modes, _smooth(call))))
-    kernel = source.kernel("loss/thread_per_label.cu", f"thread_per_label<{', '.join(words)}>")
+    name = f"thread_per_label<{', '.join(words)}>"
+    kernel = source.kernel("loss/thread_per_label.cu", name, **STRUCTS)
     args = (call.x, *call.labels(), *call.results(blocks), call.problem)
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 

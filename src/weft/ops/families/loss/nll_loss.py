@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.core.rows import BLOCK
 from weft.ops.families.loss import model
 from weft.ops.families.loss.classes import call_of, check, class_dim, label_shape
+from weft.ops.families.loss.structs import LogitStrides
 
 FILE = "loss/nll.cu"
 
@@ -50,20 +50,21 @@ def _plan(backward: bool, request: Request, out: Buffer) -> Plan:
     else:
         loss, partials, _, counter = call.results(blocks)
         inner = call.view.inner
-        logits = struct.pack("<5q", *(strides or (call.view.n * inner, inner, inner, 0, 1)))
-        args = (call.x, call.target, call.weight, loss, partials, counter, call.problem, logits)
+        logits = strides or LogitStrides(call.view.n * inner, inner, inner, 0, 1)
+        args = (call.x, call.target, call.weight, loss, partials, counter, call.problem,
+                logits.pack())  # fmt: skip
         kernel = call.kernel("nll")
     return call.tensors.plan(Step(kernel, (blocks,), (BLOCK,), args))
 
 
-def _strides(x: Layout) -> tuple[int, ...] | None:
-    """The struct `Logits` of nll.cu; None if the dimensions behind the classes are too many."""
+def _strides(x: Layout) -> LogitStrides | None:
+    """The strides of logits; None if the dimensions behind the classes are too many."""
     dim = class_dim(x)
     behind = merged(x.shape[dim + 1 :], [x.strides[dim + 1 :]])
     if len(behind.sizes) > 2:
         return None
     far, near = (0, *behind.strides[0])[-2:]
-    return (x.strides[0] if dim else 0, x.strides[dim], behind.sizes[-1], far, near)
+    return LogitStrides(x.strides[0] if dim else 0, x.strides[dim], behind.sizes[-1], far, near)
 
 
 def _loss_shape(x: Any, reduction: str) -> tuple[int, ...]:

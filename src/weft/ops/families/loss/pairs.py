@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.loss import model
 from weft.ops.families.loss.operands import Operands
+from weft.ops.families.loss.structs import STRUCTS, Pairs
 
 
 @dataclass(frozen=True)
@@ -226,10 +226,10 @@ class _PairCall:
         option = request.options.get(loss.option, 0.0) if loss.option else 0.0
         reduction = request.options["reduction"]
         each = {"mean": x.numel, "batchmean": x.shape[0] if x.shape else 1}.get(reduction, 1)
-        self.problem = struct.pack(
-            "<3q2fi4x3q", x.numel, slots["weight"][1], slots["pos_weight"][1], float(option),
+        self.problem = Pairs(
+            x.numel, slots["weight"][1], slots["pos_weight"][1], float(option),
             1 / each if each else math.nan, reduction == "none", *(gaps or (1, 0, 0)),
-        )  # fmt: skip
+        ).pack()  # fmt: skip
         wanted = cdiv(x.numel, BLOCK * self.vector * 2)
         self.blocks = max(1, min(wanted, 8 * request.target.sms))
         self.ctype = source.ctype(x.dtype)
@@ -244,7 +244,8 @@ class _PairCall:
     def kernel(self, name: str, flag: bool) -> Kernel:
         gaps, last = (str(value).lower() for value in (self.gaps is not None, flag))
         words = f"{name}<{self.ctype}, {self.vector}, {gaps}, {last}>"
-        return source.kernel("loss/pairs.cu", words, **self.loss.expressions(self.request.options))
+        expressions = self.loss.expressions(self.request.options)
+        return source.kernel("loss/pairs.cu", words, **STRUCTS, **expressions)
 
     def _repeated(self, number: int, shape: Sequence[int]) -> tuple[Any, int]:
         """A weight that repeats after some elements, and after how many."""

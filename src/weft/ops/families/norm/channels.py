@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from weft.kernels import cdiv
+from weft.kernels.structs import Int, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import COUNTERS, Argument, Buffer, Layout, Plan, Pointer, Step, partials
@@ -42,6 +42,22 @@ def result_like(x: torch.Tensor) -> torch.Tensor:
     if not last.is_contiguous():
         return x.new_empty(x.shape)
     return last.new_empty(last.shape).movedim(-1, 1)
+
+
+@dataclass(frozen=True)
+class ChannelShape(Struct):
+    """The work of the blocks of channels.cuh, which calls the kinds of tensors FLAT and RAGGED."""
+
+    channels: Annotated[Int, "FLAT and RAGGED: columns"]
+    inner: Annotated[
+        Int, "vectors from a channel to its next; FLAT: 1, or elements of the last row; "
+        "RAGGED: of a plane, at the most"
+    ]  # fmt: skip
+    count: Annotated[Int, "vectors of a channel; FLAT: rows"]
+    width: Annotated[Int, "a power of two; without FLAT: 1"]
+    parts: Int
+    each: Int
+    plane: Annotated[Int, "RAGGED: elements; FLAT as well: channels"]
 
 
 @dataclass(frozen=True)
@@ -127,14 +143,14 @@ class Channels:
         """The struct Shape of the kernels."""
         each = cdiv(self.count, parts)
         numbers = (self.columns, self.inner, self.count, self.width, parts, each, self.plane)
-        return struct.pack("7i", *numbers)
+        return ChannelShape(*numbers).pack()
 
     def kernel(self, file: str, name: str, *dtypes: torch.dtype, last: Sequence[str] = ()) -> Any:
         """A kernel for these tensors and further dtypes."""
         words = map(source.ctype, (self.dtype, *dtypes))
         flags = (str(flag).lower() for flag in (self.flat, self.ragged))
         text = ", ".join((*words, str(self.vector), *flags, *last))
-        return source.kernel(f"norm/{file}", f"{name}<{text}>")
+        return source.kernel(f"norm/{file}", f"{name}<{text}>", **ChannelShape.define())
 
     def step(self, kernel: Any, parts: int, *args: Any) -> Step:
         """A launch with so many blocks for each channel."""

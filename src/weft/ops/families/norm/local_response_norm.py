@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import torch
 
 from weft.errors import ArgumentError
 from weft.kernels import cdiv
+from weft.kernels.structs import Float, Int, LongLong, Struct
 from weft.ops.core import library, source
 from weft.ops.core.bind.derive import derive
 from weft.ops.core.choose import Candidate, Request
@@ -33,6 +34,20 @@ IN_REGISTERS = 8
 """The most channels of a window that `strips` has."""
 NEAR = 0.4
 """The time to read an element from the L2 cache, relative to one from memory: an estimate."""
+
+
+@dataclass(frozen=True)
+class Response(Struct):
+    """A call, as the kernels take it."""
+
+    outer: LongLong
+    channels: Int
+    inner: Int
+    size: Int
+    before: Int
+    alpha: Annotated[Float, "divided by the size of a window"]
+    beta: Float
+    k: Float
 
 
 # ---- plans -------------------------------------------------------------------------------------
@@ -86,17 +101,17 @@ def _plan(request: Request, backward: bool, name: str, out: Buffer) -> Plan:
         vector //= 2
     options = request.options
     size = options["size"]
-    problem = struct.pack(
-        "<q4i3f4x", outer, channels, inner, size, size // 2, options["alpha"] / size,
-        options["beta"], options["k"],
-    )  # fmt: skip
+    problem = Response(
+        outer, channels, inner, size, size // 2, options["alpha"] / size, options["beta"],
+        options["k"],
+    ).pack()  # fmt: skip
     each = 1 if name == "window" else BACKWARD_EACH if backward else EACH
     threads = outer * cdiv(channels, each) * (inner // vector)
     grid = (cdiv(threads, BLOCK),)
     types = f"{source.ctype(x.dtype)}, {vector}"
 
     def step(kernel: str, *args: Argument) -> Step:
-        made = source.kernel("norm/local_response.cu", kernel)
+        made = source.kernel("norm/local_response.cu", kernel, **Response.define())
         return Step(made, grid, (BLOCK,), (*args, problem))
 
     end = tensors.output(0)

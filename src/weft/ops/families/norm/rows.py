@@ -53,16 +53,23 @@ class RowJob:
         return cdiv(self.n, self.vector) + (self.n % self.vector > 0)
 
     def kernel(
-        self, file: str, name: str, *parameters: object, weights: bool = True, ragged: bool = True
+        self,
+        file: str,
+        name: str,
+        *parameters: object,
+        weights: bool = True,
+        ragged: bool = True,
+        **defines: str,
     ) -> Any:
         """A kernel for these rows with further template parameters.
 
         weights, ragged  True if it has parameters for them
+        defines          macros of the source
         """
         dtypes = (self.dtype, self.weight) if weights else (self.dtype,)
         own = (*dtypes, self.vector, self.ragged) if ragged else (*dtypes, self.vector)
         words = map(_word, (*own, *parameters))
-        return source.kernel(f"norm/{file}", f"{name}<{', '.join(words)}>")
+        return source.kernel(f"norm/{file}", f"{name}<{', '.join(words)}>", **defines)
 
     def output(self, number: int) -> Pointer:
         """The address of an output."""

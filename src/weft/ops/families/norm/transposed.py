@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from weft.kernels import cdiv
+from weft.kernels.structs import LongLong, Struct
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import merged
 from weft.ops.core.plan import Buffer, Layout, Plan, Step
@@ -19,13 +19,17 @@ BLOCK = 128
 """Threads of a block; see transposed.cu."""
 
 
-class RowStrides(NamedTuple):
-    """The places of a tensor's rows, in elements: struct RowStrides of the kernel."""
+@dataclass(frozen=True)
+class RowStrides(Struct):
+    """The places of a tensor's rows and of their elements.
 
-    inner: int
-    outer: int
-    row: int
-    column: int
+    `inner` rows are `row` elements apart, and then the next ones `outer`.
+    """
+
+    inner: LongLong
+    outer: LongLong
+    row: LongLong
+    column: LongLong
 
     def excess(self, n: int, size: int) -> float:
         """Bytes that are read for each byte of a row of n elements."""
@@ -80,9 +84,15 @@ def _plan(
 ) -> Plan:  # fmt: skip
     flags = (kind.centred, kind.added, *(i in strided for i in range(2)))
     kernel = made.kernel(
-        "transposed.cu", "transposed_rows", threads, registers, *flags, ragged=False
+        "transposed.cu",
+        "transposed_rows",
+        threads,
+        registers,
+        *flags,
+        ragged=False,
+        **RowStrides.define(),
     )
-    packed = (struct.pack("<4q", *s) for s in strides)
+    packed = (s.pack() for s in strides)
     eps = epsilon(made.request)
     args = (*addresses(kind, saved, made), made.count, made.n, *packed, eps)
     return made.plan(Step(kernel, (cdiv(made.count * threads, BLOCK),), (BLOCK,), args))

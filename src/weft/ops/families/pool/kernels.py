@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,13 +20,13 @@ import torch
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.layouts import divisor
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
 from weft.ops.families.elementwise.pointwise import INT32_INDICES
 from weft.ops.families.pool import model
 from weft.ops.families.pool.model import REGISTER_ELEMENTS, VECTOR_BYTES, WARP
+from weft.ops.families.pool.structs import STRUCTS, PoolShape, size_of
 from weft.ops.families.pool.windows import PoolView, Windows, as_order, buffer, is_last
 
 BLOCK = 256
@@ -270,11 +269,10 @@ class PoolJob:
         code = [] if self.code is None else [self.code or "Nothing"]
         types = ", ".join([source.ctype(self.dtype), *code, index])
         file = "pool/backward.cu" if self.backward else "pool/forward.cu"
-        kernel = source.kernel(file, f"{name}<{types}, {last}>")
-        sizes = [n for size in (inner, columns, rows) for n in (size, *divisor(size, 32))]
-        shape = struct.pack(
-            "<q4i10I", total, v.height, v.width, *self.sizes, *sizes, v.planes if planes > 1 else 0
-        )
+        kernel = source.kernel(file, f"{name}<{types}, {last}>", **STRUCTS)
+        sizes = map(size_of, (inner, columns, rows))
+        several = v.planes if planes > 1 else 0
+        shape = PoolShape(total, v.height, v.width, *self.sizes, *sizes, several).pack()
         step = Step(
             kernel, (cdiv(total * threads, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape)
         )

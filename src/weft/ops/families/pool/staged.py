@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
-from weft.ops.core.layouts import dense_strides, divisor
+from weft.ops.core.layouts import dense_strides
 from weft.ops.core.plan import Layout, Plan, Step
 from weft.ops.core.target import Target
 from weft.ops.families.pool import model
 from weft.ops.families.pool.kernels import BLOCK, PoolJob
+from weft.ops.families.pool.structs import STRUCTS, ChunkShape, PoolShape, size_of
 from weft.ops.families.pool.windows import LAST, is_last
 
 WINDOWS = 64
@@ -224,11 +224,11 @@ class Staged:
         last = f"{part.height}, {flags}, {self.kind}"
         if job.windows.out and self._walks:
             last += ", {}, {}".format(*self._most)
-        kernel = source.kernel("pool/forward.cu", f"{job.name}_staged<{types}, {last}>")
+        kernel = source.kernel("pool/forward.cu", f"{job.name}_staged<{types}, {last}>", **STRUCTS)
         groups, bands = cdiv(part.rows, part.height), cdiv(rows, part.rows)
-        sizes = [n for size in (v.inner, columns, groups) for n in (size, *divisor(size, 32))]
+        sizes = map(size_of, (v.inner, columns, groups))
         blocks = bands * self._blocks(part)
-        shape = struct.pack("<q4i10I", blocks, v.height, v.width, rows, columns, *sizes, v.planes)
+        shape = PoolShape(blocks, v.height, v.width, rows, columns, *sizes, v.planes).pack()
         args = (*job.pointers, *job.numbers, shape, self._chunk(part, bands))
         room = (part.span * job.dtype.itemsize + 31) // 16 * 16
         step = Step(kernel, (blocks,), (BLOCK,), args, room)
@@ -240,4 +240,4 @@ class Staged:
 
     def _chunk(self, part: Part, bands: int) -> bytes:
         """The C++ struct that describes a part."""
-        return struct.pack("<q4iI4x", *self.input, part.rows, part.planes, bands)
+        return ChunkShape(*self.input, part.rows, part.planes, bands).pack()

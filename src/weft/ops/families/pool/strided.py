@@ -7,18 +7,17 @@ copy of the tensor is needed.
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from weft.kernels import cdiv
 from weft.ops.core.choose import Candidate
-from weft.ops.core.layouts import divisor
 from weft.ops.core.plan import Layout
 from weft.ops.core.target import Target
 from weft.ops.families.pool import model
 from weft.ops.families.pool.kernels import PoolJob
 from weft.ops.families.pool.staged import WINDOWS, Part, Pitches, Staged
+from weft.ops.families.pool.structs import StridedShape, size_of
 
 
 class ChunkDim(NamedTuple):
@@ -114,17 +113,16 @@ class StridedStaged(Staged):
     def _chunk(self, part: Part, bands: int) -> bytes:
         m, (images, channels), (sn, sc, sh, _) = self.memory, self.x.shape[:2], self.x.strides
         sizes = [self.counts[0], m.run, *(d.size for d in m.outer[:2]), 1, 1][:4]
-        numbers = [n for size in sizes for n in (size, *divisor(size, 32))]
         vectors = cdiv(m.run * self.x.itemsize, m.wide) + 1
         lanes = 1 << min(5, (vectors - 1).bit_length())
         pitch = [*m.pitch[:-1], 0, 0, 0][:3]
         apart = [*(d.stride for d in m.outer), 0, 0, 0][:3]
-        return struct.pack(
-            "<3iIi2i2i2iI12I5i4x3q3q", self.input.row, self.input.column, part.rows, bands,
-            self.high, m.steps["c"], m.steps["n"], *self.counts, channels, images,
-            cdiv(channels, self.counts[0]), *numbers, m.segments, lanes, *pitch,
-            sh, sc, sn, *apart,
-        )  # fmt: skip
+        return StridedShape(
+            self.input.row, self.input.column, part.rows, bands, self.high,
+            (m.steps["c"], m.steps["n"]), self.counts, (channels, images),
+            cdiv(channels, self.counts[0]), *map(size_of, sizes), m.segments, lanes, pitch,
+            sh, (sc, sn), apart,
+        ).pack()  # fmt: skip
 
 
 def strided_candidates(job: PoolJob, x: Layout, target: Target) -> list[Candidate]:

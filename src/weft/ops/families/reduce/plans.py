@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.kernels import cdiv
+from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
 from weft.ops.core.choose import Request
 from weft.ops.core.plan import Argument, Buffer, Counters, Plan, Pointer, Step, partials
 from weft.ops.families.reduce.model import BLOCK
 from weft.ops.families.reduce.reduction import NORMS, Reduction, computed
-from weft.ops.families.reduce.views import ReductionView, Walks
+from weft.ops.families.reduce.views import STRUCTS, ReductionView, Walks
 
 STATE = {"argmax": 16, "argmin": 16, "var": 16}
 """Bytes of the state of operations that need more than 8 bytes."""
@@ -48,7 +48,7 @@ def reduced(
     args: tuple[Argument, ...]
     if view.inner == 1 and view.row_stride == 1:
         each, block = cdiv(cdiv(view.n, vector) + 1, parts), max(BLOCK, threads)
-        kernel = source.kernel("reduce/reduce.cu", f"rows<{types}, {vector}, {threads}, {place}>")
+        kernel = _kernel(f"rows<{types}, {vector}, {threads}, {place}>")
         grid = cdiv(view.outer, block // threads) * parts
         args = (job.x, Pointer(1), *shared, where, view.outer, view.n, parts, each, scale)
     else:
@@ -56,9 +56,7 @@ def reduced(
         loaded = beside * vector * job.request.first.itemsize
         along = str(walks is not None and walks.along).lower()
         ahead = turns(loaded, cdiv(cdiv(view.n, parts), BLOCK // threads))
-        kernel = source.kernel(
-            "reduce/reduce.cu", f"columns<{types}, {vector}, {beside}, {ahead}, {place}, {along}>"
-        )
+        kernel = _kernel(f"columns<{types}, {vector}, {beside}, {ahead}, {place}, {along}>")
         grid = view.outer * tiles * parts
         shape = (view.n, view.inner, threads, BLOCK // threads, tiles, parts)
         args = (job.x, Pointer(1), *shared, where, *shape, cdiv(view.n, parts), scale)
@@ -76,7 +74,7 @@ def turns(loaded: int, rows: int) -> int:
 def small_planes(job: ReductionJob, vector: int, deep: int, planes: int) -> Plan:
     """One launch of `small_planes`."""
     view, types = job.view, _types(job)
-    kernel = source.kernel("reduce/reduce.cu", f"small_planes<{types}, {vector}, {deep}>")
+    kernel = _kernel(f"small_planes<{types}, {vector}, {deep}>")
     shape = (view.packed, view.outer, view.n, view.inner, planes)
     args = (job.x, Pointer(1), *shape, _scale(job))
     memory = planes * view.n * view.inner * job.request.first.itemsize
@@ -86,11 +84,15 @@ def small_planes(job: ReductionJob, vector: int, deep: int, planes: int) -> Plan
 def folded(job: ReductionJob, vector: int, fold: int, width: int, parts: int) -> Plan:
     """One launch of `folded`."""
     view = job.view
-    kernel = source.kernel("reduce/reduce.cu", f"folded<{_types(job)}, {vector}>")
+    kernel = _kernel(f"folded<{_types(job)}, {vector}>")
     scratch, shared = _partials(job, parts)
     shape = (view.n, view.inner, width, fold, parts, cdiv(view.n // fold, parts))
     args = (job.x, Pointer(1), *shared, *shape, _scale(job))
     return job.plan(Step(kernel, (parts,), (BLOCK,), args), scratch)
+
+
+def _kernel(name: str) -> Kernel:
+    return source.kernel("reduce/reduce.cu", name, **STRUCTS)
 
 
 def _partials(

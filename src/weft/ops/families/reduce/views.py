@@ -3,15 +3,50 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from weft.kernels.structs import Int, LongLong, Struct, Unsigned, array, defines
 from weft.ops.core.layouts import Walk, divisor, merged
 from weft.ops.core.plan import Buffer, Layout
 
 MOST_DIMS = 5
-"""Dimensions of the struct Dims of reduce.cu."""
+"""The most dimensions of strided tensors."""
+
+
+@dataclass(frozen=True)
+class PlaneStrides(Struct):
+    """The strides of planes of rows, and of the results."""
+
+    outer_stride: LongLong
+    row_stride: LongLong
+    outer_result: LongLong
+    inner_result: LongLong
+
+
+@dataclass(frozen=True)
+class Dims(Struct):
+    """Dimensions, outermost first, with the numbers that divide by their sizes."""
+
+    rank: Int
+    size: Annotated[tuple[int, ...], array(Int, MOST_DIMS)]
+    magic: Annotated[tuple[int, ...], array(Unsigned, MOST_DIMS)]
+    shift: Annotated[tuple[int, ...], array(Int, MOST_DIMS)]
+    stride: Annotated[tuple[int, ...], array(LongLong, MOST_DIMS)]
+
+
+@dataclass(frozen=True)
+class StridedDims(Struct):
+    """A strided tensor; what remains of it is written to `written` of the result."""
+
+    remaining: Dims
+    reduced: Dims
+    written: Dims
+
+
+STRUCTS = defines(PlaneStrides, StridedDims)
+"""The macros of reduce.cu."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +67,9 @@ class ReductionView:
 
     @property
     def packed(self) -> bytes:
-        """The struct `Planes` of reduce.cu."""
-        return struct.pack(
-            "<4q", self.outer_stride, self.row_stride, self.outer_result, self.inner_result
-        )
+        """The struct for a kernel."""
+        strides = (self.outer_stride, self.row_stride, self.outer_result, self.inner_result)
+        return PlaneStrides(*strides).pack()
 
 
 def dense_rows(rows: int, n: int) -> ReductionView:
@@ -100,23 +134,18 @@ class Walks:
         return math.prod(self.remaining.sizes)
 
     def packed(self) -> bytes:
-        """The struct `Strided` of reduce.cu."""
+        """The struct for a kernel."""
         x, y = self.remaining.strides
-        walks = (
-            (self.remaining.sizes, x),
-            (self.reduced.sizes, self.reduced.strides[0]),
-            (self.remaining.sizes, y),
-        )
-        return b"".join(_dims(sizes, strides) for sizes, strides in walks)
+        reduced = _dims(self.reduced.sizes, self.reduced.strides[0])
+        sizes = self.remaining.sizes
+        return StridedDims(_dims(sizes, x), reduced, _dims(sizes, y)).pack()
 
 
-def _dims(sizes: Sequence[int], strides: Sequence[int]) -> bytes:
-    """The struct `Dims` of reduce.cu."""
+def _dims(sizes: Sequence[int], strides: Sequence[int]) -> Dims:
     factors = [divisor(size, 32) for size in sizes]
     magic, shift = _filled([f[0] for f in factors], 0), _filled([f[1] for f in factors], 0)
-    numbers = (*_filled(sizes, 1), *magic, *shift)
-    return struct.pack("<i15I5q", len(sizes), *numbers, *_filled(strides, 0))
+    return Dims(len(sizes), _filled(sizes, 1), magic, shift, _filled(strides, 0))
 
 
-def _filled(values: Sequence[int], rest: int) -> list[int]:
-    return [*values, *[rest] * (MOST_DIMS - len(values))]
+def _filled(values: Sequence[int], rest: int) -> tuple[int, ...]:
+    return (*values, *[rest] * (MOST_DIMS - len(values)))

@@ -6,12 +6,13 @@ plans a copy that has one.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
+from weft.kernels.structs import LongLong, Struct
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import dense_strides, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step
@@ -20,25 +21,21 @@ from weft.ops.families.elementwise.copies import after_copy, contiguous
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The struct `Rows` of keys.cuh: rows of a tensor, and where the sorted ones go."""
+class Rows(Struct):
+    """Rows of a tensor, and where the sorted ones go. Strides are in elements."""
 
-    rows: int
-    inner: int
-    n: int
-    x_outer: int
-    x_inner: int
-    x_step: int
-    y_outer: int
-    y_inner: int
-    y_step: int
-    first: int
-    count: int
-    descending: bool
-
-    def packed(self) -> bytes:
-        """The struct for a kernel: all fields have 64 bits."""
-        return struct.pack(f"<{len(fields(self))}q", *(getattr(self, f.name) for f in fields(self)))
+    rows: LongLong
+    inner: Annotated[LongLong, "row = outer * inner + column"]
+    n: LongLong
+    x_outer: Annotated[LongLong, "strides of the tensor that is sorted"]
+    x_inner: LongLong
+    x_step: LongLong
+    y_outer: Annotated[LongLong, "strides of the results"]
+    y_inner: LongLong
+    y_step: LongLong
+    first: Annotated[LongLong, "the elements of a sorted row that are written"]
+    count: LongLong
+    descending: LongLong
 
 
 @dataclass(frozen=True)

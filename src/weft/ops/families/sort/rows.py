@@ -13,7 +13,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.sort import model
-from weft.ops.families.sort.job import Job
+from weft.ops.families.sort.job import Job, Rows
 from weft.ops.families.sort.model import H200
 
 THREADS = 256
@@ -80,8 +80,8 @@ def _warps(job: Job) -> list[Candidate]:
 
     def build() -> Plan:
         name = f"sort_warps<{source.ctype(job.dtype)}, {each}, {lanes}>"
-        kernel = source.kernel("sort/warp.cu", name)
-        args = (job.x, job.values, job.indices, r.packed())
+        kernel = source.kernel("sort/warp.cu", name, **Rows.define())
+        args = (job.x, job.values, job.indices, r.pack())
         return job.plan([Step(kernel, (blocks,), (THREADS,), args)])
 
     why = f"{blocks} blocks, {r.n} in a row"
@@ -119,8 +119,8 @@ def block_time(job: Job, tile: Tile) -> float:
 def block_step(job: Job, tile: Tile, keys: Argument = None, indices: Argument = None) -> Step:
     """The launch that sorts rows of x, or of pairs of a key and an index."""
     name = f"sort_blocks<{source.ctype(job.dtype)}, {tile.warps}, {tile.items}>"
-    kernel = source.kernel("sort/block.cu", name)
-    args = (job.x, keys, indices, job.values, job.indices, job.rows.packed())
+    kernel = source.kernel("sort/block.cu", name, **Rows.define())
+    args = (job.x, keys, indices, job.values, job.indices, job.rows.pack())
     shared = block_shared(tile, int(job.dtype.itemsize))
     return Step(kernel, (job.rows.rows,), (32 * tile.warps,), args, shared)
 
@@ -176,14 +176,16 @@ def _radix(job: Job, tile: Tile, tiles: int) -> Plan:
     ]
     at, ctype = Pointer(job.free), source.ctype(job.dtype)
     parts = max(1, min(cdiv(8 * gpu.sms, r.rows), cdiv(r.n, 4096)))
-    count = source.kernel("sort/radix.cu", f"count_digits<{ctype}>")
-    steps = [Step(count, (r.rows * parts,), (256,), (job.x, at, r.packed(), parts))]
+    count = source.kernel("sort/radix.cu", f"count_digits<{ctype}>", **Rows.define())
+    steps = [Step(count, (r.rows * parts,), (256,), (job.x, at, r.pack(), parts))]
     for i in range(size):
         last, kind = i == size - 1, "unsigned long long" if wide else "unsigned"
         words = (ctype, kind, last, indexed, tile.warps, tile.items)
-        kernel = source.kernel("sort/radix.cu", source.template("move_tiles", *words))
+        kernel = source.kernel(
+            "sort/radix.cu", source.template("move_tiles", *words), **Rows.define()
+        )
         args = (job.x, job.values, job.indices, *buffers, at, at._replace(offset=counts + 64
-                + i * states), at._replace(offset=counts), r.packed(), tiles, i)  # fmt: skip
+                + i * states), at._replace(offset=counts), r.pack(), tiles, i)  # fmt: skip
         shared = tile.size * max(size, 4)
         steps.append(Step(kernel, (r.rows * tiles,), (32 * tile.warps,), args, shared))
     return job.plan(steps, scratch)

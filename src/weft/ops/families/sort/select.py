@@ -11,7 +11,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
 from weft.ops.families.sort import model, rows
-from weft.ops.families.sort.job import Job
+from weft.ops.families.sort.job import Job, Rows
 from weft.ops.families.sort.model import H200
 from weft.ops.families.sort.rows import KEYS, Tile
 
@@ -63,7 +63,9 @@ def _rounds(job: Job, k: int) -> list[int]:
 
 def _plan(job: Job, k: int, rounds: list[int], tile: Tile) -> Plan:
     size, ctype = int(job.dtype.itemsize), source.ctype(job.dtype)
-    kernel = source.kernel("sort/select.cu", f"select<{ctype}, {TILE.warps}, {TILE.items}>")
+    kernel = source.kernel(
+        "sort/select.cu", f"select<{ctype}, {TILE.warps}, {TILE.items}>", **Rows.define()
+    )
     steps: list[Step] = []
     scratch: list[Buffer] = []
     given: tuple[Argument, Argument] = (None, None)
@@ -75,7 +77,7 @@ def _plan(job: Job, k: int, rounds: list[int], tile: Tile) -> Plan:
             Buffer((job.rows.rows * left,), torch.int32),
         )
         tiles = cdiv(n, TILE.size)
-        packed = _of_pairs(job, n).rows.packed()
+        packed = _of_pairs(job, n).rows.pack()
         args = (job.x, *given, *found, packed, tiles, left, k)
         steps.append(Step(kernel, (job.rows.rows * tiles,), (32 * TILE.warps,), args))
         given, n = found, left

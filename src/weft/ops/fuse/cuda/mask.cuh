@@ -1,16 +1,18 @@
 // Dropout inside fused kernels: an element's factor, as a function of its number.
 #pragma once
-#include "../../core/cuda/philox.cuh"
-#include "../../core/cuda/quotient.cuh"
-#include "../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/philox.cuh>
+#include <weft/problem.cuh>
+
+using namespace weft;
 
 // The numbers of dropout.cuh: elements are numbered in groups of G, and group g uses those of
 // subsequence g % threads; `blocks` is threads / 256. A factor is `scale` where an element is kept,
 // else 0.
 template <int G>
 struct Mask {
-    Start start;
-    int blocks, magic, shift;  // of blocks; see quotient.cuh
+    PhiloxStart start;
+    int blocks, magic, shift;  // of blocks; see weft/problem.cuh
     unsigned keep_below;
     float scale;
 

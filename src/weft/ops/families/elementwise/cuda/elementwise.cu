@@ -3,11 +3,14 @@
 //
 // The output is dense, so an element's number is its place in the output. The kernels differ in how
 // they find the element's place in the operands.
+#include <weft/convert.cuh>
+#include <weft/problem.cuh>
+
 #include "../../activation/cuda/activations.cuh"
 #include "../../../core/cuda/functions.cuh"
 #include "../../loss/cuda/values.cuh"
-#include "../../../core/cuda/quotient.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // An element that is only copied, of any dtype.
 template <int BYTES>
@@ -49,9 +52,9 @@ __global__ void __launch_bounds__(256) flat(const TA* pa, const TB* pb, const TC
     for (int u = 0; u < U; u++) {
         long long i = start + u * (256 * V);
         if (i + V > n) break;
-        va[u] = sa ? load<V>(pa + i) : broadcast<V>(pa);
-        vb[u] = sb ? load<V>(pb + i) : broadcast<V>(pb);
-        vc[u] = sc ? load<V>(pc + i) : broadcast<V>(pc);
+        va[u] = sa ? load<V>(pa + i) : fill<V>(*pa);
+        vb[u] = sb ? load<V>(pb + i) : fill<V>(*pb);
+        vc[u] = sc ? load<V>(pc + i) : fill<V>(*pc);
     }
 #pragma unroll
     for (int u = 0; u < U; u++) {
@@ -80,11 +83,6 @@ struct Walk {
     I size[RANK], magic[RANK], shift[RANK], a[RANK], b[RANK], c[RANK];
 };
 
-// Keeps the compiler from computing with strides less sizes times strides: they are negative, and a
-// sanitizer takes their products for indices that wrap.
-__device__ inline void opaque(int& x) { asm("" : "+r"(x)); }
-__device__ inline void opaque(long long& x) { asm("" : "+l"(x)); }
-
 // The coordinates of an element, and its places in the operands: x[0]. x[d] counts dimensions from
 // d on.
 template <class I, int RANK>
@@ -96,6 +94,8 @@ struct Place {
         for (int d = 0; d < RANK; d++) {
             I rest = d + 1 < RANK ? quotient(i, walk.magic[d], walk.shift[d]) : I(0);
             at[d] = d + 1 < RANK ? i - rest * walk.size[d] : i;
+            // Keeps the compiler from computing with strides less sizes times strides: they are
+            // negative, and a sanitizer takes their products for indices that wrap.
             opaque(at[d]);
             i = rest;
         }
@@ -155,7 +155,7 @@ __device__ void fetch(Vector<T, V>& to, const T* p, I i, I place, I n) {
     if constexpr (MODE == LINEAR) to = load<V>(p + i);
     if constexpr (MODE == SHIFTED) to = shifted<V>(p, i, n);
     if constexpr (MODE == ROW) to = load<V>(p + place);
-    if constexpr (MODE == SAME) to = broadcast<V>(p + place);
+    if constexpr (MODE == SAME) to = fill<V>(p[place]);
 }
 
 // Operands of any strides. A thread computes V neighbours at a time, U times; all loads are issued
@@ -311,7 +311,7 @@ __device__ Vector<T, V> along_q(const T* from, const T* tile, int p, int q, long
     if constexpr (MODE == ROW) {
         return load<V>(from + p * sp + q);
     } else if constexpr (MODE == SAME) {
-        return broadcast<V>(from + p * sp);
+        return fill<V>(from[p * sp]);
     } else {
         Vector<T, V> v;
 #pragma unroll

@@ -3,7 +3,9 @@
 // rows of the table looks for theirs, or each block adds its positions to a whole table of its own.
 #include <assert.h>
 
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // Elements are copied as they are. A row has `chunks` vectors of V; rows of the table are `pitch`
 // elements apart.

@@ -1,26 +1,18 @@
 // Loads and stores of a transform's elements and results: real or complex, any strides.
 #pragma once
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
 #include "stockham.cuh"
+
+using namespace weft;
 
 // A transform has an index c in a row of `count`, m in `middle` of those, and an outer one.
 // Strides are in elements of the tensor.
-struct Problem {
-    long long in, in_c, in_middle, in_outer;
-    long long out, out_c, out_middle, out_outer;
-    long long in_next, out_next;  // from a real number to the second one of its pair
-    long long whole;              // the length of the whole transform, if this is one pass of it
-    long long valid;  // elements of the input that exist: element i of transform c is number
-    int step, shift;  // i step + c shift, and the others are 0
-    int count, middle, tiles;
-    int written;  // elements that are written
-    float scale;
-    float weight;  // of the elements of a half spectrum that stand for two
-};
+STRUCT_PROBLEM  // see structs.py
 
-// The origins of a block's transforms. JOINED: its transforms number c, c + 1, … go on from one row
-// of `count` to the next, so that short rows fill a block together.
-struct Origin {
+    // The origins of a block's transforms. JOINED: its transforms number c, c + 1, … go on from one
+    // row of `count` to the next, so that short rows fill a block together.
+    struct Origin {
     long long in, out;
     int c;  // of the first transform
 };
@@ -91,13 +83,13 @@ struct Load {
 
     __device__ static float2 given(const T* x, const Problem& p, int c, int i) {
         if (!WHOLE && (long long)i * p.step + c * p.shift >= p.valid) return {0, 0};
-        const T* at = x + (UNIT ? i : i * p.in);
+        const T* at = x + (UNIT ? i : i * p.input);
         if constexpr (KIND == REAL) return {to<float>(*at), 0};
         else return *at;
     }
 
     __device__ static float2 pair(const T* x, const Problem& p, int c, int i) {
-        const T* at = x + (UNIT ? 2 * i : i * p.in);
+        const T* at = x + (UNIT ? 2 * i : i * p.input);
         long long number = 2 * ((long long)i * p.step + c * p.shift);
         if constexpr (PAIR)
             if (WHOLE || number + 1 < p.valid) return *reinterpret_cast<const float2*>(at);
@@ -173,7 +165,7 @@ struct Store {
         v = p.scale * (SWAP ? swapped(v) : v);
         if constexpr (KIND == HALF)
             if (i != 0 && 2 * i != N) v = p.weight * v;
-        long long at = UNIT ? (KIND == SPLIT ? 2 : 1) * i : i * p.out;
+        long long at = UNIT ? (KIND == SPLIT ? 2 : 1) * i : i * p.output;
         if constexpr (KIND == PART) {
             y[at] = v.x;
         } else if constexpr (KIND == SPLIT && PAIR) {
@@ -192,8 +184,8 @@ struct Store {
                                 float2 b) {
         float2 low, high;
         unfolded(a, b, __ldg(turns + k), p.scale * (k == 0 ? 1.0f : p.weight), &low, &high);
-        y[UNIT ? k : k * p.out] = low;
-        y[UNIT ? N - k : (N - k) * p.out] = high;
+        y[UNIT ? k : k * p.output] = low;
+        y[UNIT ? N - k : (N - k) * p.output] = high;
     }
 };
 

@@ -2,16 +2,7 @@
 // columns, and the inverse transform of rows that writes a window of its results.
 #include "access.cuh"
 
-// Spectra are images of S::N rows, `pitch` elements apart, of `columns` elements. A block computes
-// columns of the result (i, g, j): the sum over s < terms of a(i, g, j, s) b(i, g, j, s), whose
-// strides are in elements. Row r of the result is row (r - shift) mod N of the inverse transform.
-struct Product {
-    long long a[4], b[4];
-    long long pitch;
-    int columns, tiles, groups, inner, terms;
-    int written, shift;
-    float scale;
-};
+STRUCT_PRODUCT
 
 // CONJUGATE: b's elements are conjugated, which makes the convolution a correlation.
 template <class S, class M, bool CONJUGATE>
@@ -62,7 +53,7 @@ __global__ void __launch_bounds__(S::T* M::C, S::resident(S::T* M::C))
     y += o.out + at.c * p.out_c;
     auto put = [&](int i, float value) {
         int q = i + shift < 2 * S::N ? i + shift : i + shift - 2 * S::N;
-        if (there && q < p.written) y[q * p.out] = p.scale * value + added;
+        if (there && q < p.written) y[q * p.output] = p.scale * value + added;
     };
     elements<S, S::COUNT - 1>(at.t, [&](int e, int i) {
         put(2 * i, v[e].y);

@@ -2,9 +2,12 @@
 //
 // T is the type of x and C of the arithmetic that finds a bin; W is the type of the weights, A of
 // the sums in global memory, S of those in shared memory and O of the result.
-#include "../../../core/cuda/last.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
 #include "../../../core/cuda/operations.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // x as vectors of V that begin at multiples of their size: `visit` is called with the place of each
 // vector that this thread takes and its elements, and the number of the first and behind the last
@@ -42,41 +45,43 @@ __device__ void each_vector(const T* x, long long n, Visit visit) {
 
 template <class C> __device__ bool is_finite(C x) { return x - x == 0; }
 
-// The least and the largest finite element; one lower and one higher where they are equal, as in
-// torch. `parts` has room for two numbers of each block, `range` gets the result.
+// The least and the largest finite element.
+template <class C>
+struct Extent {
+    C low = greatest<C>(), high = least<C>();
+    __device__ void add(const Extent& other) {
+        low = min(low, other.low), high = max(high, other.high);
+    }
+    __device__ Extent of_block() const {
+        return block_reduce<256>(*this, Extent(), [](Extent a, const Extent& b) {
+            a.add(b);
+            return a;
+        });
+    }
+};
+
+// Where they are equal, one lower and one higher, as in torch. `parts` has room for those of each
+// block, `range` gets the result.
 template <class T, class C, int V>
 __global__ void __launch_bounds__(256)
-    extent(const T* x, C* parts, C* range, int* counter, long long n) {
-    __shared__ C lows[8], highs[8];
-    C low = greatest<C>(), high = least<C>();
-    auto unite = [&]() {  // in thread 0
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2) {
-            low = min(low, __shfl_down_sync(~0u, low, d));
-            high = max(high, __shfl_down_sync(~0u, high, d));
-        }
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) lows[threadIdx.x / 32] = low, highs[threadIdx.x / 32] = high;
-        __syncthreads();
-        for (int w = 0; w < 8; w++) low = min(low, lows[w]), high = max(high, highs[w]);
-    };
+    extent(const T* x, Extent<C>* parts, Extent<C>* range, int* counter, long long n) {
+    Extent<C> own;
     each_vector<V>(x, n, [&](long long, const Vector<T, V>& v, int first, int end) {
 #pragma unroll
         for (int j = 0; j < V; j++) {
             C one = to<C>(v[j]);
-            if (j >= first && j < end && is_finite(one)) low = min(low, one), high = max(high, one);
+            if (j >= first && j < end && is_finite(one)) own.add({one, one});
         }
     });
-    unite();
-    if (threadIdx.x == 0) parts[2 * blockIdx.x] = low, parts[2 * blockIdx.x + 1] = high;
-    if (!is_last(counter, gridDim.x)) return;
-    low = greatest<C>(), high = least<C>();
-    for (int i = threadIdx.x; i < gridDim.x; i += 256)
-        low = min(low, parts[2 * i]), high = max(high, parts[2 * i + 1]);
-    unite();
+    own = own.of_block();
+    if (threadIdx.x == 0) parts[blockIdx.x] = own;
+    if (!is_last_block(counter, gridDim.x)) return;
+    own = Extent<C>();
+    for (int i = threadIdx.x; i < gridDim.x; i += 256) own.add(parts[i]);
+    own = own.of_block();
     if (threadIdx.x == 0) {
-        if (low == high) low -= 1, high += 1;
-        range[0] = low, range[1] = high;
+        if (own.low == own.high) own.low -= 1, own.high += 1;
+        *range = own;
     }
 }
 
@@ -145,7 +150,7 @@ __global__ void __launch_bounds__(512)
         }
     }
     if constexpr (SHARED || !SAME<A, O>) {
-        if (!is_last(counter, gridDim.x)) return;
+        if (!is_last_block(counter, gridDim.x)) return;
         for (int bin = threadIdx.x; bin < bins; bin += blockDim.x) {
             y[bin] = to<O>(sums[bin]);
             if (SHARED) sums[bin] = 0;

@@ -1,8 +1,11 @@
 // Elements by index along one dimension.
 #include <assert.h>
 
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
 #include "walk.cuh"
+
+using namespace weft;
 
 // y has the shape of the index; operands of the walk: x without its indexed dimension, and index.
 // A thread writes V neighbours along the innermost dimension, whose size is a multiple of V.

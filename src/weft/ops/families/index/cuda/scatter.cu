@@ -2,8 +2,11 @@
 // thread adds all elements of a sum, in the order of their positions.
 #include <assert.h>
 
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
 #include "walk.cuh"
+
+using namespace weft;
 
 // For few positions along the dimension: a thread writes V neighbours of y along the innermost
 // dimension, whose size is a multiple of V, and looks for theirs among `positions`. Operands of the

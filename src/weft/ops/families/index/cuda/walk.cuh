@@ -1,6 +1,8 @@
 // The places of an element in several operands of any strides.
 #pragma once
-#include "../../../core/cuda/quotient.cuh"
+#include <weft/problem.cuh>
+
+using namespace weft;
 
 // The dimensions, innermost first, and the strides of N operands; see walk.py.
 template <class I, int RANK, int N>

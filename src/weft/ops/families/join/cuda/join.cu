@@ -1,6 +1,8 @@
 // Tensors one after the other: one launch for all of them.
-#include "../../../core/cuda/quotient.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/problem.cuh>
+
+using namespace weft;
 
 // A tensor as rows of vectors; see kernels.py.
 template <class I>

@@ -3,24 +3,17 @@
 #pragma once
 #include <assert.h>
 
-#include "../../../core/cuda/group.cuh"
-#include "../../../core/cuda/last.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 enum Reduction { NONE, MEAN, SUM };
 
-struct Classes {
-    long long count,
-        inner;  // labels; labels that follow each other behind the dimension of the classes
-    long long stride;        // from one row of logits to the next
-    long long ignore;        // the label that does not count
-    int n, reduction;        // classes
-    float smoothing;
-    int upstream_step;       // 0 if all labels share one gradient of the loss
-};
+STRUCT_CLASSES  // see structs.py
 
-template <class T, class L>
-struct Labels {
+    template <class T, class L>
+    struct Labels {
     const L* target;
     const T* weight;
 
@@ -44,7 +37,7 @@ struct Labels {
         if (total) return *total;
         float sum = 0;
         for (long long i = threadIdx.x; i < c.count; i += BLOCK) sum += weigh(of(i, c));
-        return across<BLOCK>(sum, 0, plus);
+        return block_sum<BLOCK>(sum);
     }
 };
 
@@ -53,16 +46,16 @@ struct Labels {
 template <int BLOCK, class T>
 __device__ void reduce_losses(float loss, float weight, float2* partials, int* counter, T* out,
                               const Classes& c) {
-    loss = across<BLOCK>(loss, 0, plus), weight = across<BLOCK>(weight, 0, plus);
+    loss = block_sum<BLOCK>(loss), weight = block_sum<BLOCK>(weight);
     if (gridDim.x > 1) {
         if (threadIdx.x == 0) partials[blockIdx.x] = make_float2(loss, weight);
-        if (!is_last(counter, gridDim.x)) return;
+        if (!is_last_block(counter, gridDim.x)) return;
         loss = weight = 0;
         for (int i = threadIdx.x; i < gridDim.x; i += BLOCK) {
             float2 one = __ldcg(partials + i);
             loss += one.x, weight += one.y;
         }
-        loss = across<BLOCK>(loss, 0, plus), weight = across<BLOCK>(weight, 0, plus);
+        loss = block_sum<BLOCK>(loss), weight = block_sum<BLOCK>(weight);
     }
     if (threadIdx.x == 0) *out = to<T>(c.reduction == MEAN ? loss / weight : loss);
 }

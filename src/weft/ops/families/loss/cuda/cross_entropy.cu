@@ -37,12 +37,10 @@ __global__ void __launch_bounds__(256)
         own.take(v);
         if constexpr (SMOOTH) smooth.take(v, r, k, weight);
     }
-    float most = across<256>(own.most, lowest(), larger);
+    float most = block_max<256>(own.most);
     own.rise(most);
-    float sum = across<256>(own.sum, 0, plus);
-    if (SMOOTH)
-        smooth.x = across<256>(smooth.x, 0, plus),
-        smooth.weight = across<256>(smooth.weight, 0, plus);
+    float sum = block_sum<256>(own.sum);
+    if (SMOOTH) smooth.x = block_sum<256>(smooth.x), smooth.weight = block_sum<256>(smooth.weight);
     if (threadIdx.x == 0) found[blockIdx.x] = make_float4(most, sum, smooth.x, smooth.weight);
 }
 
@@ -66,12 +64,10 @@ __global__ void __launch_bounds__(256)
             own.take(Running<T>{one.x, one.y});
             smooth.x += one.z, smooth.weight += one.w;
         }
-    float most = across<256>(own.most, lowest(), larger);
+    float most = block_max<256>(own.most);
     own.rise(most);
-    float sum = across<256>(own.sum, 0, plus);
-    if (SMOOTH)
-        smooth.x = across<256>(smooth.x, 0, plus),
-        smooth.weight = across<256>(smooth.weight, 0, plus);
+    float sum = block_sum<256>(own.sum);
+    if (SMOOTH) smooth.x = block_sum<256>(smooth.x), smooth.weight = block_sum<256>(smooth.weight);
     float x_label = label < 0 ? 0 : to<float>(x[row * c.stride + label]);
     float s =
         GRAD && label >= 0 ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm : 0;
@@ -98,13 +94,9 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// The division of classes among the threads of a block, along a dimension with `inner` elements
-// behind it: to each of `width` neighbours `deep` threads. Where `width` is all of them, it takes
-// several such planes at once, which are neighbours in memory too.
-struct Tiles {
-    int width, deep, planes;
-    unsigned beside, count;  // tiles beside each other in a plane, and all
-};
+STRUCT_TILES
+
+// The place of a thread in a tile.
 struct Place {
     int first, w,
         t;  // the number of the plane's first thread; the neighbour; the number among its threads
@@ -145,7 +137,7 @@ __global__ void __launch_bounds__(256)
         if (place.there)
 #pragma unroll 4
             for (int i = t; i < c.n; i += deep) {
-                Packed<T, 1> v{bits(x[start + i * c.inner])};
+                Packed<T, 1> v{bits_of(x[start + i * c.inner])};
                 own.take(v);
                 if (SMOOTH) smooth.add(v[0], i, weight);
                 if (i == given) x_label = v[0];
@@ -214,7 +206,7 @@ __global__ void __launch_bounds__(256)
         if (place.there)
 #pragma unroll 4
             for (int i = t; i < c.n; i += deep) {
-                Packed<T, 1> v{bits(x[from + i * c.inner])};
+                Packed<T, 1> v{bits_of(x[from + i * c.inner])};
                 float share = q(start + i * c.inner, i);
                 own.take(v);
                 part.x += share * v[0], part.weight += share;

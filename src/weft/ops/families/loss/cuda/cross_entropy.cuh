@@ -5,8 +5,11 @@
 //   gradient = s ((1 - e) w (p - [c = y]) + e / n (W p - weight[c]))
 // s is the gradient of the result; divided by the sum of all w for a mean.
 #pragma once
+#include <weft/row.cuh>
+
 #include "classes.cuh"
-#include "../../../core/cuda/packed.cuh"
+
+using namespace weft;
 
 constexpr float LOG2E = 1.4426950408889634f;
 
@@ -14,32 +17,17 @@ constexpr float LOG2E = 1.4426950408889634f;
 // / 0.
 __device__ inline float base(float most) { return most == lowest() ? 0 : most; }
 
-__device__ inline float power2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 // 2 to the power of x, for x up to 0, to five digits: of the nearest integer by its bits, of the
 // rest by a polynomial.
 __device__ inline float polynomial(float x) {
     constexpr float MAGIC =
         12582912;  // 1.5 times 2^23: the last digits of a sum with it are an integer
-    x = larger(x, -127);               // what is less gives 0
+    x = max_nan(x, -127.0f);               // what is less gives 0
     float whole = x + MAGIC, f = x - (whole - MAGIC);
     float p =
         fmaf(f, 9.5700966e-3f, 5.5917859e-2f);  // relative error up to 2.6e-6 from -0.5 to 0.5
     p = fmaf(f, fmaf(f, fmaf(f, p, 0.24024744f), 0.69312179f), 0.99999928f);
     return p * __int_as_float((__float_as_int(whole) << 23) + 0x3f800000);
-}
-__device__ inline unsigned larger2(unsigned a, unsigned b, __half) {
-    unsigned m;
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
-    return m;
-}
-__device__ inline unsigned larger2(unsigned a, unsigned b, __nv_bfloat16) {
-    unsigned m;
-    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
-    return m;
 }
 
 // exp(x - from). For elements of two bytes `from` is subtracted in the product: its rounding error
@@ -54,7 +42,7 @@ struct Exponential {
             from *= by;
         }
     }
-    __device__ float operator()(float x) const { return power2(exponent(x)); }
+    __device__ float operator()(float x) const { return exp2_approx(exponent(x)); }
     __device__ float exponent(float x) const {
         return sizeof(T) == 2 ? fmaf(x, by, -from) : (x - from) * LOG2E;
     }
@@ -62,7 +50,7 @@ struct Exponential {
     // An SM has 16 units for powers of two and 128 for sums and products. Of each four elements of
     // two bytes, the latter compute one (as FlashAttention-4 does): then both take as long.
     __device__ float mixed(float x, int j) const {
-        return sizeof(T) == 2 && j % 4 == 3 ? polynomial(exponent(x)) : power2(exponent(x));
+        return sizeof(T) == 2 && j % 4 == 3 ? polynomial(exponent(x)) : exp2_approx(exponent(x));
     }
     // The sum of a vector's exponentials and `sum`.
     template <int V>
@@ -79,12 +67,12 @@ __device__ float top(const Packed<T, V>& v) {
     if constexpr (sizeof(T) == 2 && V % 2 == 0) {
         Packed<T, 2> pair{v.word[0]};
 #pragma unroll
-        for (int w = 1; w < v.WORDS; w++) pair.word[0] = larger2(pair.word[0], v.word[w], T());
-        return larger(pair[0], pair[1]);
+        for (int w = 1; w < v.WORDS; w++) pair.word[0] = max_nan_packed<T>(pair.word[0], v.word[w]);
+        return max_nan(pair[0], pair[1]);
     } else {
         float most = v[0];
 #pragma unroll
-        for (int j = 1; j < V; j++) most = larger(most, v[j]);
+        for (int j = 1; j < V; j++) most = max_nan(most, v[j]);
         return most;
     }
 }
@@ -97,7 +85,7 @@ struct Running {
 
     __device__ void rise(float to_most) {
         if (to_most > most) {
-            sum *= power2((most - to_most) * LOG2E);  // 0 times 0 at first
+            sum *= exp2_approx((most - to_most) * LOG2E);  // 0 times 0 at first
             most = to_most;
         }
     }
@@ -110,7 +98,8 @@ struct Running {
     }
     __device__ void take(const Running& other) {
         rise(other.most);
-        sum += other.most == most ? other.sum : other.sum * power2((other.most - most) * LOG2E);
+        sum +=
+            other.most == most ? other.sum : other.sum * exp2_approx((other.most - most) * LOG2E);
     }
 };
 

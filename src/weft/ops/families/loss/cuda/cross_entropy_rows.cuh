@@ -37,11 +37,11 @@ __device__ void hold_rows(const T* x, const L* target, const T* weight, const T*
         float x_label = label < 0 ? 0 : to<float>(from_row[label]);
         float most = top(regs[0]), sum = 0;
 #pragma unroll
-        for (int k = 1; k < REGS; k++) most = larger(most, top(regs[k]));
-        if (SHARED) asm volatile("cp.async.wait_all;" ::: "memory");
+        for (int k = 1; k < REGS; k++) most = max_nan(most, top(regs[k]));
+        if (SHARED) wait_all_copies();
 #pragma unroll 4
-        for (int k = 0; k < SHARED; k++) most = larger(most, top(lying[k * G + t]));
-        most = across<G>(most, lowest(), larger);
+        for (int k = 0; k < SHARED; k++) most = max_nan(most, top(lying[k * G + t]));
+        most = block_max<G>(most);
         Exponential<T> e(most);
 #pragma unroll
         for (int k = 0; k < REGS; k++) sum = e.add(regs[k], sum), regs[k].forget();
@@ -54,10 +54,9 @@ __device__ void hold_rows(const T* x, const L* target, const T* weight, const T*
                 smooth.take(regs[k], r, chunk(k), weight), regs[k].forget();
             for (int k = 0; k < SHARED; k++)
                 smooth.take(lying[k * G + t], r, chunk(REGS + k), weight);
-            smooth.x = across<G>(smooth.x, 0, plus),
-            smooth.weight = across<G>(smooth.weight, 0, plus);
+            smooth.x = block_sum<G>(smooth.x), smooth.weight = block_sum<G>(smooth.weight);
         }
-        sum = across<G>(sum, 0, plus);
+        sum = block_sum<G>(sum);
         float s = GRAD && label >= 0
                       ? (upstream ? to<float>(upstream[row * c.upstream_step]) : 1) / norm
                       : 0;

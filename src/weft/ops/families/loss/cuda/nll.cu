@@ -1,10 +1,9 @@
 // The negative log-likelihood: log-probabilities at labels, one thread per label.
 #include "classes.cuh"
 
-// Strides of log-probabilities: of a row and of a class, and of the two dimensions behind that of
-// the classes, of which the second has `last` elements.
-struct Logits {
-    long long row, step, last, far, near;
+STRUCT_LOGITSTRIDES
+
+struct Logits : LogitStrides {
     __device__ long long place(long long i, int label, long long inner) const {
         if (inner == 1) return i * row + label * step;
         long long behind = i % inner;

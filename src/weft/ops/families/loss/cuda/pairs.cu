@@ -5,12 +5,7 @@
 #include "classes.cuh"
 #include "values.cuh"
 
-struct Pairs {
-    long long n, weights, second;  // elements; elements after which `weight` and `second` repeat
-    float option, scale;           // scale: of the sum
-    int upstream_step;             // 0 if all elements share one gradient of the loss
-    long long row, x_gap, t_gap;  // with GAPS: elements of a row, and those between it and its next
-};
+STRUCT_PAIRS
 
 __device__ inline float value_of([[maybe_unused]] float x, [[maybe_unused]] float t,
                                  [[maybe_unused]] float w, [[maybe_unused]] float option) {

@@ -1,6 +1,8 @@
 // Multiplies a tensor in place by a number in memory. Nothing is read or written if the number
 // is 1.
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 template <class T, int V>
 __global__ void __launch_bounds__(256) scale(T* x, const T* factor, long long n) {

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(256)
             for (int k = 0; k < N; k++) {
                 v[k] = label < 0 ? lowest()
                                  : to<float>(read[u][k]);  // a label that does not count hides NaN
-                most = larger(most, v[k]);
+                most = max_nan(most, v[k]);
                 if (SMOOTH) smooth.add(v[k], k, weight);
                 if (k == label) x_label = v[k];
             }

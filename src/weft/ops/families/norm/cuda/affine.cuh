@@ -1,6 +1,8 @@
 // Weights of a row's vectors.
 #pragma once
-#include "../../../core/cuda/row.cuh"
+#include <weft/row.cuh>
+
+using namespace weft;
 
 // Adds a zero that the compiler does not see through. Else it would keep the converted elements of
 // a row in registers from one use to the next, which takes more of them than the row itself.
@@ -20,7 +22,7 @@ __device__ Vector<W, V> weights(const W* w, int at, int n, float missing) {
     bool aligned = !RAGGED || reinterpret_cast<size_t>(w + at) % alignof(Vector<W, V>) == 0;
     bool whole = w && at >= 0 && at + V <= n && aligned;
     if constexpr (!RAGGED) {
-        Vector<W, V> v = filled<V>(to<W>(missing));
+        Vector<W, V> v = fill<V>(to<W>(missing));
         if (whole) v = load<V>(w + at);
         return v;
     }
@@ -39,9 +41,9 @@ __device__ Vector<W, V> channel_weights(const W* w, long long row, int at, int n
                                         int groups, float missing) {
     int channel = max(at, 0) / inner, next = (channel + 1) * inner;
     const W* own = w + int(row % groups) * (n / inner);
-    Vector<W, V> v = filled<V>(to<W>(missing));
+    Vector<W, V> v = fill<V>(to<W>(missing));
     if constexpr (!RAGGED) {
-        if (w && at < n) v = broadcast<V>(own + channel);
+        if (w && at < n) v = fill<V>(own[channel]);
     } else if (w) {
 #pragma unroll
         for (int j = 0; j < V; j++) {

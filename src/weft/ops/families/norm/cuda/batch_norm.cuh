@@ -1,15 +1,14 @@
 // Batch norm, forward: the mean and the variance of each channel, and the result that they give.
 #pragma once
 #include "channels.cuh"
-#include "floats.cuh"
 
 // The mean and the variance of each channel. The running ones move towards them, by `momentum` of
 // the way; of the variance it is the unbiased one that they move to. `found` has parts x channels
 // moments.
 template <class T, class R, int V, bool FLAT, bool RAGGED = false>
 __device__ void channel_statistics(const T* x, float* mean, float* var, R* running_mean,
-                                   R* running_var, Moments* found, int* counters, const Shape& s,
-                                   float size, float momentum) {
+                                   R* running_var, Moments* found, int* counters,
+                                   const ChannelShape& s, float size, float momentum) {
     Walk<V, FLAT, RAGGED> w(s);
     long long apart = FLAT     ? 1
                       : RAGGED ? s.plane
@@ -27,7 +26,7 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= n) continue;
-            Floats<V> f = unpack(v[i]);
+            Vector<float, V> f = to_floats(v[i]);
             if constexpr (FLAT) {
                 float part = __fdividef(1, own[0].count + 1);
 #pragma unroll
@@ -71,7 +70,7 @@ __device__ void channel_statistics(const T* x, float* mean, float* var, R* runni
 // y = (x - mean) / sqrt(var + eps) * w + b for each channel.
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED = false>
 __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w, const W* b, T* y,
-                             const Shape& s, float eps) {
+                             const ChannelShape& s, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     Affine<walk.K> a(walk, mean, var, w, b, eps);
     constexpr int N = IN_FLIGHT<T, V>;
@@ -82,13 +81,13 @@ __device__ void channel_norm(const T* x, const S* mean, const S* var, const W* w
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= n) continue;
-            Floats<V> f = unpack(v[i]);
+            Vector<float, V> f = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
                 f[j] = fmaf((f[j] - a.mean[k]) * a.scale[k], a.w[k], a.b[k]);
             }
-            store_part(y, at[i], pack<T>(f));
+            store_part(y, at[i], from_floats<T>(f));
         }
     }
 }

@@ -3,22 +3,17 @@
 // plane. FLAT and RAGGED: rows are no whole vectors, but several of them are. These are one row of
 // the kernels, in whose columns the channels repeat.
 #pragma once
-#include "../../../core/cuda/last.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
 #include "moments.cuh"
+
+using namespace weft;
 
 // The work of blocks of 256 threads. Without FLAT a block has one channel and `each` vectors of its
 // batch * inner. With FLAT it has `width` vectors of channels, with 256 / width threads for each,
-// and `each` rows.
-struct Shape {
-    int channels;  // FLAT and RAGGED: columns
-    int inner;  // vectors from a channel to its next; FLAT: 1, or elements of the last row; RAGGED:
-                // of a plane, at the most
-    int count;  // vectors of a channel; FLAT: rows
-    int width;  // a power of two; without FLAT: 1
-    int parts, each;
-    int plane;  // RAGGED: elements; FLAT as well: channels
-};
+// and `each` rows. See channels.py.
+STRUCT_CHANNELSHAPE
 
 // The place of a vector, and the range of its elements that are in its plane.
 struct Spot {
@@ -37,7 +32,7 @@ struct Walk {
     long long channels;
     bool there;
 
-    __device__ explicit Walk(const Shape& s)
+    __device__ explicit Walk(const ChannelShape& s)
         : inner(s.inner), elements(s.plane), channels(s.channels) {
         int tiles = FLAT ? (s.channels / V + s.width - 1) / s.width : s.channels;
         // Blocks that run at the same time have neighbouring channels.
@@ -107,7 +102,7 @@ struct Walk {
         if (parts == 1) return t == 0 && there;
         if (t == 0 && there)
             for (int k = 0; k < K; k++) found[part * channels + channel + k] = own[k];
-        if (!is_last(counters + tile, parts)) return false;
+        if (!is_last_block(counters + tile, parts)) return false;
         for (int k = 0; k < K; k++) own[k] = Value{};
 #pragma unroll 4
         for (int p = t; p < (there ? parts : 0); p += deep)

@@ -3,7 +3,6 @@
 //   dx = w / sqrt(var + eps) * (dy - db / m - z * dw / m) where mean and var are those of x, else
 //   without the sums
 #include "channels.cuh"
-#include "floats.cuh"
 
 struct Sums {
     float dw = 0, db = 0;
@@ -14,7 +13,7 @@ struct Sums {
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED>
 __global__ void __launch_bounds__(256)
     sums(const T* dy, const T* x, const S* mean, const S* var, Sums* sums, W* dw, W* db,
-         Sums* found, int* counters, Shape s, float eps) {
+         Sums* found, int* counters, ChannelShape s, float eps) {
     Walk<V, FLAT, RAGGED> w(s);
     constexpr int K = w.K;
     Affine<K> a(w, mean, var, (const W*)nullptr, (const W*)nullptr, eps);
@@ -28,7 +27,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= n) continue;
-            Floats<V> fg = unpack(g[i]), fv = unpack(v[i]);
+            Vector<float, V> fg = to_floats(g[i]), fv = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
@@ -51,7 +50,7 @@ __global__ void __launch_bounds__(256)
 template <class T, class S, class W, int V, bool FLAT, bool RAGGED, bool BATCH>
 __global__ void __launch_bounds__(256)
     gradient(const T* dy, const T* x, const S* mean, const S* var, const W* w, const Sums* sums,
-             T* dx, Shape s, float size, float eps) {
+             T* dx, ChannelShape s, float size, float eps) {
     Walk<V, FLAT, RAGGED> walk(s);
     constexpr int K = walk.K;
     Affine<K> a(walk, mean, var, w, (const W*)nullptr, eps);
@@ -69,15 +68,15 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < N; i++) {
             if (i >= n) continue;
-            Floats<V> fg = unpack(g[i]), fv;
-            if constexpr (BATCH) fv = unpack(v[i]);
+            Vector<float, V> fg = to_floats(g[i]), fv;
+            if constexpr (BATCH) fv = to_floats(v[i]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 int k = FLAT ? j : 0;
                 if constexpr (BATCH) fg[j] -= db[k] + (fv[j] - a.mean[k]) * dw[k];
                 fg[j] *= a.w[k] * a.scale[k];
             }
-            store_part(dx, at[i], pack<T>(fg));
+            store_part(dx, at[i], from_floats<T>(fg));
         }
     }
 }

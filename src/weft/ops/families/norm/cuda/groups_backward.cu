@@ -2,27 +2,25 @@
 // `rows` rows, which follow each other in memory: it copies their dy and x to shared memory, sums
 // over each plane, then over each row, and writes dx. Copies have V elements: rows * share * inner
 // is a multiple of V.
-#include "../../../core/cuda/vector.cuh"
+#include <weft/async.cuh>
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
+
+using namespace weft;
 
 // Starts a copy of a vector to shared memory; copies of 2 bytes are complete on return.
 template <class T, int V>
 __device__ void copy(T* to_, const T* from) {
-    constexpr int BYTES = V * sizeof(T);
-    unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to_));
-    if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from)
-                     : "memory");
-    else if constexpr (BYTES >= 4)
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(from),
-                     "n"(BYTES)
-                     : "memory");
+    if constexpr (V * sizeof(T) >= 4) copy_async<V * sizeof(T)>(to_, from);
     else store(to_, load<V>(from));
 }
 
 // Adds two numbers over groups of `lanes` lanes, a power of two.
 __device__ inline void add_lanes(int lanes, float& a, float& b) {
-    for (int d = lanes / 2; d > 0; d /= 2)
-        a += __shfl_xor_sync(~0u, a, d), b += __shfl_xor_sync(~0u, b, d);
+    float2 sums = group_reduce(make_float2(a, b), lanes, [](float2 a, float2 b) {
+        return make_float2(a.x + b.x, a.y + b.y);
+    });
+    a = sums.x, b = sums.y;
 }
 
 // `lanes` lanes sum a plane of `inner` elements, and `over` lanes the `share` planes of a row.
@@ -50,7 +48,7 @@ __global__ void __launch_bounds__(256)
         terms[i] = make_float4(w ? to<float>(w[channel]) : 1, 0, 0, mean[first + row]);
     }
     for (int i = threadIdx.x; i < here; i += 256) scales[i] = rstd[first + i];
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    wait_all_copies();
     __syncthreads();
     for (int base = 0; base < here * share; base += 256 / lanes) {
         int plane = base + threadIdx.x / lanes;

@@ -1,8 +1,11 @@
 // Group norm, forward, of tensors whose channels are last in memory: [sample][place][channel]
 // becomes [sample][channel][place]. A block has K groups of a sample, whose channels are
 // neighbours: it transposes them in shared memory, and they stay there.
-#include "../../../core/cuda/group.cuh"
+#include <weft/block.cuh>
+
 #include "moments.cuh"
+
+using namespace weft;
 
 // Vectors of V elements, all of one group, are read, and of U elements written. A channel has
 // `inner` places, and `pitch` elements in shared memory; `tiles` blocks have all channels of a
@@ -58,7 +61,7 @@ __global__ void __launch_bounds__(256)
         Moments all;
         for (int i = lane; i < each * deep; i += 32)
             all.add(found[i / each * wide + group * each + i % each]);
-        all = across<32>(all);
+        all = block_moments<32>(all);
         float from = shift_of(x + group * share, true),
               scale = rsqrtf(all.squares / all.count + eps);
         if (lane == 0) {

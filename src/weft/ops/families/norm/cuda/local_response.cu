@@ -3,14 +3,12 @@
 //
 //   dx = dy * d^-beta - 2 * alpha * beta * x * (the sum of dy * x * d^(-beta - 1) over all channels
 //        whose window has this one: they begin at c + before - size + 1)
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
 
-// alpha is divided by the size of a window; see local_response_norm.py.
-struct Response {
-    long long outer;
-    int channels, inner, size, before;
-    float alpha, beta, k;
-};
+using namespace weft;
+
+// See local_response_norm.py.
+STRUCT_RESPONSE
 
 // A thread's column: V neighbours along `inner`, of one of the strips of EACH channels.
 template <int V, int EACH>

@@ -1,7 +1,10 @@
 // Mean and sum of squared deviations of some elements, joined without the loss of digits that a
 // difference of large sums has (Chan, Golub and LeVeque 1979).
 #pragma once
-#include "../../../core/cuda/vector.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // The number that is subtracted from elements before they are summed, so that a large mean costs no
 // digits: one of them. The elements of shorter types have fewer digits than float anyway.
@@ -26,21 +29,9 @@ struct Moments {
 // The moments of all threads of a group of G, in every thread of it. All threads of the block take
 // part.
 template <int G>
-__device__ Moments across(Moments m) {
-    constexpr int LANES = G < 32 ? G : 32;
-    auto lanes = [&](int from) {
-        for (int d = from; d > 0; d /= 2)
-            m.add(__shfl_xor_sync(~0u, m.count, d), __shfl_xor_sync(~0u, m.mean, d),
-                  __shfl_xor_sync(~0u, m.squares, d));
-    };
-    lanes(LANES / 2);
-    if constexpr (G > 32) {
-        __shared__ Moments part[G / 32];
-        __syncthreads();  // the values of the reduction before have been read
-        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = m;
-        __syncthreads();
-        m = threadIdx.x % 32 < G / 32 ? part[threadIdx.x % 32] : Moments{};
-        lanes(16);
-    }
-    return m;
+__device__ Moments block_moments(const Moments& m) {
+    return block_reduce<G>(m, Moments{}, [](Moments a, const Moments& b) {
+        a.add(b);
+        return a;
+    });
 }

@@ -3,8 +3,10 @@
 //   dx = rstd * (g - mean(g) - z * mean(g * z)), means over the row
 //   dw = sum of dy * z, db = sum of dy over the planes of a channel
 // All follow from two sums for each plane: partial[0][plane] of dy * z, partial[1][plane] of dy.
-#include "../../../core/cuda/group.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // The sums of planes of `inner` vectors, with G threads for each, at most a warp or the whole
 // block; `share` planes have the same mean and rstd.
@@ -26,7 +28,7 @@ __global__ void __launch_bounds__(256)
             sum += to<float>(g[j]);
         }
     }
-    product = across<G>(product, 0, plus), sum = across<G>(sum, 0, plus);
+    product = block_sum<G>(product), sum = block_sum<G>(sum);
     if (there && threadIdx.x % G == 0)
         partial[plane] = product * scale, partial[planes + plane] = sum;
 }
@@ -44,7 +46,7 @@ __global__ void __launch_bounds__(256)
         product += one * partial[plane + i], sum += one * partial[planes + plane + i];
     }
     float size = float(share) * inner * V;
-    product = across<256>(product, 0, plus) / size, sum = across<256>(sum, 0, plus) / size;
+    product = block_sum<256>(product) / size, sum = block_sum<256>(sum) / size;
     float middle = mean[row], scale = rstd[row];
     int begin = blockIdx.x % parts * each, end = min(share * inner, begin + each);
     dy += plane * inner * V, x += plane * inner * V, dx += plane * inner * V;

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(256)
         }
         all.add(size, mean, squares_of(v, r, c, shift, mean, 0));
     }
-    all = across<256>(all);
+    all = block_moments<256>(all);
     if (threadIdx.x == 0) found[blockIdx.x] = all;
 }
 
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(256)
     int part = blockIdx.x % parts;
     Moments all;
     for (int i = threadIdx.x; i < parts; i += 256) all.add(found[row * parts + i]);
-    all = across<256>(all);
+    all = block_moments<256>(all);
     const T* from = x + row * stride;
     float shift = CENTRED ? shift_of(from, true) : 0, scale = rsqrtf(all.squares / n + eps);
     if (threadIdx.x == 0 && part == 0) {

@@ -5,15 +5,17 @@
 // row is x + added, which is stored as well. With CHANNELS, as in group norm, `inner` neighbours of
 // a row share a weight, and weights repeat after `groups` rows.
 #pragma once
-#include "../../../core/cuda/group.cuh"
+#include <weft/block.cuh>
+
 #include "affine.cuh"
-#include "floats.cuh"
 #include "moments.cuh"
+
+using namespace weft;
 
 // Sums over a vector; its elements outside of the row are equal to `shift`.
 template <class T, int V>
 __device__ float sum_of(const Vector<T, V>& v, float shift, float sum) {
-    Floats<V> f = unpack(v);
+    Vector<float, V> f = to_floats(v);
     float part[2] = {sum, 0};  // two chains of sums, each half as long
 #pragma unroll
     for (int j = 0; j < V; j++) part[j % 2] += f[j] - shift;
@@ -22,7 +24,7 @@ __device__ float sum_of(const Vector<T, V>& v, float shift, float sum) {
 template <class T, int V, bool RAGGED>
 __device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, int chunk,
                             float shift, float mean, float sum) {
-    Floats<V> f = unpack(v);
+    Vector<float, V> f = to_floats(v);
     bool whole = r.whole(chunk);
     float part[2] = {};
 #pragma unroll
@@ -35,7 +37,7 @@ __device__ float squares_of(const Vector<T, V>& v, const Row<T, V, RAGGED>& r, i
 template <class T, class W, int V>
 __device__ Vector<T, V> results(const Vector<T, V>& v, float shift, float mean, float rstd,
                                 const Vector<W, V>& w, const Vector<W, V>& b) {
-    Floats<V> f = unpack(v), fw = unpack(w), fb = unpack(b);
+    Vector<float, V> f = to_floats(v), fw = to_floats(w), fb = to_floats(b);
     float offset = -mean * rstd;
 #pragma unroll
     for (int j = 0; j < V; j++) {
@@ -44,21 +46,15 @@ __device__ Vector<T, V> results(const Vector<T, V>& v, float shift, float mean, 
         float z = sizeof(T) < 4 ? fmaf(f[j], rstd, offset) : (f[j] - shift - mean) * rstd;
         f[j] = fmaf(z, fw[j], fb[j]);
     }
-    return pack<T>(f);
+    return from_floats<T>(f);
 }
 template <class T, int V>
 __device__ Vector<T, V> sums(const Vector<T, V>& a, const Vector<T, V>& b) {
-    Floats<V> f = unpack(a), more = unpack(b);
+    Vector<float, V> f = to_floats(a), more = to_floats(b);
 #pragma unroll
     for (int j = 0; j < V; j++) f[j] += more[j];
-    return pack<T>(f);
+    return from_floats<T>(f);
 }
-
-__device__ inline void copy16(void* to, const void* from) {
-    unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-}
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // The blocks of an SM that must fit into its registers, so that some load while others compute.
 template <int BLOCK, int REGS>
@@ -123,7 +119,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         };
         auto copy = [&](const T* of, int k) {
             int chunk = (REGS + k) * G + t;
-            if (r.whole(chunk)) copy16(staged + k * G + t, of + chunk * V);
+            if (r.whole(chunk)) copy_async<16>(staged + k * G + t, of + chunk * V);
         };
         if (!fetched) {
             if constexpr (COPIED)
@@ -140,7 +136,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         if constexpr (CENTRED) {
 #pragma unroll
             for (int k = 0; k < REGS; k++) sum = sum_of(regs[k], shift, sum);
-            if constexpr (COPIED) wait_for_copies();
+            if constexpr (COPIED) wait_all_copies();
 #pragma unroll 2
             for (int k = 0; k < SHARED; k++)
                 if (!COPIED || r.whole((REGS + k) * G + t))
@@ -149,7 +145,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
                 for (int k = 0; k < REGS + SHARED; k++) own += r.count(k * G + t);
                 middle = own > 0 ? sum / own : 0;
             } else {
-                middle = across<G>(sum, 0, plus) / n;
+                middle = block_sum<G>(sum) / n;
             }
             sum = 0;
             if constexpr (HIDE)
@@ -158,7 +154,7 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         }
 #pragma unroll
         for (int k = 0; k < REGS; k++) sum = squares_of(regs[k], r, k * G + t, shift, middle, sum);
-        if constexpr (COPIED && !CENTRED) wait_for_copies();
+        if constexpr (COPIED && !CENTRED) wait_all_copies();
 #pragma unroll 2
         for (int k = 0; k < SHARED; k++)
             if (!COPIED || r.whole((REGS + k) * G + t))
@@ -167,10 +163,10 @@ __device__ void norm_rows(const T* x, const T* added, const W* w, const W* b, T*
         if constexpr (OWN) {
             Moments all;
             all.add(own, middle, sum);
-            all = across<G>(all);
+            all = block_moments<G>(all);
             middle = all.mean, total_squares = all.squares;
         } else {
-            total_squares = across<G>(sum, 0, plus);
+            total_squares = block_sum<G>(sum);
         }
         float scale = rsqrtf(total_squares / n + eps);
         if constexpr (HIDE)

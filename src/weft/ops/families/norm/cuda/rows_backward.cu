@@ -6,9 +6,11 @@
 // With ADD, the row was a sum that is a result as well: its gradient dtotal is added to dx.
 // Gradients of weights are summed in two stages, in the same order in every call: over the rows of
 // a block, then over blocks.
-#include "../../../core/cuda/group.cuh"
+#include <weft/block.cuh>
+
 #include "affine.cuh"
-#include "floats.cuh"
+
+using namespace weft;
 
 // G threads hold a row of dy and of x: REGS vectors of each. A block takes rows that begin at the
 // same place of a vector, so that a thread sums the same columns in all of them. partial[block][n]
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
         float sum = 0, product = 0;
 #pragma unroll
         for (int k = 0; k < REGS; k++) {
-            Floats<V> fg = unpack(vg[k]), fx = unpack(vx[k]), fw = unpack(vw[k]);
+            Vector<float, V> fg = to_floats(vg[k]), fx = to_floats(vx[k]), fw = to_floats(vw[k]);
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 float d = fg[j], z = (fx[j] - middle) * scale, g = d * fw[j];
@@ -56,21 +58,22 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
                 if constexpr (WEIGHTS) dw[k][j] += d * z, db[k][j] += d;
             }
         }
-        if constexpr (CENTRED) sum = across<G>(sum, 0, plus) / n;
-        product = across<G>(product, 0, plus) / n;
+        if constexpr (CENTRED) sum = block_sum<G>(sum) / n;
+        product = block_sum<G>(product) / n;
 #pragma unroll
         for (int k = 0; k < REGS; k++) hide(vg[k], zero), hide(vx[k], zero);
 #pragma unroll
         for (int k = 0; k < REGS; k++) {
-            Floats<V> fg = unpack(vg[k]), fx = unpack(vx[k]), fw = unpack(vw[k]), more;
-            if constexpr (ADD) more = unpack(r.get(dtotal + row * n, k * G + t, 0));
+            Vector<float, V> fg = to_floats(vg[k]), fx = to_floats(vx[k]), fw = to_floats(vw[k]),
+                             more;
+            if constexpr (ADD) more = to_floats(r.get(dtotal + row * n, k * G + t, 0));
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 float z = (fx[j] - middle) * scale;
                 fg[j] = scale * (fg[j] * fw[j] - sum - z * product);
                 if constexpr (ADD) fg[j] += more[j];
             }
-            r.put(dx + row * n, k * G + t, pack<T>(fg));
+            r.put(dx + row * n, k * G + t, from_floats<T>(fg));
         }
     }
     if constexpr (WEIGHTS) {
@@ -118,8 +121,8 @@ __global__ void __launch_bounds__(256)
             product += g * (to<float>(vx[j]) - middle) * scale;
         }
     }
-    sum = across<256>(sum, 0, plus);
-    product = across<256>(product, 0, plus);
+    sum = block_sum<256>(sum);
+    product = block_sum<256>(product);
     if (threadIdx.x == 0) sums[blockIdx.x] = make_float2(sum, product);
 }
 
@@ -127,7 +130,7 @@ __global__ void __launch_bounds__(256)
 __device__ inline float2 joined(const float2* sums, int parts) {
     float2 all = {};
     for (int i = threadIdx.x % 32; i < parts; i += 32) all.x += sums[i].x, all.y += sums[i].y;
-    return make_float2(across<32>(all.x, 0, plus), across<32>(all.y, 0, plus));
+    return make_float2(block_sum<32>(all.x), block_sum<32>(all.y));
 }
 
 // Long rows, second pass: a block takes 256 vectors of some rows, which begin at the same place of

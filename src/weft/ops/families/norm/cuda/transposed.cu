@@ -3,11 +3,9 @@
 // read together is adjacent. rows.cuh has the formulas.
 #include "rows.cuh"
 
-// The places of a tensor's rows and of their elements: `inner` rows are `row` elements apart, and
-// then the next ones `outer`.
-struct RowStrides {
-    long long inner, outer, row, column;
+STRUCT_ROWSTRIDES
 
+struct Strides : RowStrides {
     __device__ long long start(long long number) const {
         if (outer == 0) return number * row;
         return number / inner * outer + number % inner * row;
@@ -17,7 +15,7 @@ struct RowStrides {
     __device__ Vector<T, V> get(const T* from, const Row<T, V, false>& r, int chunk,
                                 float outside) const {
         if constexpr (!STRIDED) return r.get(from, chunk, outside);
-        Vector<T, V> v = filled<V>(to<T>(outside));
+        Vector<T, V> v = fill<V>(to<T>(outside));
         if (r.whole(chunk))
 #pragma unroll
             for (int j = 0; j < V; j++) v[j] = from[(chunk * V + j) * column];
@@ -30,8 +28,8 @@ struct RowStrides {
 template <class T, class W, int V, int G, int REGS, bool CENTRED, bool ADD, bool X, bool ADDED>
 __global__ void __launch_bounds__(128)
     transposed_rows(const T* x, const T* added, const W* w, const W* b, T* y, T* total, float* mean,
-                    float* rstd, long long count, int n, RowStrides x_strides,
-                    RowStrides added_strides, float eps) {
+                    float* rstd, long long count, int n, Strides x_strides, Strides added_strides,
+                    float eps) {
     long long row = blockIdx.x * (128ll / G) + threadIdx.x / G;
     bool there = row < count;
     int t = threadIdx.x % G;
@@ -54,11 +52,11 @@ __global__ void __launch_bounds__(128)
         }
         if constexpr (CENTRED) sum = sum_of(regs[k], shift, sum);
     }
-    if constexpr (CENTRED) middle = across<G>(sum, 0, plus) / n;
+    if constexpr (CENTRED) middle = block_sum<G>(sum) / n;
     sum = 0;
 #pragma unroll
     for (int k = 0; k < REGS; k++) sum = squares_of(regs[k], r, k * G + t, shift, middle, sum);
-    float scale = rsqrtf(across<G>(sum, 0, plus) / n + eps);
+    float scale = rsqrtf(block_sum<G>(sum) / n + eps);
     if (there && t == 0) {
         if (CENTRED && mean) mean[row] = shift + middle;
         if (rstd) rstd[row] = scale;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(256) max_windows(const T* __restrict__ x, T* _
         });
         most.store_at(y, where, (long long)own.e * V);
     } else {
-        Vector<T, V> most = filled<V>(to<T>(-INFINITY));  // what a window without positions gives
+        Vector<T, V> most = fill<V>(to<T>(-INFINITY));  // what a window without positions gives
         Y::each(own.row, p.height, p.out_rows, [&](int h, int) {
             const T* line = from + I(h) * I(p.width) * inner;
             X::each(own.column, p.width, p.out_columns,
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(256) max_groups(const T* __restrict__ x, T* __
     H code[V] = {};
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-        most[j].join();
+        most[j] = most[j].of_warp();
         result[j] = to<T>(most[j].value);
         int at = max(most[j].at, 0), h = window.top + at / window.columns,
             w = window.left + at % window.columns;
@@ -116,11 +116,7 @@ __global__ void __launch_bounds__(256) mean_groups(const T* __restrict__ x, T* _
     C by = divisor ? divisor : count;
     Vector<T, V> result;
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-#pragma unroll
-        for (int d = 16; d; d /= 2) sum[j] += __shfl_xor_sync(~0u, sum[j], d);
-        result[j] = to<T>(sum[j] / by);
-    }
+    for (int j = 0; j < V; ++j) result[j] = to<T>(warp_sum(sum[j]) / by);
     if (threadIdx.x % 32 == 0) store(y + (long long)own.e * V, result);
 }
 

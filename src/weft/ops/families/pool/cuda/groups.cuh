@@ -1,5 +1,7 @@
 // Large windows: the lanes of a warp share the positions of one.
 #pragma once
+#include <weft/warp.cuh>
+
 #include "windows.cuh"
 
 // The positions of a window that a lane has, row by row: every 32nd.
@@ -39,12 +41,11 @@ struct Largest {
         bool better = nan ? !own || i > at : !own && (other > value || (other == value && i < at));
         if (i >= 0 && (at < 0 || better)) value = other, at = i;
     }
-    __device__ void join() {
-#pragma unroll
-        for (int d = 16; d; d /= 2) {
-            C other = __shfl_xor_sync(~0u, value, d);
-            int i = __shfl_xor_sync(~0u, at, d);
-            take(other, i);
-        }
+    // The largest one of a warp.
+    __device__ Largest of_warp() const {
+        return warp_reduce(*this, [](Largest a, const Largest& b) {
+            a.take(b.value, b.at);
+            return a;
+        });
     }
 };

@@ -2,46 +2,23 @@
 // rows that some rows of the result need. It arrives in vectors of 16 bytes at any sizes and
 // alignment; windows are read from shared memory.
 #pragma once
+#include <weft/async.cuh>
+
 #include "disjoint.cuh"
 
-// The part of a block: `planes` planes, or `rows` rows of the result of one plane; `bands` blocks
-// have a plane.
-struct Chunk {
+STRUCT_CHUNKSHAPE
+STRUCT_STRIDEDSHAPE
+
+struct Chunk : ChunkShape {
     static constexpr bool STRIDED = false;
-    long long plane;  // elements between planes of the input, which may have gaps between rows
-    int row, column;  // elements between rows, and between columns
-    int rows, planes;
-    unsigned bands;
 };
 
-// A part of a tensor of any strides: planes of some channels of some images. In memory it is
-// segments of `run` neighbours, which begin at multiples of WIDE bytes from each other; of 2 bytes,
-// they are copied through registers.
+// Segments begin at multiples of WIDE bytes from each other; of 2 bytes, they are copied through
+// registers.
 template <int WIDE>
-struct StridedChunk {
+struct StridedChunk : StridedShape {
     static constexpr bool STRIDED = true;
-    int row, column, rows;  // as in Chunk, of shared memory
-    unsigned bands;
-    int high;  // rows of the input in a chunk
-    int plane[2];  // elements between channels, and between images, in shared memory
-    int counts[2], all[2];  // channels and images of a chunk, and of the tensor
-    unsigned blocks;  // along channels
-    Size channels;  // of a chunk
-    Size run, first, second;  // neighbours of a segment; segments along two dimensions
-    int segments, lanes,
-        pitch[3];  // lanes: threads of a segment, a power of two; pitch: of shared memory
-    long long down, strides[2];  // of the input: between rows, channels, images
-    long long apart[3];  // of the input: between segments
 };
-
-template <int BYTES>
-__device__ void copy_async(unsigned to_, const void* from) {
-    if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to_), "l"(from), "n"(BYTES)
-                     : "memory");
-}
 
 // Copies elements `lead` to `end` of an address that is a multiple of WIDE bytes, as thread `lane`
 // of `lanes`.
@@ -50,7 +27,7 @@ __device__ void copy_run(T* to_, const T* from, int lead, int end, int lane, int
     constexpr int V = WIDE / sizeof(T);
     for (int i = lane * V; i < end; i += lanes * V) {
         if (i >= lead && i + V <= end) {
-            copy_async<WIDE>(static_cast<unsigned>(__cvta_generic_to_shared(to_ + i)), from + i);
+            copy_async<WIDE>(to_ + i, from + i);
         } else {  // the ends, whose vectors may reach beyond the tensor
 #pragma unroll 1
             for (int k = max(i, lead); k < min(i + V, end); ++k) to_[k] = from[k];
@@ -65,7 +42,7 @@ __device__ const T* stage(const T* from, int count) {
     T* staged = reinterpret_cast<T*>(room);
     int lead = int(reinterpret_cast<size_t>(from) % 16 / sizeof(T));
     copy_run<16>(staged, from - lead, lead, lead + count, threadIdx.x, 256);
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    wait_all_copies();
     __syncthreads();
     return staged + lead;
 }
@@ -78,9 +55,9 @@ __device__ const T* stage(const T* from, const StridedChunk<WIDE>& chunk) {
     if constexpr (WIDE < 4) {
 #pragma unroll 4
         for (int i = threadIdx.x; i < chunk.segments * int(chunk.run.size); i += 256) {
-            int at, a, b,
-                c = int(
-                    chunk.second.split(chunk.first.split(chunk.run.split(unsigned(i), at), a), b));
+            int at, a, b;
+            unsigned segment = split(chunk.run, unsigned(i), at);
+            int c = int(split(chunk.second, split(chunk.first, segment, a), b));
             staged[at + a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]] =
                 from[at + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2])];
         }
@@ -91,13 +68,13 @@ __device__ const T* stage(const T* from, const StridedChunk<WIDE>& chunk) {
             end = lead + int(chunk.run.size);
         int lane = threadIdx.x & (chunk.lanes - 1), groups = 256 / chunk.lanes;
         for (int s = threadIdx.x / chunk.lanes; s < chunk.segments; s += groups) {
-            int a, b, c = int(chunk.second.split(chunk.first.split(unsigned(s), a), b));
+            int a, b, c = int(split(chunk.second, split(chunk.first, unsigned(s), a), b));
             const T* source =
                 from - lead + (a * chunk.apart[0] + b * chunk.apart[1] + c * chunk.apart[2]);
             copy_run<WIDE>(staged + (a * chunk.pitch[0] + b * chunk.pitch[1] + c * chunk.pitch[2]),
                            source, lead, end, lane, chunk.lanes);
         }
-        asm volatile("cp.async.wait_all;" ::: "memory");
+        wait_all_copies();
         __syncthreads();
         return staged + lead;
     }
@@ -185,11 +162,11 @@ struct Part {
         for (int t = threadIdx.x; t < tasks; t += 256) {
             int c, column, group, offset;
             int n =
-                int(p.rows.split(p.columns.split(p.inner.split(unsigned(t), c), column), group));
+                int(split(p.rows, split(p.columns, split(p.inner, unsigned(t), c), column), group));
             int first = group * Q, left = rows - first;
             if (left <= 0) continue;
             if constexpr (K::STRIDED) {
-                int channel, image = int(k.channels.split(unsigned(n), channel));
+                int channel, image = int(split(k.channels, unsigned(n), channel));
                 if (channel < before[0] || image < before[1]) continue;
                 offset = channel * k.plane[0] + image * k.plane[1];
                 n = image * k.all[0] + channel;
@@ -268,7 +245,7 @@ struct MaxOf {
     static constexpr bool TWICE = true;  // a maximum may take an element twice
     static __device__ T none() { return to<T>(-INFINITY); }
     static __device__ T open(T v) { return v; }
-    static __device__ T join(T a, T b) { return larger(a, b); }
+    static __device__ T join(T a, T b) { return max_nan(a, b); }
 };
 
 // Within two units of the last place, by fewer instructions than a rounded quotient.

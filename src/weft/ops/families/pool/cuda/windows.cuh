@@ -1,8 +1,10 @@
 // Shared parts of the kernels of pooling. Tensors are [planes][height][width][inner]: inner is 1
 // for contiguous tensors, and the number of channels where channels are last in memory.
 #pragma once
-#include "../../../core/cuda/group.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/problem.cuh>
+
+using namespace weft;
 
 template <class T> struct Wider {
     using Type = float;
@@ -11,61 +13,34 @@ template <> struct Wider<double> {
     using Type = double;
 };
 
-// As in group.cuh, for the other types.
-__device__ inline __half larger(__half a, __half b) { return __hmax_nan(a, b); }
-__device__ inline __half2 larger(__half2 a, __half2 b) { return __hmax2_nan(a, b); }
-__device__ inline __nv_bfloat16 larger(__nv_bfloat16 a, __nv_bfloat16 b) {
-    return __hmax_nan(a, b);
-}
-__device__ inline __nv_bfloat162 larger(__nv_bfloat162 a, __nv_bfloat162 b) {
-    return __hmax2_nan(a, b);
-}
-__device__ inline double larger(double a, double b) { return b > a || b != b ? b : a; }
-
-template <class T, bool EVEN> struct Pair {
-    using Type = T;
-};
-template <> struct Pair<__half, true> {
-    using Type = __half2;
-};
-template <> struct Pair<__nv_bfloat16, true> {
-    using Type = __nv_bfloat162;
-};
-
 // The larger ones of two vectors; elements of two bytes in pairs.
 template <class T, int V>
 __device__ Vector<T, V> larger(Vector<T, V> a, const Vector<T, V>& b) {
-    using E = typename Pair<T, V % 2 == 0>::Type;
+    if constexpr (PACKS<T> && V % 2 == 0) {
 #pragma unroll
-    for (int i = 0; i < int(V * sizeof(T) / sizeof(E)); ++i) {
-        E& own = reinterpret_cast<E*>(&a)[i];
-        own = larger(own, reinterpret_cast<const E*>(&b)[i]);
+        for (int i = 0; i < V / 2; ++i) {
+            unsigned& own = reinterpret_cast<unsigned*>(&a)[i];
+            own = max_nan_packed<T>(own, reinterpret_cast<const unsigned*>(&b)[i]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < V; ++i) a[i] = max_nan(a[i], b[i]);
     }
     return a;
 }
 
-// A size to divide by. Quotients of 32-bit numbers come from a multiplication; see divisor() in
-// pointwise.py.
-struct Size {
-    unsigned size, magic, shift;
-    __device__ unsigned split(unsigned x, int& rest) const {
-        unsigned quotient = size == 1 ? x : __umulhi(x, magic) >> shift;
-        rest = int(x - quotient * size);
-        return quotient;
-    }
-    __device__ long long split(long long x, int& rest) const {
-        rest = int(x % size);
-        return x / size;
-    }
-};
+STRUCT_POOLSHAPE  // see structs.py
 
-struct PoolShape {
-    long long total;               // threads that have work
-    int height, width, out_rows, out_columns;
-    Size inner, columns,
-        rows;     // how threads are numbered: vectors of the inner dimension, columns, rows
-    unsigned planes;               // of the tensors, where a thread has several
-};
+// Returns x / size, and in `rest` what remains.
+    __device__ inline unsigned split(const Size& by, unsigned x, int& rest) {
+    unsigned whole = by.size == 1 ? x : quotient(int(x), int(by.magic), int(by.shift));
+    rest = int(x - whole * by.size);
+    return whole;
+}
+__device__ inline long long split(const Size& by, long long x, int& rest) {
+    rest = int(x % by.size);
+    return x / by.size;
+}
 
 // The place of a thread, or of a group of GROUP threads: a vector of the inner dimension, a column
 // and a row of a plane.
@@ -77,7 +52,7 @@ struct Place {
 
     __device__ explicit Place(const PoolShape& p) {
         e = I(blockIdx.x) * (256 / GROUP) + threadIdx.x / GROUP, there = e < I(p.total);
-        if (there) plane = p.rows.split(p.columns.split(p.inner.split(e, c), column), row);
+        if (there) plane = split(p.rows, split(p.columns, split(p.inner, e, c), column), row);
     }
 };
 

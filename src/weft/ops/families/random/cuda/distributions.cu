@@ -1,6 +1,8 @@
 // New tensors of random numbers.
-#include "../../../core/cuda/philox.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/philox.cuh>
+
+using namespace weft;
 
 // In [low, high). A number that is rounded to high becomes low, as in torch.
 template <class T>
@@ -31,7 +33,7 @@ template <class T, class D>
 __global__ void __launch_bounds__(256)
     fill(T* y, const long long* state, long long seed, long long offset, long long n,
          unsigned blocks, float a, float b, float c) {
-    Start start(state, seed, offset);
+    PhiloxStart start(state, seed, offset);
     D distribution{a, b, c};
     unsigned pass = blockIdx.x / blocks,
              subsequence = (blockIdx.x - pass * blocks) * 256 + threadIdx.x;
@@ -49,7 +51,7 @@ template <class T>
 __global__ void __launch_bounds__(256)
     bernoulli(const T* p, T* y, const long long* state, long long seed, long long offset,
               long long n, unsigned blocks) {
-    Start start(state, seed, offset);
+    PhiloxStart start(state, seed, offset);
     unsigned pass = blockIdx.x / blocks,
              subsequence = (blockIdx.x - pass * blocks) * 256 + threadIdx.x;
     long long i = (blockIdx.x * 256ll + threadIdx.x) * 4;
@@ -68,7 +70,7 @@ template <class T>
 __global__ void __launch_bounds__(256)
     ranks(T* y, const long long* state, long long seed, long long offset, int n) {
     extern __shared__ unsigned long long keys[];
-    Start start(state, seed, offset);
+    PhiloxStart start(state, seed, offset);
     for (int i = threadIdx.x; 2 * i < n; i += 256) {
         uint4 r = philox(start.seed, i, start.call);
         keys[2 * i] = static_cast<unsigned long long>(r.x) << 32 | r.y;
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(256) shuffle(T* y, const long long* state, lon
                                                long long offset, long long n, int low, int high) {
     constexpr int ROUNDS = 24;
     __shared__ uint4 keys[ROUNDS / 4];
-    Start start(state, seed, offset);
+    PhiloxStart start(state, seed, offset);
     if (threadIdx.x < ROUNDS / 4) keys[threadIdx.x] = philox(start.seed, threadIdx.x, start.call);
     __syncthreads();
     long long i = blockIdx.x * 256ll + threadIdx.x;

@@ -1,8 +1,10 @@
 // Dropout of the elements of a block: y = x * mask / (1 - p). The mask is a function of seed and
 // offset, so the backward pass computes it again instead of reading it.
 #pragma once
-#include "../../../core/cuda/philox.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/philox.cuh>
+
+using namespace weft;
 
 // Elements are numbered in groups of V = 16 bytes. Group g uses the numbers of subsequence g %
 // threads, as a grid of `threads` threads would that takes a group each, again and again: torch's
@@ -12,7 +14,7 @@
 // keep_below: a number keeps its element where its bits are below this, which is where
 // uniform(bits) < 1 - p.
 template <int V, int U, bool WHOLE, class T>
-__device__ void drop(const T* x, T* y, const Start& start, long long n, unsigned blocks,
+__device__ void drop(const T* x, T* y, const PhiloxStart& start, long long n, unsigned blocks,
                      unsigned keep_below, float scale) {
     long long first = (static_cast<long long>(blockIdx.x) * U * 256 + threadIdx.x) * V;
     Vector<T, V> v[U];

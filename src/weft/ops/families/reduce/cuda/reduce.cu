@@ -1,14 +1,19 @@
 // Reductions along the last dimension of [rows, n], and along the middle one of [outer, n, inner].
 // States are joined in a fixed order: results do not depend on timing.
-#include "../../../core/cuda/last.cuh"
-#include "../../../core/cuda/quotient.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+#include <weft/problem.cuh>
+
 #include "reduce.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
+
+STRUCT_PLANESTRIDES
+STRUCT_STRIDEDDIMS
 
 // The places of the elements of [outer, n, inner] and of the results: in planes of rows, or along
 // any dimensions. A `line` is a row of neighbours, where inner is 1.
-struct Planes {
-    long long outer_stride, row_stride, outer_result, inner_result;
+struct Planes : PlaneStrides {
     __device__ long long line(long long outer) const { return outer * outer_stride; }
     __device__ long long line_result(long long outer) const { return outer * outer_result; }
     __device__ long long column(long long outer, long long at) const {
@@ -27,33 +32,31 @@ struct Planes {
     }
     __device__ long long beside() const { return inner_result; }
 };
-struct Dims {
-    int rank;
-    int size[5], magic[5], shift[5];
-    long long stride[5];
-
-    __device__ long long at(int i) const {
-        long long sum = 0;
-        for (int d = rank - 1; d > 0; d--) {
-            int next = quotient(i, magic[d], shift[d]);
-            sum += (i - next * size[d]) * stride[d];
-            i = next;
-        }
-        return sum + i * stride[0];
+// The place of element i of the dimensions.
+__device__ inline long long place_of(const Dims& dims, int i) {
+    long long sum = 0;
+    for (int d = dims.rank - 1; d > 0; d--) {
+        int next = quotient(i, int(dims.magic[d]), dims.shift[d]);
+        sum += (i - next * dims.size[d]) * dims.stride[d];
+        i = next;
     }
-};
-struct Strided {
-    Dims remaining, reduced, written;  // `remaining` in x is `written` in y
-    __device__ long long line(long long at) const { return remaining.at(int(at)); }
-    __device__ long long line_result(long long at) const { return written.at(int(at)); }
-    __device__ long long column(long long, long long at) const { return remaining.at(int(at)); }
-    __device__ long long row(long long i) const { return reduced.at(int(i)); }
-    __device__ long long result(long long, long long at) const { return written.at(int(at)); }
+    return sum + i * dims.stride[0];
+}
+struct Strided : StridedDims {
+    __device__ long long line(long long at) const { return place_of(remaining, int(at)); }
+    __device__ long long line_result(long long at) const { return place_of(written, int(at)); }
+    __device__ long long column(long long, long long at) const {
+        return place_of(remaining, int(at));
+    }
+    __device__ long long row(long long i) const { return place_of(reduced, int(i)); }
+    __device__ long long result(long long, long long at) const {
+        return place_of(written, int(at));
+    }
     __device__ long long column_behind(long long, long long at, int step) const {
-        return remaining.at(int(at) + step);
+        return place_of(remaining, int(at) + step);
     }
     __device__ long long result_behind(long long, long long at, int step) const {
-        return written.at(int(at) + step);
+        return place_of(written, int(at) + step);
     }
     __device__ long long beside() const { return written.stride[written.rank - 1]; }
 };
@@ -99,14 +102,15 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
                 for (int j = 0; j < V; j++)
                     Op::add(s[u], to<C>(v[u][j]), (c + u * G) * V - lead + j);
     }
-    State all = across<G, Op>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])));
+    State all =
+        block_reduce<G>(Op::join(Op::join(s[0], s[1]), Op::join(s[2], s[3])), Op::none(), Op::join);
     if (parts > 1) {  // then G is 256
         State* states = static_cast<State*>(found) + row * parts;
         if (threadIdx.x == 0) states[part] = all;
-        if (!is_last(counters + row, parts)) return;
+        if (!is_last_block(counters + row, parts)) return;
         all = Op::none();
         for (int i = threadIdx.x; i < parts; i += BLOCK) all = Op::join(all, states[i]);
-        all = across<G, Op>(all);
+        all = block_reduce<G>(all, Op::none(), Op::join);
     }
     if (there && t == 0) y[place.line_result(row)] = to<O>(Op::finish(all, scale));
 }
@@ -136,7 +140,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll 4
             for (int i = t; i < n; i += D)
                 Op::add(s, to<C>(staged[plane * size + i * inner + column]), i);
-        s = across<D, Op>(s);
+        s = block_reduce<D>(s, Op::none(), Op::join);
         if (mine && t == 0) y[place.result(first + plane, column)] = to<O>(Op::finish(s, scale));
     }
 }
@@ -233,7 +237,7 @@ __global__ void __launch_bounds__(256)
             if (u < groups && t == 0)
 #pragma unroll
                 for (int j = 0; j < V; j++) states[part * inner + u * apart + j] = s[u][j];
-        if (!is_last(counters + tile, parts)) return;
+        if (!is_last_block(counters + tile, parts)) return;
 #pragma unroll
         for (int u = 0; u < U; u++) {
 #pragma unroll
@@ -317,7 +321,7 @@ __global__ void __launch_bounds__(256)
         if (parts == 1) y[c] = to<O>(Op::finish(all, scale));
         else states[(long long)part * inner + c] = all;
     }
-    if (parts == 1 || !is_last(counters, parts)) return;
+    if (parts == 1 || !is_last_block(counters, parts)) return;
     int share = 256 / inner, c = threadIdx.x % inner,
         k = threadIdx.x / inner;  // threads that join the parts of a column
     State all = Op::none();

@@ -95,34 +95,3 @@ template <class C> struct Count {
     static __device__ State join(State a, State b) { return a + b; }
     static __device__ long long finish(State s, double) { return s; }
 };
-
-// A state of another lane, word by word.
-template <class S>
-__device__ S from_lane(S s, int d) {
-    static_assert(sizeof(S) % 4 == 0, "whole words");
-    int words[sizeof(S) / 4];
-    memcpy(words, &s, sizeof(S));
-#pragma unroll
-    for (int i = 0; i < int(sizeof(S) / 4); i++) words[i] = __shfl_down_sync(~0u, words[i], d);
-    memcpy(&s, words, sizeof(S));
-    return s;
-}
-
-// The state of a group of G threads, in its first thread. All threads of the block take part.
-template <int G, class Op>
-__device__ typename Op::State across(typename Op::State s) {
-    using State = typename Op::State;
-    constexpr int LANES = G < 32 ? G : 32;
-#pragma unroll
-    for (int d = LANES / 2; d > 0; d /= 2) s = Op::join(s, from_lane(s, d));
-    if constexpr (G > 32) {
-        __shared__ State part[G / 32];
-        if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
-        __syncthreads();
-        s = threadIdx.x % 32 < G / 32 ? part[threadIdx.x % 32] : Op::none();
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2) s = Op::join(s, from_lane(s, d));
-        __syncthreads();
-    }
-    return s;
-}

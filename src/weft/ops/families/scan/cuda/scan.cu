@@ -4,9 +4,12 @@
 // direction of the scan: with REVERSE from the end. With EXCLUSIVE a result does not include its
 // own element. States are joined in an order that depends on sizes alone: results do not depend on
 // timing. scan.py defines GROUP and DEEP.
-#include "../../../core/cuda/last.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+
 #include "../../../core/cuda/operations.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // A row as vectors of V that begin at multiples of their size. The first and the last one may reach
 // out of the row; what is outside reads as no element and is not written.
@@ -73,37 +76,13 @@ struct Row {
     }
 };
 
-// A vector in as few registers as it can have: elements of 16 bits would take one each, and
-// converted ones as many.
-template <class T, int V>
-struct Packed {
-    static_assert(sizeof(Vector<T, V>) % 4 == 0, "whole words");
-    unsigned words[sizeof(Vector<T, V>) / 4];
-
-    __device__ void set(const Vector<T, V>& v) {
-        memcpy(words, &v, sizeof(v));
-        hide();
-    }
-    __device__ Vector<T, V> get() const {
-        Vector<T, V> v;
-        memcpy(&v, words, sizeof(v));
-        return v;
-    }
-    // Hides from the compiler that elements have been converted before, so that it does not keep
-    // the results.
-    __device__ void hide() {
-#pragma unroll
-        for (int i = 0; i < int(sizeof(Vector<T, V>) / 4); i++) asm volatile("" : "+r"(words[i]));
-    }
-};
-
 // K vectors of each of LANES lanes: lane l of step k holds vector first + k * LANES + l, so that
 // neighbours read neighbours. With WHOLE most threads have all their vectors inside the row, and
 // look at that once.
 template <class R, class T, class C, int V, int LANES, int K, bool WHOLE>
 struct RegisterTile {
     using Op = typename R::Op;
-    Packed<T, V> v[K];
+    Vector<T, V> v[K];
     C left[K];  // what precedes the vector among those of these lanes
 
     __device__ bool whole(const R& row, long long first) const {
@@ -112,10 +91,11 @@ struct RegisterTile {
     __device__ void get(const R& row, long long first) {
         if (whole(row, first)) {
 #pragma unroll
-            for (int k = 0; k < K; k++) v[k].set(load<V>(row.x + row.place(first + k * LANES)));
+            for (int k = 0; k < K; k++)
+                v[k] = load<V>(row.x + row.place(first + k * LANES)), opaque(v[k]);
         } else {
 #pragma unroll
-            for (int k = 0; k < K; k++) v[k].set(row.get(first + k * LANES));
+            for (int k = 0; k < K; k++) v[k] = row.get(first + k * LANES), opaque(v[k]);
         }
     }
     // Finds `left`; returns the state of all elements of these lanes.
@@ -124,15 +104,10 @@ struct RegisterTile {
         C carry = Op::none();
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            C up = R::all(v[k].get());
-#pragma unroll
-            for (int d = 1; d < LANES; d *= 2) {
-                C other = __shfl_up_sync(~0u, up, d, LANES);
-                if (lane >= d) up = Op::join(other, up);
-            }
-            C before = __shfl_up_sync(~0u, up, 1, LANES);
+            C up = inclusive_scan<LANES>(R::all(v[k]), Op::join);
+            C before = shuffle_up<LANES>(up, 1);
             left[k] = lane ? Op::join(carry, before) : carry;
-            carry = Op::join(carry, __shfl_sync(~0u, up, LANES - 1, LANES));
+            carry = Op::join(carry, shuffle<LANES>(up, LANES - 1));
         }
         return carry;
     }
@@ -140,20 +115,13 @@ struct RegisterTile {
         bool all = whole(row, first) && row.straight();
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            v[k].hide();
-            auto out = R::results(v[k].get(), Op::join(start, left[k]));
+            opaque(v[k]);
+            auto out = R::results(v[k], Op::join(start, left[k]));
             if (all) store_whole(row.y + row.place(first + k * LANES), out);
             else row.put(first + k * LANES, out);
         }
     }
 };
-
-template <class Op, class C>
-__device__ C across_warp(C s) {
-#pragma unroll
-    for (int d = 16; d > 0; d /= 2) s = Op::join(s, __shfl_xor_sync(~0u, s, d));
-    return s;
-}
 
 // G threads hold a row: a part of a warp, a warp, or a block.
 template <class T, class C, class O, template <class> class Operation, int V, bool REVERSE,
@@ -174,7 +142,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G,
         __shared__ C sums[G / 32];
         if (lane == 0) sums[warp] = all;
         __syncthreads();
-        start = across_warp<typename R::Op>(lane < warp ? sums[lane] : start);
+        start = warp_reduce(lane < warp ? sums[lane] : start, R::Op::join);
     }
     tile_regs.put(r, first, start);
 }
@@ -192,21 +160,14 @@ struct Status {
         unsigned bits[WORDS];
         memcpy(bits, &value, sizeof(C));
 #pragma unroll
-        for (int w = 0; w < WORDS; w++)
-            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(words + w),
-                         "l"(1ull << 32 | bits[w])
-                         : "memory");
+        for (int w = 0; w < WORDS; w++) store_relaxed(words + w, 1ull << 32 | bits[w]);
     }
     __device__ bool poll(C& value) const {
         unsigned bits[WORDS];
         bool there = true;
 #pragma unroll
         for (int w = 0; w < WORDS; w++) {
-            unsigned long long word;
-            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
-                         : "=l"(word)
-                         : "l"(words + w)
-                         : "memory");
+            unsigned long long word = load_relaxed(words + w);
             bits[w] = unsigned(word), there = there && word >> 32;
         }
         memcpy(&value, bits, sizeof(C));
@@ -248,7 +209,7 @@ __global__ void __launch_bounds__(G, 2)
     __syncthreads();
     if (warp == 0) {
         Status<C> status = Status<C>{words}.at(row * (tiles + groups)), totals = status.at(tiles);
-        C own = across_warp<Op>(lane < G / 32 ? sums[lane] : Op::none());
+        C own = warp_reduce(lane < G / 32 ? sums[lane] : Op::none(), Op::join);
         if (lane == 0) status.at(tile).publish(own);
         C before = Op::none();
         for (int t = group * GROUP + lane; __any_sync(~0u, t < tile); t += 32) {
@@ -256,7 +217,7 @@ __global__ void __launch_bounds__(G, 2)
             wait(status.at(t < tile ? t : 0), t < tile, value);
             if (t < tile) before = Op::join(before, value);
         }
-        before = across_warp<Op>(before);
+        before = warp_reduce(before, Op::join);
         if (group) {
             C total;
             wait(totals.at(group - 1), true, total);
@@ -268,9 +229,9 @@ __global__ void __launch_bounds__(G, 2)
         }
     }
     __syncthreads();
-    C start = across_warp<Op>(lane < warp ? sums[lane] : Op::none());
+    C start = warp_reduce(lane < warp ? sums[lane] : Op::none(), Op::join);
     tile_regs.put(r, first, Op::join(earlier, start));
-    if (counters && is_last(counters, gridDim.x)) {
+    if (counters && is_last_block(counters, gridDim.x)) {
         int count = gridDim.x / tiles * (tiles + groups) * Status<C>::WORDS;
         for (int i = threadIdx.x; i < count; i += G) words[i] = 0;
     }
@@ -321,10 +282,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
                 for (int j = 0; j < V; j++) before[j] = Op::join(before[j], found[p * inner + j]);
 #pragma unroll
-        for (int j = 0; j < V; j++)
-#pragma unroll
-            for (int s = W; s < 32; s *= 2)
-                before[j] = Op::join(before[j], __shfl_xor_sync(~0u, before[j], s));
+        for (int j = 0; j < V; j++) before[j] = strided_reduce<W>(before[j], Op::join);
         unite(1, before, unused);
     }
     long long end = min(n, (part + 1) * each);
@@ -348,14 +306,10 @@ __global__ void __launch_bounds__(256)
             C up = to<C>(v[0][j]);
 #pragma unroll
             for (int r = 1; r < DEEP; r++) up = Op::join(up, to<C>(v[r][j]));
-#pragma unroll
-            for (int s = 1; s < D; s *= 2) {
-                C other = __shfl_up_sync(~0u, up, s * W);
-                if (d >= s) up = Op::join(other, up);
-            }
-            left[j] = D > 1 ? __shfl_up_sync(~0u, up, W) : Op::none();
+            up = strided_scan<W>(up, Op::join);
+            left[j] = D > 1 ? shuffle_up(up, W) : Op::none();
             if (d == 0) left[j] = Op::none();
-            total[j] = D > 1 ? __shfl_sync(~0u, up, (D - 1) * W + w) : up;
+            total[j] = D > 1 ? shuffle(up, (D - 1) * W + w) : up;
         }
         Vector<C, V> start = carry;
         unite(turn, total, start);  // two sets of sums: the next turn writes the other one

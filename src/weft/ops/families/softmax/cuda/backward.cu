@@ -4,9 +4,12 @@
 //   log-softmax:  d = g - exp(y) * sum(g)
 // All three tensors are contiguous. The shapes are those of forward.cu: rows that a group of
 // threads holds in registers, longer rows, and dimensions that are not the last one.
+#include <weft/block.cuh>
+#include <weft/row.cuh>
+
 #include "../../../core/cuda/column.cuh"
-#include "../../../core/cuda/group.cuh"
-#include "../../../core/cuda/row.cuh"
+
+using namespace weft;
 
 template <bool LOG>
 __device__ float term(float g, float y) {
@@ -45,7 +48,7 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < CACHED; k++) sum = add_terms<LOG>(vg[k], vy[k], sum);
-    sum = across<G>(sum, 0, plus);
+    sum = block_sum<G>(sum);
 #pragma unroll
     for (int k = 0; k < CACHED; k++)
         r.put(d + row * n, k * G + t, gradients<LOG>(vg[k], vy[k], sum));
@@ -63,7 +66,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll 4
     for (int c = part * chunks + threadIdx.x; c < end; c += 256)
         sum = add_terms<LOG>(r.get(g + row * n, c, 0), r.get(y + row * n, c, 0), sum);
-    sum = across<256>(sum, 0, plus);
+    sum = block_sum<256>(sum);
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
@@ -75,7 +78,7 @@ __global__ void __launch_bounds__(256)
     int part = blockIdx.x % parts;
     float sum = 0;
     for (int i = threadIdx.x; i < parts; i += 256) sum += sums[row * parts + i];
-    sum = across<256>(sum, 0, plus);
+    sum = block_sum<256>(sum);
     Row<T, V> r{int(row * n % V), n};
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
 #pragma unroll 4

@@ -1,8 +1,11 @@
 // Softmax and log-softmax, forward: over rows that one group of threads holds, over rows that are
 // longer, and over dimensions that are not the last one.
+#include <weft/block.cuh>
+#include <weft/row.cuh>
+
 #include "../../../core/cuda/column.cuh"
-#include "../../../core/cuda/group.cuh"
-#include "../../../core/cuda/packed.cuh"
+
+using namespace weft;
 
 // The number that exponentials are relative to. Where all elements are -inf the result is NaN, as 0
 // / 0.
@@ -21,7 +24,7 @@ __device__ float scale_of(float sum) {
 template <class T, int V>
 __device__ float top(const Packed<T, V>& v, float most) {
 #pragma unroll
-    for (int j = 0; j < V; j++) most = larger(most, v[j]);
+    for (int j = 0; j < V; j++) most = max_nan(most, v[j]);
     return most;
 }
 template <class T, int V>
@@ -58,16 +61,15 @@ __global__ void __launch_bounds__(G <= 32 ? 128 : G)
     float most = lowest();
 #pragma unroll
     for (int k = 0; k < CACHED; k++) most = top(cached[k], most), cached[k].forget();
-    if constexpr (SHARED > 0)
-        asm volatile("cp.async.wait_all;");  // a thread reads what it has copied itself
+    if constexpr (SHARED > 0) wait_all_copies();  // a thread reads what it has copied itself
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) most = top(lying[k * G + t], most);
-    float from = base(across<G>(most, lowest(), larger)), sum = 0;
+    float from = base(block_max<G>(most)), sum = 0;
 #pragma unroll
     for (int k = 0; k < CACHED; k++) sum = sum_of(cached[k], from, sum), cached[k].forget();
 #pragma unroll 4
     for (int k = 0; k < SHARED; k++) sum = sum_of(lying[k * G + t], from, sum);
-    float scale = scale_of<LOG>(across<G>(sum, 0, plus));
+    float scale = scale_of<LOG>(block_sum<G>(sum));
 #pragma unroll
     for (int k = 0; k < CACHED; k++) r.put(to_row, k * G + t, results<LOG>(cached[k], from, scale));
 #pragma unroll 4
@@ -99,16 +101,16 @@ __global__ void __launch_bounds__(G < 256 ? 256 : G)
 #pragma unroll
         for (int k = 0; k < CACHED; k++) {
             cached[k] = k * G + t < end ? to<float>(column[(k * G + t) * inner]) : lowest();
-            most = larger(most, cached[k]);
+            most = max_nan(most, cached[k]);
         }
-        float from = base(across<G>(most, lowest(), larger));
+        float from = base(block_max<G>(most));
 #pragma unroll
         for (int k = 0; k < CACHED; k++) {
             float exponential = __expf(cached[k] - from);
             sum += exponential;
             cached[k] = LOG ? cached[k] - from : exponential;
         }
-        float scale = scale_of<LOG>(across<G>(sum, 0, plus));
+        float scale = scale_of<LOG>(block_sum<G>(sum));
 #pragma unroll
         for (int k = 0; k < CACHED; k++)
             if (k * G + t < end)
@@ -126,7 +128,7 @@ struct Running {
     float most = lowest(), sum = 0;
 
     __device__ void add(float m, float s) {
-        float up = larger(most, m);
+        float up = max_nan(most, m);
         sum = (most == up ? sum : sum * __expf(most - up)) + (m == up ? s : s * __expf(m - up));
         most = up;
     }
@@ -165,9 +167,8 @@ __global__ void __launch_bounds__(256)
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
     each<256>(r, x + row * stride, part * chunks, end,
               [&](int, const Packed<T, V>& v) { all.add(v); });
-    float most = across<256>(all.most, lowest(), larger);
-    float sum =
-        across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most), 0, plus);
+    float most = block_max<256>(all.most);
+    float sum = block_sum<256>(all.most == most ? all.sum : all.sum * __expf(all.most - most));
     if (threadIdx.x == 0) found[blockIdx.x] = make_float2(most, sum);
 }
 
@@ -182,9 +183,8 @@ __global__ void __launch_bounds__(256) finish_rows(const T* x, T* y, const float
         float2 one = found[row * parts + i];
         all.add(one.x, one.y);
     }
-    float most = across<256>(all.most, lowest(), larger), from = base(most);
-    float sum =
-        across<256>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus);
+    float most = block_max<256>(all.most), from = base(most);
+    float sum = block_sum<256>(all.most == most ? all.sum : all.sum * __expf(all.most - from));
     float scale = scale_of<LOG>(sum);
     PackedRow<T, V, EVEN> r(row * n, n);
     int end = min((part + 1) * chunks, (n + r.lead + V - 1) / V);
@@ -203,9 +203,9 @@ __global__ void __launch_bounds__(512, 2) rows_twice(const T* x, T* y, int n, lo
     int chunks = (n + r.lead + V - 1) / V;
     Running all;
     each<512>(r, from_row, 0, chunks, [&](int, const Packed<T, V>& v) { all.add(v); });
-    float most = across<512>(all.most, lowest(), larger), from = base(most);
+    float most = block_max<512>(all.most), from = base(most);
     float scale = scale_of<LOG>(
-        across<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from), 0, plus));
+        block_sum<512>(all.most == most ? all.sum : all.sum * __expf(all.most - from)));
     each<512>(r, from_row, 0, chunks, [&](int c, const Packed<T, V>& v) {
         r.put(y + row * n, c, results<LOG>(v, from, scale));
     });
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(256)
         float most = lowest(), sum = 0;
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (i < n) most = larger(most, to<float>(cached[i][j]));
+            if (i < n) most = max_nan(most, to<float>(cached[i][j]));
         float from = base(most);
 #pragma unroll
         for (int i = 0; i < N; i++)

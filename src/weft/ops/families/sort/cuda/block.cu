@@ -1,6 +1,7 @@
 // Rows that fit a block: a radix sort in shared memory, 8 bits of the keys in each pass.
 #include "keys.cuh"
 #include "rank.cuh"
+#include "rows.cuh"
 
 // One row per block. The elements are those of x, or pairs of a key and an index that `select` has
 // left, in the order of their indices.
@@ -15,7 +16,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     auto* places = reinterpret_cast<unsigned short*>(sorted + TILE);
     __shared__ RankMemory<WARPS> ranks;
     Keys<T> keys(r.descending);
-    long long row = blockIdx.x, from = r.x_base(row), to = r.y_base(row);
+    long long row = blockIdx.x, from = x_base(r, row), to = y_base(r, row);
     int n = int(r.n), base = threadIdx.x / 32 * 32 * ITEMS + threadIdx.x % 32;
     const U* ready = given_keys ? static_cast<const U*>(given_keys) + row * n : nullptr;
     U key[ITEMS];

@@ -3,22 +3,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// Rows of a tensor, and where the sorted ones go. Strides are in elements. job.py packs it.
-struct Rows {
-    long long rows, inner, n;               // row = outer * inner + column
-    long long x_outer, x_inner, x_step;     // of the tensor that is sorted
-    long long y_outer, y_inner, y_step;     // of the results
-    long long first, count;                 // the elements of a sorted row that are written
-    long long descending;
-
-    __device__ long long x_base(long long row) const {
-        return inner == 1 ? row * x_outer : row / inner * x_outer + row % inner * x_inner;
-    }
-    __device__ long long y_base(long long row) const {
-        return inner == 1 ? row * y_outer : row / inner * y_outer + row % inner * y_inner;
-    }
-};
-
 template <int BYTES> struct Unsigned;
 template <> struct Unsigned<1> {
     using Type = unsigned char;

@@ -4,8 +4,11 @@
 // to their places by one digit. A tile learns how many equal digits precede it from the tiles
 // before it: decoupled look-back (Merrill and Garland, "Single-pass parallel prefix scan with
 // decoupled look-back", 2016; Adinets and Merrill, "Onesweep", 2022).
+#include <weft/block.cuh>
+
 #include "keys.cuh"
 #include "rank.cuh"
+#include "rows.cuh"
 
 // counts[row][digit of the key][value] of zeros. A row has `parts` blocks. A block counts in
 // several copies, so that fewer lanes add to one address.
@@ -17,7 +20,7 @@ __global__ void __launch_bounds__(256) count_digits(const T* x, int* counts, Row
     Keys<T> keys(r.descending);
     long long row = blockIdx.x / parts, part = blockIdx.x % parts;
     long long each = (r.n + parts - 1) / parts, end = min(r.n, (part + 1) * each);
-    const T* from = x + r.x_base(row);
+    const T* from = x + x_base(r, row);
     for (int i = threadIdx.x; i < DIGITS * BINS * COPIES; i += 256) sums[i] = 0;
     __syncthreads();
     auto add = [&](U key) {
@@ -53,27 +56,15 @@ struct Status {
     static constexpr S SUM = S(2) << SHIFT;  // the count of a tile and of all before it
     static constexpr S COUNT = TILE - 1;
 
-    static __device__ void publish(S* at, S word) {
-        if constexpr (sizeof(S) == 8)
-            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
-        else asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(word) : "memory");
-    }
-    static __device__ S poll(const S* at) {
-        S word;
-        if constexpr (sizeof(S) == 8)
-            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
-        else asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(at) : "memory");
-        return word;
-    }
     // Publishes the count of a tile; returns the sum of the tiles before it. Words of neighbouring
     // tiles are `pitch` apart. All lanes of a warp take part.
     static __device__ S look_back(S* own, S count, long long tile, int pitch) {
-        publish(own, (tile ? TILE : SUM) | count);
+        store_relaxed(own, (tile ? TILE : SUM) | count);
         S before = 0;
         const S* at = own - pitch;
         bool looking = tile > 0;
         while (__any_sync(~0u, looking)) {
-            S word = looking ? poll(at) : S(0);
+            S word = looking ? load_relaxed(at) : S(0);
             if (word) {
                 before += word & COUNT;
                 looking = !(word & SUM);
@@ -81,7 +72,7 @@ struct Status {
             }
             if (!__any_sync(~0u, word != 0)) __nanosleep(20);
         }
-        if (tile) publish(own, SUM | (before + count));
+        if (tile) store_relaxed(own, SUM | (before + count));
         return before;
     }
 };
@@ -107,9 +98,9 @@ __global__ void __launch_bounds__(32 * WARPS)
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp == 0) {
         int number = lane == 0 ? atomicAdd(&tickets[pass], 1) : 0;
-        number = __shfl_sync(~0u, number, 0);
+        number = shuffle(number, 0);
         long long row = number / tiles;
-        U one = keys.of(x[r.x_base(row)]);
+        U one = keys.of(x[x_base(r, row)]);
         // The digits that are the same in the whole row.
         bool same = false;
         if (lane < DIGITS) {
@@ -128,7 +119,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     U key[ITEMS];
     unsigned digit[ITEMS], rank[ITEMS], start;
     if (turn == 0) {
-        const T* from = x + r.x_base(row) + begin * r.x_step;
+        const T* from = x + x_base(r, row) + begin * r.x_step;
 #pragma unroll
         for (int j = 0; j < ITEMS; j++) {
             int i = base + j * 32;
@@ -156,7 +147,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     unsigned smaller = sum_before(all, sums);
     if (threadIdx.x < BINS) to[threadIdx.x] = smaller + before - start;
     __syncthreads();
-    long long y = r.y_base(row);
+    long long y = y_base(r, row);
     unsigned place[ITEMS];
 #pragma unroll
     for (int j = 0; j < ITEMS; j++) {

@@ -3,6 +3,9 @@
 // Element j of a lane is number warp * 32 * ITEMS + j * 32 + lane of the tile: ranks keep that
 // order among equal digits.
 #pragma once
+#include <weft/warp.cuh>
+
+using namespace weft;
 
 constexpr int BINS = 256;
 
@@ -15,12 +18,7 @@ struct RankMemory {
 // All threads take part; `sums` may be written again after the next barrier.
 __device__ inline unsigned sum_before(unsigned value, unsigned* sums) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned up = value;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        unsigned other = __shfl_up_sync(~0u, up, d);
-        if (lane >= d) up += other;
-    }
+    unsigned up = inclusive_scan(value, Plus());
     if (lane == 31 && warp < BINS / 32) sums[warp] = up;
     __syncthreads();
     unsigned before = up - value;
@@ -55,7 +53,7 @@ __device__ unsigned rank_digits(const unsigned (&digit)[ITEMS], unsigned (&rank)
             before = own[digit[j]];
             own[digit[j]] = before + __popc(same);
         }
-        rank[j] = __shfl_sync(~0u, before, leader) + __popc(same & ((1u << lane) - 1));
+        rank[j] = shuffle(before, leader) + __popc(same & ((1u << lane) - 1));
         __syncwarp();  // the next element sees this count
     }
     __syncthreads();

@@ -1,5 +1,7 @@
 // Binary search of values in sorted sequences.
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // Does the place of `value` come behind `element`? C is the type to compare in.
 template <class C> __device__ bool behind(C element, C value, bool right) {

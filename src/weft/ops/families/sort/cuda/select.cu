@@ -1,6 +1,7 @@
 // The k first elements of the order, of each tile of a row: candidates for those of the row.
 #include "keys.cuh"
 #include "rank.cuh"
+#include "rows.cuh"
 
 // Finds the k-th key of a tile digit by digit, from the highest, and writes the elements up to it
 // in the order of their indices: k pairs of a key and an index, or all of a smaller tile. `kept`
@@ -18,7 +19,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, base = warp * 32 * ITEMS + lane;
     long long row = blockIdx.x / tiles, tile = blockIdx.x % tiles, begin = tile * TILE;
     int there = int(min((long long)TILE, r.n - begin));
-    const T* from = x + r.x_base(row) + begin * r.x_step;
+    const T* from = x + x_base(r, row) + begin * r.x_step;
     const U* ready = static_cast<const U*>(given_keys) + row * r.n + begin;
     U key[ITEMS];
 #pragma unroll

@@ -1,14 +1,8 @@
 // Groups of equal elements in a sorted row.
-#include "../../../core/cuda/vector.cuh"
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
 
-__device__ inline void publish(unsigned long long* at, unsigned long long word) {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
-}
-__device__ inline unsigned long long poll(const unsigned long long* at) {
-    unsigned long long word;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
-    return word;
-}
+using namespace weft;
 
 // Numbers the groups: values[g] is the first element of group g, counts[g] (of zeros) their number,
 // inverse[order[i]] the group of element i. Tiles look back as those of radix.cu; `states` has a
@@ -48,25 +42,23 @@ __global__ void __launch_bounds__(256)
     }
     if (warp == 0) {
         unsigned long long* word = words + 1 + tile;
-        if (lane == 0) publish(word, (tile ? OF_TILE : SUM) | all);
+        if (lane == 0) store_relaxed(word, (tile ? OF_TILE : SUM) | all);
         // 32 tiles at a time: those from the last sum on count.
         unsigned long long sum = 0;
         for (long long back = tile - 1; back >= 0; back -= 32) {
             unsigned long long there = back < lane ? SUM : 0;  // before the first: of no tiles
             while (__any_sync(~0u, !there)) {
-                if (!there) there = poll(words + 1 + back - lane);
+                if (!there) there = load_relaxed(words + 1 + back - lane);
                 if (__any_sync(~0u, !there)) __nanosleep(20);
             }
             unsigned complete = __ballot_sync(~0u, (there & SUM) != 0);
             bool counted = !complete || lane <= __ffs(complete) - 1;
             unsigned long long part = counted ? there & COUNT : 0;
-#pragma unroll
-            for (int d = 16; d > 0; d /= 2) part += __shfl_xor_sync(~0u, part, d);
-            sum += part;
+            sum += warp_sum(part);
             if (complete) break;
         }
         if (lane == 0) {
-            if (tile) publish(word, SUM | (sum + all));
+            if (tile) store_relaxed(word, SUM | (sum + all));
             before = (long long)sum;
             if ((tile + 1) * TILE >= n) *total = (long long)sum + all;
         }

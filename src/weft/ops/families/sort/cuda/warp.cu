@@ -2,7 +2,12 @@
 //
 // An element is one word: its key, its index, and a mark for -0.0. Words differ, so that the order
 // is the stable one.
+#include <weft/warp.cuh>
+
 #include "keys.cuh"
+#include "rows.cuh"
+
+using namespace weft;
 
 // A word for keys of 64 bits.
 struct alignas(16) Wide {
@@ -14,11 +19,9 @@ __device__ inline bool less(unsigned long long a, unsigned long long b) { return
 __device__ inline bool less(const Wide& a, const Wide& b) {
     return a.key < b.key || (a.key == b.key && a.low < b.low);
 }
-template <class W> __device__ W from_lane(W w, int distance) {
-    return __shfl_xor_sync(~0u, w, distance);
-}
+template <class W> __device__ W from_lane(W w, int distance) { return shuffle_xor(w, distance); }
 template <> __device__ inline Wide from_lane(Wide w, int distance) {
-    return {__shfl_xor_sync(~0u, w.key, distance), __shfl_xor_sync(~0u, w.low, distance)};
+    return {shuffle_xor(w.key, distance), shuffle_xor(w.low, distance)};
 }
 
 template <class U> struct Words;
@@ -102,8 +105,8 @@ __global__ void __launch_bounds__(256)
     long long first_row = blockIdx.x * (long long)ROWS;
     int rows = int(min((long long)ROWS, r.rows - first_row)), n = int(r.n);
     for (int i = threadIdx.x; i < rows; i += 256) {
-        from[i] = r.x_base(first_row + i);
-        to[i] = r.y_base(first_row + i);
+        from[i] = x_base(r, first_row + i);
+        to[i] = y_base(r, first_row + i);
     }
     __syncthreads();
     auto slot = [](int i) { return i + i / E; };  // gaps keep lanes in different banks
