@@ -1,7 +1,7 @@
 // Matrix products in single precision: C = f(A B + bias), for any strides, batched, cut along K
 // where tiles are few.
 #include "tiled.cuh"
-#include "../../../core/cuda/problem.cuh"
+#include "problem.cuh"
 
 template <class T, int ACTIVATION>
 __device__ void write_tile(const T& tile, float* memory, float* C, const float* bias,
