@@ -3,6 +3,11 @@
 #include "tiled.cuh"
 #include "problem.cuh"
 
+// The product of two matrices.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
+using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM*(BN / WN) * 32, AMODE>,
+                  Side<BN, BK, BM / WM*(BN / WN) * 32, BMODE>>;
+
 template <class T, int ACTIVATION>
 __device__ void write_tile(const T& tile, float* memory, float* C, const float* bias,
                            const Problem& p, int r0, int c0) {

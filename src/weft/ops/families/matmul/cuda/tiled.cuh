@@ -84,9 +84,10 @@ __device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long
 
 // The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the
 // next BK of K. Once in each step of the loop, between two barriers, `prepare(stage)` of B may
-// compute what `next(stage)` needs in the step after.
+// compute what `next(stage)` needs in the step after. UNROLL pairs of k, by default all, are
+// written out one after the other.
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA,
-          class SideB>
+          class SideB, int UNROLL = BK / 2>
 struct Tile {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
     using A = SideA;
@@ -162,14 +163,15 @@ struct Tile {
         for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
             fetch();
             b_side.prepare(into);
-#pragma unroll
+#pragma unroll UNROLL
             for (int k = 2; k < BK; k += 2) {
-                load(1, k - 1);
+                load(1, 1);
                 multiply(0);
-                load(0, k);
+                load(0, 2);
                 multiply(1);
+                pa += 2 * A::PITCH, pb += 2 * B::PITCH;
             }
-            load(1, BK - 1);
+            load(1, 1);
             multiply(0);
             wait();  // for the next tile, whose first k is read already
             now = now + 1 == STAGES ? 0 : now + 1;
@@ -184,8 +186,3 @@ struct Tile {
                                    split, splits);
     }
 };
-
-// The product of two matrices.
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
-using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM*(BN / WN) * 32, AMODE>,
-                  Side<BN, BK, BM / WM*(BN / WN) * 32, BMODE>>;
