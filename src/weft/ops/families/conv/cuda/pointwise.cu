@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
     int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
     auto corner_of = [&](int number) {
-        int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(number, p.tiles_m, p.tiles_n);
         return make_int2(at.x * BM, at.y * BN);
     };
 
@@ -55,18 +55,18 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             for (int i = 0; i < DEEP / A_ROWS; ++i) {
                 if (i * PARTS / (DEEP / A_ROWS) != part) continue;
                 int row = a_row + i * A_ROWS, m = m0 + a_vector * EACH;
-                copy16(shared_address(to + row * A_PITCH + a_vector * EACH),
-                       weight + (long long)(k + row) * p.weight_source + m,
-                       k + row < last && m < p.target_c);
+                copy_async<16>(shared_address(to + row * A_PITCH + a_vector * EACH),
+                               weight + (long long)(k + row) * p.weight_source + m,
+                               k + row < last && m < p.target_c);
             }
         } else {
 #pragma unroll
             for (int i = 0; i < BM / A_ROWS; ++i) {
                 if (i * PARTS / (BM / A_ROWS) != part) continue;
                 int row = a_row + i * A_ROWS, c = k + a_vector * EACH;
-                copy16(shared_address(to) + place<BYTES>(row, a_vector),
-                       weight + (long long)(m0 + row) * p.weight_target + c,
-                       m0 + row < p.target_c && c < last);
+                copy_async<16>(shared_address(to) + swizzle<BYTES>(row, a_vector),
+                               weight + (long long)(m0 + row) * p.weight_target + c,
+                               m0 + row < p.target_c && c < last);
             }
         }
         to += A_SIZE;
@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         for (int i = 0; i < DEEP / B_ROWS; ++i) {
             if (i * PARTS / (DEEP / B_ROWS) != part) continue;
             int row = b_row + i * B_ROWS;
-            copy<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR),
-                       b_pixel + (k + row) * p.source[1], b_there && k + row < last);
+            copy_async<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR),
+                             b_pixel + (k + row) * p.source[1], b_there && k + row < last);
         }
         if (part < PARTS - 1) return;
         --to_copy, k += DEEP;
@@ -93,8 +93,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         else
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
-                load_matrices(a[i], shared_address(here) + place<BYTES>(wm + i * 16 + lane % 16,
-                                                                        part * 2 + lane / 16));
+                load_matrices_x4(a[i],
+                                 shared_address(here) +
+                                     swizzle<BYTES>(wm + i * 16 + lane % 16, part * 2 + lane / 16));
         load_channels<T, B_PITCH, ACROSS / 2>(b, here + A_SIZE + part * SLICE * B_PITCH + wn, true);
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, sizeof(T) == 4, sizeof(T) == 4> ring;
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         }
         left -= count, from = 0, ++tile;
     } while (STREAM_K && left > 0);
-    if (STREAM_K) asm volatile("cp.async.wait_all;");
+    if (STREAM_K) wait_all_copies();
 }
 
 // The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     static_assert(BM % ROWS == 0 && BN % ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles;
-    int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
+    int2 at = tile_in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w,
         per_image = (image + DEEP - 1) / DEEP;
     int steps = p.batch * per_image, first = min(steps, split * p.each),
@@ -178,23 +179,24 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int next = first;
     auto fetch = [&](int stage, int part) {
         auto to_row = [&](int r) {
-            return base + stage * STAGE + place<BYTES>(r, vector * COPY / 16) + vector * COPY % 16;
+            return base + stage * STAGE + swizzle<BYTES>(r, vector * COPY / 16) +
+                   vector * COPY % 16;
         };
         int pixel = o * DEEP + vector * EACH;
         bool there = next < last && pixel < image;
 #pragma unroll
         for (int i = 0; i < BM / ROWS; ++i) {
             if (i * PARTS / (BM / ROWS) != part) continue;
-            copy<COPY>(to_row(row + i * ROWS),
-                       dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
-                       there && m0 + row + i * ROWS < p.target_c);
+            copy_async<COPY>(to_row(row + i * ROWS),
+                             dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
+                             there && m0 + row + i * ROWS < p.target_c);
         }
 #pragma unroll
         for (int i = 0; i < BN / ROWS; ++i) {
             if (i * PARTS / (BN / ROWS) != part) continue;
-            copy<COPY>(to_row(row + i * ROWS) + BM * BYTES,
-                       x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel,
-                       there && n0 + row + i * ROWS < p.source_c);
+            copy_async<COPY>(to_row(row + i * ROWS) + BM * BYTES,
+                             x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel,
+                             there && n0 + row + i * ROWS < p.source_c);
         }
         if (part < PARTS - 1) return;
         ++next;
@@ -209,16 +211,16 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         unsigned here = base + stage * STAGE;
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
-            load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
+            load_matrices_x4(a[i], here + swizzle<BYTES>(a_row + i * 16, part * 2 + a_vector));
 #pragma unroll
         for (int c = 0; c < ACROSS / 2; ++c)
-            load_matrices(b[c],
-                          here + BM * BYTES + place<BYTES>(b_row + c * 16, part * 2 + b_vector));
+            load_matrices_x4(
+                b[c], here + BM * BYTES + swizzle<BYTES>(b_row + c * 16, part * 2 + b_vector));
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, sizeof(T) == 4, sizeof(T) == 4> ring;
     ring.start(fetch, load);
     ring.run(of, last - first, fetch, load);
-    asm volatile("cp.async.wait_all;");
+    wait_all_copies();
     parts += (long long)split * p.target_c * p.source_c;
 #pragma unroll
     for (int i = 0; i < DOWN; ++i)

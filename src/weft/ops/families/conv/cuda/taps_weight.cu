@@ -2,9 +2,11 @@
 // what is copied to shared memory. The product is that of tensor_weight.cu, but its depth is the
 // pixels of an image that is S - 1 columns wider (taps.cu): then tap s of step k lies in row k + s
 // of shared memory. Steps in the added columns have no gradient.
+#include <weft/problem.cuh>
 #include "ring.cuh"
 #include "window.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // The steps of a stage, and eight after it: where dy and the first tap of the row of x are, or -1
 // for zeros. They are computed once for the block, a stage before they are needed.
@@ -74,7 +76,7 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
     dy += group * p.target_group, x += group * p.source_c;
 #pragma unroll 1
     for (; portion.left > 0; portion.next()) {
-        int2 at = in_bands(portion.tile, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(portion.tile, p.tiles_m, p.tiles_n);
         int r = at.y / blocks, m0 = at.x * BM, c0 = (at.y - r * blocks) * BC,
             down = r * p.dil_h - p.pad_h;
         int k0 = portion.from * PIXELS, k1 = min(depth, k0 + portion.count() * PIXELS);
@@ -97,8 +99,9 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
                 if (i * PARTS / A_COPIES != part) continue;
                 long long from = steps.table[stage][a_row + i * A_ROWS].x;
                 bool inside = a_there && from >= 0;
-                copy16(shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH),
-                       inside ? dy_channel + from : dy, inside);
+                copy_async<16>(
+                    shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH),
+                    inside ? dy_channel + from : dy, inside);
             }
             to += PIXELS * A_PITCH;
 #pragma unroll
@@ -107,8 +110,8 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
                 if (i * PARTS / B_COPIES != part || (B_STEPS % B_ROWS && row >= B_STEPS)) continue;
                 long long from = steps.table[stage][row].y;
                 bool inside = b_there && from >= 0;
-                copy16(shared_address(to + row * B_PITCH + b_vector * EACH),
-                       inside ? x_channel + from : x, inside);
+                copy_async<16>(shared_address(to + row * B_PITCH + b_vector * EACH),
+                               inside ? x_channel + from : x, inside);
             }
             // The next stage's table is free. The first ones have been filled before.
             if (part == 0 && fetched >= STAGES - 1)

@@ -3,9 +3,11 @@
 // channel of a group, and a depth of taps times channels. Source and weights have the channels
 // innermost, in whole 16-byte vectors (pack.cu): every copy is a vector.
 #pragma once
+#include <weft/problem.cuh>
 #include "ring.cuh"
 #include "write.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // BM pixels x BN channels for a tile, BYTES along the depth for a stage; a warp owns WM x WN.
 // ROUND: the source is float that has not been rounded to tf32. Blocks are numbered by tile (x), by
@@ -29,7 +31,7 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
     int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
     auto corner_of = [&](int number) {  // rows of this order are channels
-        int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(number, p.tiles_m, p.tiles_n);
         return make_int2(at.y * BM, at.x * BN);
     };
     if (!STREAM_K && corner_of(tile).x >= pixels) return;  // phases differ in size
@@ -80,8 +82,8 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
             if (i * PARTS / A_COPIES != part) continue;
             bool inside =
                 there && unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
-            copy16(into + place<BYTES>(row + i * ROWS, vector),
-                   x + (long long)(corner[i] + offset) * EACH, inside);
+            copy_async<16>(into + swizzle<BYTES>(row + i * ROWS, vector),
+                           x + (long long)(corner[i] + offset) * EACH, inside);
         }
         int number =
             (window.h.first + r * window.h.skip) * p.S + window.w.first + s * window.w.skip;
@@ -89,8 +91,9 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
 #pragma unroll
         for (int i = 0; i < B_COPIES; ++i) {
             if (i * PARTS / B_COPIES != part) continue;
-            copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector),
-                   weights + (long long)i * ROWS * p.weight_target, there && i * ROWS < filters);
+            copy_async<16>(into + BM * BYTES + swizzle<BYTES>(row + i * ROWS, vector),
+                           weights + (long long)i * ROWS * p.weight_target,
+                           there && i * ROWS < filters);
         }
         if (part < PARTS - 1) return;
         --to_copy, at += VECTORS;
@@ -115,11 +118,11 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         unsigned here = base + stage * STAGE;
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
-            load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
+            load_matrices_x4(a[i], here + swizzle<BYTES>(a_row + i * 16, part * 2 + a_vector));
 #pragma unroll
         for (int n = 0; n < ACROSS / 2; ++n)
-            load_matrices(b[n],
-                          here + BM * BYTES + place<BYTES>(b_row + n * 16, part * 2 + b_vector));
+            load_matrices_x4(
+                b[n], here + BM * BYTES + swizzle<BYTES>(b_row + n * 16, part * 2 + b_vector));
     };
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
@@ -154,5 +157,5 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         }
         left -= count, from = 0, ++tile;
     } while (STREAM_K && left > 0);
-    if (STREAM_K) asm volatile("cp.async.wait_all;");
+    if (STREAM_K) wait_all_copies();
 }
