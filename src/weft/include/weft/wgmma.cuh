@@ -5,7 +5,7 @@
 // A warpgroup is four warps, from a multiple of 128 threads on. T is __half or __nv_bfloat16. All
 // threads of a warpgroup call these functions together.
 //
-//     weft::publish_tiles();   // after the barrier behind which the tiles are there
+//     weft::publish_tiles();   // beside the barrier behind which the tiles are there
 //     weft::wgmma_begin();
 //     weft::wgmma<T>(c, weft::wgmma_rows(a), weft::wgmma_rows(b), false);  // 16 of K each
 //     weft::wgmma_commit();    // products since the last call are a group
@@ -72,8 +72,8 @@ __device__ inline unsigned long long wgmma_columns(unsigned shared) {
 }
 
 // ---- order -------------------------------------------------------------------------------------
-// Makes tiles that other threads have written visible to the tensor cores: after the barrier behind
-// which they are there.
+// Makes tiles in shared memory visible to the tensor cores: those that write them call it before the
+// barrier behind which they are there, or those that multiply after it.
 __device__ inline void publish_tiles() {
 #if WEFT_HAS_WGMMA
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -128,6 +128,42 @@ struct Ranges {
     }
 };
 
+// What a block of windows sums: the steps of one tile, or with STREAM_K a range of the steps of all
+// tiles, one tile after the other.
+template <bool STREAM_K>
+struct TileSteps {
+    int steps, each, tile, from,
+        left;  // steps of a tile; the first step of this one, and those that are left
+
+    __device__ TileSteps(int tiles, int steps, int each) : steps(steps), each(each) {
+        int begin = STREAM_K ? blockIdx.x * each : 0;
+        left = STREAM_K ? min(each, tiles * steps - begin) : steps;
+        tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
+    }
+    // Sums them by `ring`. `write(of, tile)` writes the sums of a tile; with STREAM_K the copies
+    // for the next one are under way meanwhile.
+    template <int THREADS, class T, int DOWN, int ACROSS, int PARTS, int STAGES, bool ROUND_A,
+              bool ROUND_B, bool AHEAD, class Fetch, class Load, class Write>
+    __device__ void run(Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND_A, ROUND_B, AHEAD>& ring,
+                        Fetch& fetch, Load& load, float* parts, int* counters, Write& write) {
+        ring.start(fetch, load);
+#pragma unroll 1
+        do {
+            float of[DOWN][ACROSS][4] = {};
+            int count = STREAM_K ? min(left, steps - from) : steps;
+            ring.run(of, count, fetch, load);
+            if (!STREAM_K) ring.finish();
+            Ranges ranges = {steps, each};
+            if (!STREAM_K || count == steps ||
+                ranges.join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
+                                     counters, tile))
+                write(of, tile);
+            left -= count, from = 0, ++tile;
+        } while (STREAM_K && left > 0);
+        if (STREAM_K) wait_all_copies();
+    }
+};
+
 // What a block of a gradient of weights sums: some steps of one tile, as part `split` of its depth,
 // or with `share` a range of the steps of all tiles, one tile after the other.
 struct Portion {
@@ -145,4 +181,17 @@ struct Portion {
     __device__ bool whole() const { return from == 0 && left >= steps; }
     __device__ Ranges ranges() const { return {steps, each}; }
     __device__ void next() { left -= count(), from = 0, ++tile; }
+
+    // Sums this block's steps of the tile by `ring`. False if other blocks have some of them, and
+    // one of these writes the sums.
+    template <int THREADS, bool STREAM_K, int DOWN, int ACROSS, class Ring, class Fetch, class Load>
+    __device__ bool sum(float (&of)[DOWN][ACROSS][4], Ring& ring, Fetch& fetch, Load& load,
+                        float* parts, int* counters) const {
+        ring.start(fetch, load);
+        ring.run(of, count(), fetch, load);
+        ring.finish();
+        return !STREAM_K || whole() ||
+               ranges().join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
+                                      counters, tile);
+    }
 };

@@ -161,21 +161,15 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         if (at - vector >= blocks * VECTORS) at = vector, ++r;
     };
 
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
-        wn = warp % (BN / WN) * WN;
+    int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
     float of[DOWN][ACROSS][4] = {};
-    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8,
-        b_vector = lane / 8 % 2;
+    FragmentRows<BYTES, false> a_rows(wm);
+    FragmentRows<BYTES, true> b_rows(wn);
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         unsigned here = base + stage * STAGE;
         int s = part / SLICES, k = part % SLICES;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            load_matrices_x4(a[i], here + swizzle<BYTES>(a_row + s + i * 16, k * 2 + a_vector));
-#pragma unroll
-        for (int n = 0; n < ACROSS / 2; ++n)
-            load_matrices_x4(b[n], here + (A_ROWS + s * BN) * BYTES +
-                                       swizzle<BYTES>(b_row + n * 16, k * 2 + b_vector));
+        a_rows.load(a, here, k, s);
+        b_rows.load(b, here + (A_ROWS + s * BN) * BYTES, k);
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false> ring;
     ring.start(fetch, load);

@@ -80,8 +80,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             if (part == PARTS - 1) ++fetched;
         };
 
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
-            wn = warp % (BN / WN) * WN;
+        int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
         float of[DOWN][ACROSS][4] = {};
         auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
             const T* here = ring_memory + stage * STAGE;
@@ -90,24 +89,13 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
                 b, here + PIXELS * A_PITCH + part * DEEP * B_PITCH + wn, true);
         };
         Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, ROUND> ring;
-        ring.start(fetch, load);
-        ring.run(of, portion.count(), fetch, load);
-        ring.finish();
-        if (STREAM_K && !portion.whole() &&
-            !portion.ranges().join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of),
-                                            shared_parts, counters, portion.tile))
+        if (!portion.sum<THREADS, STREAM_K>(of, ring, fetch, load, shared_parts, counters))
             continue;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-            for (int n = 0; n < ACROSS; ++n)
-#pragma unroll
-                for (int e = 0; e < 4; e += 2) {
-                    int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8,
-                        c = n0 + wn + n * 8 + lane % 4 * 2;
-                    if (m < p.target_c && c < columns)
-                        *reinterpret_cast<float2*>(parts + (long long)m * columns + c) =
-                            make_float2(of[i][n][e], of[i][n][e + 1]);
-                }
+        each_pair(of, [&](int row, int column, float first, float second) {
+            int m = m0 + wm + row, c = n0 + wn + column;
+            if (m < p.target_c && c < columns)
+                *reinterpret_cast<float2*>(parts + (long long)m * columns + c) =
+                    make_float2(first, second);
+        });
     }
 }

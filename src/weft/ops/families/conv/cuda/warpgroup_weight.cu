@@ -2,6 +2,7 @@
 // tensor_weight.cu. Its rows are channels of dy, its columns taps and channels of x, and its depth
 // is all pixels of dy, 64 at a time.
 #include <weft/problem.cuh>
+#include "mma.cuh"
 #include "window.cuh"
 #include "../../matmul/cuda/warpgroup.cuh"
 
@@ -94,14 +95,10 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
         if (!tile.template multiply<PRODUCER, 104, 200>(a, b, ring, steps)) return;
     }
     parts += ((long long)split * p.groups + blockIdx.z) * p.target_c * columns;
-    int lane = threadIdx.x % 32, m = m0 + threadIdx.x / 32 * 16 + lane / 4;
-#pragma unroll
-    for (int n = 0; n < BN / 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-            int c = n0 + n * 8 + lane % 4 * 2, row = m + e / 2 * 8;
-            if (row < p.target_c && c < columns)
-                *reinterpret_cast<float2*>(parts + (long long)row * columns + c) =
-                    make_float2(tile.of[0][n][e], tile.of[0][n][e + 1]);
-        }
+    each_pair(tile.of, [&](int row, int column, float first, float second) {
+        int m = m0 + threadIdx.x / 32 * 16 + row, c = n0 + column;
+        if (m < p.target_c && c < columns)
+            *reinterpret_cast<float2*>(parts + (long long)m * columns + c) =
+                make_float2(first, second);
+    });
 }
