@@ -34,7 +34,7 @@ def test_exchanges(kernel: str) -> None:
 
 
 def test_reductions() -> None:
-    x, y = normal(64, 2), np.zeros((7, 64), np.float32)
+    x, y = normal(64, 2), np.zeros((8, 64), np.float32)
     run("warp", "reductions", (1, 64), x, y, 16)
     warps, wide = x.reshape(2, 32), x.astype(np.float64)
     close(y[0], wide.reshape(2, 32).sum(1).repeat(32))
@@ -46,6 +46,8 @@ def test_reductions() -> None:
         y[5].reshape(2, 8, 4), warps.reshape(2, 8, 4).max(1, keepdims=True).repeat(8, 1)
     )
     np.testing.assert_array_equal(abs(y[6]), abs(warps).max(1).repeat(32))
+    neighbours = x.reshape(32, 2).sum(1, dtype=np.float32)  # two by two: the order decides the bits
+    np.testing.assert_array_equal(y[7], (neighbours[::2] + neighbours[1::2]).repeat(4))
 
 
 def test_scans() -> None:

@@ -49,6 +49,7 @@ __global__ void reductions(const float* x, float* y, int lanes) {
     y[4 * n + i] = group_reduce(x[i], lanes, Plus());
     y[5 * n + i] = strided_reduce<4>(x[i], Maximum());
     y[6 * n + i] = warp_reduce(x[i], [](float a, float b) { return fabsf(a) > fabsf(b) ? a : b; });
+    y[7 * n + i] = neighbour_reduce<4>(x[i], Plus());
 }
 
 // Running sums of whole warps, running maxima of four lanes, and running sums of every eighth lane.

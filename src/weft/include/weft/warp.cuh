@@ -90,6 +90,15 @@ __device__ inline T group_reduce(T v, int lanes, Join join) {
     return v;
 }
 
+// Returns the same as group_reduce, in another order: neighbours are joined first.
+template <int LANES, class T, class Join>
+__device__ inline T neighbour_reduce(T v, Join join) {
+    static_assert(LANES <= 32 && (LANES & (LANES - 1)) == 0, "a power of two up to 32");
+#pragma unroll
+    for (int d = 1; d < LANES; d *= 2) v = join(v, shuffle_xor(v, d));
+    return v;
+}
+
 // Returns the combination of the values of the lanes whose numbers are equal modulo STRIDE.
 template <int STRIDE, class T, class Join>
 __device__ inline T strided_reduce(T v, Join join) {

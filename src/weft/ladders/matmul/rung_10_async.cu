@@ -7,10 +7,11 @@
 #include "gemm.cuh"
 #include "ragged.cuh"
 
-using Tile = Gemm<128, 128, 16, 64, 32, 8, 8, 3>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 49920, "as launch.py says");
+using Product = Gemm<128, 128, 16, 64, 32, 8, 8, 3>;
+static_assert(Product::THREADS == 256 && Product::SHARED == 49920, "as launch.py says");
 
 __global__ void __launch_bounds__(256, 2)
     matmul(const float* A, const float* B, float* C, int M, int N, int K) {
-    Tile::run(A, B, M, N, K, blockIdx.y * 128, blockIdx.x * 128, 0, K).write(C, M, N);
+    Product::Sums sums = Product::run(A, B, M, N, K, blockIdx.y * 128, blockIdx.x * 128, 0, K);
+    Product::write(sums, C, M, N);
 }

@@ -4,15 +4,15 @@
 //         eight rows of tiles, so that concurrent blocks share more of A and B in the L2
 // expect: shared load wavefronts per request <= 2
 
-#include "bands.cuh"
+#include <weft/problem.cuh>
 #include "gemm.cuh"
 #include "ragged.cuh"
 
-using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2, 3>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as launch.py says");
+using Product = Gemm<128, 256, 8, 64, 64, 8, 16, 2, 3>;
+static_assert(Product::THREADS == 256 && Product::SHARED == 24832, "as launch.py says");
 
 __global__ void __launch_bounds__(256, 1)
     matmul(const float* A, const float* B, float* C, int M, int N, int K) {
-    int2 at = in_bands(blockIdx.y * gridDim.x + blockIdx.x, gridDim.y, gridDim.x);
-    Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K).write(C, M, N);
+    int2 at = tile_in_bands(blockIdx.y * gridDim.x + blockIdx.x, gridDim.y, gridDim.x);
+    Product::write(Product::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K), C, M, N);
 }

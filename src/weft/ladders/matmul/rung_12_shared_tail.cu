@@ -7,18 +7,18 @@
 // clear:  told
 // expect: shared load wavefronts per request <= 2
 
-#include "bands.cuh"
+#include <weft/problem.cuh>
 #include "gemm.cuh"
 #include "ragged.cuh"
 
-using Tile = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
-static_assert(Tile::THREADS == 256 && Tile::SHARED == 24832, "as launch.py says");
+using Product = Gemm<128, 256, 8, 64, 64, 8, 16, 2>;
+static_assert(Product::THREADS == 256 && Product::SHARED == 24832, "as launch.py says");
 
 // The tiles of full waves, or all where there is no full one.
 __global__ void __launch_bounds__(256, 1)
     whole(const float* A, const float* B, float* C, int M, int N, int K) {
-    int2 at = in_bands(blockIdx.x, (M + 127) / 128, (N + 255) / 256);
-    Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K).write(C, M, N);
+    int2 at = tile_in_bands(blockIdx.x, (M + 127) / 128, (N + 255) / 256);
+    Product::write(Product::run(A, B, M, N, K, at.x * 128, at.y * 256, 0, K), C, M, N);
 }
 
 // What a block of the rest does next: a tile, and which of its steps of eight k; none if `to` is 0.
@@ -32,16 +32,16 @@ __device__ int share(int block, int steps) {
 }
 
 __device__ Turn turn(int number, int tiles, int length) {
-    int steps = tiles % gridDim.x * length;
-    int step = share(blockIdx.x, steps), end = share(blockIdx.x + 1, steps);
+    int steps = tiles % gridDim.x * length, step = share(blockIdx.x, steps),
+        end = share(blockIdx.x + 1, steps);
     for (int past = 0; past < number && step < end; ++past) step += length - step % length;
     if (step >= end) return {0, 0, 0};
     return {tiles - tiles % int(gridDim.x) + step / length, step % length,
             min(length, step % length + end - step)};
 }
 
-// Turns are found by one thread and lie in shared memory:
-// in registers they would take those of the product.
+// Turns are found by one thread and lie in shared memory: in registers they would take those of the
+// product.
 __global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, float* C, int M,
                                                int N, int K, float* partial, unsigned* told) {
     __shared__ Turn now;
@@ -52,14 +52,15 @@ __global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, f
         if (threadIdx.x == 0) now = turn(number, (M + 127) / 128 * ((N + 255) / 256), (K + 7) / 8);
         __syncthreads();
         if (now.to == 0) return;
-        int2 at = in_bands(now.tile, (M + 127) / 128, (N + 255) / 256);
-        Tile::Sums sums =
-            Tile::run(A, B, M, N, K, at.x * 128, at.y * 256, now.from * 8, min(K, now.to * 8));
+        int2 at = tile_in_bands(now.tile, (M + 127) / 128, (N + 255) / 256);
+        Product::Sums sums =
+            Product::run(A, B, M, N, K, at.x * 128, at.y * 256, now.from * 8, min(K, now.to * 8));
+        float (&of)[32][4] = reinterpret_cast<float (&)[32][4]>(sums.of);
         if (now.from > 0) {  // for the block that has the beginning
             float4* mine = left + blockIdx.x * 8192 + threadIdx.x;
-            sums.each([&](int, int, int place, const float* v) {
-                __stcg(mine + place * 256, make_float4(v[0], v[1], v[2], v[3]));
-            });
+#pragma unroll
+            for (int i = 0; i < 32; ++i)
+                __stcg(mine + i * 256, make_float4(of[i][0], of[i][1], of[i][2], of[i][3]));
             __threadfence();
             __syncthreads();
             if (threadIdx.x == 0) *static_cast<volatile unsigned*>(told + blockIdx.x) = 1;
@@ -72,12 +73,13 @@ __global__ void __launch_bounds__(256, 1) rest(const float* A, const float* B, f
             while (*static_cast<volatile unsigned*>(told + other) == 0) {}
             __threadfence();
             const float4* theirs = left + other * 8192 + threadIdx.x;
-            sums.each([&](int, int, int place, float* v) {
-                float4 f = __ldcg(theirs + place * 256);
-                v[0] += f.x, v[1] += f.y, v[2] += f.z, v[3] += f.w;
-            });
+#pragma unroll
+            for (int i = 0; i < 32; ++i) {
+                float4 f = __ldcg(theirs + i * 256);
+                of[i][0] += f.x, of[i][1] += f.y, of[i][2] += f.z, of[i][3] += f.w;
+            }
             had += more;
         }
-        sums.write(C, M, N);
+        Product::write(sums, C, M, N);
     }
 }

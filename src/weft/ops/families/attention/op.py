@@ -192,23 +192,35 @@ def _gradients_alone(ctx: Any, dout: Any) -> Any:
     return *(next(made) if w else None for w in wanted), *(None,) * len(ctx.inputs)
 
 
+def _forward(name: str, schema: str, doc: str, fake: Any, check: Any, ragged: bool) -> Definition:
+    """The op that returns the result alone; calls with gradients go to the one with logarithms."""
+    return Definition(
+        name=name,
+        schema=schema + "Tensor",
+        doc=doc,
+        fake=fake,
+        candidates=functools.partial(candidates, ragged=ragged, lse=False),
+        check=functools.partial(check, name),
+        setup=functools.partial(_setup_alone, name),
+        backward=_gradients_alone,
+        autocast=None,
+        redirect=_redirect(name),
+    )
+
+
 GROUP = "attention, embedding"
 DEFINITIONS = (
-    Definition(
-        name="attention",
-        schema=_OPTIONS + "Tensor",
-        doc="""softmax(query key' * scale) value, as torch's scaled_dot_product_attention.
+    _forward(
+        "attention",
+        _OPTIONS,
+        """softmax(query key' * scale) value, as torch's scaled_dot_product_attention.
 
         float16 and bfloat16 are multiplied on tensor cores and summed in float32; float32 is
         computed without tensor cores.
         """,
         fake=_empty,
-        candidates=functools.partial(candidates, ragged=False, lse=False),
-        check=functools.partial(check, "attention"),
-        setup=functools.partial(_setup_alone, "attention"),
-        backward=_gradients_alone,
-        autocast=None,
-        redirect=_redirect("attention"),
+        check=check,
+        ragged=False,
     ),
     Definition(
         name="attention_lse",
@@ -234,21 +246,17 @@ DEFINITIONS = (
         public=False,
         varying=("seed", "offset"),
     ),
-    Definition(
-        name="attention_varlen",
-        schema=_RAGGED + "Tensor",
-        doc="""attention of sequences of different lengths, stored one after another.
+    _forward(
+        "attention_varlen",
+        _RAGGED,
+        """attention of sequences of different lengths, stored one after another.
 
         Tensors are [rows, heads, elements]. Sequence i has the rows from cu_seq_q[i] up to
         cu_seq_q[i + 1], and keys likewise. A causal mask ends at the last query and the last key.
         """,
         fake=_empty_ragged,
-        candidates=functools.partial(candidates, ragged=True, lse=False),
-        check=functools.partial(check_ragged, "attention_varlen"),
-        setup=functools.partial(_setup_alone, "attention_varlen"),
-        backward=_gradients_alone,
-        autocast=None,
-        redirect=_redirect("attention_varlen"),
+        check=check_ragged,
+        ragged=True,
     ),
     Definition(
         name="attention_varlen_lse",

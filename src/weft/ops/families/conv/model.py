@@ -107,8 +107,12 @@ class TensorTile(NamedTuple):
     wn: int
     stages: int
     resident: int
-    reach: float
+    reach: float = 0.0
     stream_reach: float = 0.0
+
+    def rated(self, reach: float, stream_reach: float = 0.0) -> TensorTile:
+        """The tile with the rates of a kind of kernel."""
+        return self._replace(reach=reach, stream_reach=stream_reach)
 
     @property
     def threads(self) -> int:
@@ -144,41 +148,40 @@ class TensorTile(NamedTuple):
 
 TENSOR_OVERHEAD = 4e-6
 """Seconds before and after the loop over the depth, once for the blocks that an SM holds."""
+_128X256 = TensorTile(bm=128, bn=256, stage=128, wm=64, wn=64, stages=3, resident=1)
+_128X128 = TensorTile(bm=128, bn=128, stage=64, wm=64, wn=64, stages=3, resident=2)
+_128X64 = TensorTile(bm=128, bn=64, stage=128, wm=64, wn=32, stages=3, resident=3)
+_64X128 = TensorTile(bm=64, bn=128, stage=128, wm=32, wn=64, stages=3, resident=3)
+_64X64 = TensorTile(bm=64, bn=64, stage=128, wm=32, wn=32, stages=3, resident=4)
+_32X32 = TensorTile(bm=32, bn=32, stage=64, wm=16, wn=16, stages=4, resident=8)
 TENSOR_TILES = (
-    TensorTile(bm=128, bn=256, stage=128, wm=64, wn=64, stages=3, resident=1, reach=0.46,
-               stream_reach=0.41),
+    _128X256.rated(0.46, stream_reach=0.41),
     TensorTile(bm=256, bn=128, stage=128, wm=64, wn=64, stages=3, resident=1, reach=0.44,
                stream_reach=0.36),
-    TensorTile(bm=128, bn=128, stage=128, wm=64, wn=64, stages=3, resident=2, reach=0.36),
-    TensorTile(bm=128, bn=64, stage=128, wm=64, wn=32, stages=3, resident=3, reach=0.38,
-               stream_reach=0.31),
-    TensorTile(bm=64, bn=128, stage=128, wm=32, wn=64, stages=3, resident=3, reach=0.39,
-               stream_reach=0.34),
-    TensorTile(bm=64, bn=64, stage=128, wm=32, wn=32, stages=3, resident=4, reach=0.30,
-               stream_reach=0.28),
+    _128X128._replace(stage=128).rated(0.36),
+    _128X64.rated(0.38, stream_reach=0.31),
+    _64X128.rated(0.39, stream_reach=0.34),
+    _64X64.rated(0.30, stream_reach=0.28),
     TensorTile(bm=128, bn=32, stage=64, wm=32, wn=32, stages=4, resident=4, reach=0.30,
                stream_reach=0.22),
-    TensorTile(bm=32, bn=32, stage=64, wm=16, wn=16, stages=4, resident=8, reach=0.08,
-               stream_reach=0.07),
+    _32X32.rated(0.08, stream_reach=0.07),
 )  # fmt: skip
 """Pixels and channels of the forward pass and of the backward pass to the data."""
 TENSOR_WEIGHT_TILES = (
-    TensorTile(bm=128, bn=256, stage=64, wm=64, wn=64, stages=3, resident=1, reach=0.28,
-               stream_reach=0.28),
-    TensorTile(bm=128, bn=128, stage=64, wm=64, wn=64, stages=3, resident=2, reach=0.29,
-               stream_reach=0.28),
-    TensorTile(bm=64, bn=128, stage=64, wm=32, wn=64, stages=3, resident=3, reach=0.21),
-    TensorTile(bm=64, bn=64, stage=64, wm=32, wn=32, stages=3, resident=4, reach=0.15),
+    _128X256._replace(stage=64).rated(0.28, stream_reach=0.28),
+    _128X128.rated(0.29, stream_reach=0.28),
+    _64X128._replace(stage=64).rated(0.21),
+    _64X64._replace(stage=64).rated(0.15),
     TensorTile(bm=32, bn=64, stage=32, wm=16, wn=32, stages=3, resident=6, reach=0.08,
                stream_reach=0.07),
 )  # fmt: skip
 """Filters, and taps and channels, of the backward pass to the weight."""
 TAPS_TILES = (
     TensorTile(bm=256, bn=128, stage=64, wm=64, wn=64, stages=4, resident=1, reach=0.37),
-    TensorTile(bm=128, bn=128, stage=64, wm=64, wn=64, stages=3, resident=2, reach=0.36),
+    _128X128.rated(0.36),
     TensorTile(bm=256, bn=64, stage=64, wm=64, wn=32, stages=4, resident=1, reach=0.40),
-    TensorTile(bm=64, bn=64, stage=64, wm=32, wn=32, stages=4, resident=3, reach=0.29),
-    TensorTile(bm=32, bn=32, stage=64, wm=16, wn=16, stages=4, resident=6, reach=0.08),
+    _64X64._replace(stage=64, stages=4, resident=3).rated(0.29),
+    _32X32._replace(resident=6).rated(0.08),
 )
 """Pixels and channels, of the forward pass and of the backward pass to the data."""
 TAPS_WEIGHT_TILES = (
@@ -192,21 +195,13 @@ TAPS_WEIGHT_TILES = (
 )  # fmt: skip
 """Filters and channels of the backward pass to the weight; a warp has `wn` taps and channels."""
 POINTWISE_TILES = (
-    TensorTile(bm=128, bn=256, stage=128, wm=64, wn=64, stages=3, resident=1, reach=0.38,
-               stream_reach=0.37),
-    TensorTile(bm=128, bn=128, stage=64, wm=64, wn=64, stages=4, resident=2, reach=0.38,
-               stream_reach=0.33),
-    TensorTile(bm=64, bn=128, stage=128, wm=32, wn=64, stages=3, resident=3, reach=0.21,
-               stream_reach=0.23),
-    TensorTile(bm=64, bn=64, stage=128, wm=32, wn=32, stages=3, resident=4, reach=0.22,
-               stream_reach=0.22),
-)  # fmt: skip
-"""Channels and pixels of the forward pass and of the backward pass to the data."""
-POINTWISE_WEIGHT_TILES = (
-    TensorTile(bm=128, bn=64, stage=128, wm=64, wn=32, stages=3, resident=3, reach=0.36),
-    TensorTile(bm=64, bn=128, stage=128, wm=32, wn=64, stages=3, resident=3, reach=0.35),
-    TensorTile(bm=64, bn=64, stage=128, wm=32, wn=32, stages=3, resident=4, reach=0.32),
+    _128X256.rated(0.38, stream_reach=0.37),
+    _128X128._replace(stages=4).rated(0.38, stream_reach=0.33),
+    _64X128.rated(0.21, stream_reach=0.23),
+    _64X64.rated(0.22, stream_reach=0.22),
 )
+"""Channels and pixels of the forward pass and of the backward pass to the data."""
+POINTWISE_WEIGHT_TILES = (_128X64.rated(0.36), _64X128.rated(0.35), _64X64.rated(0.32))
 """Filters and channels of the backward pass to the weight."""
 
 

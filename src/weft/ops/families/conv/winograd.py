@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import torch
 
 from weft.kernels import cdiv
+from weft.kernels.structs import Int, LongLong, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Plan, Pointer, Step
@@ -31,6 +32,29 @@ def applies(job: ConvJob) -> bool:
     """True for filters of 3 x 3 with stride 1, without dilation and groups."""
     g = job.geometry
     return g.r == g.s == 3 and g.stride == g.dilation == (1, 1) and g.groups == 1
+
+
+@dataclass(frozen=True)
+class Tiles(Struct):
+    """Images as tiles of 4 x 4 results: tile (i, j) begins at row 4 i - pad_h, column 4 j - pad_w.
+
+    The kernels of winograd.cuh take it. Strides are in elements.
+    """
+
+    channels: Int
+    h: Int
+    w: Int
+    pad_h: Int
+    pad_w: Int
+    tiles_h: Int
+    tiles_w: Int
+    count: Int
+    padded: Annotated[Int, "tiles of the batch, rounded up to whole vectors"]
+    wide: Annotated[Int, "rows of tiles are 16-byte vectors"]
+    batch: LongLong
+    channel: LongLong
+    row: LongLong
+    column: LongLong
 
 
 class Grid(NamedTuple):
@@ -56,13 +80,11 @@ class Grid(NamedTuple):
         self, x: Tensor, size: tuple[int, int, int, int], pad: tuple[int, int] = (0, 0),
         vectors: bool = False, images: int | None = None,
     ) -> bytes:  # fmt: skip
-        """The struct Tiles of winograd.cu for x, of this size; the last images may be missing."""
+        """The tiles of x, of this size, as kernels take them; the last images may be missing."""
         _, c, h, w = size
         count = self.all if images is None else self.each * images
-        return struct.pack(
-            "<10i4q", c, h, w, *pad, self.down, self.across, count, self.padded, vectors,
-            *x.images.strides,
-        )  # fmt: skip
+        place = (*pad, self.down, self.across, count, self.padded, vectors)
+        return Tiles(c, h, w, *place, *x.images.strides).pack()
 
 
 def _grid(over: tuple[int, int], images: int) -> Grid:
@@ -87,13 +109,13 @@ def _over_tiles(
     kernel: str, args: tuple[Argument, ...], count: int, channels: int,
     file: str = "conv/winograd.cu",
 ) -> Step:  # fmt: skip
-    made = source.kernel(file, kernel)
+    made = source.kernel(file, kernel, **Tiles.define())
     return Step(made, (cdiv(count, 128), min(channels, ROWS)), (128,), args)
 
 
 def _over_filters(kernel: str, job: ConvJob, *pointers: Pointer) -> Step:
     g = job.geometry
-    made = source.kernel("conv/winograd.cu", kernel)
+    made = source.kernel("conv/winograd.cu", kernel, **Tiles.define())
     return Step(made, (cdiv(g.k * g.c, 128),), (128,), (*pointers, g.k, g.c))
 
 

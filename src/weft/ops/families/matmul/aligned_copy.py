@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple
 
 from weft.kernels import cdiv
+from weft.kernels.structs import Int, LongLong, Struct
 from weft.ops.core import source
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Argument, Buffer, Pointer, Step
@@ -40,11 +40,24 @@ def _copying(p: Product, gpu: Target, names: str) -> list[Candidate]:
     ]
 
 
+@dataclass(frozen=True)
+class AlignedRows(Struct):
+    """Rows of `columns` elements that are copied to rows of `pitch`. Strides are in elements."""
+
+    vectors: Annotated[LongLong, "of 16 bytes, of the copy"]
+    rows: Annotated[LongLong, "of a matrix"]
+    stride: Annotated[LongLong, "of its rows"]
+    batch: Annotated[LongLong, "of matrices"]
+    last: Annotated[LongLong, "elements that may be read"]
+    columns: Int
+    pitch: Annotated[Int, "a multiple of eight"]
+    blocks: LongLong
+
+
 class _Copy(NamedTuple):
     """An operand and its copy, whose rows begin at multiples of 16 bytes.
 
-    size    elements of the copy
-    struct  `Rows` of half.cu
+    size  elements of the copy
     """
 
     x: Operand
@@ -53,7 +66,7 @@ class _Copy(NamedTuple):
     batch: int
     size: int
     blocks: int
-    struct: bytes
+    rows: AlignedRows
 
 
 def _copy(p: Product, name: str) -> _Copy:
@@ -66,9 +79,8 @@ def _copy(p: Product, name: str) -> _Copy:
     blocks = cdiv(size // VECTOR, THREADS)
     stride = x.along if k_major else x.k
     last = (matrices - 1) * x.batch + (rows - 1) * stride + columns
-    numbers = (size // VECTOR, rows, stride, x.batch, last, columns, pitch, blocks)
-    packed = struct.pack("<5q2iq", *numbers)
-    return _Copy(x, k_major, pitch, rows * pitch if x.batch else 0, size, blocks, packed)
+    made = AlignedRows(size // VECTOR, rows, stride, x.batch, last, columns, pitch, blocks)
+    return _Copy(x, k_major, pitch, rows * pitch if x.batch else 0, size, blocks, made)
 
 
 def _copied(p: Product, names: str, copies: list[_Copy]) -> Product:
@@ -82,12 +94,12 @@ def _copied(p: Product, names: str, copies: list[_Copy]) -> Product:
         to = Pointer(number, 2 * begin)
         along, k = (c.pitch, 1) if c.k_major else (1, c.pitch)
         operands[name] = Operand(to, along, k, c.batch, 16)
-        args += [c.x.pointer, to, c.struct]
+        args += [c.x.pointer, to, c.rows.pack()]
         begin += c.size
     if len(copies) == 1:
-        args += [None, None, bytes(len(copies[0].struct))]
+        args += [None, None, bytes(AlignedRows.size())]
     name = source.template("copy_aligned", source.ctype(p.out.dtype), index)
-    kernel = source.kernel("matmul/half.cu", name)
+    kernel = source.kernel("matmul/aligned_copy.cu", name, **AlignedRows.define())
     step = Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
     return replace(
         p, before=(*p.before, step), scratch=(*p.scratch, Buffer((size,), p.out.dtype)),

@@ -70,15 +70,13 @@ __device__ float row_delta(const T* o, const T* dout, int width) {
     for (int n = EACH / 2; n > 0; n /= 2)
 #pragma unroll
         for (int i = 0; i < n; ++i) sums[i] += sums[i + n];
-#pragma unroll
-    for (int n = LANES / 2; n > 0; n /= 2) sums[0] += __shfl_xor_sync(~0u, sums[0], n);
-    return sums[0];
+    return group_reduce<LANES>(sums[0], Plus());
 }
 
 // Of scores: weights, W, and of their gradients: gradients of scores. `log` and `delta` are those
 // of the element's query.
 __device__ inline void derive(float& s, float& dw, float scale, float log, float delta) {
-    s = exp2_fast(fmaf(s, scale, -log));
+    s = exp2_approx(fmaf(s, scale, -log));
     dw = s * (dw - delta);
 }
 
@@ -117,8 +115,8 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     fetch<BM, HEAD, THREADS>(qs, first, rows, p.depth, row_of(q, p.q));
     fetch<BM, HEAD, THREADS>(ds, first, rows, p.width, row_of(dout, g.dout));
     if (begin < end) fetch_tile(begin);
-    commit();
-    wait<0>();
+    commit_copies();
+    wait_copies<0>();
     __syncthreads();
 
     // delta and the logarithms of this lane's rows, each of which four lanes have.
@@ -138,19 +136,19 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
         delta[i / 2][i % 2] = sum;
     }
 
-    unsigned a = address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH,
+    unsigned a = shared_address(qs) + left_place(PITCH) + 2 * warp * M * 16 * PITCH,
              d = a + 2 * BM * PITCH;
-    unsigned b = address(ks) + right_place(PITCH), c = b + 2 * 2 * TILE,
-             e = address(ks) + left_place(PITCH);
+    unsigned b = shared_address(ks) + right_place(PITCH), c = b + 2 * 2 * TILE,
+             e = shared_address(ks) + left_place(PITCH);
     Rows<T, M, MASK> view(p, span, mask, at.batch, at.head, mine, rows);
     [[maybe_unused]] Drop drop(p, random, at.batch, at.head);
     float scale = MASK == FREE ? p.scale : 1, result[M][HEAD / 8][4] = {};
     auto step = [&](auto guarded, int j) {
         unsigned stage = j % 2 * TILE * 2;
-        wait<0>();
+        wait_copies<0>();
         __syncthreads();
         if (j + 1 < end) fetch_tile(j + 1);
-        commit();
+        commit_copies();
         if (mine >= rows) return;
         float s[M][N][4] = {}, dw[M][N][4] = {};
         product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
@@ -173,7 +171,7 @@ __device__ void query_gradient(const T* q, const T* k, const T* v, const void* m
     }
 #pragma unroll 1
     for (; j < end; ++j) step(Is<true>(), j);
-    wait<0>();
+    wait_copies<0>();
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < M; ++m)
@@ -259,7 +257,7 @@ struct KeyGradients {
         fetch<BN, HEAD, THREADS>(ks, first, span.keys, p.depth, k0, p.k.row);
         fetch<BN, HEAD, THREADS>(vs, first, span.keys, p.width, v0, p.v.row);
         fetch_tile(0);
-        commit();
+        commit_copies();
     }
 
     __device__ __forceinline__ void fetch_tile(int stage) {
@@ -270,8 +268,8 @@ struct KeyGradients {
             // Rows that are not there get zeros: their queries and gradients are zeros as well.
             int r = next * BM + threadIdx.x;
             float* to = sums + stage * 2 * BM + threadIdx.x;
-            copy_float_async(to, lse + sums0 + r, r < span.rows);
-            copy_float_async(to + BM, deltas + sums0 + r, r < span.rows);
+            copy_async<4>(to, lse + sums0 + r, r < span.rows);
+            copy_async<4>(to + BM, deltas + sums0 + r, r < span.rows);
         }
         --left;
         if (++next == count) next = begin, q0 += p.q.head, d0 += g.dout.head, sums0 += p.lse.head;
@@ -305,7 +303,7 @@ struct KeyGradients {
             for (int m = 0; m < M; ++m)
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
-                    s[m][n][i] = exp2_fast(fmaf(s[m][n][i], scale, -(i % 2 ? log.y : log.x)));
+                    s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -(i % 2 ? log.y : log.x)));
         }
     }
 
@@ -343,7 +341,7 @@ struct KeyGradients {
             for (int n = 0; n < N / 2; ++n) {
                 if (GUARDED && g.half && row16 + n < key16) continue;
                 unsigned words[4];
-                as_left<T>(words, dw[m][2 * n], dw[m][2 * n + 1]);
+                c_to_a<T>(words, dw[m][2 * n], dw[m][2 * n + 1]);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) to[n * (STORED / 2) + i * 32] = words[i];
             }
@@ -357,11 +355,11 @@ struct KeyGradients {
     __device__ __forceinline__ void stream(Body body) {
         int stage = 0;
         auto step = [&](auto guarded, int head, int tile) {
-            wait<0>();
+            wait_copies<0>();
             __syncthreads();
             stage = 1 - stage;
             fetch_tile(stage);
-            commit();
+            commit_copies();
             if (mine < span.keys) body(guarded, head, tile, 1 - stage);
         };
 #pragma unroll 1
@@ -377,7 +375,7 @@ struct KeyGradients {
                 for (; tile < end; ++tile) step(Is<false>(), head, tile);
             }
         }
-        wait<0>();
+        wait_copies<0>();
         __syncthreads();
     }
 
@@ -408,13 +406,14 @@ struct KeyGradients {
 
     // The work of a warp that has its keys for itself.
     __device__ __forceinline__ void run_alone() {
-        unsigned a = address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH,
+        unsigned a = shared_address(ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH,
                  c = a + 2 * BN * PITCH;
         unsigned right = right_place(PITCH), left_at = left_place(PITCH);
         float of_keys[M][HEAD / 8][4] = {}, of_values[M][HEAD / 8][4] = {};
         stream([&](auto guarded, int head, int tile, int stage) {
             constexpr bool GUARDED = decltype(guarded)::value;
-            unsigned queries = address(qs + stage * TILE), gradients = address(ds + stage * TILE);
+            unsigned queries = shared_address(qs + stage * TILE),
+                     gradients = shared_address(ds + stage * TILE);
             const float* of = sums + stage * 2 * BM + lane % 4 * 2;
             float s[M][N][4] = {}, dw[M][N][4] = {};
             product_nt<T, M, N, HEAD / 16>(s, a, PITCH, queries + right, PITCH);
@@ -442,9 +441,10 @@ struct KeyGradients {
     // the other one S = K Q' and dV = W dO, with other operands at the same places of the code.
     __device__ __forceinline__ void run_paired() {
         bool keys = threadIdx.x / 32 % 2;
-        unsigned left = address(keys ? vs : ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH;
-        unsigned first = address(keys ? ds : qs) + right_place(PITCH),
-                 second = address(keys ? qs : ds) + left_place(PITCH);
+        unsigned left =
+            shared_address(keys ? vs : ks) + left_place(PITCH) + 2 * team * M * 16 * PITCH;
+        unsigned first = shared_address(keys ? ds : qs) + right_place(PITCH),
+                 second = shared_address(keys ? qs : ds) + left_place(PITCH);
         float result[M][HEAD / 8][4] = {};
         stream([&](auto guarded, int head, int tile, int stage) {
             constexpr bool GUARDED = decltype(guarded)::value;
@@ -464,7 +464,7 @@ struct KeyGradients {
                 }
             }
             if constexpr (DROP) drop.apply(x, bits);
-            meet(1 + team);
+            barrier_sync<64>(1 + team);
             if (keys) {
                 slope(x, of + BM, [&](int m, int n) { return weights[(m * N + n) * 32]; });
                 if constexpr (STORE) store_scores<GUARDED>(x, head, tile);

@@ -8,11 +8,11 @@
 // whose call number is offset / 4 + key / 16. Of its words, number query / 8 % 2 * 2 + key / 8 % 2
 // is used: the upper half for odd keys. A weight is kept if these 16 bits are less than `keep`.
 #pragma once
-#include "../../../core/cuda/philox.cuh"
+#include <weft/philox.cuh>
 #include "softmax.cuh"
 
 struct Drop {
-    Start start;
+    PhiloxStart start;
     unsigned keep;
     float scale;          // of the weights that are kept
     long long row_tiles;  // before this head

@@ -60,13 +60,13 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
         fetch_keys(begin);
         if constexpr (STAGES == 2) fetch_values(begin);
     }
-    commit();
+    commit_copies();
 
     // The first row and the first key of this warp in its tiles; a warp without rows helps to copy.
     int row0 = warp % DOWN * M * 16, key0 = warp / DOWN * KEYS, mine = first + row0;
-    unsigned a = address(qs) + left_place(PITCH) + 2 * row0 * PITCH;
-    unsigned b = address(ks) + right_place(PITCH) + 2 * key0 * PITCH,
-             c = address(vs) + left_place(PITCH) + 2 * key0 * PITCH;
+    unsigned a = shared_address(qs) + left_place(PITCH) + 2 * row0 * PITCH;
+    unsigned b = shared_address(ks) + right_place(PITCH) + 2 * key0 * PITCH,
+             c = shared_address(vs) + left_place(PITCH) + 2 * key0 * PITCH;
     Rows<T, M, MASK> view(p, span, mask, at.batch, head, mine, rows);
     float scale = MASK == FREE ? p.scale : 1, result[M][WIDTH][4] = {};
     Online<M> online;
@@ -74,18 +74,18 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     auto step = [&](auto guarded, int j) {
         constexpr bool GUARDED = decltype(guarded)::value;
         unsigned stage = STAGES == 2 ? j % 2 * TILE * 2 : 0;
-        wait<0>();
+        wait_copies<0>();
         __syncthreads();
         if constexpr (STAGES == 1) fetch_values(j);
         else if (j + 1 < end) fetch_keys(j + 1), fetch_values(j + 1);
-        commit();
+        commit_copies();
         float s[M][N][4] = {};
         if (mine < rows) product_nt<T, M, N, HEAD / 16>(s, a, PITCH, b + stage, PITCH);
         if constexpr (STAGES == 1) {
-            wait<0>();
+            wait_copies<0>();
             __syncthreads();
             if (j + 1 < end) fetch_keys(j + 1);
-            commit();
+            commit_copies();
         }
         if (mine < rows) {
             if constexpr (GUARDED) view.hide(s, j * BN + key0, p.scale);
@@ -101,7 +101,7 @@ __device__ void attend_tile(const T* q, const T* k, const T* v, const void* mask
     }
 #pragma unroll 1
     for (; j < end; ++j) step(Is<true>(), j);
-    wait<0>();
+    wait_copies<0>();
     __syncthreads();
 
     online.finish(result, scale);

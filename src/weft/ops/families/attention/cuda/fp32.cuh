@@ -4,17 +4,6 @@
 #include "dropout.cuh"
 #include "split.cuh"
 
-__device__ inline float half_warp_max(float x) {
-#pragma unroll
-    for (int i = 8; i; i /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, i));
-    return x;
-}
-__device__ inline float half_warp_sum(float x) {
-#pragma unroll
-    for (int i = 8; i; i /= 2) x += __shfl_xor_sync(~0u, x, i);
-    return x;
-}
-
 // Rows of floats; the padding puts 8 rows into different banks. Floats are copied by 16 bytes, or
 // one by one if `single`: rows that are no whole, aligned vectors, see pad.cu. `arrived` waits.
 template <int ROWS, int HEAD, class At>
@@ -29,8 +18,8 @@ __device__ void fetch_floats(float* shared, int first, int rows, int depth, bool
             float* to_row = shared + r * (HEAD + 4) + c;
             auto* from = at(inside ? first + r : 0) + (inside ? c : 0);
             if constexpr (!COPIED) *to_row = inside ? to<float>(*from) : 0;
-            else if constexpr (V == 1) copy_float_async(to_row, from, inside);
-            else copy_async(address(to_row), from, inside);
+            else if constexpr (V == 1) copy_async<4>(to_row, from, inside);
+            else copy_async<16>(shared_address(to_row), from, inside);
         }
     };
     if constexpr (!COPIED) fetch_by(Count<1>());
@@ -38,8 +27,8 @@ __device__ void fetch_floats(float* shared, int first, int rows, int depth, bool
     else fetch_by(Count<4>());
 }
 __device__ inline void arrived() {
-    commit();
-    wait<0>();
+    commit_copies();
+    wait_copies<0>();
     __syncthreads();
 }
 
@@ -155,7 +144,7 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
                 s[i][j] = row[i].masked(s[i][j], start + across + 16 * j, p.scale);
                 now = fmaxf(now, s[i][j]);
             }
-            now = half_warp_max(now);
+            now = group_reduce<16>(now, Larger());
             float base = now == NONE ? 0 : now, factor = exp2f((most[i] - base) * scale);
             most[i] = now, sum[i] *= factor;
 #pragma unroll
@@ -186,7 +175,7 @@ __device__ void attend_floats(const T* q, const T* k, const T* v, const void* ma
 #pragma unroll
     for (int i = 0; i < DEEP; ++i) {
         int r = down + 16 * i;
-        float total = half_warp_sum(sum[i]), factor = total == 0 ? 0 : 1 / total;
+        float total = group_reduce<16>(sum[i], Plus()), factor = total == 0 ? 0 : 1 / total;
         float logarithm = total == 0 ? NONE : most[i] * scale + log2f(total);
         if (first + r >= rows) continue;
 #pragma unroll

@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
         if constexpr (STAGES == 2) {
             swap(x.qs, next_qs), swap(x.ds, next_ds);
             fetch_tile(t + 1);
-            commit();
+            commit_copies();
         }
         int index = at.index * p.group + t / each, place = hidden + t % each;
         float* to_tile =
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(256, HEAD <= 64 ? 2 : 1)
         add_rows<HEAD, SIDE>(of_values, x.weights, x.ds);
         add_rows<HEAD, SIDE>(of_keys, x.slopes, x.qs);
     }
-    wait<0>();
+    wait_copies<0>();
     if (partial) {
         float* to_keys = partial + at.partial(g.count, p.keys, HEAD);
         float* to_values = to_keys + static_cast<long long>(p.parts) * g.count * p.keys * HEAD;

@@ -1,6 +1,8 @@
 // Adds up the sums of gradients that blocks have of parts of the queries, or of the keys.
 #include "problem.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // Results [batch][heads][rows][width] of sums [part][batch][heads][rows][depth], depth a multiple
 // of 4.

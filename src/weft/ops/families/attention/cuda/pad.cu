@@ -1,7 +1,9 @@
 // Copies rows of elements to rows that are whole, aligned vectors of 16 bytes, which end with
 // zeros.
 #include "problem.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // A tensor [batch][heads][rows][depth]. The copy is contiguous but for the ends of its rows.
 struct Padded {
@@ -33,7 +35,7 @@ __global__ void __launch_bounds__(256)
     Vector<T, N> made;
 #pragma unroll
     for (int i = 0; i < N; i += V) {
-        Vector<T, V> some = column + i < x.depth ? load<V>(from + i) : filled<V>(T(0.f));
+        Vector<T, V> some = column + i < x.depth ? load<V>(from + i) : fill<V>(T(0.f));
 #pragma unroll
         for (int j = 0; j < V; ++j) made[i + j] = some[j];
     }

@@ -1,5 +1,4 @@
-// What a call of attention computes: sizes, strides and options, as weft.ops.flash.problem packs
-// them.
+// A call of attention: sizes, strides and options, as attention/problem.py packs them.
 #pragma once
 
 // Strides in elements. The elements of a row are contiguous.

@@ -23,13 +23,14 @@ __device__ void score_gradients(const T* q, const T* k, const T* v, const void* 
                                p.k.row);
     fetch<SIDE, HEAD, THREADS>(vs, key0, p.keys, p.width, v + p.v.at(batch, head / p.group, 0),
                                p.v.row);
-    commit();
-    wait<0>();
+    commit_copies();
+    wait_copies<0>();
     __syncthreads();
 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, mine = first + warp * 16;
-    unsigned a = address(qs) + left_place(PITCH) + 2 * warp * 16 * PITCH, c = a + 2 * SIDE * PITCH;
-    unsigned b = address(ks) + right_place(PITCH), d = b + 2 * SIDE * PITCH;
+    unsigned a = shared_address(qs) + left_place(PITCH) + 2 * warp * 16 * PITCH,
+             c = a + 2 * SIDE * PITCH;
+    unsigned b = shared_address(ks) + right_place(PITCH), d = b + 2 * SIDE * PITCH;
     float s[1][N][4] = {}, dw[1][N][4] = {};
     product_nt<T, 1, N, HEAD / 16>(s, a, PITCH, b, PITCH);
     Rows<T, 1, MASK>(p, span, mask, batch, head, mine, p.rows).hide(s, key0, p.scale);

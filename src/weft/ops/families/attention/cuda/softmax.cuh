@@ -79,14 +79,10 @@ struct Rows {
     }
 };
 
-__device__ inline float quad_max(float x) {
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-__device__ inline float quad_sum(float x) {
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-}
+// The larger score. NaN is ignored: its weight is NaN whatever the maximum is.
+struct Larger {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
 
 // The running maximum and sum of each row. A sum is of this lane's columns until `finish`.
 template <int M>
@@ -115,7 +111,7 @@ struct Online {
 #pragma unroll
                 for (int n = 1; n < N; ++n)
                     x = fmaxf(x, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-                now[m][half] = fmaxf(quad_max(x), most[m][half]);
+                now[m][half] = fmaxf(neighbour_reduce<4>(x, Larger()), most[m][half]);
                 grows |= (now[m][half] - most[m][half]) * scale > SLACK;
             }
         if (!__any_sync(~0u, grows)) return false;
@@ -127,7 +123,7 @@ struct Online {
                 // A row without keys so far has the maximum -infinity, and -infinity - -infinity is
                 // NaN.
                 float base = GUARDED && now[m][half] == NONE ? 0 : now[m][half];
-                factor[m][half] = exp2_fast((most[m][half] - base) * scale);
+                factor[m][half] = exp2_approx((most[m][half] - base) * scale);
                 most[m][half] = now[m][half], sum[m][half] *= factor[m][half];
                 large |= fabsf(base * scale) > LARGE;
             }
@@ -163,7 +159,7 @@ struct Online {
                 for (int n = 0; n < N; ++n)
 #pragma unroll
                     for (int i = 2 * half; i < 2 * half + 2; ++i) {
-                        s[m][n][i] = exp2_fast(fmaf(s[m][n][i], scale, -base));
+                        s[m][n][i] = exp2_approx(fmaf(s[m][n][i], scale, -base));
                         sum[m][half] += s[m][n][i];
                     }
             }
@@ -185,7 +181,8 @@ struct Online {
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                float total = quad_sum(sum[m][half]), factor = total == 0 ? 0 : 1 / total;
+                float total = neighbour_reduce<4>(sum[m][half], Plus()),
+                      factor = total == 0 ? 0 : 1 / total;
                 most[m][half] = total == 0 ? NONE : fmaf(most[m][half], scale, log2f(total));
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n)

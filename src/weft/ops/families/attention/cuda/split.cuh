@@ -1,7 +1,6 @@
 // Keys in parts: blocks, or warps of a block, compute partial results, and the last block of a
 // tile, or the block, combines them.
 #pragma once
-#include "../../../core/cuda/last.cuh"
 #include "softmax.cuh"
 
 // Partial results of a part of the keys: o[BM][PITCH], then the logarithms of the sums. GLOBAL: in
@@ -67,11 +66,10 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
         int r = first + threadIdx.x / LANES, own = r < rows ? count : 0;
         float base = NONE, sum = 0, *weight = table + r * count;
         for (int i = lane; i < own; i += LANES) base = fmaxf(base, weight[i]);
-        for (int step = LANES / 2; step; step /= 2)
-            base = fmaxf(base, __shfl_xor_sync(~0u, base, step));
+        base = group_reduce<LANES>(base, Larger());
         if (base == NONE) base = 0;
-        for (int i = lane; i < own; i += LANES) sum += weight[i] = exp2_fast(weight[i] - base);
-        for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+        for (int i = lane; i < own; i += LANES) sum += weight[i] = exp2_approx(weight[i] - base);
+        sum = group_reduce<LANES>(sum, Plus());
         float factor = sum == 0 ? 0 : 1 / sum;
         for (int i = lane; i < own; i += LANES) weight[i] *= factor;
         if (lane == 0 && r < rows) log(r, sum == 0 ? NONE : base + log2f(sum));
@@ -121,7 +119,7 @@ __device__ void combine(Partial<HEAD, BM, GLOBAL> part, int count, int rows, flo
 template <int HEAD, int BM, int THREADS, class Write, class Log>
 __device__ void finish_parts(float* partial, int* counters, int number, int count, int rows,
                              float* table, Write write, Log log) {
-    if (!is_last(counters + number, count)) return;
+    if (!is_last_block(counters + number, count)) return;
     Partial<HEAD, BM, true> all{partial};
     combine<HEAD, BM, true, THREADS>(all.of(static_cast<long long>(number) * count), count,
                                      min(BM, rows), table, write, log);

@@ -53,7 +53,7 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
     auto fetch_tile = [&](int j) {
         if (j >= end) return;
         fetch<BN, HEAD, THREADS>(ks + j % STAGES * TILE, j * BN, span.keys, p.depth, k0, p.k.row);
-        unsigned to = address(scores + j % STAGES * SCORES) + 16 * threadIdx.x;
+        unsigned to = shared_address(scores + j % STAGES * SCORES) + 16 * threadIdx.x;
 #pragma unroll
         for (int down = 0; down < DOWN; ++down) {
             // Tiles without a score that a query sees were not written.
@@ -62,8 +62,8 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
 #pragma unroll
             for (int i = 0; i < ACROSS; i += STEP) {
                 int row = row0 + i * 16;
-                copy_async(to + 2 * (down * ACROSS + i) * STORED, from + i * STORED,
-                           row >= least && row <= last);
+                copy_async<16>(to + 2 * (down * ACROSS + i) * STORED, from + i * STORED,
+                               row >= least && row <= last);
             }
             from += (g.row_tiles - (g.half ? key16 + 1 : 0)) * STORED;
         }
@@ -71,20 +71,20 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
 #pragma unroll
     for (int j = 0; j < STAGES - 1; ++j) {
         fetch_tile(begin + j);
-        commit();
+        commit_copies();
     }
     // The 8 x 8 matrices of a tile lie as [keys][queries]: the left operand has them transposed.
-    unsigned a = address(scores) + 2 * warp * M * STORED + (lane / 16 + lane / 8 % 2 * 2) * 128 +
-                 lane % 8 * 16;
-    unsigned b = address(ks) + left_place(PITCH);
+    unsigned a = shared_address(scores) + 2 * warp * M * STORED +
+                 (lane / 16 + lane / 8 % 2 * 2) * 128 + lane % 8 * 16;
+    unsigned b = shared_address(ks) + left_place(PITCH);
     float result[M][HEAD / 8][4] = {};
     int mine = first + warp * M * 16;
 #pragma unroll 1
     for (int j = begin; j < end; ++j) {
-        wait<STAGES - 2>();
+        wait_copies<STAGES - 2>();
         __syncthreads();
         fetch_tile(j + STAGES - 1);
-        commit();
+        commit_copies();
         if (mine >= span.rows) continue;
         unsigned left_at = a + j % STAGES * SCORES * 2, right_at = b + j % STAGES * TILE * 2;
 #pragma unroll
@@ -92,20 +92,20 @@ __device__ void stored_query_gradient(const T* stored, const T* k, T* dq, float*
             unsigned left[M][4];
 #pragma unroll
             for (int m = 0; m < M; ++m)
-                transposed(left[m], left_at + 2 * (step * ACROSS + m) * STORED);
+                load_matrices_x4<true>(left[m], left_at + 2 * (step * ACROSS + m) * STORED);
 #pragma unroll
             for (int n = 0; n < HEAD / 8; n += 2) {
                 unsigned right[4];
-                transposed(right, right_at + 2 * (step * 16 * PITCH + n * 8));
+                load_matrices_x4<true>(right, right_at + 2 * (step * 16 * PITCH + n * 8));
 #pragma unroll
                 for (int m = 0; m < M; ++m) {
-                    multiply(result[m][n], left[m], right[0], right[1], T());
-                    multiply(result[m][n + 1], left[m], right[2], right[3], T());
+                    mma<T>(result[m][n], left[m], right);
+                    mma<T>(result[m][n + 1], left[m], right + 2);
                 }
             }
         }
     }
-    wait<0>();
+    wait_copies<0>();
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < M; ++m)

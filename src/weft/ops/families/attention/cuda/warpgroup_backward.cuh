@@ -81,14 +81,14 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
     __shared__ Tickets tickets;
     __shared__ __align__(
         16) float sums[STAGES][2][BS];  // logarithms and deltas of streamed queries
-    unsigned lefts = (address(memory) + 1023) / 1024 * 1024, rights = lefts + 2 * LEFT;
+    unsigned lefts = slab_aligned(shared_address(memory)), rights = lefts + 2 * LEFT;
     if (threadIdx.x == 0) {
         tickets.start(WARPGROUPS * 4 + 4);
-        create(&left_full, 128), create(&left_empty, WARPGROUPS * 4);
-        for (int i = 0; i < STAGES; ++i) create(full + i, 128), create(empty + i, WARPGROUPS * 4);
+        left_full.init(128), left_empty.init(WARPGROUPS * 4);
+        for (int i = 0; i < STAGES; ++i) full[i].init(128), empty[i].init(WARPGROUPS * 4);
     }
     __syncthreads();
-    int count = Stream<KEYS>::count(p, FIXED), warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    int count = Stream<KEYS>::count(p, FIXED), warpgroup = warpgroup_index();
 
     if (warpgroup == WARPGROUPS) {
         fewer_registers<40>();
@@ -115,14 +115,14 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
         for (int id; (id = tickets.take(round)) < count; ++round) {
             int next = thread == 0 ? tickets.draw(counters) : 0;
             Stream<KEYS> work(p, g, starts_q, starts_k, id, FIXED, BS, MASK == FREE);
-            wait_for(&left_empty, round % 2 ^ 1);
+            left_empty.wait(round % 2 ^ 1);
             if constexpr (KEYS) fetch_keys(Count<FIXED>(), lefts, work, work.first);
             else fetch_queries(Count<FIXED>(), lefts, work, work.head0, work.first);
-            arrive_with_copies(&left_full);
+            left_full.arrive_after_copies();
 #pragma unroll 1
             for (int t = work.from; t < work.to; ++t, ++n) {
                 int stage = n % STAGES, at = work.tile(t) * BS;
-                wait_for(empty + stage, n / STAGES % 2 ^ 1);
+                empty[stage].wait(n / STAGES % 2 ^ 1);
                 unsigned to = rights + stage * 2 * TILE;
                 if constexpr (KEYS) {
                     int head = work.head(t), r = at + thread;
@@ -131,28 +131,28 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
                     // well.
                     if (thread < BS) {
                         long long of = p.lse.at(work.at.batch, head, work.span.row0) + r;
-                        copy_float_async(&sums[stage][0][thread], lse + of, r < work.span.rows);
-                        copy_float_async(&sums[stage][1][thread], deltas + of, r < work.span.rows);
+                        copy_async<4>(&sums[stage][0][thread], lse + of, r < work.span.rows);
+                        copy_async<4>(&sums[stage][1][thread], deltas + of, r < work.span.rows);
                     }
                 } else {
                     fetch_keys(Count<BS>(), to, work, at);
                 }
-                arrive_with_copies(full + stage);
+                full[stage].arrive_after_copies();
             }
             if (thread == 0) tickets.put(round + 1, next);
         }
         if (thread == 0) tickets.end(counters);
-        wait<0>();
+        wait_copies<0>();
         return;
     }
     more_registers<232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, n = 0, round = 0;
     int row_group = FIXED == 64 ? 0 : warpgroup;
-    unsigned long long left = rows_at(lefts + row_group * slab(64)), rows_right = rows_at(rights),
-                       right = columns_at<BS>(rights);
+    unsigned long long left = wgmma_rows(lefts + row_group * slab_bytes(64)),
+                       rows_right = wgmma_rows(rights), right = wgmma_columns<BS>(rights);
     float scale = MASK == FREE ? p.scale : 1;
-    auto release = [&](Barrier* b) {
-        if (lane == 0) arrive(b);
+    auto release = [&](Barrier& b) {
+        if (lane == 0) b.arrive();
     };
     // FIRST, SECOND: the gradients that this warpgroup computes.
     auto compute = [&](auto of_first, auto of_second) {
@@ -186,10 +186,10 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
 #pragma unroll
                 for (int i = 0; i < HEAD / 16; ++i) {
                     unsigned long long column = i % 4 * 2;
-                    multiply(c, a + (i / 4 * slab(FIXED) / 16 + column),
-                             to + (i / 4 * slab(BS) / 16 + column), i == 0, T());
+                    wgmma<T>(c, a + (i / 4 * slab_bytes(FIXED) / 16 + column),
+                             to + (i / 4 * slab_bytes(BS) / 16 + column), i > 0);
                 }
-                products_end();
+                wgmma_commit();
             };
             auto add = [&](float (&c)[WIDTH][4], const unsigned (&x)[BS / 16][4], int operand,
                            int stage) {
@@ -198,8 +198,8 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
                 for (int i = 0; i < BS / 16; ++i)
 #pragma unroll
                     for (int at = 0; at < HEAD; at += PIECE)
-                        multiply(reinterpret_cast<float (&)[PIECE / 8][4]>(c[at / 8]), x[i],
-                                 to + (i * slab(16) + at / 64 * slab(BS)) / 16, T());
+                        wgmma_left<T>(reinterpret_cast<float (&)[PIECE / 8][4]>(c[at / 8]), x[i],
+                                      to + (i * slab_bytes(16) + at / 64 * slab_bytes(BS)) / 16);
             };
             auto hide_columns = [&](int head, int tile) {
                 int start = tile * BS + lane % 4 * 2;
@@ -214,21 +214,21 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
                     }
                 }
             };
-            wait_for(&left_full, round % 2);
+            left_full.wait(round % 2);
             // The products of a tile's gradients run until the scores of the next tile have been
             // issued.
 #pragma unroll 1
             for (int t = work.from; t < work.to; ++t, ++n) {
                 int stage = n % STAGES, tile = work.tile(t);
-                wait_for(full + stage, n / STAGES % 2);
-                publish();
-                products_begin();
+                full[stage].wait(n / STAGES % 2);
+                publish_tiles();
+                wgmma_begin();
                 product(s[0], 0, stage);
-                products_wait<1>();
-                if (t > work.from) release(empty + (n - 1) % STAGES);
+                wgmma_wait<1>();
+                if (t > work.from) release(empty[(n - 1) % STAGES]);
                 if constexpr (FIRST) product(dw[0], 1, stage);
-                products_wait<FIRST ? 1 : 0>();
-                pin(s[0]);
+                wgmma_wait<FIRST ? 1 : 0>();
+                wgmma_results(s[0]);
                 if (work.guarded(tile)) {
                     if constexpr (KEYS) hide_columns(work.head(t), tile);
                     else view.hide(s, tile * BS, p.scale);
@@ -244,12 +244,12 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
                         float base = KEYS ? (e % 2 ? logs.y : logs.x) : log[e / 2];
-                        s[0][i][e] = exp2_fast(fmaf(s[0][i][e], scale, -base));
+                        s[0][i][e] = exp2_approx(fmaf(s[0][i][e], scale, -base));
                     }
                 }
                 if constexpr (FIRST) {
-                    products_wait<0>();
-                    pin(dw[0]);
+                    wgmma_wait<0>();
+                    wgmma_results(dw[0]);
 #pragma unroll
                     for (int i = 0; i < N; ++i) {
                         [[maybe_unused]] float2 of_columns = {};
@@ -265,19 +265,19 @@ __device__ void gradient_warpgroups(const T* q, const T* k, const T* v, const vo
                 }
 #pragma unroll
                 for (int i = 0; i < BS / 16; ++i) {
-                    if constexpr (SECOND) as_left<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
-                    if constexpr (FIRST) as_left<T>(scores[i], dw[0][2 * i], dw[0][2 * i + 1]);
+                    if constexpr (SECOND) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
+                    if constexpr (FIRST) c_to_a<T>(scores[i], dw[0][2 * i], dw[0][2 * i + 1]);
                 }
-                products_begin();
+                wgmma_begin();
                 if constexpr (SECOND) add(second[0], weights, 1, stage);
                 if constexpr (FIRST) add(first[0], scores, 0, stage);
-                products_end();
+                wgmma_commit();
             }
-            products_wait<0>();
-            if constexpr (FIRST) pin(first[0]);
-            if constexpr (SECOND) pin(second[0]);
-            if (work.from < work.to) release(empty + (n - 1) % STAGES);
-            release(&left_empty);
+            wgmma_wait<0>();
+            if constexpr (FIRST) wgmma_results(first[0]);
+            if constexpr (SECOND) wgmma_results(second[0]);
+            if (work.from < work.to) release(empty[(n - 1) % STAGES]);
+            release(left_empty);
             if constexpr (FIRST) {
 #pragma unroll
                 for (int i = 0; i < WIDTH; ++i)

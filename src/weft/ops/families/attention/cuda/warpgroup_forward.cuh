@@ -3,8 +3,32 @@
 // 64 queries each. While the tensor cores multiply the weights of one tile by its values and the
 // queries by the next keys, a warpgroup computes the softmax of another tile.
 #pragma once
+#include <weft/barrier.cuh>
+#include <weft/wgmma.cuh>
 #include "softmax.cuh"
-#include "warpgroup.cuh"
+
+// Copies ROWS rows from row `first` on by 128 threads; columns from `depth` on and rows from `rows`
+// on become zeros. Four threads copy a row, 64 bytes at a time, so that the addresses of a row are
+// one sum apart.
+template <int ROWS, int HEAD, class T>
+__device__ void fetch_slabs(unsigned shared, const T* base, long long stride, int first, int rows,
+                            int depth, int thread) {
+    int r = thread / 4, q = thread % 4;
+    const T* from = base + (first + r) * stride + q * 8;
+    unsigned to = shared + swizzle<128>(r, q);
+#pragma unroll
+    for (int i = 0; i < ROWS; i += 32, from += 32 * stride) {
+        if (ROWS % 32 && i + r >= ROWS) break;
+        bool inside = first + i + r < rows;
+#pragma unroll
+        for (int c = 0; c < HEAD; c += 32) {
+            if (HEAD % 32 && c + q * 8 >= HEAD) break;
+            unsigned place = (to + c / 64 * slab_bytes(ROWS) + i * 128) ^ (c % 64 ? 64 : 0);
+            copy_async<16>(place, from + c,
+                           inside && c + q * 8 < depth);  // an address outside is not read
+        }
+    }
+}
 
 // A block's tile of queries, and how many tiles of keys its rows see.
 struct QueryTile {
@@ -43,24 +67,24 @@ struct Tickets {
 
     // By one thread, before a barrier of the block.
     __device__ void start(int warps) {
-        for (int i = 0; i < 2; ++i) create(full + i, 1), create(empty + i, warps);
+        for (int i = 0; i < 2; ++i) full[i].init(1), empty[i].init(warps);
         numbers[0] = blockIdx.x;
-        arrive(full);
+        full[0].arrive();
     }
     __device__ int take(int round) {
         int slot = round % 2;
-        wait_for(full + slot, round / 2 % 2);
+        full[slot].wait(round / 2 % 2);
         int number = numbers[slot];
         __syncwarp();
-        if (threadIdx.x % 32 == 0) arrive(empty + slot);
+        if (threadIdx.x % 32 == 0) empty[slot].arrive();
         return number;
     }
     __device__ static int draw(int* counters) { return gridDim.x + atomicAdd(counters, 1); }
     __device__ void put(int round, int number) {
         int slot = round % 2;
-        wait_for(empty + slot, round / 2 % 2 ^ 1);
+        empty[slot].wait(round / 2 % 2 ^ 1);
         numbers[slot] = number;
-        arrive(full + slot);
+        full[slot].arrive();
     }
     // By one thread of each block, which draws no more. The last one resets the counters for the
     // next launch.
@@ -78,7 +102,7 @@ __device__ inline void transpose_quads(unsigned (&x)[4]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             if (i & step) continue;
-            unsigned got = __shfl_xor_sync(~0u, high ? x[i] : x[i + step], step);
+            unsigned got = shuffle_xor(high ? x[i] : x[i + step], step);
             if (high) x[i] = got;
             else x[i + step] = got;
         }
@@ -101,8 +125,7 @@ __device__ void store_results(const float (&o)[WIDTH][4], int first, int rows, i
                 unsigned x[4] = {};
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
-                    if (n + i < WIDTH)
-                        x[i] = packed(o[n + i][2 * half], o[n + i][2 * half + 1], T());
+                    if (n + i < WIDTH) x[i] = pack<T>(o[n + i][2 * half], o[n + i][2 * half + 1]);
                 transpose_quads(x);
                 int c = (n + lane % 4) * 8;
                 if (row < rows && c < width)
@@ -132,19 +155,18 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
     __shared__ Barrier q_full[BUFFERS], q_empty[BUFFERS], k_full[STAGES], k_empty[STAGES],
         v_full[STAGES], v_empty[STAGES];
     __shared__ Tickets tickets;
-    unsigned qs = (address(memory) + 1023) / 1024 * 1024, ks = qs + BUFFERS * QUERIES,
+    unsigned qs = slab_aligned(shared_address(memory)), ks = qs + BUFFERS * QUERIES,
              vs = ks + STAGES * TILE;
     if (threadIdx.x == 0) {
         tickets.start(WARPGROUPS * 4 + 4);
-        for (int i = 0; i < BUFFERS; ++i)
-            create(q_full + i, 128), create(q_empty + i, WARPGROUPS * 4);
+        for (int i = 0; i < BUFFERS; ++i) q_full[i].init(128), q_empty[i].init(WARPGROUPS * 4);
         for (int i = 0; i < STAGES; ++i) {
-            create(k_full + i, 128), create(k_empty + i, WARPGROUPS * 4);
-            create(v_full + i, 128), create(v_empty + i, WARPGROUPS * 4);
+            k_full[i].init(128), k_empty[i].init(WARPGROUPS * 4);
+            v_full[i].init(128), v_empty[i].init(WARPGROUPS * 4);
         }
     }
     __syncthreads();
-    int count = QueryTile::count(p, BM), warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
+    int count = QueryTile::count(p, BM), warpgroup = warpgroup_index();
 
     if (warpgroup == WARPGROUPS) {
         fewer_registers<WARPGROUPS == 3 ? 32 : 40>();
@@ -155,48 +177,47 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
             QueryTile work(p, starts_q, starts_k, id, BM, BN);
             int b = work.at.batch, h = work.at.head;
             int buffer = round % BUFFERS;
-            wait_for(q_empty + buffer, round / BUFFERS % 2 ^ 1);
+            q_empty[buffer].wait(round / BUFFERS % 2 ^ 1);
             fetch_slabs<BM, HEAD>(qs + buffer * QUERIES, q + p.q.at(b, h, work.span.row0), p.q.row,
                                   work.first, work.span.rows, p.depth, thread);
-            arrive_with_copies(q_full + buffer);
+            q_full[buffer].arrive_after_copies();
             const T* k0 = k + p.k.at(b, h / p.group, work.span.key0);
             const T* v0 = v + p.v.at(b, h / p.group, work.span.key0);
 #pragma unroll 1
             for (int j = 0; j < work.end; ++j, ++n) {
                 int stage = n % STAGES, parity = n / STAGES % 2 ^ 1;
-                wait_for(k_empty + stage, parity);
+                k_empty[stage].wait(parity);
                 fetch_slabs<BN, HEAD>(ks + stage * TILE, k0, p.k.row, j * BN, work.span.keys,
                                       p.depth, thread);
-                arrive_with_copies(k_full + stage);
-                wait_for(v_empty + stage, parity);
+                k_full[stage].arrive_after_copies();
+                v_empty[stage].wait(parity);
                 fetch_slabs<BN, HEAD>(vs + stage * TILE, v0, p.v.row, j * BN, work.span.keys,
                                       p.width, thread);
-                arrive_with_copies(v_full + stage);
+                v_full[stage].arrive_after_copies();
             }
             if (thread == 0) tickets.put(round + 1, next);
         }
         if (thread == 0) tickets.end(counters);
-        wait<0>();
+        wait_copies<0>();
         return;
     }
     more_registers<WARPGROUPS == 3 ? 160 : 232>();
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    unsigned long long lefts = rows_at(qs + warpgroup * slab(64)), keys = rows_at(ks),
-                       values = columns_at<BN>(vs);
+    unsigned long long lefts = wgmma_rows(qs + warpgroup * slab_bytes(64)), keys = wgmma_rows(ks),
+                       values = wgmma_columns<BN>(vs);
     bool vectors = (p.width | p.o.batch | p.o.head | p.o.row) % 8 == 0;
     float scale = MASK == FREE ? p.scale : 1;
     int n = 0, round = 0;
-    auto release = [&](Barrier* b) {
-        if (lane == 0) arrive(b);
+    auto release = [&](Barrier& b) {
+        if (lane == 0) b.arrive();
     };
     // The warpgroups take turns to issue products: the softmax of one overlaps with the products of
     // another.
     auto my_turn = [&] {
-        if constexpr (ORDERED) asm volatile("bar.sync %0, 256;" ::"r"(1 + warpgroup) : "memory");
+        if constexpr (ORDERED) barrier_sync<256>(1 + warpgroup);
     };
     auto next_turn = [&] {
-        if constexpr (ORDERED)
-            asm volatile("bar.arrive %0, 256;" ::"r"(1 + (warpgroup + 1) % WARPGROUPS) : "memory");
+        if constexpr (ORDERED) barrier_arrive<256>(1 + (warpgroup + 1) % WARPGROUPS);
     };
     if (ORDERED && warpgroup == WARPGROUPS - 1) next_turn();
 #pragma unroll 1
@@ -210,17 +231,17 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
         Online<1> online;
         int buffer = round % BUFFERS;
         unsigned long long left = lefts + buffer * QUERIES / 16;
-        wait_for(q_full + buffer, round / BUFFERS % 2);
+        q_full[buffer].wait(round / BUFFERS % 2);
 
         auto scores = [&](int stage) {
             unsigned long long right = keys + stage * TILE / 16;
 #pragma unroll
             for (int i = 0; i < HEAD / 16; ++i) {
                 unsigned long long column = i % 4 * 2;
-                multiply(s[0], left + (i / 4 * slab(BM) / 16 + column),
-                         right + (i / 4 * slab(BN) / 16 + column), i == 0, T());
+                wgmma<T>(s[0], left + (i / 4 * slab_bytes(BM) / 16 + column),
+                         right + (i / 4 * slab_bytes(BN) / 16 + column), i > 0);
             }
-            products_end();
+            wgmma_commit();
         };
         auto add = [&](int stage) {
             unsigned long long right = values + stage * TILE / 16;
@@ -228,43 +249,44 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
             for (int i = 0; i < BN / 16; ++i)
 #pragma unroll
                 for (int c = 0; c < HEAD; c += 128) {
-                    unsigned long long at = right + (i * slab(16) + c / 64 * slab(BN)) / 16;
+                    unsigned long long at =
+                        right + (i * slab_bytes(16) + c / 64 * slab_bytes(BN)) / 16;
                     if (c + 128 <= HEAD || HEAD < 128)
-                        multiply(reinterpret_cast<float (&)[PIECE / 8][4]>(result[0][c / 8]),
-                                 weights[i], at, T());
+                        wgmma_left<T>(reinterpret_cast<float (&)[PIECE / 8][4]>(result[0][c / 8]),
+                                      weights[i], at);
                     else
-                        multiply(reinterpret_cast<float (&)[8][4]>(result[0][c / 8]), weights[i],
-                                 at, T());
+                        wgmma_left<T>(reinterpret_cast<float (&)[8][4]>(result[0][c / 8]),
+                                      weights[i], at);
                 }
-            products_end();
+            wgmma_commit();
         };
         auto pack = [&] {
 #pragma unroll
-            for (int i = 0; i < BN / 16; ++i) as_left<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
+            for (int i = 0; i < BN / 16; ++i) c_to_a<T>(weights[i], s[0][2 * i], s[0][2 * i + 1]);
         };
         float factor[1][2];
         // The first step has no weights to multiply yet.
         auto step = [&](auto guarded, auto first, int j) {
             constexpr bool GUARDED = decltype(guarded)::value, FIRST = decltype(first)::value;
             int stage = n % STAGES, before = (n - 1) % STAGES;
-            wait_for(k_full + stage, n / STAGES % 2);
-            if constexpr (!FIRST) wait_for(v_full + before, (n - 1) / STAGES % 2);
-            publish();
+            k_full[stage].wait(n / STAGES % 2);
+            if constexpr (!FIRST) v_full[before].wait((n - 1) / STAGES % 2);
+            publish_tiles();
             my_turn();
-            products_begin();
+            wgmma_begin();
             scores(stage);
             if constexpr (!FIRST) add(before);
             next_turn();
-            products_wait<FIRST ? 0 : 1>();
-            pin(s[0]);
-            release(k_empty + stage);
+            wgmma_wait<FIRST ? 0 : 1>();
+            wgmma_results(s[0]);
+            release(k_empty[stage]);
             if constexpr (GUARDED) view.hide(s, j * BN, p.scale);
             bool grown = online.template raise<GUARDED>(s, factor, scale);
             online.template exponentials<GUARDED>(s, scale);
             if constexpr (!FIRST) {
-                products_wait<0>();
-                pin(result[0]);
-                release(v_empty + before);
+                wgmma_wait<0>();
+                wgmma_results(result[0]);
+                release(v_empty[before]);
                 if (grown) online.rescale(result, factor);
             }
             pack();
@@ -280,26 +302,26 @@ __device__ void attend_warpgroups(const T* q, const T* k, const T* v, const void
         }
 #pragma unroll 1
         for (; j < end; ++j) step(Is<true>(), Is<false>(), j);
-        release(q_empty + buffer);
+        release(q_empty[buffer]);
         if (end > 0) {
             int stage = (n - 1) % STAGES;
-            wait_for(v_full + stage, (n - 1) / STAGES % 2);
-            publish();
-            products_begin();
+            v_full[stage].wait((n - 1) / STAGES % 2);
+            publish_tiles();
+            wgmma_begin();
             add(stage);
-            products_wait<0>();
-            pin(result[0]);
-            release(v_empty + stage);
+            wgmma_wait<0>();
+            wgmma_results(result[0]);
+            release(v_empty[stage]);
         }
         // Tiles that only rows of the next warpgroups see.
 #pragma unroll 1
         for (; j < work.end; ++j, ++n) {
-            wait_for(k_full + n % STAGES, n / STAGES % 2);
+            k_full[n % STAGES].wait(n / STAGES % 2);
             my_turn();
             next_turn();
-            release(k_empty + n % STAGES);
-            wait_for(v_full + n % STAGES, n / STAGES % 2);
-            release(v_empty + n % STAGES);
+            release(k_empty[n % STAGES]);
+            v_full[n % STAGES].wait(n / STAGES % 2);
+            release(v_empty[n % STAGES]);
         }
         online.finish(result, scale);
         if (work.first >= rows) continue;

@@ -1,8 +1,11 @@
 // Convolution in which every filter reads one channel (depthwise). It moves few bytes per product,
 // so that the kernels are limited by memory: a thread keeps a strip of the image in registers, and
 // each element that it loads serves all taps that need it.
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // The part of a row that four neighbouring windows read, from column 4 * j * STRIDE - PAD on. WIDE:
 // rows are whole vectors of four elements; the vectors that have these columns begin `SHIFT`
@@ -117,9 +120,7 @@ __global__ void __launch_bounds__(128)
     __shared__ float parts[4][R * S];
 #pragma unroll
     for (int t = 0; t < R * S; ++t) {
-        float sum = sums[t / S][t % S];
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+        float sum = warp_sum(sums[t / S][t % S]);
         if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32][t] = sum;
     }
     __syncthreads();

@@ -1,7 +1,9 @@
 // Convolution by its definition: one thread computes one element of the target. For groups of few
 // channels, where a matrix product has nothing to share, and for tensors too large for its indices.
+#include <weft/convert.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // Elements are numbered in the memory order of a contiguous target of one phase; phases are blocks
 // along y.

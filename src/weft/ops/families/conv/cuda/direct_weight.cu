@@ -1,8 +1,11 @@
 // The gradient of weights by its definition: a block sums the products of one channel of dy with
 // one channel of x, for TAPS taps at a time. For groups of few channels, and for tensors too large
 // for the indices of a matrix product.
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // Blocks are numbered by pair of channels (x), by TAPS taps (y) and by part of the pixels (z). Each
 // part is a tensor of its own in `out`; `add_parts` adds them where there are several.
@@ -33,9 +36,8 @@ __global__ void __launch_bounds__(256)
     __shared__ float all[8][TAPS];
 #pragma unroll
     for (int t = 0; t < TAPS; ++t) {
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2) sums[t] += __shfl_xor_sync(~0u, sums[t], d);
-        if (threadIdx.x % 32 == 0) all[threadIdx.x / 32][t] = sums[t];
+        float sum = warp_sum(sums[t]);
+        if (threadIdx.x % 32 == 0) all[threadIdx.x / 32][t] = sum;
     }
     __syncthreads();
     int t = threadIdx.x, taps = p.R * p.S;

@@ -2,8 +2,10 @@
 // channels of a pixel. The products of a pixel are numbered along channels and taps; where each
 // lies in the source is in a table in shared memory, so that a loop without branches has eight
 // loads under way. The weights are broadcast from shared memory.
+#include <weft/convert.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // A block has 128 / PARTS pixels, whose products its warps divide among them. DEPTH of them are in
 // the table at a time. Blocks along y are phases, along z groups and their parts of ROWS channels.
@@ -39,7 +41,7 @@ __global__ void __launch_bounds__(128)
                     << (r * columns + s);
     weight += group * p.weight_group + (long long)m0 * p.weight_target;
     int rows = min(ROWS, p.target_c - m0);
-    Vector<float, ROWS> sums = filled<ROWS>(0.0f);
+    Vector<float, ROWS> sums = fill<ROWS>(0.0f);
     for (int k0 = 0; k0 < depth; k0 += DEPTH) {
         int count = min(DEPTH, depth - k0),
             each = (count + STEP * PARTS - 1) / (STEP * PARTS) * STEP;

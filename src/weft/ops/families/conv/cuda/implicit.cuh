@@ -3,8 +3,10 @@
 // row for each target channel of a group, a column for each pixel of the target, and a depth of
 // source channels times taps.
 #pragma once
+#include <weft/problem.cuh>
 #include "gather.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // Writes a tile. `offsets` has, for each column of the tile, the place of its pixel in the target,
 // or -1.
@@ -55,7 +57,7 @@ __device__ void implicit_block(const float* x, const float* weight, const float*
     __shared__ Window window;
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, number = blockIdx.x % tiles,
         group = blockIdx.z;
-    int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+    int2 at = tile_in_bands(number, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN;
     Window mine = Window::of<BACK>(p, blockIdx.y);
     if (n0 >= mine.pixels(p)) return;  // phases differ in size

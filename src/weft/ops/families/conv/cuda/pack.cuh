@@ -2,7 +2,10 @@
 // group are innermost and padded with zeros to whole 16-byte vectors. float is rounded to tf32. One
 // launch packs all tensors of a pass.
 #pragma once
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/mma.cuh>
+
+using namespace weft;
 
 template <class T>
 __device__ T packed(T x) {
@@ -10,9 +13,7 @@ __device__ T packed(T x) {
 }
 template <>
 __device__ inline float packed<float>(float x) {
-    unsigned y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return __uint_as_float(y);
+    return __uint_as_float(to_tf32(x));
 }
 
 // Images [batch][group][channel][pixel] become [batch][pixel][group][padded channel]. `row` and

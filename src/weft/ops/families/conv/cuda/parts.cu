@@ -1,5 +1,7 @@
 // Adds the parts of a gradient of weights, in an order that does not depend on timing.
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+
+using namespace weft;
 
 // A thread has EACH neighbouring elements, which divides `size`; of their parts, group g of threads
 // adds g, g + GROUPS, ... Many groups for many parts of few elements.

@@ -24,19 +24,17 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     T* ring_memory = reinterpret_cast<T*>(memory);
     int image = p.target_h * p.target_w, pixels = p.batch * image,
         steps = (p.source_c + DEEP - 1) / DEEP;
-    int begin = STREAM_K ? blockIdx.x * p.each : 0,
-        left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
-    int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
+    TileSteps<STREAM_K> work(p.tiles_m * p.tiles_n, steps, p.each);
     auto corner_of = [&](int number) {
-        int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(number, p.tiles_m, p.tiles_n);
         return make_int2(at.x * BM, at.y * BN);
     };
 
     // What this thread copies: vectors of weights, and of pixels, from the channel `k` of a tile
     // on.
     int a_vector = threadIdx.x % A_VECTORS, a_row = threadIdx.x / A_VECTORS;
-    int b_vector = threadIdx.x % (BN / NEAR), b_row = threadIdx.x / (BN / NEAR), k = from * DEEP,
-        m0;
+    int b_vector = threadIdx.x % (BN / NEAR), b_row = threadIdx.x / (BN / NEAR),
+        k = work.from * DEEP, m0;
     bool b_there;
     const T* b_pixel;
     auto enter = [&](int number) {
@@ -45,8 +43,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         m0 = at.x, b_there = pixel < pixels,
         b_pixel = x + (b_there ? n * p.source[0] + (pixel - n * image) : 0);
     };
-    enter(tile);
-    int copied = tile, to_copy = left;  // the tile of the next copies, and the steps that are left
+    enter(work.tile);
+    int copied = work.tile,
+        to_copy = work.left;  // the tile of the next copies, and the steps that are left
     auto fetch = [&](int stage, int part) {
         T* to = ring_memory + stage * STAGE;
         int last = to_copy > 0 ? p.source_c : 0;
@@ -55,18 +54,18 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             for (int i = 0; i < DEEP / A_ROWS; ++i) {
                 if (i * PARTS / (DEEP / A_ROWS) != part) continue;
                 int row = a_row + i * A_ROWS, m = m0 + a_vector * EACH;
-                copy16(shared_address(to + row * A_PITCH + a_vector * EACH),
-                       weight + (long long)(k + row) * p.weight_source + m,
-                       k + row < last && m < p.target_c);
+                copy_async<16>(shared_address(to + row * A_PITCH + a_vector * EACH),
+                               weight + (long long)(k + row) * p.weight_source + m,
+                               k + row < last && m < p.target_c);
             }
         } else {
 #pragma unroll
             for (int i = 0; i < BM / A_ROWS; ++i) {
                 if (i * PARTS / (BM / A_ROWS) != part) continue;
                 int row = a_row + i * A_ROWS, c = k + a_vector * EACH;
-                copy16(shared_address(to) + place<BYTES>(row, a_vector),
-                       weight + (long long)(m0 + row) * p.weight_target + c,
-                       m0 + row < p.target_c && c < last);
+                copy_async<16>(shared_address(to) + swizzle<BYTES>(row, a_vector),
+                               weight + (long long)(m0 + row) * p.weight_target + c,
+                               m0 + row < p.target_c && c < last);
             }
         }
         to += A_SIZE;
@@ -74,8 +73,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         for (int i = 0; i < DEEP / B_ROWS; ++i) {
             if (i * PARTS / (DEEP / B_ROWS) != part) continue;
             int row = b_row + i * B_ROWS;
-            copy<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR),
-                       b_pixel + (k + row) * p.source[1], b_there && k + row < last);
+            copy_async<COPY>(shared_address(to + row * B_PITCH + b_vector * NEAR),
+                             b_pixel + (k + row) * p.source[1], b_there && k + row < last);
         }
         if (part < PARTS - 1) return;
         --to_copy, k += DEEP;
@@ -86,72 +85,57 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     };
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
         wn = warp % (BN / WN) * WN;
+    [[maybe_unused]] FragmentRows<BYTES, false> a_rows(wm);
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         const T* here = ring_memory + stage * STAGE;
         if constexpr (BACK)
             load_channels<T, A_PITCH, DOWN>(a, here + part * SLICE * A_PITCH + wm, false);
-        else
-#pragma unroll
-            for (int i = 0; i < DOWN; ++i)
-                load_matrices(a[i], shared_address(here) + place<BYTES>(wm + i * 16 + lane % 16,
-                                                                        part * 2 + lane / 16));
+        else a_rows.load(a, shared_address(here), part);
         load_channels<T, B_PITCH, ACROSS / 2>(b, here + A_SIZE + part * SLICE * B_PITCH + wn, true);
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, sizeof(T) == 4, sizeof(T) == 4> ring;
-    ring.start(fetch, load);
-#pragma unroll 1
-    do {
-        float of[DOWN][ACROSS][4] = {};
-        int count = STREAM_K ? min(left, steps - from) : steps;
-        ring.run(of, count, fetch, load);
-        if (!STREAM_K) ring.finish();
-        Ranges ranges = {steps, p.each};
-        if (!STREAM_K || count == steps ||
-            ranges.join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
-                                 counters, tile)) {
-            // A warp transposes 32 / sizeof(T) channels at a time in shared memory, so that lanes
-            // store vectors of pixels.
-            constexpr int PITCH = WN + 8, ROWS = 32 / sizeof(T), HALVES = 16 / ROWS;
-            float* own = memory + (STREAM_K ? STAGES * STAGE * sizeof(T) / 4 : 0) +
-                         warp * (2 * WN / NEAR + 8 * PITCH);
-            long long* offsets =
-                reinterpret_cast<long long*>(own);  // of the vectors of pixels in the target, or -1
-            T* mine = reinterpret_cast<T*>(own + 2 * WN / NEAR);
-            int2 at = corner_of(tile);
+    auto write = [&](const float (&of)[DOWN][ACROSS][4], int tile) {
+        // A warp transposes 32 / sizeof(T) channels at a time in shared memory, so that lanes
+        // store vectors of pixels.
+        constexpr int PITCH = WN + 8, ROWS = 32 / sizeof(T), HALVES = 16 / ROWS;
+        float* own = memory + (STREAM_K ? STAGES * STAGE * sizeof(T) / 4 : 0) +
+                     warp * (2 * WN / NEAR + 8 * PITCH);
+        long long* offsets =
+            reinterpret_cast<long long*>(own);  // of the vectors of pixels in the target, or -1
+        T* mine = reinterpret_cast<T*>(own + 2 * WN / NEAR);
+        int2 at = corner_of(tile);
+        __syncwarp();
+        for (int v = lane; v < WN / NEAR; v += 32) {
+            int pixel = at.y + wn + v * NEAR, n = pixel / image;
+            offsets[v] = pixel < pixels ? n * p.target[0] + (pixel - n * image) : -1;
+        }
+#pragma unroll
+        for (int i = 0; i < WM / ROWS; ++i) {
             __syncwarp();
-            for (int v = lane; v < WN / NEAR; v += 32) {
-                int pixel = at.y + wn + v * NEAR, n = pixel / image;
-                offsets[v] = pixel < pixels ? n * p.target[0] + (pixel - n * image) : -1;
+#pragma unroll
+            for (int e = 0; e < 2 / HALVES; ++e) {
+                int row = lane / 4 + e * 8, m = at.x + wm + i * ROWS + row;
+                float add = bias && m < p.target_c ? to<float>(bias[m]) : 0;
+#pragma unroll
+                for (int c = 0; c < ACROSS; ++c) {
+                    const float* two = of[i / HALVES][c] + (i % HALVES + e) * 2;
+                    Vector<T, 2> pair = {{to<T>(two[0] + add), to<T>(two[1] + add)}};
+                    store(mine + row * PITCH + c * 8 + lane % 4 * 2, pair);
+                }
             }
+            __syncwarp();
 #pragma unroll
-            for (int i = 0; i < WM / ROWS; ++i) {
-                __syncwarp();
-#pragma unroll
-                for (int e = 0; e < 2 / HALVES; ++e) {
-                    int row = lane / 4 + e * 8, m = at.x + wm + i * ROWS + row;
-                    float add = bias && m < p.target_c ? to<float>(bias[m]) : 0;
-#pragma unroll
-                    for (int c = 0; c < ACROSS; ++c) {
-                        const float* two = of[i / HALVES][c] + (i % HALVES + e) * 2;
-                        Vector<T, 2> pair = {{to<T>(two[0] + add), to<T>(two[1] + add)}};
-                        store(mine + row * PITCH + c * 8 + lane % 4 * 2, pair);
-                    }
-                }
-                __syncwarp();
-#pragma unroll
-                for (int e = lane; e < ROWS * WN / NEAR; e += 32) {
-                    int row = e / (WN / NEAR), column = e % (WN / NEAR) * NEAR,
-                        m = at.x + wm + i * ROWS + row;
-                    long long to_vector = offsets[column / NEAR];
-                    if (m < p.target_c && to_vector >= 0)
-                        store(y + to_vector + m * p.target[1],
-                              ::load<NEAR>(mine + row * PITCH + column));
-                }
+            for (int e = lane; e < ROWS * WN / NEAR; e += 32) {
+                int row = e / (WN / NEAR), column = e % (WN / NEAR) * NEAR,
+                    m = at.x + wm + i * ROWS + row;
+                long long to_vector = offsets[column / NEAR];
+                if (m < p.target_c && to_vector >= 0)
+                    store(y + to_vector + m * p.target[1],
+                          ::load<NEAR>(mine + row * PITCH + column));
             }
         }
-        left -= count, from = 0, ++tile;
-    } while (STREAM_K && left > 0);
-    if (STREAM_K) asm volatile("cp.async.wait_all;");
+    };
+    work.template run<THREADS>(ring, fetch, load, parts, counters, write);
 }
 
 // The gradient of the weights: rows are channels of dy, columns are channels of x, and the depth is
@@ -166,7 +150,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     static_assert(BM % ROWS == 0 && BN % ROWS == 0, "whole rounds of copies");
     extern __shared__ __align__(128) float memory[];
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles;
-    int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
+    int2 at = tile_in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN, image = p.target_h * p.target_w,
         per_image = (image + DEEP - 1) / DEEP;
     int steps = p.batch * per_image, first = min(steps, split * p.each),
@@ -178,57 +162,47 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     int next = first;
     auto fetch = [&](int stage, int part) {
         auto to_row = [&](int r) {
-            return base + stage * STAGE + place<BYTES>(r, vector * COPY / 16) + vector * COPY % 16;
+            return base + stage * STAGE + swizzle<BYTES>(r, vector * COPY / 16) +
+                   vector * COPY % 16;
         };
         int pixel = o * DEEP + vector * EACH;
         bool there = next < last && pixel < image;
 #pragma unroll
         for (int i = 0; i < BM / ROWS; ++i) {
             if (i * PARTS / (BM / ROWS) != part) continue;
-            copy<COPY>(to_row(row + i * ROWS),
-                       dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
-                       there && m0 + row + i * ROWS < p.target_c);
+            copy_async<COPY>(to_row(row + i * ROWS),
+                             dy + n * p.target[0] + (long long)(i * ROWS) * p.target[1] + pixel,
+                             there && m0 + row + i * ROWS < p.target_c);
         }
 #pragma unroll
         for (int i = 0; i < BN / ROWS; ++i) {
             if (i * PARTS / (BN / ROWS) != part) continue;
-            copy<COPY>(to_row(row + i * ROWS) + BM * BYTES,
-                       x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel,
-                       there && n0 + row + i * ROWS < p.source_c);
+            copy_async<COPY>(to_row(row + i * ROWS) + BM * BYTES,
+                             x + n * p.source[0] + (long long)(i * ROWS) * p.source[1] + pixel,
+                             there && n0 + row + i * ROWS < p.source_c);
         }
         if (part < PARTS - 1) return;
         ++next;
         if (++o == per_image) o = 0, ++n;
     };
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
-        wn = warp % (BN / WN) * WN;
-    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8,
-        b_vector = lane / 8 % 2;
+    int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
     float of[DOWN][ACROSS][4] = {};
+    FragmentRows<BYTES, false> a_rows(wm);
+    FragmentRows<BYTES, true> b_rows(wn);
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         unsigned here = base + stage * STAGE;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
-#pragma unroll
-        for (int c = 0; c < ACROSS / 2; ++c)
-            load_matrices(b[c],
-                          here + BM * BYTES + place<BYTES>(b_row + c * 16, part * 2 + b_vector));
+        a_rows.load(a, here, part);
+        b_rows.load(b, here + BM * BYTES, part);
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, sizeof(T) == 4, sizeof(T) == 4> ring;
     ring.start(fetch, load);
     ring.run(of, last - first, fetch, load);
-    asm volatile("cp.async.wait_all;");
+    wait_all_copies();
     parts += (long long)split * p.target_c * p.source_c;
-#pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-        for (int c = 0; c < ACROSS; ++c)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8,
-                    column = n0 + wn + c * 8 + lane % 4 * 2 + e % 2;
-                if (m < p.target_c && column < p.source_c)
-                    parts[(long long)m * p.source_c + column] = of[i][c][e];
-            }
+    each_pair(of, [&](int row, int column, float first, float second) {
+        int m = m0 + wm + row, c = n0 + wn + column;
+        float* to = parts + (long long)m * p.source_c + c;
+        if (m < p.target_c && c < p.source_c) to[0] = first;
+        if (m < p.target_c && c + 1 < p.source_c) to[1] = second;
+    });
 }

@@ -1,8 +1,10 @@
 // The loop of the tensor-core kernels: cp.async fills a ring of stages in shared memory, while a
 // warp multiplies the stages before.
 #pragma once
+#include <weft/block.cuh>
 #include "mma.cuh"
-#include "../../../core/cuda/last.cuh"
+
+using namespace weft;
 
 // A warp's fragments for products of DOWN x ACROSS tiles of 16 x 8. A stage has PARTS slices along
 // the depth; one set of fragments is loaded while the other is multiplied. ROUND_A, ROUND_B: floats
@@ -27,7 +29,7 @@ struct Ring {
     __device__ void copy(Fetch& fetch, int part) {
         fetch(into, part);
         if (part < PARTS - 1) return;
-        asm volatile("cp.async.commit_group;");
+        commit_copies();
         into = after(into);
     }
     template <class Load>
@@ -35,11 +37,12 @@ struct Ring {
         load(a[set], b[set], now, part);
         if constexpr (ROUND_A)
 #pragma unroll
-            for (int e = 0; e < DOWN * 4; ++e) a[set][e / 4][e % 4] = as_tf32(a[set][e / 4][e % 4]);
+            for (int e = 0; e < DOWN * 4; ++e)
+                a[set][e / 4][e % 4] = to_tf32(__uint_as_float(a[set][e / 4][e % 4]));
         if constexpr (ROUND_B)
 #pragma unroll
             for (int e = 0; e < ACROSS * 2; ++e)
-                b[set][e / 4][e % 4] = as_tf32(b[set][e / 4][e % 4]);
+                b[set][e / 4][e % 4] = to_tf32(__uint_as_float(b[set][e / 4][e % 4]));
     }
     // Fills all stages but one.
     template <class Fetch, class Load>
@@ -52,7 +55,7 @@ struct Ring {
     // Waits for a stage, and reads its first fragments.
     template <class Load>
     __device__ void next(Load& load) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        wait_copies<STAGES - 2>();
         __syncthreads();
         read(load, 0, 0);
     }
@@ -75,14 +78,14 @@ struct Ring {
                     for (int n = 0; n < ACROSS; ++n) {
                         int c = i % 2 ? ACROSS - 1 - n
                                       : n;  // there and back: the operand at a turn is used again
-                        multiply<T>(of[i][c], a[k % 2][i], b[k % 2][c / 2] + c % 2 * 2);
+                        mma<T>(of[i][c], a[k % 2][i], b[k % 2][c / 2] + c % 2 * 2);
                     }
             }
         }
     }
     // After it shared memory is free.
     static __device__ void finish() {
-        asm volatile("cp.async.wait_all;");
+        wait_all_copies();
         __syncthreads();
     }
 };
@@ -110,7 +113,7 @@ struct Ranges {
 #pragma unroll
         for (int f = 0; f < FOURS; ++f)
             mine[f * THREADS] = make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
-        if (!is_last(counters + before + first, last - first + 1)) return false;
+        if (!is_last_block(counters + before + first, last - first + 1)) return false;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) of[i] = 0;
         for (int block = first; block <= last; ++block) {
@@ -122,6 +125,42 @@ struct Ranges {
             }
         }
         return true;
+    }
+};
+
+// What a block of windows sums: the steps of one tile, or with STREAM_K a range of the steps of all
+// tiles, one tile after the other.
+template <bool STREAM_K>
+struct TileSteps {
+    int steps, each, tile, from,
+        left;  // steps of a tile; the first step of this one, and those that are left
+
+    __device__ TileSteps(int tiles, int steps, int each) : steps(steps), each(each) {
+        int begin = STREAM_K ? blockIdx.x * each : 0;
+        left = STREAM_K ? min(each, tiles * steps - begin) : steps;
+        tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
+    }
+    // Sums them by `ring`. `write(of, tile)` writes the sums of a tile; with STREAM_K the copies
+    // for the next one are under way meanwhile.
+    template <int THREADS, class T, int DOWN, int ACROSS, int PARTS, int STAGES, bool ROUND_A,
+              bool ROUND_B, bool AHEAD, class Fetch, class Load, class Write>
+    __device__ void run(Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND_A, ROUND_B, AHEAD>& ring,
+                        Fetch& fetch, Load& load, float* parts, int* counters, Write& write) {
+        ring.start(fetch, load);
+#pragma unroll 1
+        do {
+            float of[DOWN][ACROSS][4] = {};
+            int count = STREAM_K ? min(left, steps - from) : steps;
+            ring.run(of, count, fetch, load);
+            if (!STREAM_K) ring.finish();
+            Ranges ranges = {steps, each};
+            if (!STREAM_K || count == steps ||
+                ranges.join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
+                                     counters, tile))
+                write(of, tile);
+            left -= count, from = 0, ++tile;
+        } while (STREAM_K && left > 0);
+        if (STREAM_K) wait_all_copies();
     }
 };
 
@@ -142,4 +181,17 @@ struct Portion {
     __device__ bool whole() const { return from == 0 && left >= steps; }
     __device__ Ranges ranges() const { return {steps, each}; }
     __device__ void next() { left -= count(), from = 0, ++tile; }
+
+    // Sums this block's steps of the tile by `ring`. False if other blocks have some of them, and
+    // one of these writes the sums.
+    template <int THREADS, bool STREAM_K, int DOWN, int ACROSS, class Ring, class Fetch, class Load>
+    __device__ bool sum(float (&of)[DOWN][ACROSS][4], Ring& ring, Fetch& fetch, Load& load,
+                        float* parts, int* counters) const {
+        ring.start(fetch, load);
+        ring.run(of, count(), fetch, load);
+        ring.finish();
+        return !STREAM_K || whole() ||
+               ranges().join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
+                                      counters, tile);
+    }
 };

@@ -2,8 +2,10 @@
 // three: a tile of a matrix product would be mostly empty. A thread computes all channels of PIXELS
 // pixels, so that an element that it loads serves each channel; the weights are broadcast from
 // shared memory.
+#include <weft/convert.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // Pixels are numbered along images, rows and columns of a phase; a block has PIXELS * 128
 // neighbours. Blocks along y are phases, along z groups. ROOM weights are in shared memory at a

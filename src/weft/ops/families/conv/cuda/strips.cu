@@ -2,8 +2,11 @@
 // the backward pass to the data of stride 1 or 2, and the forward pass of stride 1, which is the
 // same with the taps reversed (FLIP). A thread computes a strip of PIXELS neighbours of a row, for
 // all phases and channels: what it loads of a row of the source serves all of them.
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // The positions of the strips are those of a phase: position i has the target rows STRIDE * i + a,
 // for the phases a. Phase a has the taps r = first + STRIDE * t of row i + (a + PAD) / STRIDE - t
@@ -59,14 +62,14 @@ __global__ void __launch_bounds__(128)
                 // The neighbours are in the lanes beside; a row begins and ends with padding.
 #pragma unroll
                 for (int e = 0; e < LEFT; ++e) {
-                    float beside = __shfl_up_sync(~0u, at[LEFT + PIXELS - LEFT + e], 1);
+                    float beside = shuffle_up(at[LEFT + PIXELS - LEFT + e], 1);
                     if (lane == 0)
                         beside = inside && j > 0 && j <= p.source_w ? to<float>(row[e - LEFT]) : 0;
                     at[e] = j > 0 ? beside : 0;
                 }
 #pragma unroll
                 for (int e = 0; e < RIGHT; ++e) {
-                    float beside = __shfl_down_sync(~0u, at[LEFT + e], 1);
+                    float beside = shuffle_down(at[LEFT + e], 1);
                     bool more = j + PIXELS < p.source_w;
                     if (lane == 31) beside = inside && more ? to<float>(row[PIXELS + e]) : 0;
                     at[LEFT + PIXELS + e] = more ? beside : 0;

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     extern __shared__ __align__(128) float memory[];
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, number = blockIdx.x % tiles,
         group = blockIdx.z;
-    int2 tile = in_bands(number, p.tiles_m, p.tiles_n);  // rows of this order: channels
+    int2 tile = tile_in_bands(number, p.tiles_m, p.tiles_n);  // rows of this order: channels
     int n0 = tile.x * BN, m0 = tile.y * BM;
     Window window = Window::of<BACK>(p, 0);
     Wider wider = {p.target_w + S - 1, p.target_w, p.target_h};
@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
         int dh = r * window.h.step;
         if (part < A_COPIES &&
             (part + 1 < A_COPIES || A_ROWS % ROWS == 0 || row + part * ROWS < A_ROWS))
-            copy16(into + place<BYTES>(row + part * ROWS, vector),
-                   corner[part] + dh * p.source[2] + at * EACH,
-                   there && unsigned(h[part] + dh) < p.source_h);
+            copy_async<16>(into + swizzle<BYTES>(row + part * ROWS, vector),
+                           corner[part] + dh * p.source[2] + at * EACH,
+                           there && unsigned(h[part] + dh) < p.source_h);
         int s = part / SLICES,
             tap = (window.h.first + r * window.h.skip) * p.S + (BACK ? S - 1 - s : s);
         const T* from =
@@ -152,29 +152,24 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
 #pragma unroll
         for (int i = 0; i < B_COPIES; ++i)
             if (i * SLICES / B_COPIES == part % SLICES)
-                copy16(into + (A_ROWS + s * BN) * BYTES + place<BYTES>(row + i * ROWS, vector),
-                       from + (long long)i * ROWS * p.weight_target,
-                       there && n0 + row + i * ROWS < p.target_c);
+                copy_async<16>(
+                    into + (A_ROWS + s * BN) * BYTES + swizzle<BYTES>(row + i * ROWS, vector),
+                    from + (long long)i * ROWS * p.weight_target,
+                    there && n0 + row + i * ROWS < p.target_c);
         if (part < PARTS - 1) return;
         ++next, at += VECTORS;
         if (at - vector >= blocks * VECTORS) at = vector, ++r;
     };
 
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
-        wn = warp % (BN / WN) * WN;
+    int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
     float of[DOWN][ACROSS][4] = {};
-    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8,
-        b_vector = lane / 8 % 2;
+    FragmentRows<BYTES, false> a_rows(wm);
+    FragmentRows<BYTES, true> b_rows(wn);
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         unsigned here = base + stage * STAGE;
         int s = part / SLICES, k = part % SLICES;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            load_matrices(a[i], here + place<BYTES>(a_row + s + i * 16, k * 2 + a_vector));
-#pragma unroll
-        for (int n = 0; n < ACROSS / 2; ++n)
-            load_matrices(b[n], here + (A_ROWS + s * BN) * BYTES +
-                                    place<BYTES>(b_row + n * 16, k * 2 + b_vector));
+        a_rows.load(a, here, k, s);
+        b_rows.load(b, here + (A_ROWS + s * BN) * BYTES, k);
     };
     Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false> ring;
     ring.start(fetch, load);

@@ -2,9 +2,11 @@
 // what is copied to shared memory. The product is that of tensor_weight.cu, but its depth is the
 // pixels of an image that is S - 1 columns wider (taps.cu): then tap s of step k lies in row k + s
 // of shared memory. Steps in the added columns have no gradient.
+#include <weft/problem.cuh>
 #include "ring.cuh"
 #include "window.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // The steps of a stage, and eight after it: where dy and the first tap of the row of x are, or -1
 // for zeros. They are computed once for the block, a stage before they are needed.
@@ -74,7 +76,7 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
     dy += group * p.target_group, x += group * p.source_c;
 #pragma unroll 1
     for (; portion.left > 0; portion.next()) {
-        int2 at = in_bands(portion.tile, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(portion.tile, p.tiles_m, p.tiles_n);
         int r = at.y / blocks, m0 = at.x * BM, c0 = (at.y - r * blocks) * BC,
             down = r * p.dil_h - p.pad_h;
         int k0 = portion.from * PIXELS, k1 = min(depth, k0 + portion.count() * PIXELS);
@@ -97,8 +99,9 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
                 if (i * PARTS / A_COPIES != part) continue;
                 long long from = steps.table[stage][a_row + i * A_ROWS].x;
                 bool inside = a_there && from >= 0;
-                copy16(shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH),
-                       inside ? dy_channel + from : dy, inside);
+                copy_async<16>(
+                    shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH),
+                    inside ? dy_channel + from : dy, inside);
             }
             to += PIXELS * A_PITCH;
 #pragma unroll
@@ -107,8 +110,8 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
                 if (i * PARTS / B_COPIES != part || (B_STEPS % B_ROWS && row >= B_STEPS)) continue;
                 long long from = steps.table[stage][row].y;
                 bool inside = b_there && from >= 0;
-                copy16(shared_address(to + row * B_PITCH + b_vector * EACH),
-                       inside ? x_channel + from : x, inside);
+                copy_async<16>(shared_address(to + row * B_PITCH + b_vector * EACH),
+                               inside ? x_channel + from : x, inside);
             }
             // The next stage's table is free. The first ones have been filled before.
             if (part == 0 && fetched >= STAGES - 1)
@@ -116,8 +119,7 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
             if (part == PARTS - 1) ++fetched;
         };
 
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / ACROSS_WARPS * WM,
-            wn = warp % ACROSS_WARPS * WN;
+        int warp = threadIdx.x / 32, wm = warp / ACROSS_WARPS * WM, wn = warp % ACROSS_WARPS * WN;
         float of[DOWN][ACROSS][4] = {};
         auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
             const T* here = ring_memory + stage * STAGE;
@@ -131,26 +133,15 @@ __global__ void __launch_bounds__(BM / WM * (S * BC / WN) * 32, RESIDENT)
             }
         };
         Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, ROUND> ring;
-        ring.start(fetch, load);
-        ring.run(of, portion.count(), fetch, load);
-        ring.finish();
-        if (STREAM_K && !portion.whole() &&
-            !portion.ranges().join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of),
-                                            shared_parts, counters, portion.tile))
+        if (!portion.sum<THREADS, STREAM_K>(of, ring, fetch, load, shared_parts, counters))
             continue;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-            for (int n = 0; n < ACROSS; ++n)
-#pragma unroll
-                for (int e = 0; e < 4; e += 2) {
-                    int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8,
-                        column = wn + n * 8 + lane % 4 * 2, s = column / BC;
-                    int c = c0 + column - s * BC;
-                    if (m < p.target_c && c < p.source_c)
-                        *reinterpret_cast<float2*>(parts + (long long)m * columns +
-                                                   (r * S + s) * p.source_c + c) =
-                            make_float2(of[i][n][e], of[i][n][e + 1]);
-                }
+        each_pair(of, [&](int row, int at_column, float first, float second) {
+            int m = m0 + wm + row, column = wn + at_column, s = column / BC,
+                c = c0 + column - s * BC;
+            if (m < p.target_c && c < p.source_c)
+                *reinterpret_cast<float2*>(parts + (long long)m * columns +
+                                           (r * S + s) * p.source_c + c) =
+                    make_float2(first, second);
+        });
     }
 }

@@ -3,9 +3,11 @@
 // channel of a group, and a depth of taps times channels. Source and weights have the channels
 // innermost, in whole 16-byte vectors (pack.cu): every copy is a vector.
 #pragma once
+#include <weft/problem.cuh>
 #include "ring.cuh"
 #include "write.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // BM pixels x BN channels for a tile, BYTES along the depth for a stage; a warp owns WM x WN.
 // ROUND: the source is float that has not been rounded to tf32. Blocks are numbered by tile (x), by
@@ -25,19 +27,18 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
     Window window = Window::of<BACK>(p, blockIdx.y);
     int pixels = window.pixels(p), taps = window.h.taps * window.w.taps,
         steps = (taps * per_tap + VECTORS - 1) / VECTORS;
-    int begin = STREAM_K ? blockIdx.x * p.each : 0,
-        left = STREAM_K ? min(p.each, p.tiles_m * p.tiles_n * steps - begin) : steps;
-    int tile = STREAM_K ? begin / steps : blockIdx.x, from = STREAM_K ? begin - tile * steps : 0;
+    TileSteps<STREAM_K> work(p.tiles_m * p.tiles_n, steps, p.each);
     auto corner_of = [&](int number) {  // rows of this order are channels
-        int2 at = in_bands(number, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(number, p.tiles_m, p.tiles_n);
         return make_int2(at.y * BM, at.x * BN);
     };
-    if (!STREAM_K && corner_of(tile).x >= pixels) return;  // phases differ in size
+    if (!STREAM_K && corner_of(work.tile).x >= pixels) return;  // phases differ in size
     x += group * p.source_c, weight += group * p.weight_group;
 
     // What this thread copies: one vector of some rows of both sides, from step `from` of a tile
     // on.
-    int tap = (from * VECTORS + vector) / per_tap, at = from * VECTORS + vector - tap * per_tap;
+    int tap = (work.from * VECTORS + vector) / per_tap,
+        at = work.from * VECTORS + vector - tap * per_tap;
     int columns = max(1, window.w.taps), r = tap / columns, s = tap - r * columns;  // of the tap
     int row_step = int(p.source[2] / EACH) * window.h.step,
         column_step = int(p.source[3] / EACH) * window.w.step;
@@ -66,9 +67,9 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
         filter = weight + (long long)(at_tile.y + row) * p.weight_target,
         filters = p.target_c - at_tile.y - row;
     };
-    enter(tile);
-    int copied = tile, to_copy = left,
-        of_tile = steps - from;  // the tile of the next copies, and the steps that are left
+    enter(work.tile);
+    int copied = work.tile, to_copy = work.left,
+        of_tile = steps - work.from;  // the tile of the next copies, and the steps that are left
     unsigned base = shared_address(memory);
     auto fetch = [&](int stage, int part) {
         unsigned into = base + stage * STAGE;
@@ -80,8 +81,8 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
             if (i * PARTS / A_COPIES != part) continue;
             bool inside =
                 there && unsigned(h[i] + dh) < p.source_h && unsigned(w[i] + dw) < p.source_w;
-            copy16(into + place<BYTES>(row + i * ROWS, vector),
-                   x + (long long)(corner[i] + offset) * EACH, inside);
+            copy_async<16>(into + swizzle<BYTES>(row + i * ROWS, vector),
+                           x + (long long)(corner[i] + offset) * EACH, inside);
         }
         int number =
             (window.h.first + r * window.h.skip) * p.S + window.w.first + s * window.w.skip;
@@ -89,8 +90,9 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
 #pragma unroll
         for (int i = 0; i < B_COPIES; ++i) {
             if (i * PARTS / B_COPIES != part) continue;
-            copy16(into + BM * BYTES + place<BYTES>(row + i * ROWS, vector),
-                   weights + (long long)i * ROWS * p.weight_target, there && i * ROWS < filters);
+            copy_async<16>(into + BM * BYTES + swizzle<BYTES>(row + i * ROWS, vector),
+                           weights + (long long)i * ROWS * p.weight_target,
+                           there && i * ROWS < filters);
         }
         if (part < PARTS - 1) return;
         --to_copy, at += VECTORS;
@@ -107,52 +109,32 @@ __device__ void tensor_block(const T* x, const T* weight, const T* bias, T* y, f
 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
         wn = warp % (BN / WN) * WN;
-    // The address of this lane's row: A has rows 0-15 by 2 vectors, B has two times 8 rows by 2
-    // vectors.
-    int a_row = wm + lane % 16, a_vector = lane / 16, b_row = wn + lane % 8 + lane / 16 * 8,
-        b_vector = lane / 8 % 2;
+    FragmentRows<BYTES, false> a_rows(wm);
+    FragmentRows<BYTES, true> b_rows(wn);
     auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
         unsigned here = base + stage * STAGE;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            load_matrices(a[i], here + place<BYTES>(a_row + i * 16, part * 2 + a_vector));
-#pragma unroll
-        for (int n = 0; n < ACROSS / 2; ++n)
-            load_matrices(b[n],
-                          here + BM * BYTES + place<BYTES>(b_row + n * 16, part * 2 + b_vector));
+        a_rows.load(a, here, part);
+        b_rows.load(b, here + BM * BYTES, part);
     };
     y += (long long)group * p.target_c * p.target[1];
     if (bias) bias += group * p.target_c;
     Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, false, STREAM_K || WM != 64 || WN != 32> ring;
-    ring.start(fetch, load);
-#pragma unroll 1
-    do {
-        float of[DOWN][ACROSS][4] = {};
-        int count = STREAM_K ? min(left, steps - from) : steps;
-        ring.run(of, count, fetch, load);
-        if (!STREAM_K) ring.finish();
-        Ranges ranges = {steps, p.each};
-        if (!STREAM_K || count == steps ||
-            ranges.join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of), parts,
-                                 counters, tile)) {
-            float* mine =
-                memory + (STREAM_K ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
-            long long* offsets = reinterpret_cast<long long*>(mine);
-            int2 at_tile = corner_of(tile);
-            __syncwarp();
-            for (int c = lane; c < WM; c += 32) {
-                int index = at_tile.x + wm + c;
-                Pixel pixel(min(index, pixels - 1), window);
-                offsets[c] = index < pixels
-                                 ? pixel.n * p.target[0] + window.h.out(pixel.i) * p.target[2] +
-                                       window.w.out(pixel.j) * p.target[3]
-                                 : -1;
-            }
-            if (p.target[1] == 1)
-                write_channels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
-            else write_pixels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
+    auto write = [&](const float (&of)[DOWN][ACROSS][4], int tile) {
+        float* mine = memory + (STREAM_K ? STAGES * STAGE / 4 : 0) + warp * writing<T, WM, WN>();
+        long long* offsets = reinterpret_cast<long long*>(mine);
+        int2 at_tile = corner_of(tile);
+        __syncwarp();
+        for (int c = lane; c < WM; c += 32) {
+            int index = at_tile.x + wm + c;
+            Pixel pixel(min(index, pixels - 1), window);
+            offsets[c] = index < pixels
+                             ? pixel.n * p.target[0] + window.h.out(pixel.i) * p.target[2] +
+                                   window.w.out(pixel.j) * p.target[3]
+                             : -1;
         }
-        left -= count, from = 0, ++tile;
-    } while (STREAM_K && left > 0);
-    if (STREAM_K) asm volatile("cp.async.wait_all;");
+        if (p.target[1] == 1)
+            write_channels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
+        else write_pixels<WM, WN>(of, mine + 2 * WM, offsets, y, bias, p, at_tile.y + wn);
+    };
+    work.template run<THREADS>(ring, fetch, load, parts, counters, write);
 }

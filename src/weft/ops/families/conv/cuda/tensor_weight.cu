@@ -2,9 +2,11 @@
 // dy in a group, a column for each tap and channel of x in a group, and a depth of all pixels of
 // dy. Both tensors have the channels innermost, in whole 16-byte vectors (pack.cu). In shared
 // memory a row is a pixel, so that fragments are transposed as they are loaded.
+#include <weft/problem.cuh>
 #include "ring.cuh"
 #include "steps.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // Blocks are numbered by tile, then by part of the depth, of p.each steps (x), and by group (z).
 // Each part is a matrix of its own in `parts`: [group][channel of dy][tap][channel of x]. STREAM_K:
@@ -32,7 +34,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     dy += group * p.target_group, x += group * p.source_c;
 #pragma unroll 1
     for (; portion.left > 0; portion.next()) {
-        int2 at = in_bands(portion.tile, p.tiles_m, p.tiles_n);
+        int2 at = tile_in_bands(portion.tile, p.tiles_m, p.tiles_n);
         int m0 = at.x * BM, n0 = at.y * BN, k0 = portion.from * PIXELS,
             k1 = min(depth, k0 + portion.count() * PIXELS);
         steps.start(p, k0);
@@ -57,8 +59,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             for (int i = 0; i < PIXELS / A_ROWS; ++i) {
                 if (i * PARTS / (PIXELS / A_ROWS) != part) continue;
                 const Step& s = steps.table[stage][a_row + i * A_ROWS];
-                copy16(shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH),
-                       dy_channel + s.dy, a_there && s.there);
+                copy_async<16>(
+                    shared_address(to + (a_row + i * A_ROWS) * A_PITCH + a_vector * EACH),
+                    dy_channel + s.dy, a_there && s.there);
             }
             to += PIXELS * A_PITCH;
 #pragma unroll
@@ -67,8 +70,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
                 const Step& s = steps.table[stage][b_row + i * B_ROWS];
                 bool inside =
                     b_there && unsigned(s.a + dh) < p.source_h && unsigned(s.b + dw) < p.source_w;
-                copy16(shared_address(to + (b_row + i * B_ROWS) * B_PITCH + b_vector * EACH),
-                       x_channel + s.x, inside);
+                copy_async<16>(
+                    shared_address(to + (b_row + i * B_ROWS) * B_PITCH + b_vector * EACH),
+                    x_channel + s.x, inside);
             }
             // The next stage's table is free. The first ones have been filled before.
             if (part == 0 && fetched >= STAGES - 1)
@@ -76,8 +80,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
             if (part == PARTS - 1) ++fetched;
         };
 
-        int warp = threadIdx.x / 32, lane = threadIdx.x % 32, wm = warp / (BN / WN) * WM,
-            wn = warp % (BN / WN) * WN;
+        int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
         float of[DOWN][ACROSS][4] = {};
         auto load = [&](unsigned (&a)[DOWN][4], unsigned (&b)[ACROSS / 2][4], int stage, int part) {
             const T* here = ring_memory + stage * STAGE;
@@ -86,24 +89,13 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
                 b, here + PIXELS * A_PITCH + part * DEEP * B_PITCH + wn, true);
         };
         Ring<T, DOWN, ACROSS, PARTS, STAGES, ROUND, ROUND> ring;
-        ring.start(fetch, load);
-        ring.run(of, portion.count(), fetch, load);
-        ring.finish();
-        if (STREAM_K && !portion.whole() &&
-            !portion.ranges().join<THREADS>(reinterpret_cast<float (&)[DOWN * ACROSS * 4]>(of),
-                                            shared_parts, counters, portion.tile))
+        if (!portion.sum<THREADS, STREAM_K>(of, ring, fetch, load, shared_parts, counters))
             continue;
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-#pragma unroll
-            for (int n = 0; n < ACROSS; ++n)
-#pragma unroll
-                for (int e = 0; e < 4; e += 2) {
-                    int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8,
-                        c = n0 + wn + n * 8 + lane % 4 * 2;
-                    if (m < p.target_c && c < columns)
-                        *reinterpret_cast<float2*>(parts + (long long)m * columns + c) =
-                            make_float2(of[i][n][e], of[i][n][e + 1]);
-                }
+        each_pair(of, [&](int row, int column, float first, float second) {
+            int m = m0 + wm + row, c = n0 + wn + column;
+            if (m < p.target_c && c < columns)
+                *reinterpret_cast<float2*>(parts + (long long)m * columns + c) =
+                    make_float2(first, second);
+        });
     }
 }

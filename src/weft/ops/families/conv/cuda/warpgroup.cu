@@ -1,9 +1,11 @@
 // Convolution of 16-bit elements by warpgroups on Hopper: the implicit matrix product of
 // tensor.cuh, for one phase. Its rows are pixels, gathered as they are copied; its columns are
 // target channels, whose weights are rows of taps and source channels.
+#include <weft/problem.cuh>
 #include "write.cuh"
 #include "../../matmul/cuda/warpgroup.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // The windows of 128 pixels as a side of the product: as WarpgroupSide. A thread copies one vector
 // of some rows.
@@ -42,8 +44,8 @@ struct WindowSide {
         for (int i = 0; i < COPIES; ++i) {
             int place = row + i * ROWS;
             bool inside = r < rows && unsigned(h[i] + dh) < height && unsigned(w[i] + dw) < width;
-            copy_async(tile + place * 128 + (vector ^ place % 8) * 16,
-                       x + (long long)(corner[i] + offset) * 8, inside);
+            copy_async<16>(tile + place * 128 + (vector ^ place % 8) * 16,
+                           x + (long long)(corner[i] + offset) * 8, inside);
         }
         at += 8;
         while (at >= per_tap) {
@@ -52,7 +54,7 @@ struct WindowSide {
         }
     }
     static __device__ unsigned long long operand(unsigned tile, int along, int k) {
-        return rows_at(tile + along * 128 + k * 2);
+        return wgmma_rows(tile + along * 128 + k * 2);
     }
 };
 
@@ -65,11 +67,11 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     using G = WarpgroupTile<T, BN, STAGES, WindowSide<T, THREADS, BACK>,
                             WarpgroupSide<T, BN, THREADS, true>>;
     extern __shared__ __align__(16) unsigned char bytes[];
-    unsigned ring =
-        (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
-    float* memory = reinterpret_cast<float*>(bytes + (ring - address(bytes)));
+    unsigned ring = slab_aligned(shared_address(bytes));
+    float* memory = reinterpret_cast<float*>(bytes + (ring - shared_address(bytes)));
     int depth = p.R * p.S * p.source_c, steps = (depth + 63) / 64;
-    int2 tile_at = in_bands(blockIdx.x, p.tiles_m, p.tiles_n);  // rows of this order are channels
+    int2 tile_at =
+        tile_in_bands(blockIdx.x, p.tiles_m, p.tiles_n);  // rows of this order are channels
     int first = tile_at.y * 128, channel = tile_at.x * BN;
     G tile;
     {
@@ -81,8 +83,7 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
         };
         if (!tile.template multiply<PRODUCER, 72, 216>(a, b, ring, steps)) return;
     }
-    asm volatile("bar.sync 1, 256;" ::
-                     : "memory");  // both have read the last stages: the results take their place
+    barrier_sync<256>(1);  // both have read the last stages: the results take their place
     y += (long long)blockIdx.z * p.target_c * p.target[1];
     if (bias) bias += blockIdx.z * p.target_c;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -1,9 +1,12 @@
 // The backward pass to the weight of 16-bit elements by warpgroups on Hopper: the matrix product of
 // tensor_weight.cu. Its rows are channels of dy, its columns taps and channels of x, and its depth
 // is all pixels of dy, 64 at a time.
+#include <weft/problem.cuh>
+#include "mma.cuh"
 #include "window.cuh"
 #include "../../matmul/cuda/warpgroup.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // The pixels of x that taps read, as a side of the product: as WarpgroupSide with rows of pixels. A
 // thread copies one vector, of channels of one tap, for some pixels.
@@ -50,8 +53,9 @@ struct TapSide {
             int r = row + c * DOWN;
             bool inside = c * DOWN < left && unsigned(i[c] * stride_h + dh) < height &&
                           unsigned(j[c] * stride_w + dw) < width;
-            copy_async(tile + column / 64 * slab(64) + r * 128 + (column / 8 % 8 ^ r % 8) * 16,
-                       from + n[c] * batch + i[c] * down + j[c] * across, inside);
+            copy_async<16>(
+                tile + column / 64 * slab_bytes(64) + r * 128 + (column / 8 % 8 ^ r % 8) * 16,
+                from + n[c] * batch + i[c] * down + j[c] * across, inside);
             n[c] += step_n, i[c] += step_i, j[c] += step_j;
             if (j[c] >= columns) j[c] -= columns, ++i[c];
             if (i[c] >= rows) i[c] -= rows, ++n[c];
@@ -59,7 +63,7 @@ struct TapSide {
         left -= 64;
     }
     static __device__ unsigned long long operand(unsigned tile, int along, int k) {
-        return columns_at<64>(tile + along * 128 + k * 128);
+        return wgmma_columns<64>(tile + along * 128 + k * 128);
     }
 };
 
@@ -73,10 +77,9 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     using G = WarpgroupTile<T, BN, STAGES, WarpgroupSide<T, 128, THREADS, false>,
                             TapSide<T, BN, THREADS>>;
     extern __shared__ __align__(16) unsigned char bytes[];
-    unsigned ring =
-        (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
+    unsigned ring = slab_aligned(shared_address(bytes));
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, columns = p.R * p.S * p.source_c;
-    int2 at = in_bands(blockIdx.x - split * tiles, p.tiles_m, p.tiles_n);
+    int2 at = tile_in_bands(blockIdx.x - split * tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * 128, n0 = at.y * BN, pixels = p.batch * p.target_h * p.target_w;
     int first = min(pixels, split * p.each * 64), last = min(pixels, first + p.each * 64),
         steps = (last - first + 63) / 64;
@@ -92,14 +95,10 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
         if (!tile.template multiply<PRODUCER, 104, 200>(a, b, ring, steps)) return;
     }
     parts += ((long long)split * p.groups + blockIdx.z) * p.target_c * columns;
-    int lane = threadIdx.x % 32, m = m0 + threadIdx.x / 32 * 16 + lane / 4;
-#pragma unroll
-    for (int n = 0; n < BN / 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; e += 2) {
-            int c = n0 + n * 8 + lane % 4 * 2, row = m + e / 2 * 8;
-            if (row < p.target_c && c < columns)
-                *reinterpret_cast<float2*>(parts + (long long)row * columns + c) =
-                    make_float2(tile.of[0][n][e], tile.of[0][n][e + 1]);
-        }
+    each_pair(tile.of, [&](int row, int column, float first, float second) {
+        int m = m0 + threadIdx.x / 32 * 16 + row, c = n0 + column;
+        if (m < p.target_c && c < columns)
+            *reinterpret_cast<float2*>(parts + (long long)m * columns + c) =
+                make_float2(first, second);
+    });
 }

@@ -1,9 +1,11 @@
 // The backward pass to the weight in single precision, as a matrix product: a row for each channel
 // of dy in a group, a column for each channel of x in a group and each tap, and a depth of all
 // pixels of dy. Few tiles and a long depth: blocks share it.
+#include <weft/problem.cuh>
 #include "steps.cuh"
 #include "../../matmul/cuda/tiled.cuh"
-#include "../../../core/cuda/problem.cuh"
+
+using namespace weft;
 
 // Both sides lie in shared memory as [pixel][row or column of the product]; adjacent threads copy
 // adjacent pixels.
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     extern __shared__ __align__(16) float memory[];
     __shared__ Table steps;
     int tiles = p.tiles_m * p.tiles_n, split = blockIdx.x / tiles, group = blockIdx.z;
-    int2 at = in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
+    int2 at = tile_in_bands(blockIdx.x % tiles, p.tiles_m, p.tiles_n);
     int m0 = at.x * BM, n0 = at.y * BN, depth = p.batch * p.target_h * p.target_w,
         columns = p.source_c * p.R * p.S;
     int k0 = min(depth, split * p.each), k1 = min(depth, k0 + p.each);

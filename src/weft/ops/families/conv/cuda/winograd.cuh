@@ -74,13 +74,8 @@ __device__ void transform(const float (&of)[L::IN][L::IN], float (&to)[L::OUT][L
     }
 }
 
-// Images as tiles of 4 x 4 results: tile (i, j) begins at row 4 i - pad_h and column 4 j - pad_w.
-// `padded` is the number of tiles of the batch, rounded up to whole vectors. `wide`: rows of tiles
-// are 16-byte vectors.
-struct Tiles {
-    int channels, h, w, pad_h, pad_w, tiles_h, tiles_w, count, padded, wide;
-    long long batch, channel, row, column;
-};
+// Images as tiles of 4 x 4 results: conv/winograd.py declares `Tiles`.
+STRUCT_TILES;
 
 // The results of a tile of channel c. `from` is [place][channel][tile].
 __device__ void results_of(float (&made)[4][4], const float* from, const Tiles& p, int c,

@@ -1,8 +1,10 @@
 // Results of the kernels on tensor cores: fragments of a warp, transposed in shared memory so that
 // lanes write neighbours.
 #pragma once
+#include <weft/convert.cuh>
 #include "window.cuh"
-#include "../../../core/cuda/vector.cuh"
+
+using namespace weft;
 
 // Four or eight results that are neighbours in the target and in `from`.
 template <class Out>

@@ -29,9 +29,7 @@ struct Filter {
 
 // The sum over a block of 256 threads, in all of them.
 __device__ float2 of_block(float2 own, float2* shared) {
-#pragma unroll
-    for (int d = 16; d > 0; d /= 2)
-        own.x += __shfl_xor_sync(~0u, own.x, d), own.y += __shfl_xor_sync(~0u, own.y, d);
+    own = {warp_sum(own.x), warp_sum(own.y)};
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = own;
     __syncthreads();
     own = shared[0];

@@ -8,7 +8,11 @@
 // images, and LANES * FT filters. Weights and pixels arrive by cp.async in a ring of STAGES, CC
 // channels at a time.
 #pragma once
-#include "../../../core/cuda/vector.cuh"
+#include <weft/async.cuh>
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
+
+using namespace weft;
 
 struct BlockShape {
     int images, channels, height, width, filters;  // of the input and the weights
@@ -17,12 +21,6 @@ struct BlockShape {
     int pad_y, pad_x;
     int tiles_y, tiles_x;
 };
-
-__device__ inline float max_nan(float a, float b) {
-    float c;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-    return c;
-}
 
 // Two rows of two of the convolution's results, which are `columns` wide.
 template <class T>
@@ -39,9 +37,7 @@ __device__ void window(float (&v)[4], const T* from, int columns) {
 
 // One element to shared memory, as float; 0 where it is outside.
 __device__ inline void fetch(float* to, const float* from, bool inside) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
-                 "r"(inside ? 4 : 0));
+    copy_async<4>(to, from, inside);
 }
 template <class T>
 __device__ void fetch(float* to_, const T* from, bool inside) {
@@ -163,16 +159,16 @@ struct ConvTile {
         int chunks = (p.channels + CC - 1) / CC;
         for (int s = 0; s < STAGES - 1; ++s) {
             if (s < chunks) load(ring + s * STAGE, x, w, p, image, f0, s * CC);
-            asm volatile("cp.async.commit_group;");
+            commit_copies();
         }
         int now = 0, into = STAGES - 1;
 #pragma unroll 1
         for (int chunk = 0; chunk < chunks; ++chunk) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            wait_copies<STAGES - 2>();
             __syncthreads();
             if (chunk + STAGES - 1 < chunks)
                 load(ring + into * STAGE, x, w, p, image, f0, (chunk + STAGES - 1) * CC);
-            asm volatile("cp.async.commit_group;");
+            commit_copies();
             into = into + 1 == STAGES ? 0 : into + 1;
             const float* weights = ring + now * STAGE + lane * FT;
             const float* pixels =
@@ -182,7 +178,7 @@ struct ConvTile {
                 multiply(weights + c * TAPS * PITCH, pixels + c * IN_ROWS * IN_COLUMNS);
             now = now + 1 == STAGES ? 0 : now + 1;
         }
-        asm volatile("cp.async.wait_all;");
+        wait_all_copies();
         __syncthreads();
     }
 };

@@ -5,8 +5,7 @@
 __device__ Moments of_warp(Moments own) {
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
-        Moments other = {__shfl_xor_sync(~0u, own.count, d), __shfl_xor_sync(~0u, own.mean, d),
-                         __shfl_xor_sync(~0u, own.m2, d)};
+        Moments other = shuffle_xor(own, d);
         // The same order in both lanes: they need the same bits.
         Moments low = threadIdx.x & d ? other : own, high = threadIdx.x & d ? own : other;
         low.join(high);

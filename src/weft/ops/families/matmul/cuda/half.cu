@@ -77,36 +77,3 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, RESIDENT)
     using G = HalfUnaligned<T, BM, BN, DEPTH, WM, WN, A_KMAJOR, B_KMAJOR>;
     half_tile<G, BM, BN, ACTIVATION, SPLIT, EACH>(A, B, bias, C, parts, counters, p);
 }
-
-// Rows of `columns` elements that are copied to rows of `pitch`, a multiple of eight: as many as
-// `vectors` of 16 bytes.
-struct Rows {
-    long long vectors, rows, stride, batch,
-        last;  // rows of a matrix; strides; the number of elements that may be read
-    int columns, pitch;
-    long long blocks;
-};
-
-// Each thread stores 16 bytes. What is past the end of a row is zero. I is an integer type that
-// holds the number of vectors.
-template <class I, class T>
-__device__ void copy_rows(const T* from, T* to, const Rows& r, I block) {
-    I i = block * I(256) + threadIdx.x;
-    if (i >= I(r.vectors)) return;
-    I across = I(r.pitch / 8), row = i / across, matrix = row / I(r.rows);
-    int column = int(i - row * across) * 8;
-    UnalignedVector unaligned;
-    unaligned.read(from + (long long)matrix * r.batch +
-                       (long long)(row - matrix * I(r.rows)) * r.stride + column,
-                   min(8, r.columns - column), reinterpret_cast<size_t>(from),
-                   reinterpret_cast<size_t>(from + r.last));
-    *reinterpret_cast<uint4*>(to + (long long)i * 8) = unaligned.joined();
-}
-
-// One operand, or both by one launch.
-template <class T, class I>
-__global__ void __launch_bounds__(256) copy_aligned(const T* first, T* to_first, const Rows r,
-                                                    const T* second, T* to_second, const Rows s) {
-    if (blockIdx.x < r.blocks) copy_rows(first, to_first, r, I(blockIdx.x));
-    else copy_rows(second, to_second, s, I(blockIdx.x - r.blocks));
-}

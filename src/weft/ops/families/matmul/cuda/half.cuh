@@ -5,11 +5,11 @@
 // BM x BN of C for a block and BK of K for a stage; a warp owns WM x WN. What the next 16 of K need
 // is read from shared memory while these are multiplied.
 #pragma once
-#include "../../../core/cuda/vector.cuh"
+#include <weft/async.cuh>
+#include <weft/convert.cuh>
+#include <weft/mma.cuh>
 
-__device__ inline unsigned shared_address(const void* p) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
+using namespace weft;
 
 // Eight elements at any address, on their way: the aligned 16 bytes where they begin, and the next.
 struct UnalignedVector {
@@ -51,10 +51,10 @@ struct UnalignedVector {
     }
     // The elements, and zeros after `count` of them.
     __device__ uint4 joined() const {
-        return count >= 8 ? funnel(low, high, shift) : masked(mask_of(count));
+        return count >= 8 ? funnel_shift(low, high, shift) : masked(mask_of(count));
     }
     __device__ uint4 masked(uint4 mask) const {
-        uint4 v = funnel(low, high, shift);
+        uint4 v = funnel_shift(low, high, shift);
         return make_uint4(v.x & mask.x, v.y & mask.y, v.z & mask.z, v.w & mask.w);
     }
     static __device__ uint4 mask_of(int count) {
@@ -122,9 +122,9 @@ struct HalfSide {
                         unaligned[c].joined();
                 unaligned[c].read(source, there, begin, end);
             } else {
-                copy(APART % (8 * SHARING) ? stage + at(first + c * APART, i)
-                                           : to_shared + c * APART * LENGTH,
-                     source, there);
+                T* place = APART % (8 * SHARING) ? stage + at(first + c * APART, i)
+                                                 : to_shared + c * APART * LENGTH;
+                copy_async_part<BYTES>(shared_address(place), source, there * 2);
             }
         }
         if (part == PARTS - 1) before = stage;
@@ -133,16 +133,6 @@ struct HalfSide {
         from += step;
         (KMAJOR ? left : rows) -= BK;
     }
-    static __device__ void copy(T* place, const T* source, int count) {
-        if constexpr (BYTES == 16)
-            asm volatile(
-                "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(place)),
-                "l"(source), "r"(count * 2));
-        else
-            asm volatile(
-                "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(place)),
-                "l"(source), "n"(BYTES), "r"(count * 2));
-    }
     // The address of the 16 x 16 elements from (along, k) on, for ldmatrix. `first` is that of the
     // warp's first ones; it is a multiple of 128 bytes but for the chunk, which an exclusive or
     // moves.
@@ -150,33 +140,6 @@ struct HalfSide {
         return KMAJOR ? (first ^ k * 2) + along * LENGTH * 2 : (first ^ along * 2) + k * LENGTH * 2;
     }
 };
-
-template <bool TRANSPOSE>
-__device__ void load_matrices(unsigned* into, unsigned address) {
-    if constexpr (TRANSPOSE)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
-                     : "r"(address));
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
-                     : "r"(address));
-}
-
-__device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, __nv_bfloat16) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-__device__ inline void multiply(float* c, const unsigned* a, const unsigned* b, __half) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
 
 template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool A_KMAJOR, int ABYTES,
           bool B_KMAJOR, int BBYTES>
@@ -219,20 +182,20 @@ struct HalfGemm {
             b_side.next(memory + into * STAGE + A::SIZE, part);
             if (part < PARTS - 1) return;
             a_side.advance(), b_side.advance();
-            asm volatile("cp.async.commit_group;");
+            commit_copies();
             into = into + 1 == STAGES ? 0 : into + 1;
         };
         auto load = [&](int set, int k) {
             unsigned stage = shared_address(memory) + now * STAGE * 2;
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
-                load_matrices<!A_KMAJOR>(a[set][i], A::fragment(stage + a_first, i * 16, k));
+                load_matrices_x4<!A_KMAJOR>(a[set][i], A::fragment(stage + a_first, i * 16, k));
 #pragma unroll
             for (int n = 0; n < ACROSS / 2; ++n)
-                load_matrices<!B_KMAJOR>(b[set][n], B::fragment(stage + b_first, n * 16, k));
+                load_matrices_x4<!B_KMAJOR>(b[set][n], B::fragment(stage + b_first, n * 16, k));
         };
         auto wait = [&]() {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            wait_copies<STAGES - 2>();
             __syncthreads();
         };
 #pragma unroll
@@ -261,11 +224,11 @@ struct HalfGemm {
                     for (int n = 0; n < ACROSS; ++n) {
                         int c = i % 2 ? ACROSS - 1 - n
                                       : n;  // there and back: the operand at a turn is used again
-                        multiply(of[i][c], a[set][i], &b[set][c / 2][c % 2 * 2], T());
+                        mma<T>(of[i][c], a[set][i], &b[set][c / 2][c % 2 * 2]);
                     }
             }
         }
-        asm volatile("cp.async.wait_all;");
+        wait_all_copies();
         __syncthreads();
     }
 };

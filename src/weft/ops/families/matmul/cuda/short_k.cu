@@ -1,6 +1,6 @@
 // Products with a short K, of any dtype: memory is the limit, and most of it is C.
-#include "../../../core/cuda/problem.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include "problem.cuh"
 
 // Each thread keeps WIDE columns of B in registers and goes down the ROWS rows of its tile; A
 // passes through shared memory. The rows of a tile are stored one after the other, each by
@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(128)
     __shared__ __align__(16) float a[ROWS][DEEP];
     int r0 = blockIdx.x / p.tiles_n * ROWS, rows = min(ROWS, p.M - r0);
     int n = (blockIdx.x % p.tiles_n * 128 + threadIdx.x) * WIDE;
-    long long batch = product_of_batch();
+    long long batch = block_index_yz();
     if (batch >= p.batch) return;
     A += batch * p.batch_a + r0 * p.row_a, B += batch * p.batch_b,
         C += batch * p.batch_c + r0 * p.row_c + n;

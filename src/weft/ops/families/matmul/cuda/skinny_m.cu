@@ -1,10 +1,12 @@
 // Products with a few rows of A, of any dtype: memory is the limit, and each element of B is read
 // once.
-#include "../../../core/cuda/problem.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include <weft/warp.cuh>
+#include "problem.cuh"
 
+// Stores a result with its bias and activation.
 template <int ACTIVATION, class T>
-__device__ void finished(T* C, const T* bias, const Problem& p, int m, int n, float value) {
+__device__ void finish(T* C, const T* bias, const Problem& p, int m, int n, float value) {
     if (bias) value += to<float>(bias[m * p.row_bias + n * p.column_bias]);
     C[m * p.row_c + n * p.column_c] = to<T>(activated<ACTIVATION>(value));
 }
@@ -16,7 +18,7 @@ __global__ void __launch_bounds__(256)
     dots(const T* A, const T* B, const T* bias, T* C, float* parts, const Problem p) {
     int lane = threadIdx.x % 32, split = blockIdx.x % p.splits;
     long long n = blockIdx.x / p.splits * 8ll + threadIdx.x / 32;
-    long long batch = product_of_batch();
+    long long batch = block_index_yz();
     if (n >= p.N || batch >= p.batch) return;
     A += batch * p.batch_a, B += batch * p.batch_b + n * p.ldb, C += batch * p.batch_c;
     if (bias) bias += batch * p.batch_bias;
@@ -41,10 +43,9 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int m = 0; m < ROWS; ++m) {
         if (m >= p.M) break;
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2) sum[m] += __shfl_xor_sync(~0u, sum[m], d);
+        sum[m] = warp_sum(sum[m]);
         if (lane == 0) {
-            if (p.splits == 1) finished<ACTIVATION>(C, bias, p, m, n, sum[m]);
+            if (p.splits == 1) finish<ACTIVATION>(C, bias, p, m, n, sum[m]);
             else parts[((batch * p.splits + split) * p.M + m) * p.N + n] = sum[m];
         }
     }
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(128)
     constexpr int DEEP = 64;
     __shared__ float a[DEEP][ROWS];
     long long n = (blockIdx.x / p.splits * 128ll + threadIdx.x) * WIDE;
-    long long batch = product_of_batch();
+    long long batch = block_index_yz();
     int split = blockIdx.x % p.splits;
     if (batch >= p.batch) return;
     A += batch * p.batch_a, B += batch * p.batch_b + n, C += batch * p.batch_c;
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(128)
         if (m >= p.M) break;
 #pragma unroll
         for (int j = 0; j < WIDE; ++j) {
-            if (p.splits == 1) finished<ACTIVATION>(C, bias, p, m, n + j, sum[m][j]);
+            if (p.splits == 1) finish<ACTIVATION>(C, bias, p, m, n + j, sum[m][j]);
             else parts[((batch * p.splits + split) * p.M + m) * p.N + n + j] = sum[m][j];
         }
     }
@@ -103,12 +104,12 @@ __global__ void __launch_bounds__(128)
 template <class T, int ACTIVATION>
 __global__ void __launch_bounds__(256)
     add_parts(const T* bias, T* C, const float* parts, const Problem p) {
-    long long i = blockIdx.x * 256ll + threadIdx.x, batch = product_of_batch(),
+    long long i = blockIdx.x * 256ll + threadIdx.x, batch = block_index_yz(),
               size = (long long)p.M * p.N;
     if (i >= size || batch >= p.batch) return;
     float sum = 0;
     for (int s = 0; s < p.splits; ++s) sum += parts[(batch * p.splits + s) * size + i];
     C += batch * p.batch_c;
     if (bias) bias += batch * p.batch_bias;
-    finished<ACTIVATION>(C, bias, p, i / p.N, i % p.N, sum);
+    finish<ACTIVATION>(C, bias, p, i / p.N, i % p.N, sum);
 }

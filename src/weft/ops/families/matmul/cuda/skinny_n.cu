@@ -1,7 +1,7 @@
 // Products with a short K and few columns of B, of any dtype: memory is the limit. Each thread
 // computes one row of C.
-#include "../../../core/cuda/problem.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include "problem.cuh"
 
 // A, and C where its rows are packed, pass through shared memory, so that lanes access neighbours.
 // VECTOR: the elements of A that a thread reads at a time, more than 1 if its rows are packed.
@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(256)
                   CPITCH = N | 1;  // odd: rows are in different banks
     __shared__ float a[ROWS * (APITCH > CPITCH || !PACKED ? APITCH : CPITCH)];
     __shared__ __align__(16) float b[N * DEEP];
-    long long batch = product_of_batch(), r0 = blockIdx.x * (long long)ROWS;
+    long long batch = block_index_yz(), r0 = blockIdx.x * (long long)ROWS;
     if (batch >= p.batch) return;
     int rows = min((long long)ROWS, p.M - r0), r = threadIdx.x;
     A += batch * p.batch_a + r0 * p.row_a, B += batch * p.batch_b,

@@ -1,8 +1,8 @@
 // Stores a tile of 16-bit results from the registers of tensor-core products: bias, activation,
 // rows that begin anywhere.
 #pragma once
-#include "../../../core/cuda/problem.cuh"
-#include "../../../core/cuda/vector.cuh"
+#include <weft/convert.cuh>
+#include "problem.cuh"
 
 // Stores a warp's part of a tile in shared memory, with bias and activation. EACH: rows differ in
 // their bias. Else one for a column is read once; -0 changes no number. Instructions that are

@@ -1,23 +1,9 @@
 // Matrix products on tensor cores with the accuracy of single precision. Each number is the sum of
 // two of tf32, and of their four products three count: C = Ab Bb + Ab Bs + As Bb. Tensor cores cut
 // their sums off, so what they add up over one stage is added to the result by ordinary additions.
+#include <weft/mma.cuh>
 #include "tiled.cuh"
-#include "../../../core/cuda/problem.cuh"
-
-struct Split {
-    unsigned big, small;
-    __device__ explicit Split(float x) {
-        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(big) : "f"(x));
-        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(small) : "f"(x - __uint_as_float(big)));
-    }
-};
-
-__device__ inline void multiply(float* c, const unsigned* a, const unsigned* b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+#include "problem.cuh"
 
 template <int BM, int BN, int BK, int WM, int WN, int STAGES, int AMODE, int BMODE, int ACTIVATION>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
@@ -38,13 +24,13 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
     auto fetch = [&]() {
         a_side.next(into);
         b_side.next(into);
-        asm volatile("cp.async.commit_group;");
+        commit_copies();
         into = into + 1 == STAGES ? 0 : into + 1;
     };
     for (int s = 0; s < STAGES - 1; ++s) fetch();
 #pragma unroll 1
     for (int k0 = 0; k0 < p.K; k0 += BK) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        wait_copies<STAGES - 2>();
         __syncthreads();
         fetch();
         const float *pa = as + now * SideA::SIZE + m0 + group,
@@ -56,24 +42,22 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    Split s(pa[(k + t + j / 2 * 4) * SideA::PITCH + i * 16 + j % 2 * 8]);
-                    a_big[i][j] = s.big, a_small[i][j] = s.small;
-                }
+                for (int j = 0; j < 4; ++j)
+                    split_tf32(pa[(k + t + j / 2 * 4) * SideA::PITCH + i * 16 + j % 2 * 8],
+                               a_big[i][j], a_small[i][j]);
 #pragma unroll
             for (int n = 0; n < ACROSS; ++n)
 #pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    Split s(pb[(k + t + j * 4) * SideB::PITCH + n * 8]);
-                    b_big[n][j] = s.big, b_small[n][j] = s.small;
-                }
+                for (int j = 0; j < 2; ++j)
+                    split_tf32(pb[(k + t + j * 4) * SideB::PITCH + n * 8], b_big[n][j],
+                               b_small[n][j]);
             // One of the three products of all results, then the next: neighbouring instructions do
             // not wait for each other.
             auto product = [&](const unsigned (*a)[4], const unsigned (*b)[2]) {
 #pragma unroll
                 for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                    for (int n = 0; n < ACROSS; ++n) multiply(part[i][n], a[i], b[n]);
+                    for (int n = 0; n < ACROSS; ++n) mma<float>(part[i][n], a[i], b[n]);
             };
             product(a_small, b_big);
             product(a_big, b_small);
@@ -87,7 +71,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
                 for (int j = 0; j < 4; ++j) sums[i][n][j] += part[i][n][j];
         now = now + 1 == STAGES ? 0 : now + 1;
     }
-    asm volatile("cp.async.wait_all;");
+    wait_all_copies();
     C += at.batch * p.batch_c;
     if (bias) bias += at.batch * p.batch_bias;
 #pragma unroll
@@ -98,6 +82,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32)
             for (int j = 0; j < 4; ++j) {
                 int m = at.row + m0 + i * 16 + group + j / 2 * 8,
                     c = at.column + n0 + n * 8 + t * 2 + j % 2;
-                if (m < p.M && c < p.N) finish<ACTIVATION>(C, bias, p, m, c, sums[i][n][j]);
+                if (m >= p.M || c >= p.N) continue;
+                float value = sums[i][n][j];
+                if (bias) value += bias[m * p.row_bias + c * p.column_bias];
+                C[m * p.row_c + c * p.column_c] = activated<ACTIVATION>(value);
             }
 }

@@ -1,7 +1,12 @@
 // Matrix products in single precision: C = f(A B + bias), for any strides, batched, cut along K
 // where tiles are few.
 #include "tiled.cuh"
-#include "../../../core/cuda/problem.cuh"
+#include "problem.cuh"
+
+// The product of two matrices.
+template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
+using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM*(BN / WN) * 32, AMODE>,
+                  Side<BN, BK, BM / WM*(BN / WN) * 32, BMODE>>;
 
 template <class T, int ACTIVATION>
 __device__ void write_tile(const T& tile, float* memory, float* C, const float* bias,

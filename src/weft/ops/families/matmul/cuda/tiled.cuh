@@ -5,19 +5,10 @@
 // shared memory both operands lie as [k][m] and [k][n], so that what a thread needs of one k is
 // side by side. What the next k needs is read from shared memory while this one is multiplied.
 #pragma once
-#include "../../../core/cuda/last.cuh"
+#include <weft/async.cuh>
+#include <weft/block.cuh>
 
-template <int BYTES>
-__device__ void copy_async(float* to, const float* from, bool inside) {
-    unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    int bytes = inside ? BYTES : 0;  // the rest is filled with zeros
-    if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from),
-                     "r"(bytes));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
-                     "r"(bytes));
-}
+using namespace weft;
 
 // One operand: `extent` is its size along M or N. MODE says what is contiguous in memory:
 // 0: M or N, 16 bytes at a time; 1: M or N, 4 bytes at a time; 2: K, 4 bytes at a time.
@@ -79,7 +70,7 @@ __device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long
     for (int f = 0; f < FOURS; ++f)
         mine[(split * FOURS + f) * THREADS] =
             make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
-    if (!is_last(counters + slot, splits)) return false;
+    if (!is_last_block(counters + slot, splits)) return false;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) of[i] = 0;
     for (int s = 0; s < splits; ++s)
@@ -93,9 +84,10 @@ __device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long
 
 // The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the
 // next BK of K. Once in each step of the loop, between two barriers, `prepare(stage)` of B may
-// compute what `next(stage)` needs in the step after.
+// compute what `next(stage)` needs in the step after. UNROLL pairs of k, by default all, are
+// written out one after the other.
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, class SideA,
-          class SideB>
+          class SideB, int UNROLL = BK / 2>
 struct Tile {
     static constexpr int THREADS = BM / WM * (BN / WN) * 32;
     using A = SideA;
@@ -137,7 +129,7 @@ struct Tile {
         auto fetch = [&]() {
             a_side.next(into);
             b_side.next(into);
-            asm volatile("cp.async.commit_group;");
+            commit_copies();
             into = into + 1 == STAGES ? 0 : into + 1;
         };
         auto load = [&](int to, int k) {
@@ -161,7 +153,7 @@ struct Tile {
                 }
         };
         auto wait = [&]() {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+            wait_copies<STAGES - 2>();
             __syncthreads();
         };
         for (int s = 0; s < STAGES - 1; ++s) fetch();
@@ -171,14 +163,15 @@ struct Tile {
         for (int tile = (k1 - k0 + BK - 1) / BK; tile > 0; --tile) {
             fetch();
             b_side.prepare(into);
-#pragma unroll
+#pragma unroll UNROLL
             for (int k = 2; k < BK; k += 2) {
-                load(1, k - 1);
+                load(1, 1);
                 multiply(0);
-                load(0, k);
+                load(0, 2);
                 multiply(1);
+                pa += 2 * A::PITCH, pb += 2 * B::PITCH;
             }
-            load(1, BK - 1);
+            load(1, 1);
             multiply(0);
             wait();  // for the next tile, whose first k is read already
             now = now + 1 == STAGES ? 0 : now + 1;
@@ -186,15 +179,10 @@ struct Tile {
             load(0, 0);
             multiply(1);
         }
-        asm volatile("cp.async.wait_all;");
+        wait_all_copies();
     }
     __device__ bool joined(float* parts, int* counters, long long slot, int split, int splits) {
         return join_parts<THREADS>(reinterpret_cast<float (&)[TM * TN]>(of), parts, counters, slot,
                                    split, splits);
     }
 };
-
-// The product of two matrices.
-template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int AMODE, int BMODE>
-using Gemm = Tile<BM, BN, BK, WM, WN, TM, TN, STAGES, Side<BM, BK, BM / WM*(BN / WN) * 32, AMODE>,
-                  Side<BN, BK, BM / WM*(BN / WN) * 32, BMODE>>;

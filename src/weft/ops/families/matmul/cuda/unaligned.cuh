@@ -116,15 +116,14 @@ struct HalfUnaligned {
                 unsigned a[DOWN][4], b[ACROSS / 2][4];
 #pragma unroll
                 for (int i = 0; i < DOWN; ++i)
-                    load_matrices<!A_KMAJOR>(a[i], a_first + 2 * A::at(i * 16, k));
+                    load_matrices_x4<!A_KMAJOR>(a[i], a_first + 2 * A::at(i * 16, k));
 #pragma unroll
                 for (int n = 0; n < ACROSS / 2; ++n)
-                    load_matrices<!B_KMAJOR>(b[n], b_first + 2 * B::at(n * 16, k));
+                    load_matrices_x4<!B_KMAJOR>(b[n], b_first + 2 * B::at(n * 16, k));
 #pragma unroll
                 for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-                    for (int n = 0; n < ACROSS; ++n)
-                        multiply(of[i][n], a[i], &b[n / 2][n % 2 * 2], T());
+                    for (int n = 0; n < ACROSS; ++n) mma<T>(of[i][n], a[i], &b[n / 2][n % 2 * 2]);
             }
             __syncthreads();  // all have read the panels: others, or the results, take their place
         }

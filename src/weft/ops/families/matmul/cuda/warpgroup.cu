@@ -10,9 +10,8 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
     half_warpgroups(const T* A, const T* B, const T* bias, T* C, const Problem p) {
     using G = HalfWarpgroups<T, BN, STAGES, PRODUCER ? 128 : 256, A_KMAJOR, B_KMAJOR>;
     extern __shared__ __align__(16) unsigned char bytes[];
-    unsigned ring =
-        (address(bytes) + 1023) / 1024 * 1024;  // slabs begin at multiples of 1,024 bytes
-    T* memory = reinterpret_cast<T*>(bytes + (ring - address(bytes)));
+    unsigned ring = slab_aligned(shared_address(bytes));
+    T* memory = reinterpret_cast<T*>(bytes + (ring - shared_address(bytes)));
     int steps = (p.K + 63) / 64;
     G tile;
     {
@@ -27,8 +26,7 @@ __global__ void __launch_bounds__(PRODUCER ? 384 : 256, PRODUCER ? 1 : 2)
         };
         if (!tile.template multiply<PRODUCER, 40, 232>(a, b, ring, steps)) return;
     }
-    asm volatile("bar.sync 1, 256;" ::
-                     : "memory");  // both have read the last stages: the results take their place
+    barrier_sync<256>(1);  // both have read the last stages: the results take their place
     Place at = Place::here<G::BM, BN>(p);
     if (bias) bias += at.batch * p.batch_bias;
     write_tile<ACTIVATION, EACH>(tile, memory, C + at.batch * p.batch_c, bias, p, at.row,

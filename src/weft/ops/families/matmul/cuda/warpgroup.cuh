@@ -2,41 +2,12 @@
 // into a ring of stages in shared memory, 64 of K at a time. The copies are cp.async of 16 bytes,
 // so operands need no tensor maps; their rows begin at multiples of 16 bytes.
 #pragma once
-#include "../../attention/cuda/warpgroup.cuh"
+#include <weft/barrier.cuh>
+#include <weft/block.cuh>
+#include <weft/convert.cuh>
+#include <weft/wgmma.cuh>
 
-// multiply_shared<A_TURN, B_TURN>(c, a, b, fresh) is a product of 64 rows and 8 N columns over 16
-// elements, as multiply of warpgroup.cuh, for operands that are contiguous along K, or (TRANSPOSE)
-// along M or N.
-#if HAS_WARPGROUPS
-#define WEFT_L9 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
-#define WEFT_L10 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define WEFT_A128 WEFT_A80 WEFT_L7 WEFT_L8 WEFT_L9 WEFT_L10
-#define WEFT_128 WEFT_96, WEFT_8(24), WEFT_8(26), WEFT_8(28), WEFT_8(30)
-#define WEFT_TRANSPOSED(WIDTH, TYPE, CLASS, LIST, FLOATS, R0, R1, R2, R3, R4)                   \
-    template <bool A_TURN, bool B_TURN>                                                         \
-    __device__ void multiply_shared(float (&c)[WIDTH / 8][4], unsigned long long a,             \
-                                    unsigned long long b, bool fresh, CLASS) {                  \
-        asm volatile(WEFT_WGMMA(WIDTH, TYPE, LIST, R0, R1, R2, R3 ", " R4)                      \
-                     : WEFT_ALL FLOATS                                                          \
-                     : "l"(a), "l"(b), "r"(fresh ? 0 : 1), "n"(int(A_TURN)), "n"(int(B_TURN))); \
-    }
-WEFT_TRANSPOSED(128, "f16", __half, WEFT_A64, (WEFT_64), "%64", "%65", "%66", "%67", "%68")
-WEFT_TRANSPOSED(128, "bf16", __nv_bfloat16, WEFT_A64, (WEFT_64), "%64", "%65", "%66", "%67", "%68")
-WEFT_TRANSPOSED(256, "f16", __half, WEFT_A128, (WEFT_128), "%128", "%129", "%130", "%131", "%132")
-WEFT_TRANSPOSED(256, "bf16", __nv_bfloat16, WEFT_A128, (WEFT_128), "%128", "%129", "%130", "%131",
-                "%132")
-#else
-template <bool A_TURN, bool B_TURN, int N, class T>
-__device__ void multiply_shared(float (&c)[N][4], unsigned long long a, unsigned long long b,
-                                bool fresh, T) {
-    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    if (fresh) memset(c, 0, sizeof c);
-    multiply_all<T>(c, N,
-                    {two(a, row, 2 * q, A_TURN), two(a, row + 8, 2 * q, A_TURN),
-                     two(a, row, 2 * q + 8, A_TURN), two(a, row + 8, 2 * q + 8, A_TURN)},
-                    b, B_TURN);
-}
-#endif
+using namespace weft;
 
 // One operand of a stage: B elements along M or N, and 64 of K. KMAJOR: K is contiguous in memory,
 // and a slab has B rows of 64 of K; else slabs have 64 rows of K, and 64 elements along M or N.
@@ -67,19 +38,17 @@ struct WarpgroupSide {
 #pragma unroll
         for (int i = 0; i < COPIES; ++i, source += DOWN * ld) {
             int r = row + i * DOWN;
-            unsigned place =
-                tile + column / 64 * slab(64) + r * 128 + (column / 8 % 8 ^ r % 8) * 16;
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(source),
-                         "r"(i * DOWN < rows ? bytes : 0)
-                         : "memory");  // an address outside is not read
+            unsigned place = tile + column / 64 * slab_bytes(64) + swizzle<128>(r, column / 8 % 8);
+            // An address outside is not read.
+            copy_async_part<16>(place, source, i * DOWN < rows ? bytes : 0);
         }
         from += KMAJOR ? 64 : 64 * ld;
         (KMAJOR ? columns : rows) -= 64;
     }
     // The descriptor of elements from `along`, a multiple of 64, and k, a multiple of 16, on.
     static __device__ unsigned long long operand(unsigned tile, int along, int k) {
-        return KMAJOR ? rows_at(tile + along * 128 + k * 2)
-                      : columns_at<64>(tile + along * 128 + k * 128);
+        return KMAJOR ? wgmma_rows(tile + along * 128 + k * 2)
+                      : wgmma_columns<64>(tile + along * 128 + k * 128);
     }
 };
 
@@ -99,17 +68,17 @@ struct WarpgroupTile {
 
     __device__ void multiply_stage(unsigned tile, bool fresh) {
         int warpgroup = threadIdx.x / 128;
-        products_begin();
+        wgmma_begin();
 #pragma unroll
         for (int k = 0; k < 64; k += 16)
-            multiply_shared<A::TRANSPOSE, B::TRANSPOSE>(of[0], A::operand(tile, warpgroup * 64, k),
-                                                        B::operand(tile + A::BYTES, 0, k),
-                                                        fresh && k == 0, T());
-        products_end();
+            wgmma<T, A::TRANSPOSE, B::TRANSPOSE>(of[0], A::operand(tile, warpgroup * 64, k),
+                                                 B::operand(tile + A::BYTES, 0, k),
+                                                 !fresh || k > 0);
+        wgmma_commit();
     }
     __device__ void finish_products() {
-        products_wait<0>();
-        pin(of[0]);
+        wgmma_wait<0>();
+        wgmma_results(of[0]);
     }
 
     // ---- a third warpgroup copies ----
@@ -117,13 +86,13 @@ struct WarpgroupTile {
         int stage = 0, parity = 1;  // the phase before the first one counts as complete
 #pragma unroll 1
         for (; steps > 0; --steps) {
-            wait_for(empty + stage, parity);
+            empty[stage].wait(parity);
             a.next(ring + stage * STAGE);
             b.next(ring + stage * STAGE + A::BYTES);
-            arrive_with_copies(full + stage);
+            full[stage].arrive_after_copies();
             if (++stage == STAGES) stage = 0, parity ^= 1;
         }
-        wait<0>();
+        wait_copies<0>();
     }
     // Products of one step are under way while the next ones are issued; then the stage before is
     // free.
@@ -131,11 +100,11 @@ struct WarpgroupTile {
         int stage = 0, parity = 0;
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
-            wait_for(full + stage, parity);
-            publish();
+            full[stage].wait(parity);
+            publish_tiles();
             multiply_stage(ring + stage * STAGE, step == 0);
-            products_wait<1>();
-            if (step && threadIdx.x % 32 == 0) arrive(empty + (stage ? stage : STAGES) - 1);
+            wgmma_wait<1>();
+            if (step && threadIdx.x % 32 == 0) empty[(stage ? stage : STAGES) - 1].arrive();
             if (++stage == STAGES) stage = 0, parity ^= 1;
         }
         finish_products();
@@ -149,13 +118,13 @@ struct WarpgroupTile {
         int stage = 0, into = STAGES - 1;
         auto fetch = [&](int to, bool more) {
             if (more) a.next(ring + to * STAGE), b.next(ring + to * STAGE + A::BYTES);
-            commit();
+            commit_copies();
         };
         for (int s = 0; s < STAGES - 1; ++s) fetch(s, s < steps);
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
-            wait<STAGES - 2>();
-            publish();
+            wait_copies<STAGES - 2>();
+            publish_tiles();
             finish_products();
             __syncthreads();
             multiply_stage(ring + stage * STAGE, step == 0);
@@ -164,7 +133,7 @@ struct WarpgroupTile {
             stage = stage + 1 == STAGES ? 0 : stage + 1;
         }
         finish_products();
-        wait<0>();
+        wait_copies<0>();
     }
 
     // The whole product, of sides that a() and b() make. With PRODUCER, a third warpgroup copies,
@@ -177,9 +146,9 @@ struct WarpgroupTile {
             __shared__ Barrier full[STAGES], empty[STAGES];
             if (threadIdx.x == 0)
                 for (int i = 0; i < STAGES; ++i)
-                    create(full + i, 128), create(empty + i, 8);  // a warp arrives once
+                    full[i].init(128), empty[i].init(8);  // a warp arrives once
             __syncthreads();
-            if (__shfl_sync(~0u, threadIdx.x / 128, 0) == 2) {
+            if (warpgroup_index() == 2) {
                 fewer_registers<COPYING>();
                 copy(a(), b(), ring, full, empty, steps);
                 return false;

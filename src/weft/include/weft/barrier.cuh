@@ -1,0 +1,57 @@
+// Barriers in shared memory (mbarrier). Threads arrive without waiting, and copies arrive when they
+// are complete; others wait for them. Needs sm_80.
+//
+// A barrier has phases: one is complete when all arrivals that it expects have come, and the next
+// begins. Phases alternate in parity, from 0 on: with a ring of stages, use n of a stage has the
+// parity n % 2.
+//
+//     __shared__ weft::Barrier full;
+//     if (threadIdx.x == 0) full.init(128);
+//     __syncthreads();
+//     if (copies) full.arrive_after_copies();  // 128 threads, each after its copy_async
+//     else full.wait(0);                       // now the copies of all of them are there
+#pragma once
+#include "async.cuh"
+
+namespace weft {
+
+// A barrier; a variable in shared memory.
+struct Barrier {
+    unsigned long long word;
+
+    // Expects `arrivals` in each phase. One thread calls it, before a barrier of the block.
+    __device__ void init(int arrivals) {
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals)
+                     : "memory");
+    }
+    // Arrives: what this thread has done before is visible to those that wait.
+    __device__ void arrive() {
+        asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(
+                         shared_address(this))
+                     : "memory");
+    }
+    // Arrives when all earlier asynchronous copies of this thread are complete.
+    __device__ void arrive_after_copies() {
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(this))
+                     : "memory");
+    }
+    // Waits until the phase of this parity is complete. The phase before the first one, of parity
+    // 1, counts as complete.
+    __device__ void wait(int parity) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define WEFT_WAIT "mbarrier.test_wait.parity.shared.b64"
+#else
+#define WEFT_WAIT "mbarrier.try_wait.parity.shared.b64"
+#endif
+        int done;
+        do {
+            asm volatile("{ .reg .pred p; " WEFT_WAIT " p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+                         : "=r"(done)
+                         : "r"(shared_address(this)), "r"(parity)
+                         : "memory");
+        } while (!done);
+#undef WEFT_WAIT
+    }
+};
+
+}  // namespace weft

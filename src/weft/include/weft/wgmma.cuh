@@ -1,0 +1,246 @@
+// Tensor cores by warpgroups (wgmma): products of 64 rows, of tiles that lie in shared memory or in
+// registers, with sums in single precision. Needs sm_90a; without it mma.sync computes the same
+// products from the same tiles, at a lower rate.
+//
+// A warpgroup is four warps, from a multiple of 128 threads on. T is __half or __nv_bfloat16. All
+// threads of a warpgroup call these functions together.
+//
+//     weft::publish_tiles();   // beside the barrier behind which the tiles are there
+//     weft::wgmma_begin();
+//     weft::wgmma<T>(c, weft::wgmma_rows(a), weft::wgmma_rows(b), false);  // 16 of K each
+//     weft::wgmma_commit();    // products since the last call are a group
+//     weft::wgmma_wait<0>();   // until no group of this warpgroup is under way
+//     weft::wgmma_results(c);  // now c may be read
+#pragma once
+#include "mma.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define WEFT_HAS_WGMMA 1
+#else
+#define WEFT_HAS_WGMMA 0
+#endif
+
+namespace weft {
+
+// Returns the number of this thread's warpgroup in the block; the compiler knows that the lanes of
+// a warp agree.
+__device__ inline int warpgroup_index() { return shuffle(int(threadIdx.x / 128), 0); }
+
+// Gives registers back: COUNT remain for a thread, a multiple of 8. A warpgroup that copies needs
+// few.
+template <int COUNT>
+__device__ inline void fewer_registers() {
+#if WEFT_HAS_WGMMA
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+
+// Takes registers that others have given back: COUNT for a thread, a multiple of 8.
+template <int COUNT>
+__device__ inline void more_registers() {
+#if WEFT_HAS_WGMMA
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+#endif
+}
+
+// ---- tiles -------------------------------------------------------------------------------------
+// A tile lies as slabs of 64 columns, one after another. A row of a slab has 128 bytes, whose
+// vectors of 16 bytes are at swizzle<128>(row, vector). Slabs begin at multiples of 1,024 bytes.
+
+// Returns the bytes of a slab, and of a tile.
+__device__ constexpr int slab_bytes(int rows) { return rows * 128; }
+__device__ constexpr int tile_bytes(int rows, int columns) {
+    return (columns + 63) / 64 * slab_bytes(rows);
+}
+
+// Returns the first address from `shared` on where a slab may begin.
+__device__ inline unsigned slab_aligned(unsigned shared) { return (shared + 1023) / 1024 * 1024; }
+
+// Returns the descriptor of an operand whose elements along K are neighbours in a row: `shared` is
+// the address of its first row, at a multiple of 8 rows and of 16 elements. One more moves a
+// descriptor by 16 bytes.
+__device__ inline unsigned long long wgmma_rows(unsigned shared) {
+    return (shared & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+// Returns the descriptor of an operand whose rows follow K, of slabs of ROWS rows: `shared` is the
+// address of its first row, a multiple of 8 rows.
+template <int ROWS>
+__device__ inline unsigned long long wgmma_columns(unsigned shared) {
+    return (shared & 0x3ffff) >> 4 | static_cast<unsigned long long>(slab_bytes(ROWS) >> 4) << 16 |
+           64ull << 32 | 1ull << 62;
+}
+
+// ---- order -------------------------------------------------------------------------------------
+// Makes tiles in shared memory visible to the tensor cores: those that write them call it before the
+// barrier behind which they are there, or those that multiply after it.
+__device__ inline void publish_tiles() {
+#if WEFT_HAS_WGMMA
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+// Precedes the first product after this warpgroup's registers have been written.
+__device__ inline void wgmma_begin() {
+#if WEFT_HAS_WGMMA
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+// Ends a group: all products that this warpgroup has started since the group before.
+__device__ inline void wgmma_commit() {
+#if WEFT_HAS_WGMMA
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+// Waits until at most PENDING groups of this warpgroup are under way; the oldest ones end first.
+template <int PENDING>
+__device__ inline void wgmma_wait() {
+#if WEFT_HAS_WGMMA
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+// Keeps the compiler from reading results before this point: after the wait for their group.
+template <int N>
+__device__ inline void wgmma_results(float (&c)[N][4]) {
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(c[n][i])::"memory");
+}
+
+// ---- products ----------------------------------------------------------------------------------
+// wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate) multiplies 64 rows of A and 8 N columns of B
+// over 16 elements of K: c += a b, or c = a b without `accumulate`. Descriptors are those of
+// wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are 32, 48, 64, 80,
+// 96, 128, 160, 176, 192 or 256. A warp has 16 rows; c[n] is an accumulator of mma<T>.
+//
+// wgmma_left<T>(c, a, b) is c += a b with A in registers, as fragments of mma<T>, and B as
+// wgmma_columns.
+#if WEFT_HAS_WGMMA
+#define WEFT_L0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define WEFT_L1 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define WEFT_L2 ",%24,%25,%26,%27,%28,%29,%30,%31"
+#define WEFT_L3 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define WEFT_L4 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define WEFT_L5 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define WEFT_L6 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define WEFT_L7 ",%80,%81,%82,%83,%84,%85,%86,%87"
+#define WEFT_L8 ",%88,%89,%90,%91,%92,%93,%94,%95"
+#define WEFT_L9 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
+#define WEFT_L10 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define WEFT_A64 WEFT_L0 WEFT_L1 WEFT_L2
+#define WEFT_A96 WEFT_A64 WEFT_L3 WEFT_L4
+#define WEFT_A128 WEFT_A96 WEFT_L5
+#define WEFT_A160 WEFT_A128 WEFT_L6
+#define WEFT_A192 WEFT_A160 WEFT_L7 WEFT_L8
+#define WEFT_4(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
+#define WEFT_8(n) WEFT_4(n), WEFT_4(n + 1)
+#define WEFT_C32 WEFT_8(0), WEFT_8(2)
+#define WEFT_C48 WEFT_C32, WEFT_8(4)
+#define WEFT_C64 WEFT_C48, WEFT_8(6)
+#define WEFT_C80 WEFT_C64, WEFT_8(8)
+#define WEFT_C96 WEFT_C80, WEFT_8(10)
+#define WEFT_C128 WEFT_C96, WEFT_8(12), WEFT_8(14)
+#define WEFT_C160 WEFT_C128, WEFT_8(16), WEFT_8(18)
+#define WEFT_C176 WEFT_C160, WEFT_8(20)
+#define WEFT_C192 WEFT_C176, WEFT_8(22)
+#define WEFT_C256 WEFT_C192, WEFT_8(24), WEFT_8(26), WEFT_8(28), WEFT_8(30)
+#define WEFT_ALL(...) __VA_ARGS__
+#define WEFT_TEXT(WIDTH, TYPE, LIST, A, B, P, TRANSPOSED)                               \
+    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #WIDTH \
+    "k16.f32." TYPE "." TYPE " {" LIST "}, " A ", " B ", p, 1, 1, " TRANSPOSED "; }"
+#define WEFT_SHARED(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4)    \
+    asm volatile(WEFT_TEXT(WIDTH, TYPE, LIST, R0, R1, R2, R3 ", " R4) \
+                 : WEFT_ALL FLOATS                                    \
+                 : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(A_COLUMNS)), "n"(int(B_COLUMNS)))
+#define WEFT_LEFT(WIDTH, TYPE, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                        \
+    asm volatile(WEFT_TEXT(WIDTH, TYPE, LIST, "{" R0 "," R1 "," R2 "," R3 "}", R4, R5, "1") \
+                 : WEFT_ALL FLOATS                                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(1))
+#define WEFT_PRODUCTS(WIDTH, LIST, FLOATS, R0, R1, R2, R3, R4, R5)                               \
+    template <class T, bool A_COLUMNS = false, bool B_COLUMNS = false>                           \
+    __device__ inline void wgmma(float (&c)[WIDTH / 8][4], unsigned long long a,                 \
+                                 unsigned long long b, bool accumulate) {                        \
+        if constexpr (IS_HALF<T>) WEFT_SHARED(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4);   \
+        else WEFT_SHARED(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4);                       \
+    }                                                                                            \
+    template <class T>                                                                           \
+    __device__ inline void wgmma_left(float (&c)[WIDTH / 8][4], const unsigned (&a)[4],          \
+                                      unsigned long long b) {                                    \
+        if constexpr (IS_HALF<T>) WEFT_LEFT(WIDTH, "f16", LIST, FLOATS, R0, R1, R2, R3, R4, R5); \
+        else WEFT_LEFT(WIDTH, "bf16", LIST, FLOATS, R0, R1, R2, R3, R4, R5);                     \
+    }
+template <class T>
+constexpr bool IS_HALF = false;
+template <>
+constexpr bool IS_HALF<__half> = true;
+WEFT_PRODUCTS(32, WEFT_L0, (WEFT_C32), "%16", "%17", "%18", "%19", "%20", "%21")
+WEFT_PRODUCTS(48, WEFT_L0 WEFT_L1, (WEFT_C48), "%24", "%25", "%26", "%27", "%28", "%29")
+WEFT_PRODUCTS(64, WEFT_A64, (WEFT_C64), "%32", "%33", "%34", "%35", "%36", "%37")
+WEFT_PRODUCTS(80, WEFT_A64 WEFT_L3, (WEFT_C80), "%40", "%41", "%42", "%43", "%44", "%45")
+WEFT_PRODUCTS(96, WEFT_A96, (WEFT_C96), "%48", "%49", "%50", "%51", "%52", "%53")
+WEFT_PRODUCTS(128, WEFT_A128, (WEFT_C128), "%64", "%65", "%66", "%67", "%68", "%69")
+WEFT_PRODUCTS(160, WEFT_A160, (WEFT_C160), "%80", "%81", "%82", "%83", "%84", "%85")
+WEFT_PRODUCTS(176, WEFT_A160 WEFT_L7, (WEFT_C176), "%88", "%89", "%90", "%91", "%92", "%93")
+WEFT_PRODUCTS(192, WEFT_A192, (WEFT_C192), "%96", "%97", "%98", "%99", "%100", "%101")
+WEFT_PRODUCTS(256, WEFT_A192 WEFT_L9 WEFT_L10, (WEFT_C256), "%128", "%129", "%130", "%131", "%132",
+              "%133")
+#else
+// Returns the address of element `k` of row, or column, `n` of an operand.
+__device__ inline unsigned wgmma_place(unsigned long long operand, int n, int k, bool by_columns) {
+    unsigned lead = (operand >> 16 & 0x3fff) << 4, stride = (operand >> 32 & 0x3fff) << 4;
+    unsigned at = by_columns ? n % 64 * 2 + n / 64 * lead + k % 8 * 128 + k / 8 * stride
+                             : n % 8 * 128 + n / 8 * stride + k * 2;
+    at += (operand & 0x3fff) << 4;
+    return at ^ (at >> 3 & 0x70);
+}
+
+// Returns the word of elements k and k + 1.
+__device__ inline unsigned wgmma_word(unsigned long long operand, int n, int k, bool by_columns) {
+    unsigned short low, high;
+    asm volatile("ld.shared.u16 %0, [%1];"
+                 : "=h"(low)
+                 : "r"(wgmma_place(operand, n, k, by_columns))
+                 : "memory");
+    asm volatile("ld.shared.u16 %0, [%1];"
+                 : "=h"(high)
+                 : "r"(wgmma_place(operand, n, k + 1, by_columns))
+                 : "memory");
+    return low | static_cast<unsigned>(high) << 16;
+}
+
+// Adds the product of `count` tiles of 8 columns by mma.sync. One function for all widths keeps the
+// code small; its accumulators are in local memory.
+template <class T>
+__device__ __noinline__ void wgmma_by_warps(float (*c)[4], int count, uint4 words,
+                                            unsigned long long b, bool by_columns) {
+    unsigned left[4] = {words.x, words.y, words.z, words.w};
+    int k = threadIdx.x % 4 * 2;
+    for (int n = 0; n < count; ++n) {
+        int column = n * 8 + lane_index() / 4;
+        unsigned right[2] = {wgmma_word(b, column, k, by_columns),
+                             wgmma_word(b, column, k + 8, by_columns)};
+        mma<T>(c[n], left, right);
+    }
+}
+template <class T, bool A_COLUMNS = false, bool B_COLUMNS = false, int N>
+__device__ inline void wgmma(float (&c)[N][4], unsigned long long a, unsigned long long b,
+                             bool accumulate) {
+    int row = threadIdx.x % 128 / 32 * 16 + lane_index() / 4, k = threadIdx.x % 4 * 2;
+    if (!accumulate) memset(c, 0, sizeof c);
+    wgmma_by_warps<T>(
+        c, N,
+        {wgmma_word(a, row, k, A_COLUMNS), wgmma_word(a, row + 8, k, A_COLUMNS),
+         wgmma_word(a, row, k + 8, A_COLUMNS), wgmma_word(a, row + 8, k + 8, A_COLUMNS)},
+        b, B_COLUMNS);
+}
+template <class T, int N>
+__device__ inline void wgmma_left(float (&c)[N][4], const unsigned (&a)[4], unsigned long long b) {
+    wgmma_by_warps<T>(c, N, {a[0], a[1], a[2], a[3]}, b, true);
+}
+#endif
+
+}  // namespace weft

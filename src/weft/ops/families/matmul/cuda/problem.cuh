@@ -1,0 +1,45 @@
+// The problem of a matrix product, the activation of a result, and the tile of a block.
+#pragma once
+#include <weft/problem.cuh>
+
+using namespace weft;
+
+// Everything about a product that its kernels need. Strides are in elements.
+struct Problem {
+    int M, N, K, splits, each;             // K is cut into `splits` parts of `each`
+    int batch;  // products; a grid may have more, as its dimensions along y and z are limited
+    long long lda, ldb;  // the strides of A and B that are not 1
+    long long row_a, column_a;  // both strides of A, for the kernels of a few rows
+    long long batch_a, batch_b, batch_c;  // from one product of the batch to the next
+    long long row_c, column_c;  // of C
+    long long row_bias, column_bias, batch_bias;
+    int tiles_m, tiles_n;
+};
+
+template <int ACTIVATION>
+__device__ float activated(float x) {
+    if constexpr (ACTIVATION == 1) return x < 0 ? 0 : x;  // relu; NaN stays
+    if constexpr (ACTIVATION == 2) return 0.5f * x * (1 + erff(x * 0.70710678f));  // gelu
+    if constexpr (ACTIVATION == 3) return x / (1 + __expf(-x));  // silu
+    if constexpr (ACTIVATION == 4) {  // gelu by tanh
+        float inner = 0.79788456f * (x + 0.044715f * x * x * x);
+        return 0.5f * x * (1 + tanhf(inner));
+    }
+    return x;
+}
+
+// What a block computes. It is read anew after the loop over K, where registers are free again: the
+// compiler must not keep it meanwhile.
+struct Place {
+    int tile, split, row, column;
+    long long batch;
+
+    template <int BM, int BN>
+    __device__ static Place here(const Problem& p) {
+        int3 block = reread_block_index();
+        int tiles = p.tiles_m * p.tiles_n, tile = block.x % tiles;
+        int2 at = tile_in_bands(tile, p.tiles_m, p.tiles_n);
+        return {tile, block.x / tiles, at.x * BM, at.y * BN,
+                block.y + (long long)block.z * gridDim.y};
+    }
+};

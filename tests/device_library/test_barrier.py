@@ -1,0 +1,17 @@
+"""weft/barrier.cuh, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from device_library import run
+from everyday import random
+
+
+@pytest.mark.parametrize("tiles", [1, 7])
+def test_threads_wait_for_copies(tiles: int) -> None:
+    x = random(tiles).integers(-9, 9, tiles * 64).astype(np.float32)
+    y = np.zeros(64, np.float32)
+    run("barrier", "sums", (1, 128), x, y, tiles)
+    np.testing.assert_array_equal(y, x.reshape(tiles, 64).sum(0)[::-1])

@@ -1,0 +1,29 @@
+// Calls every function of weft/barrier.cuh.
+#include <weft/barrier.cuh>
+
+using namespace weft;
+
+// y[i] = the sum of x[t * 64 + 63 - i] over t: 64 threads copy tiles into a ring of two stages, and
+// 64 others add them up.
+__global__ void sums(const float* x, float* y, int tiles) {
+    __shared__ float ring[2][64];
+    __shared__ Barrier full[2], empty[2];
+    int i = threadIdx.x % 64;
+    if (threadIdx.x == 0)
+        for (int s = 0; s < 2; ++s) full[s].init(64), empty[s].init(64);
+    __syncthreads();
+    float sum = 0;
+    for (int t = 0; t < tiles; ++t) {
+        int stage = t % 2, parity = t / 2 % 2;
+        if (threadIdx.x < 64) {
+            empty[stage].wait(parity ^ 1);  // the phase before the first one is complete
+            copy_async<4>(&ring[stage][i], x + t * 64 + i);
+            full[stage].arrive_after_copies();
+        } else {
+            full[stage].wait(parity);
+            sum += ring[stage][63 - i];
+            empty[stage].arrive();
+        }
+    }
+    if (threadIdx.x >= 64) y[i] = sum;
+}
