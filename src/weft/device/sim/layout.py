@@ -77,7 +77,7 @@ class Run:
 class Fault:
     """Values of Worker.ERROR."""
 
-    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE = range(9)
+    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE, TENSOR = range(10)
 
 
 class Space:

@@ -31,6 +31,7 @@ from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
+from weft.device.sim.memory.tensor_copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
@@ -75,6 +76,7 @@ class WarpEmitter(WarpOperands):
         self.atomics = Atomics(self, self.changes)
         self.copies = AsyncCopies(self, self.schedule)
         self.bulk = BulkCopies(self, self.schedule)
+        self.tensors = TensorCopies(self, self.bulk)
         self.mbarriers = MemoryBarriers(self, self.bulk)
         self.matrices = Matrices(self)
         self.textures = Textures(self)

@@ -20,7 +20,7 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
-from weft.device.sim.run import elements
+from weft.device.sim.run import elements, tensor_faults
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.awaited import Thread, awaited_value
 from weft.device.sim.run.deadlock import explained, waited_for
@@ -178,6 +178,13 @@ class _Story:
             error = self._barrier(ins, w[WorkerFields.ERROR_ADDRESS], block, thread)
         elif code == Fault.TEXTURE:
             error = self._texture(ins, block, thread)
+        elif code == Fault.TENSOR:
+            got, number = w[WorkerFields.ERROR_WRITES], w[WorkerFields.ERROR_BYTES]
+            error = tensor_faults.explain(
+                self.name, line_of(ins), ins, number, got,
+                f"tensor map at {w[WorkerFields.ERROR_ADDRESS] & 2**64 - 1:#x}, "
+                f"block {block}, thread {thread}",
+            )  # fmt: skip
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):

@@ -1,0 +1,103 @@
+"""Encodes tensor maps as the driver does, for the simulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.device.tensor_map_layout import (
+    MAP_BYTES,
+    SWIZZLE_SPANS,
+    TYPES,
+    ControlBits,
+    ElementType,
+    MapFields,
+)
+from weft.records import dataclass
+
+LARGE = 128 << 10
+"""Bytes of a tensor from which on the driver sets a bit of a map."""
+DRIVER_TYPES = {t.driver: t for t in TYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class MapRequest:
+    """The arguments of cuTensorMapEncodeTiled, sizes from the innermost dimension on.
+
+    lower, upper, channels, pixels   those of cuTensorMapEncodeIm2col, in the place of `box`
+    """
+
+    kind: ElementType
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    steps: tuple[int, ...]
+    box: tuple[int, ...] = ()
+    interleave: int = 0
+    swizzle: int = 0
+    l2: int = 0
+    nan: bool = False
+    lower: tuple[int, ...] | None = None
+    upper: tuple[int, ...] = ()
+    channels: int = 0
+    pixels: int = 0
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+
+def encode(r: MapRequest) -> bytes:
+    """The 128 bytes of a map; the request is valid (`tensor_map_limits`)."""
+    words = bytearray(MAP_BYTES)
+    control = _control(r)
+    _put(words, MapFields.ADDRESS, 8, r.address)
+    _put(words, MapFields.CONTROL, 4, control)
+    high = 0
+    for i, stride in enumerate(r.strides):
+        _put(words, MapFields.STRIDES + 4 * i, 4, (stride >> 4) & 0xFFFFFFFF)
+        high |= (stride >> 36 & 15) << (4 * i)
+    _put(words, MapFields.HIGH_STRIDES, 2, high)
+    for i, dim in enumerate(r.dims):
+        _put(words, MapFields.DIMS + 4 * i, 4, dim - 1)
+    _put(words, MapFields.STEPS, 2, sum((s - 1) << (3 * i) for i, s in enumerate(r.steps)))
+    for i, size in enumerate(r.box):
+        words[MapFields.BOX + i] = size - 1
+    _put(words, MapFields.NBYTES, 4, _box_bytes(r))
+    _put(words, MapFields.ALIGNMENT, 4, SWIZZLE_SPANS[r.swizzle] * (8 if r.swizzle else 1))
+    return bytes(words)
+
+
+def replace_address(data: bytes, address: int) -> bytes:
+    """A map of the same box at another address."""
+    return address.to_bytes(8, "little") + data[8:]
+
+
+def _control(r: MapRequest) -> int:
+    fields: Sequence[tuple[int, int]] = (
+        (ControlBits.RANK, r.rank - 1),
+        (ControlBits.TYPE, r.kind.code),
+        (ControlBits.INTERLEAVE, r.interleave),
+        (ControlBits.SWIZZLE, r.swizzle),
+        (ControlBits.FILL, int(r.nan)),
+        (ControlBits.L2, r.l2),
+        (ControlBits.MODE, int(r.lower is not None)),
+        (ControlBits.LARGE, int(_tensor_bytes(r) >= LARGE)),
+    )
+    return sum(value << at for at, value in fields)
+
+
+def _tensor_bytes(r: MapRequest) -> int:
+    if len(r.dims) == 1:
+        return r.dims[0] * r.kind.size
+    return r.strides[-1] * r.dims[-1]
+
+
+def _box_bytes(r: MapRequest) -> int:
+    nbytes = r.kind.size
+    for i, (size, step) in enumerate(zip(r.box, r.steps, strict=False)):
+        nbytes *= -(-size // step) if i else size
+    return nbytes
+
+
+def _put(words: bytearray, at: int, count: int, value: int) -> None:
+    words[at : at + count] = value.to_bytes(count, "little")
