@@ -45,6 +45,17 @@ class MapRequest:
     def rank(self) -> int:
         return len(self.dims)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a box in shared memory."""
+        if self.lower is not None:
+            return self.channels * self.pixels * self.kind.size
+        nbytes = self.kind.size
+        for i, (size, step) in enumerate(zip(self.box, self.steps, strict=True)):
+            # Without interleave, the innermost dimension has no step.
+            nbytes *= -(-size // step) if i or self.interleave else size
+        return nbytes
+
 
 def encode(r: MapRequest) -> bytes:
     """The 128 bytes of a map; the request is valid (`tensor_map_limits`)."""
@@ -62,7 +73,7 @@ def encode(r: MapRequest) -> bytes:
     _put(words, MapFields.STEPS, 2, sum((s - 1) << (3 * i) for i, s in enumerate(r.steps)))
     for i, size in enumerate(r.box):
         words[MapFields.BOX + i] = size - 1
-    _put(words, MapFields.NBYTES, 4, _box_bytes(r))
+    _put(words, MapFields.NBYTES, 4, r.nbytes)
     _put(words, MapFields.ALIGNMENT, 4, SWIZZLE_SPANS[r.swizzle] * (8 if r.swizzle else 1))
     return bytes(words)
 
@@ -90,13 +101,6 @@ def _tensor_bytes(r: MapRequest) -> int:
     if len(r.dims) == 1:
         return r.dims[0] * r.kind.size
     return r.strides[-1] * r.dims[-1]
-
-
-def _box_bytes(r: MapRequest) -> int:
-    nbytes = r.kind.size
-    for i, (size, step) in enumerate(zip(r.box, r.steps, strict=False)):
-        nbytes *= -(-size // step) if i else size
-    return nbytes
 
 
 def _put(words: bytearray, at: int, count: int, value: int) -> None:
