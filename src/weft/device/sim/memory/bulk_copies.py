@@ -13,6 +13,7 @@ from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, Transfer, add, land
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.memory.tensor_copies import tensor_entries
@@ -28,8 +29,8 @@ _P = ("ptr", 0)
 class BulkCopies:
     """Bulk copies of a warp under emission."""
 
-    def __init__(self, e: Accessing, frame: FrameSpace) -> None:
-        self.e = e
+    def __init__(self, e: Accessing, frame: FrameSpace, ledger: BarrierLedger) -> None:
+        self.e, self.ledger = e, ledger
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         issued = [ins for ins in code if _is_bulk(ins)]
         self.used = bool(issued)
@@ -37,6 +38,8 @@ class BulkCopies:
         reductions = {r for ins in issued if (r := _reduction(ins))}
         self.entries = self.entries._replace(kinds=[*self.entries.kinds, *sorted(reductions)])
         self.at = frame.reserve(self.entries.size if self.used else 0, self._start, self._finish)
+        if ledger.used:
+            self.entries = self.entries._replace(ledger=ledger.at - self.at)
 
     def _start(self) -> None:
         """A fresh warp has nothing pending."""
@@ -118,9 +121,12 @@ class BulkCopies:
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             b.store(p, b.at(extra[0], lane.zext("i64") << 3), 8)
+            note_copied(b, extra[1], p, b.load("i64", 0, p, 8), extra[2])
 
-        fn = checks.checked_lanes(e, f"bulk_note_{access.space}", access, [_P], touch)
-        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), into))
+        kinds = [_P, _P, ("i64", 0)]
+        fn = checks.checked_lanes(e, f"bulk_note_{access.space}", access, kinds, touch)
+        table, site = e.memory.addresses(access.address), e.b.integer("i64", access.ins.index)
+        e.abort_unless(fn(table, lanes, e.windows.site(), into, self.ledger.rows(), site))
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:

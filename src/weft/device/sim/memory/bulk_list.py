@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Space
 from weft.device.sim.memory.atomics import Operation
+from weft.device.sim.memory.mbarrier_ledger import note_arrived
 from weft.device.sim.memory.mbarriers import completed
 from weft.ir import Builder, Val
 
@@ -39,11 +40,15 @@ class Transfer(Protocol):
 
 
 class Entries(NamedTuple):
-    """The list of one kernel: the kinds of its entries, numbered from 1, and the size of each."""
+    """The list of one kernel: the kinds of its entries, numbered from 1, and the size of each.
+
+    ledger   the distance of the ledger of mbarriers from the list
+    """
 
     kinds: Sequence[Transfer]
     nbytes: int = PendingCopies.ENTRY
     limit: int = PendingCopies.LIMIT
+    ledger: int = 0
 
     @property
     def size(self) -> int:
@@ -126,7 +131,7 @@ def land(b: Builder, entries: Entries) -> Callable[..., object]:
             # A copy with a barrier belongs to no group: waiting for groups leaves it alone.
             hit = b.select(barrier.eq(0), own, reports.eq(barrier)) | warp.eq(EVERYTHING)
             with b.when(hit):
-                _carry_out(b, entries, entry, reports)
+                _carry_out(b, entries, pending, entry, reports)
             with b.when(hit ^ 1):  # entries that stay move up, so that the order of issue is kept
                 j = b.load("i32", 0, kept)
                 for at in range(0, entries.nbytes, 8):
@@ -138,7 +143,7 @@ def land(b: Builder, entries: Entries) -> Callable[..., object]:
     return b.helper("bulk_land", [_P, _I64, _I32, _I32], None, body)
 
 
-def _carry_out(b: Builder, entries: Entries, entry: Val, reports: Val) -> None:
+def _carry_out(b: Builder, entries: Entries, pending: Val, entry: Val, reports: Val) -> None:
     """Execute an entry: kind 0 copies; the others are numbered from 1."""
     nbytes, kind = _field(b, entry, PendingCopies.NBYTES), _field(b, entry, PendingCopies.KIND)
     # `check_ranges` has tested that sizes and addresses are multiples of UNIT.
@@ -151,8 +156,11 @@ def _carry_out(b: Builder, entries: Entries, entry: Val, reports: Val) -> None:
         with b.when(kind.eq(number)):
             transfer.carry_out(b, entry)
     with b.when(reports.ne(0)):
-        word = b.val("ptr", 0, f"inttoptr {reports.typed} to ptr")
-        b.store(completed(b, b.load("i64", 0, word, 8), nbytes.zext("i64")), word, 8)
+        barrier = b.val("ptr", 0, f"inttoptr {reports.typed} to ptr")
+        word, count = b.load("i64", 0, barrier, 8), nbytes.zext("i64")
+        if entries.ledger:
+            note_arrived(b, b.at(pending, entries.ledger), barrier, word, count)
+        b.store(completed(b, word, count), barrier, 8)
 
 
 def _field(b: Builder, p: Val, at: int) -> Val:
