@@ -203,9 +203,8 @@ def _drawn(rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: 
     few = rng.random() < 0.4
     steps = tuple(int(rng.integers(1, 4)) if few and i else 1 for i in range(rank))
     at = tuple(int(rng.integers(-b // 2 - 1, d + 1)) for b, d in zip(box, dims, strict=True))
-    if interleave:
-        per = unit // size
-        at = (at[0] // per * per, *at[1:])
+    # A GPU takes an innermost coordinate only at a multiple of 16 bytes, or of a slice.
+    at = (at[0] // (unit // size) * (unit // size), *at[1:])
     nan = dtype in FLOATS and rng.random() < 0.5
     return Case(
         name, kind, dtype, tuple(dims), tuple(strides), tuple(box), steps, interleave, swizzle,
@@ -238,7 +237,8 @@ def _drawn_columns(rng: np.random.Generator, name: str, kind: str, dtype: str) -
         int(rng.integers(lo, max(lo + 1, d + up)))
         for lo, up, d in zip(lower, upper, space, strict=True)
     ]
-    at = (int(rng.integers(0, dims[0])) // 4 * 4, *starts, int(rng.integers(0, dims[-1])))
+    unit = 16 // size
+    at = (int(rng.integers(0, dims[0])) // unit * unit, *starts, int(rng.integers(0, dims[-1])))
     offsets = tuple(int(rng.integers(0, 3)) for _ in space) if kind == "load" else ()
     nan = dtype in FLOATS and rng.random() < 0.5
     return Case(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.device.tensor_map_layout import (
+    CORNER_BITS,
     MAP_BYTES,
     SWIZZLE_SPANS,
     TYPES,
@@ -14,8 +15,6 @@ from weft.device.tensor_map_layout import (
 )
 from weft.records import dataclass
 
-LARGE = 128 << 10
-"""Bytes of a tensor from which on the driver sets a bit of a map."""
 DRIVER_TYPES = {t.driver: t for t in TYPES}
 
 
@@ -71,9 +70,15 @@ def encode(r: MapRequest) -> bytes:
     for i, dim in enumerate(r.dims):
         _put(words, MapFields.DIMS + 4 * i, 4, dim - 1)
     _put(words, MapFields.STEPS, 2, sum((s - 1) << (3 * i) for i, s in enumerate(r.steps)))
-    for i, size in enumerate(r.box):
-        words[MapFields.BOX + i] = size - 1
-    _put(words, MapFields.NBYTES, 4, r.nbytes)
+    if r.lower is None:
+        for i, size in enumerate(r.box):
+            words[MapFields.BOX + i] = size - 1
+    else:
+        words[MapFields.CHANNELS] = r.channels - 1
+        _put(words, MapFields.LOWER, 2, _corner(r.lower))
+        _put(words, MapFields.UPPER, 2, _corner(r.upper))
+        _put(words, MapFields.PIXELS, 2, r.pixels - 1)
+    _put(words, MapFields.NBYTES, 4, _noted_bytes(r))
     _put(words, MapFields.ALIGNMENT, 4, SWIZZLE_SPANS[r.swizzle] * (8 if r.swizzle else 1))
     return bytes(words)
 
@@ -86,21 +91,32 @@ def replace_address(data: bytes, address: int) -> bytes:
 def _control(r: MapRequest) -> int:
     fields: Sequence[tuple[int, int]] = (
         (ControlBits.RANK, r.rank - 1),
-        (ControlBits.TYPE, r.kind.code),
+        (ControlBits.TYPE, r.kind.bits),
+        (ControlBits.TF32, int(r.kind.rounds)),
         (ControlBits.INTERLEAVE, r.interleave),
         (ControlBits.SWIZZLE, r.swizzle),
         (ControlBits.FILL, int(r.nan)),
         (ControlBits.L2, r.l2),
         (ControlBits.MODE, int(r.lower is not None)),
-        (ControlBits.LARGE, int(_tensor_bytes(r) >= LARGE)),
     )
     return sum(value << at for at, value in fields)
 
 
-def _tensor_bytes(r: MapRequest) -> int:
-    if len(r.dims) == 1:
-        return r.dims[0] * r.kind.size
-    return r.strides[-1] * r.dims[-1]
+def _corner(numbers: Sequence[int]) -> int:
+    """The numbers of a corner as 16 bits."""
+    width = CORNER_BITS[len(numbers) + 2]
+    mask = (1 << width) - 1
+    return sum((x & mask) << (width * i) for i, x in enumerate(numbers))
+
+
+def _noted_bytes(r: MapRequest) -> int:
+    """The size that the driver notes; it rounds down where a copy rounds up."""
+    if r.lower is not None:
+        return r.nbytes
+    nbytes = r.kind.size
+    for size, step in zip(r.box, r.steps, strict=True):
+        nbytes *= size // step
+    return nbytes
 
 
 def _put(words: bytearray, at: int, count: int, value: int) -> None:

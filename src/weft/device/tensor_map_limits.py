@@ -121,5 +121,5 @@ def _layout(r: MapRequest) -> Iterator[Problem]:
             "interleave=32 needs a swizzle of 32 bytes",
             f"swizzle={SWIZZLE_SPANS[r.swizzle] if r.swizzle else 0}", "swizzle=32",
         )  # fmt: skip
-    if r.nan and r.kind.fill is None:
+    if r.nan and not r.kind.is_float:
         yield Problem("integers cannot be filled with NaN", r.kind.name, "fill='zero'")
