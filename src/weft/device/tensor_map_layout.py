@@ -22,6 +22,7 @@ class ControlBits:
     """The lowest bit of each field of `MapFields.CONTROL`."""
 
     MODE, RANK, TYPE, INTERLEAVE, SWIZZLE, FILL, TF32, L2 = 0, 4, 7, 11, 13, 15, 16, 17
+    HIGH_SWIZZLE = 22
 
 
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
@@ -47,14 +48,13 @@ class ElementType(NamedTuple):
     @property
     def bits(self) -> int:
         """Its number in a map, where `ControlBits.TF32` is another bit."""
-        return _F32 + self.code - _TF32 if self.rounds else self.code
+        return self.code - TF32.code + F32.code if self.rounds else self.code
 
     @property
     def is_float(self) -> bool:
         return "f" in self.name
 
 
-_F32, _TF32 = 7, 11
 TYPES = (
     ElementType("u8", 0, 0, 1),
     ElementType("u16", 1, 1, 2),
@@ -71,6 +71,7 @@ TYPES = (
     ElementType("tf32.ftz", 12, 12, 4, rounds=True),
 )
 """All types, at the index of their code."""
+F32, TF32 = TYPES[7], TYPES[11]
 
 SWIZZLE_SPANS = (16, 32, 64, 128)
 """Bytes within which a swizzle exchanges units of 16, by its number; 16: none."""

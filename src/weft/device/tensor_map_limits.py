@@ -10,6 +10,7 @@ from weft.device.tensor_map_layout import MAX_RANK, SWIZZLE_SPANS
 from weft.errors import ArgumentError
 
 MAX_BOX, MAX_STEP, MAX_PIXELS = 256, 8, 1024
+MAX_BYTES = 227 << 10
 _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 """The corners of an im2col map are below this, by its rank."""
 
@@ -41,6 +42,11 @@ def problems(r: MapRequest) -> Iterator[Problem]:
     for i, step in enumerate(r.steps):
         if not 1 <= step <= MAX_STEP:
             yield Problem("a step from element to element", f"{step} in dimension {i}", "1 to 8")
+    if r.nbytes > MAX_BYTES:
+        yield Problem(
+            "the box is larger than the shared memory of a block", f"{r.nbytes} bytes",
+            f"at most {MAX_BYTES}",
+        )  # fmt: skip
     yield from _layout(r)
 
 
@@ -50,7 +56,7 @@ def _tensor(r: MapRequest) -> Iterator[Problem]:
         why = "an interleaved or im2col tensor" if least == 3 else "a tensor"
         yield Problem(f"the rank of {why}", str(r.rank), f"{least} to {MAX_RANK} dimensions")
     unit = 32 if r.interleave == 2 else 16
-    if r.address % unit or not r.address:
+    if r.address % unit:
         yield Problem(
             "the tensor is not aligned", f"address {r.address:#x}", f"a multiple of {unit}",
             "copy the view: x.clone() or x.copy()",
@@ -79,7 +85,7 @@ def _box(r: MapRequest) -> Iterator[Problem]:
 
 def _inner(r: MapRequest, nbytes: int) -> Iterator[Problem]:
     """The bytes of the innermost dimension of the box."""
-    if not r.interleave and nbytes % 16:
+    if nbytes % 16:
         yield Problem(
             "the innermost dimension of the box", f"{nbytes} bytes", "a multiple of 16 bytes"
         )
@@ -101,6 +107,13 @@ def _columns(r: MapRequest) -> Iterator[Problem]:
         for x in corner:
             if not -limit <= x < limit:
                 yield Problem(f"the {name} corner", str(x), f"{-limit} to {limit - 1}")
+    for i, (first, dim, beyond) in enumerate(zip(r.lower, r.dims[1:], r.upper, strict=False)):
+        if first > dim - 1 + beyond:
+            yield Problem(
+                "the box of pixels is empty",
+                f"{first} to {dim - 1 + beyond} in dimension {i + 1}",
+                "a first pixel that is not behind the last",
+            )
     if not 1 <= r.channels <= MAX_BOX:
         yield Problem("the channels of a pixel", str(r.channels), f"1 to {MAX_BOX}")
     if not 1 <= r.pixels <= MAX_PIXELS:

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from weft.device.sim.memory.bulk_list import PendingCopies
-from weft.device.tensor_map_layout import SWIZZLE_SPANS, TYPES, ControlBits, MapFields
+from weft.device.tensor_map_layout import (
+    CORNER_BITS,
+    F32,
+    FILL_NAN,
+    SWIZZLE_SPANS,
+    TF32,
+    TYPES,
+    ControlBits,
+    MapFields,
+)
 from weft.ir import Builder, Val
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
@@ -52,7 +61,7 @@ class Walk:
 class Refusal:
     """Why a copy is refused; `faults` has the sentences."""
 
-    NOT_A_MAP, RANK, MODE, BASE, INNER, SWIZZLED, SHARED, TYPE, INTERLEAVE = range(1, 10)
+    NOT_A_MAP, RANK, MODE, BASE, INNER, SWIZZLED, SHARED, TYPE, COORDINATE = range(1, 10)
 
 
 Arguments = Sequence[Val]
@@ -119,7 +128,7 @@ class _Plan:
         b = self.b
         self.control = self._word(MapFields.CONTROL)
         mode, rank = self._bits(ControlBits.MODE, 4), self._bits(ControlBits.RANK, 3) + 1
-        kind = self._bits(ControlBits.TYPE, 4)
+        kind = self._type()
         swizzle = self._bits(ControlBits.SWIZZLE, 2)
         base = b.load("i64", 0, b.at(self.map, MapFields.ADDRESS), 8)
         self._refuse(mode.ugt(COLUMNS) | rank.ugt(5), Refusal.NOT_A_MAP, self.control)
@@ -130,6 +139,8 @@ class _Plan:
         self._refuse((self.offset & 127).ne(0), Refusal.SHARED, self.offset)
         sizes = b.table("tensor_sizes", "i32", [t.size for t in TYPES])
         size = b.load("i32", 0, b.at(sizes, kind.zext("i64") << 2), 4)
+        first = self._coordinate(0) * size
+        self._refuse((first & 15).ne(0), Refusal.COORDINATE, first.sext("i64"))
         spans = b.table("tensor_spans", "i32", SWIZZLE_SPANS)
         span = b.load("i32", 0, b.at(spans, swizzle.zext("i64") << 2), 4)
         counts = self._counts()
@@ -154,9 +165,8 @@ class _Plan:
         self._put(kind, TensorJob.TYPE)
         self._put(self.offset, TensorJob.OFFSET)
         b.store(self.window, b.at(self.job, TensorJob.WINDOW), 8)
-        fills = b.table("tensor_fills", "i64", [_repeated(t.fill or 0, t.size) for t in TYPES])
-        fill = b.load("i64", 0, b.at(fills, kind.zext("i64") << 3), 8)
-        fill = self._bits(ControlBits.FILL, 1).ne(0).select(fill, b.integer("i64", 0))
+        nan = b.integer("i64", FILL_NAN * 0x0001_0001_0001_0001)
+        fill = self._bits(ControlBits.FILL, 1).ne(0).select(nan, b.integer("i64", 0))
         b.store(fill, b.at(self.job, TensorJob.FILL), 8)
         start = base + self._coordinate(0).sext("i64") * size.zext("i64")
         if self.columns:
@@ -165,10 +175,20 @@ class _Plan:
         else:
             self._write_tile(start, counts, (high - low) * size)
 
+    def _type(self) -> Val:
+        """The index in TYPES; a number outside of them for what is no type."""
+        bits, tf32 = self._bits(ControlBits.TYPE, 4), self._bits(ControlBits.TF32, 1)
+        outside = self.b.integer("i32", len(TYPES))
+        plain = bits.ult(TF32.code).select(bits, outside)
+        # tf32 is the type f32 with another bit, with or without ftz.
+        rounds = (bits - F32.code).ult(2).select(bits + (TF32.code - F32.code), outside)
+        return tf32.eq(0).select(plain, rounds)
+
     def _counts(self) -> list[Val]:
         """The elements of a line, and the indices of the box in the other dimensions."""
         if self.columns:
-            raise NotImplementedError
+            pixels = self.b.load("i16", 0, self.b.at(self.map, MapFields.PIXELS), 2).zext("i32")
+            return [self._byte(MapFields.CHANNELS) + 1, (pixels & 1023) + 1]
         counts = []
         for i in range(self.rank):
             box = self._byte(MapFields.BOX + i) + 1
@@ -217,10 +237,34 @@ class _Plan:
         b.store(lowest, b.at(job, TensorJob.LOWEST), 8)
         b.store(empty.select(zero, span), b.at(job, TensorJob.SPAN), 8)
 
+    def _corner(self, at: int, i: int) -> Val:
+        """Number `i` of a corner."""
+        width = CORNER_BITS[self.rank]
+        word = self.b.load("i16", 0, self.b.at(self.map, at), 2).sext("i32")
+        return (word << (32 - width * (i + 1))).ashr(32 - width)
+
     def _write_walk(self) -> None:
-        raise NotImplementedError
-
-
-def _repeated(bits: int, size: int) -> int:
-    """The bits of an element, as often as 8 bytes hold it."""
-    return sum(bits << (8 * size * i) for i in range(8 // size))
+        """The rows of W, H, D and N; one that the tensor lacks passes each step on to the next."""
+        b, zero, one = self.b, self.b.integer("i32", 0), self.b.integer("i32", 1)
+        spatial = self.rank - 2
+        for i in range(Walk.DIMENSIONS):
+            if i < spatial:
+                dim, stride = self._dim(i + 1), self._stride(i + 1)
+                first = self._corner(MapFields.LOWER, i)
+                last = dim.trunc("i32") - 1 + self._corner(MapFields.UPPER, i)
+                words = (self._coordinate(i + 1), first, last, self._step(i + 1),
+                         self._coordinate(5 + i))  # fmt: skip
+            elif i == Walk.DIMENSIONS - 1:
+                dim, stride = self._dim(self.rank - 1), self._stride(self.rank - 1)
+                words = (self._coordinate(self.rank - 1), zero, b.integer("i32", (1 << 31) - 1),
+                         one, zero)  # fmt: skip
+            else:
+                dim, stride = b.integer("i64", 1), b.integer("i64", 0)
+                words = (zero, zero, zero, one, zero)
+            row = TensorJob.WALK + Walk.SIZE * i
+            for at, word in zip(
+                (Walk.POSITION, Walk.FIRST, Walk.LAST, Walk.STEP, Walk.SHIFT), words, strict=True
+            ):
+                self._put(word, row + at)
+            b.store(dim, b.at(self.job, row + Walk.DIM), 8)
+            b.store(stride, b.at(self.job, row + Walk.STRIDE), 8)

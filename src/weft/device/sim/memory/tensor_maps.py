@@ -9,18 +9,16 @@ from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
-from weft.device.tensor_map_layout import MAP_BYTES, ControlBits, MapFields
+from weft.device.tensor_map_layout import F32, MAP_BYTES, TF32, ControlBits, MapFields
 from weft.ir import Builder, Val
 from weft.ptx.model import Imm, Instruction, Mem
 
 Change = Callable[[Builder, Val, Val], None]
 """(pointer to the map, value): writes a field."""
-_WIDTHS = {"rank": 3, "elemtype": 4, "interleave_layout": 2, "swizzle_mode": 2, "fill_mode": 1}
+_WIDTHS = {"rank": 3, "interleave_layout": 2, "fill_mode": 1}
 _AT = {
     "rank": ControlBits.RANK,
-    "elemtype": ControlBits.TYPE,
     "interleave_layout": ControlBits.INTERLEAVE,
-    "swizzle_mode": ControlBits.SWIZZLE,
     "fill_mode": ControlBits.FILL,
 }
 
@@ -48,6 +46,10 @@ def replace(e: Accessing, ins: Instruction, field: str, space: str, ptx_type: st
 
 
 def _change(field: str, index: int) -> Change:
+    if field == "elemtype":
+        return _write_type
+    if field == "swizzle_mode":
+        return _write_swizzle
     if field in _AT:
         return lambda b, p, v: _write_bits(
             b, p, v, "i32", MapFields.CONTROL, _AT[field], _WIDTHS[field]
@@ -69,6 +71,22 @@ def _write_bits(b: Builder, p: Val, v: Val, ty: str, at: int, first: int, width:
     place, mask = b.at(p, at), ((1 << width) - 1) << first
     old = b.load(ty, 0, place, 2)
     b.store((old & ~mask) | ((b.resize(v, ty) << first) & mask), place, 2)
+
+
+def _write_type(b: Builder, p: Val, v: Val) -> None:
+    """As an H200 writes it: tf32 sets a bit that no other type clears."""
+    tf32 = v.uge(TF32.code)
+    bits = tf32.select(v - (TF32.code - F32.code), v)
+    _write_bits(b, p, bits, "i32", MapFields.CONTROL, ControlBits.TYPE, 4)
+    place = b.at(p, MapFields.CONTROL)
+    old = b.load("i32", 0, place, 4)
+    b.store(old | (tf32.zext("i32") << ControlBits.TF32), place, 4)
+
+
+def _write_swizzle(b: Builder, p: Val, v: Val) -> None:
+    """The two bits of sm_90; a third one, of later swizzles, is cleared."""
+    _write_bits(b, p, v, "i32", MapFields.CONTROL, ControlBits.SWIZZLE, 2)
+    _write_bits(b, p, v >> 2, "i32", MapFields.CONTROL, ControlBits.HIGH_SWIZZLE, 1)
 
 
 def _write_stride(b: Builder, p: Val, v: Val, index: int) -> None:

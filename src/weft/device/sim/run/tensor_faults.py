@@ -59,6 +59,11 @@ _SENTENCES: Mapping[int, _Sentence] = {
         "a multiple of 128; 256, 512 or 1024 where a swizzle of 32, 64 or 128 bytes begins",
         "declare the array `__shared__ alignas(1024)`, and keep the sizes of stages multiples",
     ),
+    Refusal.COORDINATE: _Sentence(
+        lambda n: f"begins {n} bytes into the innermost dimension",
+        "an innermost coordinate of a multiple of 16 bytes",
+        "copy from the multiple of 16 bytes before it, with a wider box",
+    ),
     Refusal.TYPE: _Sentence(
         lambda n: f"cannot reduce elements of {TYPES[n].name}",
         "",
