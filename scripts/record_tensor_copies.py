@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 import tensor_probes  # noqa: E402
 from tensor_probes import Case, Encoding  # noqa: E402
 
+ENOUGH = 3
+"""Refused cases of a group after which its other cases are skipped."""
 SECONDS = 100
 """The time after which no process is started again."""
 
@@ -88,7 +91,7 @@ def run(module: Any, lib: Any, case: Case) -> dict[str, np.ndarray]:
     }
 
 
-def work(first: int, folder: Path) -> None:
+def work(first: int, folder: Path, skipped: set[str]) -> None:
     """Run the cases from number `first` on; each leaves a file, so a refused one loses no other."""
     import torch
 
@@ -122,6 +125,8 @@ def work(first: int, folder: Path) -> None:
     names = sorted({c.kernel for c in cases})
     module = weft.cuda(tensor_probes.source(names), device="gpu")
     for i, case in enumerate(cases[first:], first):
+        if case.group in skipped:
+            continue
         (folder / "next").write_text(str(i))
         result = run(module, lib, case)
         (folder / f"{case.name}.case").write_bytes(pickle.dumps(result))
@@ -130,27 +135,31 @@ def work(first: int, folder: Path) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["--work"]:
-        work(int(sys.argv[2]), Path(sys.argv[3]))
+        work(int(sys.argv[2]), Path(sys.argv[3]), set(sys.argv[4].split(",")))
         return
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests" / "golden" / "hardware"
-    cases, first, messages = tensor_probes.cases(), 0, []
+    cases, first, messages = tensor_probes.cases(), 0, list[str]()
+    refusals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
+            skipped = ",".join(g for g, n in refusals.items() if n >= ENOUGH)
             done = subprocess.run(
-                [sys.executable, __file__, "--work", str(first), name],
+                [sys.executable, __file__, "--work", str(first), name, skipped],
                 capture_output=True, text=True, check=False, timeout=SECONDS,
             )  # fmt: skip
             at = folder / "next"
             reached = int(at.read_text()) if at.exists() else 0
             if reached == len(cases):
                 break
-            messages.append(f"{cases[reached].name}: {done.stderr[-1500:]}")
+            why = [x for x in done.stderr.splitlines() if "rror" in x]
+            messages.append(f"{cases[reached].name}: {' '.join(why[:2])[:300]}")
             print(messages[-1])
             if not at.exists():
                 break
             first = reached + 1
+            refusals[cases[reached].group] += 1
         kept: dict[str, np.ndarray] = {}
         full: dict[str, np.ndarray] = {}
         if (folder / "general").exists():

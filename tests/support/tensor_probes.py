@@ -79,6 +79,11 @@ class Case:
         return DTYPES[self.dtype][1]
 
     @property
+    def group(self) -> str:
+        """Its name without the number."""
+        return self.name.rstrip("0123456789")
+
+    @property
     def kernel(self) -> str:
         mode = "tile" if self.lower is None else "im2col"
         return f"{self.kind}_{mode}_{self.rank}"
@@ -138,6 +143,9 @@ def elements(case: Case, count: int, salt: int) -> np.ndarray:
         one = lanes.dtype.type
         lanes[few < 0.1] &= one(0x007F if lanes.itemsize == 2 else 0x007FFFFF)
         lanes[few > 0.95] |= one(0x7C00 if lanes.itemsize == 2 else 0x7F800000)
+        if case.dtype.startswith("tfloat"):  # numbers between two of tf32
+            between = (few > 0.3) & (few < 0.6)
+            lanes[between] = lanes[between] & ~one(0x1FFF) | one(0x1000)
     return words.view(np.uint8)
 
 
@@ -203,7 +211,10 @@ def _drawn(rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: 
     few = rng.random() < 0.4
     steps = tuple(int(rng.integers(1, 4)) if few and i else 1 for i in range(rank))
     at = tuple(int(rng.integers(-b // 2 - 1, d + 1)) for b, d in zip(box, dims, strict=True))
-    # A GPU takes an innermost coordinate only at a multiple of 16 bytes, or of a slice.
+    # A GPU takes an innermost coordinate only at a multiple of 16 bytes, or of a slice. A store
+    # takes no negative coordinates.
+    if kind != "load":
+        at = tuple(max(0, x) for x in at)
     at = (at[0] // (unit // size) * (unit // size), *at[1:])
     nan = dtype in FLOATS and rng.random() < 0.5
     return Case(
@@ -229,7 +240,7 @@ def _drawn_columns(rng: np.random.Generator, name: str, kind: str, dtype: str) -
     strides = [-(-dims[0] * size // 16) * 16 + 16 * int(rng.integers(0, 2))]
     for d in dims[1:-1]:
         strides.append(strides[-1] * d + 16 * int(rng.integers(0, 2)))
-    lower = tuple(int(rng.integers(-2, 2)) for _ in space)
+    lower = tuple(int(rng.integers(-2 if kind == "load" else 0, 2)) for _ in space)
     upper = tuple(int(rng.integers(-2, 1)) for _ in space)
     few = rng.random() < 0.4
     steps = (1, *(int(rng.integers(1, 3)) if few else 1 for _ in space), 1)
