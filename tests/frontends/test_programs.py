@@ -81,6 +81,12 @@ ROWS = (
     ),
     Row("lt.cu", "layers and factors agree\n"),
     Row(
+        "tensor_maps.cu",
+        "made 0, refused 1\n79 80 91 92\n103 208 230 116\n223 448 470 236\nreplaced 0, 192\n",
+        device="sim:h200",
+        err=("a tensor map is refused: the innermost dimension of the box: 12 bytes",),
+    ),
+    Row(
         "driver.cpp",
         "CUDA_ERROR_INVALID_VALUE on sm_86\n",
         device="sim:rtx3090",

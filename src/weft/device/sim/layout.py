@@ -77,7 +77,9 @@ class Run:
 class Fault:
     """Values of Worker.ERROR."""
 
-    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE = range(9)
+    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE, TENSOR, MBARRIER = (
+        range(11)
+    )
 
 
 class Space:

@@ -46,6 +46,14 @@ class BulkCopyOps(Protocol):
     def wait(self, pending: int) -> None: ...
 
 
+class TensorCopyOps(Protocol):
+    """Copies between shared memory and boxes of tensors, and the maps that describe these."""
+
+    def issue(self, ins: Instruction) -> None: ...
+    def replace(self, ins: Instruction, field: str, space: str, ptx_type: str) -> None: ...
+    def copy_map(self, ins: Instruction) -> None: ...
+
+
 class MbarrierOps(Protocol):
     """Barrier objects in shared memory, changed by one named step after another."""
 
@@ -102,6 +110,7 @@ class Warp(Protocol):
     atomics: AtomicOps
     copies: AsyncCopyOps
     bulk: BulkCopyOps
+    tensors: TensorCopyOps
     mbarriers: MbarrierOps
     matrices: MatrixOps
     textures: TextureOps

@@ -177,6 +177,7 @@ class InstructionRow:
         return f"{kind[0]}{2 * int(kind[1:])}"
 
 
+_DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _STATE_SPACES = ("global", "shared", "local", "param", "const")
 
 
@@ -285,6 +286,21 @@ class Decoded:
     def is_bulk(self) -> bool:
         """True for bulk copies, and for what commits and awaits them."""
         return "bulk" in self.parts
+
+    @functools.cached_property
+    def is_tensor(self) -> bool:
+        """True for copies whose addresses are those of a tensor map."""
+        return "tensor" in self.parts
+
+    @functools.cached_property
+    def dimensions(self) -> int:
+        """The rank that a tensor copy names: 3 for `.3d`; 0 without such a word."""
+        return next((int(p[0]) for p in self.parts if p in _DIMENSIONS), 0)
+
+    @functools.cached_property
+    def by_columns(self) -> bool:
+        """True for a tensor copy in one of the im2col modes."""
+        return any(p.startswith("im2col") for p in self.parts)
 
     @functools.cached_property
     def from_generic(self) -> bool:

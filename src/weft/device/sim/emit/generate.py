@@ -64,6 +64,8 @@ def generate(
         waits=waits,
         calls_host=_calls_host(program),
         grid_barrier=_grid_barrier(program),
+        ledger_at=warp.ledger.at if warp.ledger.used else -1,
+        tested_at=warp.ledger.tested_at if warp.ledger.tests else -1,
         notes=warp.watch.notes(),
     )
     return ir.text(), info

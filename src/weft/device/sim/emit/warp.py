@@ -29,8 +29,10 @@ from weft.device.sim.memory.bulk_copies import BulkCopies
 from weft.device.sim.memory.changes import ChangeRecorder
 from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.matrix_fragments import Matrices
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
+from weft.device.sim.memory.tensor_copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
@@ -74,8 +76,10 @@ class WarpEmitter(WarpOperands):
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self, self.changes)
         self.copies = AsyncCopies(self, self.schedule)
-        self.bulk = BulkCopies(self, self.schedule)
-        self.mbarriers = MemoryBarriers(self, self.bulk)
+        self.ledger = BarrierLedger(self, self.schedule)
+        self.bulk = BulkCopies(self, self.schedule, self.ledger)
+        self.tensors = TensorCopies(self, self.bulk)
+        self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
         self.matrices = Matrices(self)
         self.textures = Textures(self)
         self.fragments = Fragments()

@@ -12,9 +12,11 @@ from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, add, land
+from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, Transfer, add, land
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
+from weft.device.sim.memory.tensor_copies import tensor_entries
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -27,13 +29,17 @@ _P = ("ptr", 0)
 class BulkCopies:
     """Bulk copies of a warp under emission."""
 
-    def __init__(self, e: Accessing, frame: FrameSpace) -> None:
-        self.e = e
+    def __init__(self, e: Accessing, frame: FrameSpace, ledger: BarrierLedger) -> None:
+        self.e, self.ledger = e, ledger
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         issued = [ins for ins in code if _is_bulk(ins)]
         self.used = bool(issued)
-        self.kinds = sorted({r for ins in issued if (r := _reduction(ins))})
-        self.at = frame.reserve(PendingCopies.SIZE if self.used else 0, self._start, self._finish)
+        self.entries = tensor_entries([ins for ins in issued if decode(ins).is_tensor])
+        reductions = {r for ins in issued if (r := _reduction(ins))}
+        self.entries = self.entries._replace(kinds=[*self.entries.kinds, *sorted(reductions)])
+        self.at = frame.reserve(self.entries.size if self.used else 0, self._start, self._finish)
+        if ledger.used:
+            self.entries = self.entries._replace(ledger=ledger.at - self.at)
 
     def _start(self) -> None:
         """A fresh warp has nothing pending."""
@@ -85,14 +91,21 @@ class BulkCopies:
                     lanes,
                     waits=waits,
                 )
-                self._note(access, lanes, b.at(data, 256 * i))
+                self.note(access, lanes, b.at(data, 256 * i))
             accesses.append(access)
         # After the checks, since an observer may follow a range to its end; the source comes first.
         for access in sorted(accesses, key=lambda a: a.writes):
             e.watch.access(access)
-        number = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
+        self.add(reduction, data, lanes)
+
+    def add(self, kind: Transfer | None, data: Val, lanes: Val, jobs: Val | None = None) -> None:
+        """Record the copies of these lanes; `data` and `jobs` as in `bulk_list.add`."""
+        e, b = self.e, self.e.b
+        tensor = jobs is not None
+        number = b.integer("i32", self.entries.kinds.index(kind) + 1 if kind else 0)
         group = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP))
-        add(b, self.kinds)(self.pending(), data, lanes, number, e.warp, group)
+        record = add(b, self.entries, tensor=tensor)
+        record(self.pending(), data, lanes, number, e.warp, group, jobs or data)
         e.forget_mask()
 
     def _range(self, access: MemoryAccess, lanes: Val, sizes: Val, into: Val) -> None:
@@ -102,15 +115,18 @@ class BulkCopies:
         e.abort_unless(checks.check_ranges(e, access, table, sizes, lanes))
         b.store(b.load("i64", 32, table, 64), into, 64)
 
-    def _note(self, access: MemoryAccess, lanes: Val, into: Val) -> None:
+    def note(self, access: MemoryAccess, lanes: Val, into: Val) -> None:
         """Check the addresses of mbarriers and store them in `into`."""
         e = self.e
 
         def touch(b: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
             b.store(p, b.at(extra[0], lane.zext("i64") << 3), 8)
+            note_copied(b, extra[1], p, b.load("i64", 0, p, 8), extra[2])
 
-        fn = checks.checked_lanes(e, f"bulk_note_{access.space}", access, [_P], touch)
-        e.abort_unless(fn(e.memory.addresses(access.address), lanes, e.windows.site(), into))
+        kinds = [_P, _P, ("i64", 0)]
+        fn = checks.checked_lanes(e, f"bulk_note_{access.space}", access, kinds, touch)
+        table, site = e.memory.addresses(access.address), e.b.integer("i64", access.ins.index)
+        e.abort_unless(fn(table, lanes, e.windows.site(), into, self.ledger.rows(), site))
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:
@@ -135,20 +151,20 @@ class BulkCopies:
     def _land_groups(self, beyond: int) -> None:
         b = self.e.b
         limit = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP)) + beyond
-        land(b, self.kinds)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
+        land(b, self.entries)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
         """Complete the copies that report to a barrier, before the barrier is tested."""
         address = b.val("i64", 0, f"ptrtoint {barrier.typed} to i64")
         zero = b.integer("i32", 0)
-        land(b, self.kinds)(pending, address, zero, zero)
+        land(b, self.entries)(pending, address, zero, zero)
 
 
 def _reduction(ins: Instruction) -> Reduction | None:
     """`cp.reduce.async.bulk.TARGET....op{.noftz}.type`; None for a copy."""
     d = decode(ins)
     target = d.row.effects[0]
-    if target.does is not Does.UPDATE:
+    if d.is_tensor or target.does is not Does.UPDATE:
         return None
     # `.add.noftz` has a row without a modifier for its operation.
     return Reduction(d.operation or "add", d.type, target.state_space(d.words) == "shared")

@@ -47,7 +47,9 @@ def _search(b: Builder, args: list[Val]) -> Val:
     return b.integer("i1", 0)
 
 
-def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Callable[..., Val]:
+def address_check(
+    outer: Builder, space: int, local_bytes: int, unit: int = 0
+) -> Callable[..., Val]:
     """check(context, worker, slot, local, site, address, bytes, flags, lane) for a space.
 
     An address is a multiple of the size of the access, or both of `unit` where that is given.
@@ -174,7 +176,7 @@ def lane_helper(
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, site, table, lanes, number = args[:8]
         flags = b.integer("i64", 1 if writes else 0)
-        check = _check(b, space, local_bytes)
+        check = address_check(b, space, local_bytes)
         quick = quick_check(b, space, local_bytes, nbytes, args)
 
         # Two checks: the quick one is inlined and almost always passes. The other is called only
@@ -232,7 +234,7 @@ def check_ranges(e: Located, access: MemoryAccess, table: Val, sizes: Val, lanes
 
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, starts, counts, bits, number = args
-        check = _check(b, space, e.program.local_bytes, unit)
+        check = address_check(b, space, e.program.local_bytes, unit)
         window = b.array("i64", 2)  # of this range alone: one kept for others has another size
 
         def one(lane: Val) -> None:
@@ -262,7 +264,7 @@ def check_one(e: Located, access: MemoryAccess, lanes: Val, site: int) -> Val:
     lane = b.intrinsic("cttz", [lanes], extra="false") & 31
     window = b.at(e.sites, Site.SIZE * site)
     size, flags = b.integer("i64", access.nbytes), b.integer("i64", int(access.writes))
-    check = _check(b, a.space, e.program.local_bytes)
+    check = address_check(b, a.space, e.program.local_bytes)
     return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
 
 
@@ -275,7 +277,7 @@ def check_members(
 
     def body(x: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, sites, base, bits, table, count = args
-        check = _check(x, space, local_bytes)
+        check = address_check(x, space, local_bytes)
         lane = x.intrinsic("cttz", [bits], extra="false") & 31
         with x.loop(count) as i:
             row = x.at(table, i.zext("i64") * 32)

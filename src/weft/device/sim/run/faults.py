@@ -20,7 +20,7 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
-from weft.device.sim.run import elements
+from weft.device.sim.run import elements, mbarrier_faults, tensor_faults
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.awaited import Thread, awaited_value
 from weft.device.sim.run.deadlock import explained, waited_for
@@ -178,12 +178,30 @@ class _Story:
             error = self._barrier(ins, w[WorkerFields.ERROR_ADDRESS], block, thread)
         elif code == Fault.TEXTURE:
             error = self._texture(ins, block, thread)
+        elif code == Fault.MBARRIER:
+            at = w[WorkerFields.ERROR_ADDRESS] - self._shared(worker, w[WorkerFields.ERROR_SLOT])
+            error = mbarrier_faults.misuse(
+                self.name, line_of(ins), w[WorkerFields.ERROR_BYTES],
+                w[WorkerFields.ERROR_WRITES],
+                f"byte {at} of shared memory, block {block}, thread {thread}",
+            )  # fmt: skip
+        elif code == Fault.TENSOR:
+            got, number = w[WorkerFields.ERROR_WRITES], w[WorkerFields.ERROR_BYTES]
+            error = tensor_faults.explain(
+                self.name, line_of(ins), ins, number, got,
+                f"tensor map at {w[WorkerFields.ERROR_ADDRESS] & 2**64 - 1:#x}, "
+                f"block {block}, thread {thread}",
+            )  # fmt: skip
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):
             error.kernel, error.line = self.name, line_of(ins)
             error.block, error.thread = block, thread
         return error
+
+    def _shared(self, worker: int, slot: int) -> int:
+        """The address of a block's shared memory."""
+        return int(self.arena.slot(worker, slot).view("int64")[SlotFields.SHARED // 8])
 
     def _barrier(
         self,
@@ -337,6 +355,8 @@ class _Story:
                 lanes_apart = f["live"] & ~f["mask"] and awaited.kind == "lock"
                 kinds.add("warp" if lanes_apart else awaited.kind)
                 now = self._held(awaited.reads, block, warp, f["mask"] or f["live"])
+                if awaited.kind == "mbarrier":
+                    now = mbarrier_faults.awaited(self.arena, worker, slot, warp, self._line)
                 rows.append(f"block {block} warp {warp} {awaited.how}{now}: {line_of(site)}")
         shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
         reason, advice = explained(kinds)
@@ -350,6 +370,11 @@ class _Story:
         if slots:
             error.block = self.block(*slots[0])
         return error
+
+    def _line(self, site: int) -> str:
+        """The source line of an instruction, by its number."""
+        ins = self.instruction(site)
+        return line_of(ins).partition("  `")[0]
 
     def _held(
         self, reads: Sequence[Instruction], block: tuple[int, int, int], warp: int, lanes: int
