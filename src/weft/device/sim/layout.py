@@ -78,6 +78,8 @@ class Fault:
     """Values of Worker.ERROR."""
 
     NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE = range(9)
+    WARPGROUP = 20
+    """A wrong use of `wgmma`: see `warpgroup_faults`."""
 
 
 class Space:

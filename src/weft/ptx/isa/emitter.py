@@ -74,6 +74,14 @@ class MatrixOps(Protocol):
     ) -> None: ...
 
 
+class WarpgroupOps(Protocol):
+    """Matrix products of a warpgroup, which complete when they are waited for."""
+
+    def issue(self, ins: Instruction) -> None: ...
+    def commit(self) -> None: ...
+    def wait(self, pending: int) -> None: ...
+
+
 class TextureOps(Protocol):
     """The texture unit: texture and surface objects, by their handles."""
 
@@ -104,6 +112,7 @@ class Warp(Protocol):
     bulk: BulkCopyOps
     mbarriers: MbarrierOps
     matrices: MatrixOps
+    warpgroups: WarpgroupOps
     textures: TextureOps
 
     def read(self, operand: Operand, ptx_type: str) -> Val:

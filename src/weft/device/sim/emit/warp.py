@@ -32,6 +32,7 @@ from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.textures import Textures
+from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
@@ -77,6 +78,7 @@ class WarpEmitter(WarpOperands):
         self.bulk = BulkCopies(self, self.schedule)
         self.mbarriers = MemoryBarriers(self, self.bulk)
         self.matrices = Matrices(self)
+        self.warpgroups = WarpgroupProducts(self, self.schedule)
         self.textures = Textures(self)
         self.fragments = Fragments()
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
@@ -89,6 +91,7 @@ class WarpEmitter(WarpOperands):
             self.schedule.header,
             self.schedule.pending.points,
             self.schedule.block_barriers.survivors(),
+            self.warpgroups.registers,
         )
         # A strip takes a few lanes through several instructions, so there is no point at which an
         # observer could see the operands of one of them.
