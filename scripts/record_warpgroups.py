@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
 import warpgroup_forms as forms  # noqa: E402
-
 import weft  # noqa: E402
 
 KEPT = 8

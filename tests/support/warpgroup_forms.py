@@ -65,7 +65,7 @@ class WarpgroupProbe:
     signs: tuple[int, int] = (1, 1)
     saturate: bool = False
     selector: int | None = None
-    tiles: int = 1024
+    tiles: int = 512
     fill: str = "random"
 
     @property
@@ -227,10 +227,9 @@ def _plain(n: int, a: str, b: str, acc: str, *, near: bool, **more: object) -> W
     size = -(-n // 8 * per // ROW) * ROW
     if not near:
         return WarpgroupProbe(n, a, b, acc, None, right, size, **more)  # type: ignore[arg-type]
-    left = Layout()
-    return WarpgroupProbe(
-        n, a, b, acc, left, replace(right, start=2048), 2048 + size, **more  # type: ignore[arg-type]
-    )
+    more = {"tiles": 256} | more
+    right = replace(right, start=2048)
+    return WarpgroupProbe(n, a, b, acc, Layout(), right, 2048 + size, **more)  # type: ignore[arg-type]
 
 
 def _swizzled(n: int, a: str, b: str, acc: str, wide: int, **more: object) -> WarpgroupProbe:
@@ -239,9 +238,8 @@ def _swizzled(n: int, a: str, b: str, acc: str, wide: int, **more: object) -> Wa
     left = Layout(start=at, leading=16, stride=8 * wide, swizzle=wide)
     size, more_right = 64 * wide, max(n * wide, 1024)
     right = replace(left, start=size + at)
-    return WarpgroupProbe(
-        n, a, b, acc, left, right, size + more_right, tiles=256, **more  # type: ignore[arg-type]
-    )
+    size += more_right
+    return WarpgroupProbe(n, a, b, acc, left, right, size, tiles=256, **more)  # type: ignore[arg-type]
 
 
 def numeric() -> list[WarpgroupProbe]:
@@ -356,5 +354,3 @@ def checksums(results: np.ndarray, parts: int = 8) -> Iterator[int]:
     """Digests of consecutive parts of a probe's results."""
     for part in np.array_split(results, min(parts, len(results))):
         yield crc32(np.ascontiguousarray(part))
-
-
