@@ -35,7 +35,6 @@ from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of, operand
 from weft.ptx.model import Instruction, Operand, Reg, Vec
 from weft.records import dataclass
 
-
 _P, _I1, _I32, _I64 = ("ptr", 0), ("i1", 0), ("i32", 0), ("i64", 0)
 GROUP = 4
 """Warps of a warpgroup."""
