@@ -3,8 +3,8 @@
     python scripts/record_warpgroups.py [FOLDER]
 
 Needs an NVIDIA GPU of compute capability 9.0 and PyTorch. `warpgroup_samples.npz` has, under the
-name of each probe, the results of its first products; `warpgroup_sums.npz` has checksums of all;
-`warpgroup_layouts.npz` has the results that show where each element of a matrix was read
+names of some probes, the results of their first products; `warpgroup_sums.npz` has checksums of all
+probes, and of the addresses at which the elements of matrices were read
 (tests/support/warpgroup_forms.py).
 """
 
@@ -25,8 +25,6 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 import warpgroup_forms as forms  # noqa: E402
 import weft  # noqa: E402
 
-KEPT = 8
-"""Products of which the results are kept: one for each distribution."""
 PART = 24
 """Probes of a module: the driver assembles several modules at the same time."""
 
@@ -56,21 +54,21 @@ def main() -> None:
     for part in parts:
         kernels |= loaded(part)
     print(f"{len(kernels)} kernels after {time.time() - start:.1f} s", flush=True)
-    samples, sums = {}, {}
+    samples, sums, read = {}, [], []
     with ThreadPoolExecutor(12) as pool:  # most of the time is the host's
         for probe, words in zip(numeric, pool.map(forms.operands, numeric), strict=True):
             answer = results(kernels[forms.entry(probe)], probe, words)
-            samples[probe.name] = answer[: KEPT if probe.n < 64 else 1]
-            sums[probe.name] = np.array(list(forms.checksums(answer)), np.uint32)
-    np.savez_compressed(folder / "warpgroup_samples.npz", **samples)
-    np.savez_compressed(folder / "warpgroup_sums.npz", **sums)
+            if forms.is_kept(probe):
+                samples[probe.name] = answer[: forms.FIRST]
+            sums.append([probe.seed, *forms.checksums(answer)])
     print(f"{len(sums)} forms after {time.time() - start:.1f} s", flush=True)
-    found = {}
     for probe in layouts:
         answer = results(kernels[forms.entry(probe)], probe, forms.operands(probe))
-        found[probe.name] = forms.read_addresses(probe, answer[0])
-    np.savez_compressed(folder / "warpgroup_layouts.npz", **found)
-    print(f"{len(found)} layouts after {time.time() - start:.1f} s", flush=True)
+        read.append([probe.seed, forms.checksum(forms.read_addresses(probe, answer[0]))])
+    np.savez_compressed(folder / "warpgroup_samples.npz", **samples)
+    made = {"numeric": np.array(sums, np.uint32), "layouts": np.array(read, np.uint32)}
+    np.savez_compressed(folder / "warpgroup_sums.npz", **made)
+    print(f"{len(read)} layouts after {time.time() - start:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

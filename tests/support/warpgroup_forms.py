@@ -6,7 +6,7 @@ of shared memory, then the registers of A, of the accumulators, and of the metad
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from zlib import crc32
@@ -196,12 +196,11 @@ def descriptors(probe: WarpgroupProbe) -> tuple[np.uint64, np.uint64]:
     return np.uint64(left), np.uint64(probe.right.descriptor)
 
 
-def operands(probe: WarpgroupProbe, tiles: int | None = None) -> np.ndarray:
-    """Words [tiles, rows, 128] of a probe's input; the first tiles do not depend on the number."""
+def operands(probe: WarpgroupProbe) -> np.ndarray:
+    """Words [tiles, rows, 128] of a probe's input."""
     if probe.fill != "random":
         return addresses(probe)
-    count = tiles or probe.tiles
-    out = np.zeros((count, len(probe.kinds), LANES), np.uint32)
+    out = np.zeros((probe.tiles, len(probe.kinds), LANES), np.uint32)
     for m, mode in enumerate(MODES):
         part = out[m :: len(MODES)]
         for i, kind in enumerate(probe.kinds):
@@ -350,7 +349,21 @@ def read_addresses(probe: WarpgroupProbe, d: np.ndarray) -> np.ndarray:
     return 2 * values.view(np.uint16)
 
 
-def checksums(results: np.ndarray, parts: int = 8) -> Iterator[int]:
+FIRST = 8
+"""Products whose results are recorded as they are: one of each distribution."""
+PARTS = 8
+"""Checksums of a probe, so that a difference can be found."""
+
+
+def checksums(results: np.ndarray) -> list[int]:
     """Digests of consecutive parts of a probe's results."""
-    for part in np.array_split(results, min(parts, len(results))):
-        yield crc32(np.ascontiguousarray(part))
+    return [checksum(part) for part in np.array_split(results, PARTS)]
+
+
+def checksum(results: np.ndarray) -> int:
+    return crc32(np.ascontiguousarray(results))
+
+
+def is_kept(probe: WarpgroupProbe) -> bool:
+    """True if the first results are recorded as they are."""
+    return probe.n == 8 and probe.left is None and probe.adds and not probe.saturate
