@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ import warpgroup_forms as forms
 import weft
 from recorded import GOLDEN
 from warpgroup_forms import Layout, WarpgroupProbe
+from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
 
 SAMPLES = np.load(GOLDEN / "warpgroup_samples.npz")
 SUMS = np.load(GOLDEN / "warpgroup_sums.npz")
 NUMERIC, LAYOUTS = forms.numeric(), forms.layouts()
+PLAIN = WarpgroupProbe(8, "bf16", "bf16", "f32", Layout(), Layout(start=2048), 2560, tiles=1)
 
 
 @cache
@@ -79,8 +82,56 @@ def test_recorded_layouts(name: str) -> None:
             assert forms.checksum(found) == want[probe.seed], f"{probe.name}: {found[:16]}"
 
 
+# ---- late completion ---------------------------------------------------------------------------
+class Late(WarpgroupProducts):
+    """Products that complete when they are waited for."""
+
+    def __init__(self, e: Any, frame: Any) -> None:
+        super().__init__(e, frame, lambda: e.b.integer("i1", 0))
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_late_products(near: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accumulators keep their values, and shared memory is read, until the wait for the group."""
+    probe = replace(PLAIN, left=PLAIN.left if near else None)
+    words, first = forms.operands(probe), simulated(probe, forms.operands(probe))
+    old = words[:, -probe.registers :]
+    product, wait = forms.instruction(probe), "wgmma.wait_group.sync.aligned 0;"
+    commit = "wgmma.commit_group.sync.aligned;"
+    # The second product adds to the first one; at least the first is complete.
+    twice = f"{commit} {product} {commit} wgmma.wait_group.sync.aligned 1;"
+    overwritten = "st.shared.b32 [%x2], 0;" if near else "mov.b32 %a0, 0;"
+    rows = [
+        ("waits", [], first),
+        ("no wait", [(wait, "")], old),
+        ("one of two", [(f"{commit} {wait}", twice)], first),
+        ("both", [(f"{commit} {wait}", twice.replace(" 1;", " 0;"))], None),
+        ("overwritten", [(commit, f"{commit} mov.u64 %x2, near; {overwritten}")], None),
+    ]
+    plain = {}
+    for name, changes, _ in rows:
+        plain[name] = _run(probe, "plain" + name, changes, words)
+    monkeypatch.setattr("weft.device.sim.emit.warp.WarpgroupProducts", Late)
+    for name, changes, want in rows:
+        got = _run(probe, "late" + name, changes, words)
+        if want is not None:
+            np.testing.assert_array_equal(got, want, err_msg=name)
+        assert np.array_equal(got, plain[name]) == (name in ("waits", "both")), name
+
+
+def _run(probe: WarpgroupProbe, name: str, changes: Any, words: np.ndarray) -> np.ndarray:
+    """Results of a changed kernel under a name of its own: compiled code is kept by its text."""
+    text = forms.kernel(probe, name.replace(" ", "_"))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    out = np.zeros((len(words), probe.registers, forms.LANES), np.uint32)
+    of = weft.load_ptx(forms.HEAD + text).kernel(name.replace(" ", "_"))
+    of[len(words), forms.LANES](words, out, *forms.descriptors(probe))
+    return out
+
+
 # ---- refused ---------------------------------------------------------------------------------
-PLAIN = WarpgroupProbe(8, "bf16", "bf16", "f32", Layout(), Layout(start=2048), 2560, tiles=1)
 TID = "mov.u32 %t, %tid.x; "
 WRONG_AT_RUN_TIME = [
     # what, code before the product, threads, the descriptors; in the message

@@ -178,6 +178,9 @@ def instruction(probe: WarpgroupProbe) -> str:
     return f"{probe.opcode} {', '.join(operands)};"
 
 
+HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+
+
 def entry(probe: WarpgroupProbe) -> str:
     """The name of a probe's kernel."""
     return f"p{crc32(kernel(probe, 'p').encode()):08x}"
@@ -185,9 +188,8 @@ def entry(probe: WarpgroupProbe) -> str:
 
 def module(probes: Sequence[WarpgroupProbe]) -> str:
     """The kernels of all probes."""
-    head = ".version 8.6\n.target sm_90a\n.address_size 64\n"
     kernels = {entry(p): p for p in probes}
-    return head + "\n".join(kernel(p, name) for name, p in kernels.items())
+    return HEAD + "\n".join(kernel(p, name) for name, p in kernels.items())
 
 
 def descriptors(probe: WarpgroupProbe) -> tuple[np.uint64, np.uint64]:

@@ -2,14 +2,15 @@
 
 A product is recorded when it is issued (`Issued`) and computed when it completes: its function
 reads the descriptors from the record, A and B from shared memory and the accumulators from the
-frame, where their registers are at all times. In plain runs it completes at once. With `late` it
-completes when its warp waits for its group: a kernel that forgets to wait reads old accumulators,
-or lets the product read shared memory that has been overwritten since.
+frame, where their registers are at all times. In plain runs it completes at once. A schedule may
+let it complete when its warp waits for its group: a kernel that forgets to wait then reads old
+accumulators, or lets the product read shared memory that has been overwritten since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from weft.device.sim.layout import Fault
@@ -30,6 +31,7 @@ from weft.errors import PtxError
 from weft.ir import Builder, Val
 from weft.ir.tensor_operand import N
 from weft.ir.tensor_warpgroup import PIECE, PIECES, REGISTER, ROWS, WarpgroupForm, WarpgroupSteps
+from weft.ptx import cfg
 from weft.ptx.isa import decode
 from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of, operand
 from weft.ptx.model import Instruction, Operand, Reg, Vec
@@ -47,7 +49,18 @@ class Issued:
     """Index of the instruction, group, whether the accumulators are added, number of the warp's
     first 8 rows, descriptors."""
     METADATA = 64
-    SIZE = METADATA + REGISTER
+    REGISTERS = METADATA + REGISTER
+    """A's registers, if A is not in shared memory."""
+    SIZE = REGISTERS + 4 * REGISTER
+
+
+class Queue:
+    """The products of a warp that are not complete: a header, and records from old to new."""
+
+    HEAD, TAIL, GROUP = 0, 4, 8
+    """Oldest and next record (they only grow), and the group that is being collected."""
+    HEADER, ROOM = 64, 32
+    SIZE = HEADER + ROOM * Issued.SIZE
 
 
 class Agreement:
@@ -69,11 +82,18 @@ class _Product:
     d: tuple[str, ...]
     a: Operand | None
 
+    @property
+    def left(self) -> list[str]:
+        """The names of A's registers."""
+        items = self.a.items if isinstance(self.a, Vec) else ()
+        return [x.name for x in items if isinstance(x, Reg)]
+
 
 class Registered(Protocol):
     """The registers of the warp, by name."""
 
     def of(self, name: str) -> Sequence[HasOffset]: ...
+    def may_be_resident(self, name: str) -> bool: ...
 
 
 class HasOffset(Protocol):
@@ -93,19 +113,29 @@ class Multiplying(Accessing, Protocol):
 
 
 class WarpgroupProducts:
-    """Products of warpgroups of a warp under emission."""
+    """Products of warpgroups of a warp under emission.
 
-    def __init__(self, e: Multiplying, frame: FrameSpace) -> None:
-        self.e = e
+    now  emits a decision for each product that is issued: true if it completes at once, else it
+         completes when it is waited for; None: all complete at once
+    """
+
+    def __init__(
+        self, e: Multiplying, frame: FrameSpace, now: Callable[[], Val] | None = None
+    ) -> None:
+        self.e, self._now = e, now
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         issued = [ins for ins in code if decode(ins).row.async_ == ISSUE]
         self.used = bool(issued)
         self.registers = {r for ins in issued for r in e.program.defs(ins)}
-        """Registers that have an address at all times: the accumulators."""
+        """Registers with an address at all times: accumulators, and what late products read."""
+        if now is not None:
+            self.registers |= {r for ins in issued for r in cfg.registers(ins.operands[1])}
+        self._issued = issued
         self._groups = -(-e.program.warps // GROUP) if self.used else 0
         self._agreements = frame.reserve(self._groups * Agreement.SIZE, self._start)
+        late = self.used and now is not None
+        self._queue = frame.reserve(Queue.SIZE if late else 0, self._start_queue)
         self._record: Val | None = None
-        self._left: Val | None = None
 
     def _start(self) -> None:
         """A fresh block has issued nothing; the first warp's frame has the entries of all."""
@@ -144,6 +174,7 @@ class WarpgroupProducts:
         record = self._new_record()
         fields = {
             Issued.NUMBER: b.integer("i32", ins.index),
+            Issued.OF_GROUP: self._field(Queue.GROUP),
             Issued.ADDS: self._flag(operand(ins, "s")),
             Issued.FIRST: (warp & (GROUP - 1)) * (ROWS // CORE),
             Issued.LEFT: left,
@@ -154,7 +185,15 @@ class WarpgroupProducts:
         metadata = operand(ins, "e")
         if metadata is not None:
             b.store(e.read_lanes(metadata, "b32"), b.at(record, Issued.METADATA), 64)
-        self._complete(product, record)
+        if self._now is None:
+            self._store_left(product, record)
+            self._complete(product, record)
+            return
+        if not self._is_late(product):
+            self._store_left(product, record)
+        b.store(self._field(Queue.TAIL) + 1, self._at(Queue.TAIL))
+        with b.when(self._now()):
+            self._land(None)
 
     def _descriptor(self, given: Operand, which: int) -> Val:
         """A descriptor: one value for the warp, whose matrix starts where a pattern does."""
@@ -202,46 +241,106 @@ class WarpgroupProducts:
 
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:
-        """Close the group that is being collected: every product is complete already."""
+        """Close the group that is being collected."""
+        if self.used and self._now is not None:
+            executed = self.e.executing().ne(0).zext("i32")
+            self.e.b.store(self._field(Queue.GROUP) + executed, self._at(Queue.GROUP))
 
     def wait(self, pending: int) -> None:
-        """Complete all but the last `pending` groups: every product is complete already."""
+        """Complete all but the last `pending` groups."""
+        if self.used and self._now is not None:
+            self._land(self._field(Queue.GROUP) - pending)
+            self.e.forget_mask()
+
+    def _start_queue(self) -> None:
+        """A fresh warp has nothing pending."""
+        if self.used and self._now is not None:
+            self.e.b.store(self.e.b.zero("i32", 4), self._at(0), 16)
+
+    def _at(self, field: int) -> Val:
+        return self.e.b.at(self.e.frame, self._queue + field)
+
+    def _field(self, field: int) -> Val:
+        b = self.e.b
+        return b.integer("i32", 0) if self._now is None else b.load("i32", 0, self._at(field))
 
     def _new_record(self) -> Val:
+        """Room for a record: of its own until it completes, or the same for all."""
+        b = self.e.b
+        if self._now is not None:
+            tail = self._field(Queue.TAIL)
+            with b.when((tail - self._field(Queue.HEAD)).eq(Queue.ROOM), rare=True):
+                self._land(None)
+            return self._entry(tail)
         if self._record is None:
-            self._record = self.e.b.array("i8", Issued.SIZE)
+            self._record = b.array("i8", Issued.SIZE)
         return self._record
 
+    def _entry(self, number: Val) -> Val:
+        place = (number & (Queue.ROOM - 1)).zext("i64") * Issued.SIZE
+        return self.e.b.at(self._at(Queue.HEADER), place)
+
+    def _land(self, limit: Val | None) -> None:
+        """Complete products in their order, all of them or those of groups before `limit`."""
+        e, b = self.e, self.e.b
+        tail, products = self._field(Queue.TAIL), {i.index: _product(i) for i in self._issued}
+
+        def goes_on(head: Val) -> Val:
+            more = head.ne(tail)
+            if limit is None:
+                return more
+            group = b.load("i32", 0, b.at(self._entry(head), Issued.OF_GROUP))
+            return more & (group - limit).slt(0)
+
+        def body(head: Val) -> Val:
+            record = self._entry(head)
+
+            def one(product: _Product) -> None:
+                if self._is_late(product):
+                    self._store_left(product, record)
+                self._complete(product, record)
+
+            arms = {index: partial(one, product) for index, product in products.items()}
+            number = b.load("i32", 0, b.at(record, Issued.NUMBER))
+            b.switch(number, arms, lambda: None)
+            return head + 1
+
+        ins = e.ins
+        head = b.while_(self._field(Queue.HEAD), goes_on, body)
+        e.ins = ins
+        b.store(head, self._at(Queue.HEAD))
+
+    def _is_late(self, product: _Product) -> bool:
+        """Return whether A's registers can be read when the product completes."""
+        return all(self.e.registers.may_be_resident(name) for name in product.left)
+
+    def _store_left(self, product: _Product, record: Val) -> None:
+        """Store A's registers in the record."""
+        e, b = self.e, self.e.b
+        if product.a is not None:
+            for i, v in enumerate(e.read_vector(product.a, "b32")):
+                b.store(v, b.at(record, Issued.REGISTERS + REGISTER * i), 64)
+
     def _complete(self, product: _Product, record: Val) -> None:
-        """Compute a product; its accumulators change."""
+        """Compute a product; its accumulators change. A fault is one of its own instruction."""
         e, b, form = self.e, self.e.b, product.form
+        e.ins = product.ins
         fast = e.fast_math and not form.exact
         fn = b.helper(
             form.name + (".fast" if fast else ""),
-            [_P, _P, _P, _P, _P, _I32],
+            [_P, _P, _P, _P, _I32],
             _I64,
             lambda x, ps: _multiply(x, form, fast, *ps),
         )
         offsets = [e.registers.of(name)[0].offset for name in product.d]
         table = b.table(f"wgmma_registers_{product.ins.index}", "i32", offsets)
-        left = self._registers_of_a(product)
-        status = fn(record, e.frame, table, left, e.shared, e.shared_bytes)
+        status = fn(record, e.frame, table, e.shared, e.shared_bytes)
         with b.when(status.ne(INSIDE), rare=True):
             # The operand is above the offset: see `_multiply`.
             bits = (status >> 32 << 8) | ((status & 0xFFFFFFFF) << VALUE)
             e.fault(Fault.WARPGROUP, b.integer("i32", 0), bits | encoded(OUTSIDE))
         for name in product.d:
             e.versions[name] = e.versions.get(name, 0) + 1
-
-    def _registers_of_a(self, product: _Product) -> Val:
-        """The registers of A in memory; any address if A is in shared memory."""
-        e, b = self.e, self.e.b
-        if self._left is None:
-            self._left = b.array("i8", PIECES * ROWS * PIECE)
-        if product.a is not None:
-            for i, v in enumerate(e.read_vector(product.a, "b32")):
-                b.store(v, b.at(self._left, REGISTER * i), 64)
-        return self._left
 
 
 def _product(ins: Instruction) -> _Product:
@@ -296,13 +395,13 @@ _OF_B = 1 << 32
 
 def _multiply(
     b: Builder, form: WarpgroupForm, fast: bool,
-    record: Val, frame: Val, table: Val, left: Val, shared: Val, size: Val,
+    record: Val, frame: Val, table: Val, shared: Val, size: Val,
 ) -> Val:  # fmt: skip
-    """(record, frame, offsets of the accumulators in it, A's registers, shared memory, its size).
+    """(record, frame, offsets of the accumulators in it, shared memory, its size).
 
     Return `INSIDE`, or the offset of a piece that is not in shared memory.
     """
-    a = _left(b, form, record, left, shared, size)
+    a = _left(b, form, record, shared, size)
     metadata = b.load("i32", 32, b.at(record, Issued.METADATA), 64) if form.sparse else None
     steps = WarpgroupSteps(b, form, a, metadata, fast=fast)
     adds = b.load("i32", 0, b.at(record, Issued.ADDS)).ne(0)
@@ -327,8 +426,9 @@ def _multiply(
     return b.integer("i64", INSIDE)
 
 
-def _left(b: Builder, form: WarpgroupForm, record: Val, left: Val, shared: Val, size: Val) -> Val:
+def _left(b: Builder, form: WarpgroupForm, record: Val, shared: Val, size: Val) -> Val:
     """The warp's rows of A as a tile, with the other sign if the products are subtracted."""
+    left = b.at(record, Issued.REGISTERS)
     if form.left:
         left = b.array("i8", PIECES * ROWS * PIECE)
         descriptor = b.load("i64", 0, b.at(record, Issued.LEFT))
