@@ -47,7 +47,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 100,
         "shared_kib_per_block": 99,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",
+        "compile_for": "compute_86",
     },
     "8.9": {
         "cores_per_sm": 128,
@@ -59,7 +59,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 100,
         "shared_kib_per_block": 99,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",
+        "compile_for": "compute_89",
     },
     "9.0": {
         "cores_per_sm": 128,
@@ -71,7 +71,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",  # until the simulator has Hopper's own instructions
+        "compile_for": "compute_90a",
     },
     "10.0": {
         "cores_per_sm": 128,
@@ -83,7 +83,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",  # until the simulator has Blackwell's own instructions
+        "compile_for": "compute_90",  # until the simulator has Blackwell's own instructions
     },
 }
 """By compute capability: CUDA C++ Programming Guide, "Technical Specifications per Compute

@@ -70,8 +70,8 @@ class GpuModel:
     @property
     def triton_arch(self) -> int:
         """The architecture for Triton: sm_89 has 8-bit floats, sm_90 would mean `wgmma`."""
-        least = int(self.compile_for.removeprefix("compute_"))
-        return max(least, 89) if self.compute_capability >= (8, 9) else least
+        major, minor = self.compute_capability
+        return min(10 * major + minor, 89)
 
     @property
     def memory_khz(self) -> int:

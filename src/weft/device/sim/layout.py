@@ -80,6 +80,8 @@ class Fault:
     NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE, TENSOR, MBARRIER = (
         range(11)
     )
+    WARPGROUP = 11
+    """A wrong use of `wgmma`: see `warpgroup_faults`."""
 
 
 class Space:

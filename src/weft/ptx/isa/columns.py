@@ -181,6 +181,8 @@ class Completion(Enum):
     """A group of bulk copies of the thread."""
     MBARRIER = auto()
     """An mbarrier that the instruction names."""
+    PRODUCTS = auto()
+    """A group of matrix products of the warp."""
 
 
 class AsyncStep(Enum):

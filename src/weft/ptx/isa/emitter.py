@@ -82,6 +82,14 @@ class MatrixOps(Protocol):
     ) -> None: ...
 
 
+class WarpgroupOps(Protocol):
+    """Matrix products of a warpgroup, which complete when they are waited for."""
+
+    def issue(self, ins: Instruction) -> None: ...
+    def commit(self) -> None: ...
+    def wait(self, pending: int) -> None: ...
+
+
 class TextureOps(Protocol):
     """The texture unit: texture and surface objects, by their handles."""
 
@@ -113,6 +121,7 @@ class Warp(Protocol):
     tensors: TensorCopyOps
     mbarriers: MbarrierOps
     matrices: MatrixOps
+    warpgroups: WarpgroupOps
     textures: TextureOps
 
     def read(self, operand: Operand, ptx_type: str) -> Val:

@@ -105,6 +105,7 @@ class InstructionRow:
     aligned: bool = False
     accepts: Accepts = Accepts.NOTHING
     literals: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    accumulates: bool = False
 
     def match(self, parts: Sequence[str]) -> dict[str, str] | None:
         """The modifiers' words when the opcode is of this row, else None."""
@@ -337,6 +338,7 @@ def instruction(
     aligned: bool = False,
     accepts: Accepts = Accepts.NOTHING,
     literals: Mapping[str, Sequence[int]] | None = None,
+    accumulates: bool = False,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
     """Add a row to the table; see the head of this file for the notation.
@@ -353,6 +355,7 @@ def instruction(
     aligned       all lanes of a warp must execute it together
     accepts       operands that it takes beside registers and literals of its type
     literals      operands that must be literals, and the numbers they may be
+    accumulates   its destination is a source too
 
     `columns` explains the values.
     """
@@ -368,6 +371,7 @@ def instruction(
             syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp, notes,
             _has_dest(operands), form, nans, _work(work, effects, control), tuple(effects), who,
             waits or _waits(who), async_, control, ordering, aligned, accepts, literals or {},
+            accumulates,
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
         # An opcode that was looked up before must find the row that is added now.

@@ -125,7 +125,8 @@ class KernelProgram:
 
     def _find_uses(self, ins: Instruction) -> list[str]:
         d = self.decoded.get(ins.index)
-        sources = ins.operands[1:] if d is not None and d.row.has_dest else ins.operands
+        written = d is not None and d.row.has_dest and not d.row.accumulates
+        sources = ins.operands[1:] if written else ins.operands
         out = [r for o in sources for r in cfg.registers(o)]
         if ins.guard is not None:
             out.append(ins.guard)

@@ -34,6 +34,7 @@ from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.tensor_copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
+from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
@@ -81,6 +82,7 @@ class WarpEmitter(WarpOperands):
         self.tensors = TensorCopies(self, self.bulk)
         self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
         self.matrices = Matrices(self)
+        self.warpgroups = WarpgroupProducts(self, self.schedule)
         self.textures = Textures(self)
         self.fragments = Fragments()
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
@@ -93,6 +95,7 @@ class WarpEmitter(WarpOperands):
             self.schedule.header,
             self.schedule.pending.points,
             self.schedule.block_barriers.survivors(),
+            self.warpgroups.registers,
         )
         # A strip takes a few lanes through several instructions, so there is no point at which an
         # observer could see the operands of one of them.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weft.device.sim import warpgroup_faults
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.emit.row_operations import BARRIER_LIMITS, COUNT
@@ -192,6 +193,8 @@ class _Story:
                 f"tensor map at {w[WorkerFields.ERROR_ADDRESS] & 2**64 - 1:#x}, "
                 f"block {block}, thread {thread}",
             )  # fmt: skip
+        elif code == Fault.WARPGROUP:
+            error = self._warpgroup(ins, worker, block, thread)
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):
@@ -219,6 +222,25 @@ class _Story:
             got=f"block {block}, thread {thread}",
             allowed=BARRIER_LIMITS[counts],
             next="check what the kernel computes for the barrier's number and its count",
+        )
+
+    def _warpgroup(
+        self,
+        ins: Instruction | None,
+        worker: int,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+    ) -> DeviceError:
+        w = self.arena.workers[worker]
+        words = self.arena.slot(worker, w[WorkerFields.ERROR_SLOT]).view("int64")
+        size = int(words[SlotFields.SHARED_BYTES // 8])
+        wrong = warpgroup_faults.explain(w[WorkerFields.ERROR_ADDRESS], self.arena.info.warps, size)
+        return DeviceError(
+            f"wgmma in {self.name} {wrong.what}",
+            where=line_of(ins),
+            got=f"{wrong.got}, block {block}, thread {thread}",
+            allowed=wrong.allowed,
+            next=wrong.next,
         )
 
     def _texture(
