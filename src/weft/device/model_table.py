@@ -71,6 +71,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
+        "max_cluster": 16,
         "compile_for": "compute_80",  # until the simulator has Hopper's own instructions
     },
     "10.0": {
@@ -83,6 +84,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
+        "max_cluster": 16,
         "compile_for": "compute_80",  # until the simulator has Blackwell's own instructions
     },
 }

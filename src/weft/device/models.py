@@ -24,6 +24,7 @@ class GpuModel:
                       be dynamic
     reserved_shared   shared memory that the system takes from an SM for each resident block
     compile_for       the architecture to give the compiler for this GPU
+    max_cluster       blocks of the largest cluster; more than 8 are not portable
     *_per_sm          results a clock: of fp64, fp16 and integer arithmetic, of special functions
     """
 
@@ -60,6 +61,7 @@ class GpuModel:
     special_per_sm: int = 16
     schedulers_per_sm: int = 4
     constant_memory: int = 64 * 1024
+    max_cluster: int = 0
 
     @property
     def machine(self) -> str:
