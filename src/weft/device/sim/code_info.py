@@ -30,5 +30,7 @@ class CodeInfo:
     calls_host: bool
     grid_barrier: bool
     """True if it uses a barrier of the whole grid."""
+    clusters: bool = False
+    """True if it names other blocks of its cluster."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Data about the code for its observer."""

@@ -50,6 +50,7 @@ def generate(
         waits=waits,
         together=warp.schedule.lockstep.used,
         late=warp.schedule.lockstep.late,
+        clusters=program.clusters,
         watch=warp.watch,
     )
     info = CodeInfo(
@@ -64,6 +65,7 @@ def generate(
         waits=waits,
         calls_host=_calls_host(program),
         grid_barrier=_grid_barrier(program),
+        clusters=program.clusters,
         notes=warp.watch.notes(),
     )
     return ir.text(), info

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
+from weft.device.sim.layout import CLUSTER_SHIFT, SlotFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, add, land
 from weft.device.sim.memory.mbarriers import WORD
+from weft.device.sim.memory.multicast import for_each_block
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
@@ -22,6 +24,8 @@ from weft.ptx.isa.columns import Completion, Does
 from weft.ptx.model import Instruction, Mem
 
 _P = ("ptr", 0)
+RANK_AT = CLUSTER_SHIFT - 16
+"""Shifts the rank of a shared address above the number of a warp."""
 
 
 class BulkCopies:
@@ -44,8 +48,19 @@ class BulkCopies:
         return self.e.b.at(self.e.frame, self.at)
 
     def pending(self) -> Val:
-        """The block's list."""
-        return self.e.b.at(self.e.frames, self.at)
+        """The block's list; a cluster has one, in the first block's frames."""
+        e, b = self.e, self.e.b
+        if e.program.clusters:
+            first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
+            return b.at(first, SlotFields.FRAMES + self.at)
+        return b.at(e.frames, self.at)
+
+    def _issuer(self) -> Val:
+        """The number of the warp among those that share the list."""
+        e = self.e
+        if e.program.clusters:
+            return e.warp | (e.rank_base >> RANK_AT)
+        return e.warp
 
     # ---- issue ------------------------------------------------------------------------------
     def issue(self, ins: Instruction) -> None:
@@ -65,7 +80,7 @@ class BulkCopies:
         for i, effect in enumerate(row.effects, 1):  # target, source, mbarrier
             mem = ins.operands[row.position(effect.operand)]
             assert isinstance(mem, Mem)
-            a = resolve(e, mem, SPACES[effect.state_space(decoded.words)])
+            a = resolve(e, mem, SPACES[effect.window(decoded.words)])
             if effect.nbytes(decoded.words) is None:
                 kind = (
                     AccessKind.REDUCTION if reduction and effect.writes else AccessKind.of(effect)
@@ -92,8 +107,16 @@ class BulkCopies:
             e.watch.access(access)
         number = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
         group = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP))
-        add(b, self.kinds)(self.pending(), data, lanes, number, e.warp, group)
+        rest = number, self._issuer(), group
+        if decoded.words.get("multicast"):
+            masks = e.read_lanes(ins.operands[row.position("mask")], "u16").zext("i32")
+            for_each_block(e, lanes, masks, data, lambda chosen: self._add(data, chosen, rest))
+        else:
+            self._add(data, lanes, rest)
         e.forget_mask()
+
+    def _add(self, data: Val, lanes: Val, rest: tuple[Val, Val, Val]) -> None:
+        add(self.e.b, self.kinds)(self.pending(), data, lanes, *rest)
 
     def _range(self, access: MemoryAccess, lanes: Val, sizes: Val, into: Val) -> None:
         """Check a range of sizes[lane] bytes; its start goes to `into`."""
@@ -135,7 +158,7 @@ class BulkCopies:
     def _land_groups(self, beyond: int) -> None:
         b = self.e.b
         limit = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP)) + beyond
-        land(b, self.kinds)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
+        land(b, self.kinds)(self.pending(), b.integer("i64", 0), self._issuer(), limit)
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
         """Complete the copies that report to a barrier, before the barrier is tested."""
