@@ -88,7 +88,7 @@ class BlockBarriers:
             e.slot, number, b.integer("i32", 0) if count is None else count, lanes, whole, passed
         )
         if is_block_barrier(ins):
-            self._hold(lanes, number & 15, generation)
+            self._hold(lanes, number, generation)
 
     def hold(self, lanes: Val, parity: Val) -> None:
         """Note that lanes wait at the barrier of the cluster, for the phase of this parity."""
@@ -97,7 +97,7 @@ class BlockBarriers:
     def _hold(self, lanes: Val, number: Val, generation: Val) -> None:
         at = self._row(self.e.block)
         self.words.store(at, self.words.load(at) | lanes)
-        self.words.store(at + 4, number)
+        self.words.store(at + 4, number & 15)
         self.words.store(at + 8, generation)
 
     def _row(self, block: BasicBlock) -> int:
