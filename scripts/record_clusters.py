@@ -132,7 +132,8 @@ def main() -> None:
     found = answers(run)
     np.savez_compressed(folder / "clusters.npz", **found)
     print(f"{len(found)} probes")
-    (folder / "clusters.json").write_text(json.dumps(asked(), indent=1) + "\n")
+    rows = (f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in asked().items())
+    (folder / "clusters.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -10,8 +12,13 @@ import numpy as np
 import pytest
 
 import weft
-from cluster_probes import Dims
+from cluster_probes import ARCH, SOURCE, Dims, answers
 from folders import TESTS
+from recorded import GOLDEN
+from weft.device import models
+from weft.device.base import LaunchConfig
+from weft.device.clusters import check_cluster
+from weft.device.occupancy import active_clusters, occupancy
 from weft.kernels import Module
 
 READ, ADD, PUSH, COPY, MULTICAST, EXCHANGE = range(6)
@@ -220,3 +227,50 @@ def test_deadlocks_name_who_waits_where(name: str, how: str) -> None:
     assert isinstance(error, weft.Deadlock)
     assert how in error.got and "waits at the barrier of its cluster" in error.got
     assert "block (0, 0, 0)" in error.got and "block (1, 0, 0)" in error.got
+
+
+# ---- what an H200 answered ---------------------------------------------------------------------
+RECORDED = np.load(GOLDEN / "clusters.npz")
+DRIVER = json.loads((GOLDEN / "clusters.json").read_text())
+
+
+@cache
+def probes() -> Module:
+    return weft.cuda(SOURCE, arch=ARCH, device="sim:h200")
+
+
+def probe(
+    name: str, grid: Dims, threads: int, cluster: Dims | None, words: int, more: Sequence[int]
+) -> np.ndarray:
+    out = np.full(words, -77, np.int32)
+    probes().kernel(name)[grid, threads, 0, None, cluster](out, *more)
+    return out
+
+
+@pytest.mark.parametrize("kernel", sorted({name.split()[0] for name in RECORDED.files}))
+def test_recorded_probes(kernel: str) -> None:
+    def of_kernel(name: str, *rest: Any) -> np.ndarray:
+        return probe(name, *rest) if name == kernel else np.zeros(0, np.int32)
+
+    found = {name: x for name, x in answers(of_kernel).items() if name.split()[0] == kernel}
+    assert found.keys() == {name for name in RECORDED.files if name.split()[0] == kernel}
+    for name, x in found.items():
+        np.testing.assert_array_equal(x, RECORDED[name], err_msg=name)
+
+
+def test_active_clusters_are_those_of_the_driver() -> None:
+    gpu = models.get("h200")
+    for threads, shared, size, code, count in DRIVER["active 1"]:
+        blocks = occupancy(gpu, threads=threads, registers=32, shared_bytes=shared).blocks
+        assert (code, active_clusters(gpu, blocks, size)) == (0, count), (threads, shared, size)
+
+
+def test_refusals_are_those_of_the_driver() -> None:
+    for grid, cluster, code in DRIVER["launches 1"]:
+        config = LaunchConfig(tuple(grid), (32, 1, 1), 0, tuple(cluster))
+        try:
+            check_cluster("k", {}, config, "H200", 16)
+            found = 0
+        except weft.LaunchError:
+            found = 912
+        assert found == code, (grid, cluster)

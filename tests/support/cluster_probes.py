@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
-ARCH = "sm_90"
+ARCH = "sm_90a"
 
 Dims = tuple[int, int, int]
 Answer = NDArray[np.int32]
