@@ -109,11 +109,26 @@ class BulkCopies:
         group = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP))
         rest = number, self._issuer(), group
         if decoded.words.get("multicast"):
-            masks = e.read_lanes(ins.operands[row.position("mask")], "u16").zext("i32")
-            for_each_block(e, lanes, masks, data, lambda chosen: self._add(data, chosen, rest))
+            self._multicast(ins, lanes, data, rest)
         else:
             self._add(data, lanes, rest)
         e.forget_mask()
+
+    def _multicast(
+        self, ins: Instruction, lanes: Val, data: Val, rest: tuple[Val, Val, Val]
+    ) -> None:
+        """Record a copy for each block of the mask."""
+        e, b = self.e, self.e.b
+        mask = ins.operands[decode(ins).row.position("mask")]
+        places = [b.at(data, 256), b.at(data, 768)]  # of targets and mbarriers
+        own = [b.load("i64", 32, place, 64) for place in places]
+
+        def add(chosen: Val, distance: Val) -> None:
+            for place, addresses in zip(places, own, strict=True):
+                b.store(addresses + distance, place, 64)
+            self._add(data, chosen, rest)
+
+        for_each_block(e, lanes, e.read_lanes(mask, "u16").zext("i32"), add)
 
     def _add(self, data: Val, lanes: Val, rest: tuple[Val, Val, Val]) -> None:
         add(self.e.b, self.kinds)(self.pending(), data, lanes, *rest)

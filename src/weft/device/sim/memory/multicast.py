@@ -13,34 +13,23 @@ from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.ir import Val
 
-TARGETS, BARRIERS = 256, 768
-"""Where `data` has the addresses of the targets and of the mbarriers, 8 bytes a lane."""
+Each = Callable[[Val, Val], None]
+"""Emits code for one block: (lanes whose mask has it, bytes from the own addresses to its own)."""
 
 
-def for_each_block(
-    e: Accessing, lanes: Val, masks: Val, data: Val, add: Callable[[Val], None]
-) -> None:
-    """Emit `add(lanes)` once for each block: those lanes whose mask has it.
-
-    masks  the mask of each lane, 32 x i32
-    data   has the addresses in the block's own memory; while `add` runs, those of the block at hand
-    add    emits the code that records a copy for each of the lanes, from `data`
-    """
+def for_each_block(e: Accessing, lanes: Val, masks: Val, each: Each) -> None:
+    """Emit `each` in a loop over the blocks of the cluster; `masks` has each lane's, 32 x i32."""
     b = e.b
     size = checks.cluster_size(b, e.context)
     beyond = lanes & e.bits_of((masks >> size).ne(0))
     _refuse(e, beyond, Fault.RANKS)
-    targets, barriers = (b.load("i64", 32, b.at(data, at), 64) for at in (TARGETS, BARRIERS))
     with b.loop(size) as rank:
         chosen = lanes & e.bits_of(((masks >> rank) & 1).ne(0))
         with b.when(chosen.ne(0)):
             group = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
             exited = b.load("i32", 0, b.at(group, SlotFields.EXITED)) >> rank
             _refuse(e, b.select((exited & 1).ne(0), chosen, b.integer("i32", 0)), Fault.EXITED)
-            distance = ((rank << CLUSTER_SHIFT) - e.rank_base).sext("i64")
-            for at, addresses in ((TARGETS, targets), (BARRIERS, barriers)):
-                b.store(addresses + distance, b.at(data, at), 64)
-            add(chosen)
+            each(chosen, ((rank << CLUSTER_SHIFT) - e.rank_base).sext("i64"))
 
 
 def _refuse(e: Accessing, lanes: Val, fault: int) -> None:
