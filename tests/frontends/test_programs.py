@@ -101,6 +101,11 @@ ROWS = (
     ),
     Row("pitched.cu", "rows and planes are in place\n"),
     Row("cooperative.cu", "499967 of 499967\n", err=("sum: 1585 blocks, room for 1584 at once",)),
+    Row(
+        "clusters.cu",
+        "58 clusters of 16, 132 of 2\n",
+        err=("rotate: the cluster does not divide the grid", "fours was compiled for another"),
+    ),
     Row("graph.cu", "captured: 6 nodes, 3 runs\nbuilt: 10\n"),
     Row("blas.cu", "cuBLAS agrees\n"),
     Row("random.cu", "random enough\n"),

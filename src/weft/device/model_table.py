@@ -71,6 +71,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
+        "max_cluster": 16,
         "compile_for": "compute_90a",
     },
     "10.0": {
@@ -83,6 +84,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
+        "max_cluster": 16,
         "compile_for": "compute_90",  # until the simulator has Blackwell's own instructions
     },
 }
@@ -242,6 +244,7 @@ GPUS: Mapping[str, Mapping[str, Any]] = {
         "name": "H100 SXM5 80 GB",
         "capability": "9.0",
         "sms": 132,
+        "gpcs": (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2),
         "boost_mhz": 1980,
         "memory_gib": 80,
         "memory_gb_per_s": 3352,
@@ -261,6 +264,7 @@ GPUS: Mapping[str, Mapping[str, Any]] = {
         "name": "H200 SXM 141 GB",
         "capability": "9.0",
         "sms": 132,
+        "gpcs": (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2),
         "boost_mhz": 1980,
         "memory_gib": 139.8,
         "memory_gb_per_s": 4800,

@@ -15,6 +15,7 @@ class ContextFields:
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
+    CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 168, 176, 184
     SIZE = 192
 
 
@@ -41,6 +42,12 @@ class SlotFields:
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
+    RANK, GROUP, HELD = 108, 112, 120
+    """Of a block of a cluster: its rank, the slot of rank 0, whether nothing in it can run."""
+    MISSING, LIVE, EXITED, PHASE = 176, 180, 184, 188
+    """In the slot of rank 0, at the unused end of the row of barrier 0: threads that have not
+    arrived at the barrier of the cluster, threads of the cluster that live, the ranks that have
+    exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
@@ -82,13 +89,21 @@ class Fault:
     )
     WARPGROUP = 11
     """A wrong use of `wgmma`: see `warpgroup_faults`."""
+    EXITED, ARRIVES, WAITS, RANKS = range(12, 16)
+    """In a cluster: memory of a block that has exited, `barrier.cluster.arrive` twice, a wait
+    without it, a mask that names blocks beyond the cluster."""
 
 
 class Space:
     """State spaces: the windows that an access may touch."""
 
-    GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONST = range(6)
+    GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONST, CLUSTER = range(7)
+    """CLUSTER: shared memory of any block of the cluster."""
 
 
+FREE, BUSY, EXITED = 0, 1, 2
+"""Values of SlotFields.STATE; EXITED: other blocks of the cluster still run."""
+CLUSTER_SHIFT = 24
+"""Shared memory of the blocks of a cluster lies 1 << CLUSTER_SHIFT bytes apart."""
 FRESH, FINISHED = 0, -1
 NOTHING_PENDING = 0x7FFFFFFF

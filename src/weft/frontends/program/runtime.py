@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig
-from weft.device.occupancy import occupancy
+from weft.device.clusters import check_cluster
+from weft.device.occupancy import active_clusters, occupancy
 from weft.device.sim.run import settings
 from weft.device.sim.run.launch import LaunchPlan
 from weft.errors import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from weft.values.findings import Finding
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
+INVALID_CLUSTER = 912
 NOT_SUPPORTED, UNKNOWN = 801, 999
 _DEATHS: tuple[tuple[type[Error], int], ...] = (
     (MisalignedAddress, 716),
@@ -172,7 +174,7 @@ class Runtime:
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
         """Check a launch and compile its kernel, before the launch call returns."""
         unit, name = self._kernels[host]
-        grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        grid = _configuration(dims, shared)
         if (host, grid, cooperative) in self._plans:
             return 0
         if refused := self._refused(unit, name, grid, cooperative):
@@ -184,7 +186,7 @@ class Runtime:
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
         """Run a grid to completion; called by a stream's thread."""
-        grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        grid = _configuration(dims, shared)
 
         def run() -> None:
             plan = self._plan(host, grid, cooperative)
@@ -264,6 +266,11 @@ class Runtime:
             return INVALID_VALUE
         if entry.static_shared + grid.shared_bytes > model.shared_per_block:
             return INVALID_VALUE
+        try:
+            check_cluster(unit.spelled(name), entry.directives, grid, model.name, model.max_cluster)
+        except LaunchError as error:
+            self.say(str(error))
+            return INVALID_CLUSTER
         if cooperative:
             room = self._blocks(unit, name, threads, grid.shared_bytes) * model.sms
             if _product(grid.grid) > room:
@@ -324,6 +331,9 @@ class Runtime:
         facts.ptx, facts.binary = unit.version, 10 * major_minor[0] + major_minor[1]
         most = entry.directives.get("maxntid") or entry.directives.get("reqntid")
         facts.most_threads = _product(most) if most else unit.model.max_threads_per_block
+        facts.must_have_cluster = "explicitcluster" in entry.directives
+        cluster = (*entry.directives.get("reqnctapercluster", ()), 0, 0, 0)
+        facts.cluster = (ctypes.c_int64 * 3)(*cluster[:3])
         facts.registers = facts.local = 0
         if assembled:
             resources = unit.resources(name)
@@ -334,6 +344,14 @@ class Runtime:
     def blocks_per_sm(self, host: int, threads: int, shared: int) -> int:
         kernel = self._kernel(host)
         return -1 if kernel is None else self._blocks(*kernel, threads, shared)
+
+    @answers(-1)
+    def clusters(self, host: int, threads: int, shared: int, size: int) -> int:
+        """The clusters that the GPU holds at once; -1 for a size that it cannot run."""
+        kernel = self._kernel(host)
+        if kernel is None or not 1 <= size <= kernel[0].model.max_cluster:
+            return -1
+        return active_clusters(kernel[0].model, self._blocks(*kernel, threads, shared), size)
 
     def _blocks(self, unit: TranslationUnit, name: str, threads: int, shared: int) -> int:
         entry = unit.entry(name)
@@ -433,6 +451,12 @@ def _died(error: BaseException | None) -> int:
     if not isinstance(error, DeviceError):
         return 0
     return DIED | next(code for kind, code in _DEATHS if isinstance(error, kind))
+
+
+def _configuration(dims: Any, shared: int) -> LaunchConfig:
+    """The configuration of a launch; a cluster of no blocks is none."""
+    grid, block, cluster = (tuple(dims[i : i + 3]) for i in (0, 3, 6))
+    return LaunchConfig(grid, block, shared, cluster if any(cluster) else None)
 
 
 def _product(sizes: tuple[int, ...]) -> int:

@@ -138,14 +138,12 @@ class Launcher:
     def _prepare(self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]) -> Plain:
         """(a launch as weft configures it, all that it takes)."""
         m = self.metadata
-        if getattr(m, "num_ctas", 1) > 1:
-            raise LaunchError(
-                f"{function.name}: clusters of blocks are not simulated",
-                got=f"num_ctas={m.num_ctas}",
-                allowed="num_ctas=1",
-            )
+        # Triton makes each program a cluster of so many blocks along x.
+        ctas = getattr(m, "num_ctas", 1)
+        grid = (grid[0] * ctas, grid[1], grid[2])
         function.takes(self.signature, self.file, getattr(m, "tensordesc_meta", None) or ())
-        launch = function[grid, m.num_warps * 32, m.shared]
+        cluster = None if ctas == 1 else ctas
+        launch = function[grid, m.num_warps * 32, m.shared, None, cluster]
         if getattr(m, "launch_cooperative_grid", False):
             code = module(function.program, function.simulator)
             code.check_cooperative(function.entry, launch.config)

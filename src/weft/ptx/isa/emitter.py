@@ -68,6 +68,15 @@ class MbarrierOps(Protocol):
     def pending_count(self, ins: Instruction) -> None: ...
 
 
+class ClusterOps(Protocol):
+    """The barrier of a cluster, and addresses in the shared memory of its blocks."""
+
+    def arrive(self, ins: Instruction) -> None: ...
+    def wait(self, ins: Instruction) -> None: ...
+    def map_address(self, ins: Instruction, ptx_type: str, *, near: bool) -> None: ...
+    def rank_of(self, ins: Instruction, ptx_type: str, *, near: bool) -> None: ...
+
+
 class MatrixOps(Protocol):
     """Matrix fragments to and from memory."""
 
@@ -120,6 +129,7 @@ class Warp(Protocol):
     bulk: BulkCopyOps
     tensors: TensorCopyOps
     mbarriers: MbarrierOps
+    cluster: ClusterOps
     matrices: MatrixOps
     warpgroups: WarpgroupOps
     textures: TextureOps

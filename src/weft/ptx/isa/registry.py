@@ -106,6 +106,7 @@ class InstructionRow:
     accepts: Accepts = Accepts.NOTHING
     literals: Mapping[str, Sequence[int]] = field(default_factory=dict)
     accumulates: bool = False
+    peers: bool = False
 
     def match(self, parts: Sequence[str]) -> dict[str, str] | None:
         """The modifiers' words when the opcode is of this row, else None."""
@@ -304,6 +305,12 @@ class Decoded:
         return any(p.startswith("im2col") for p in self.parts)
 
     @functools.cached_property
+    def names_peers(self) -> bool:
+        """True if it meets other blocks of the cluster, or names them."""
+        of_cluster = self.row.participants is Participants.CLUSTER
+        return of_cluster or self.row.peers or bool(self.words.get("multicast"))
+
+    @functools.cached_property
     def from_generic(self) -> bool:
         """True for `cvta.to`, which converts generic addresses to those of a space."""
         return "to" in self.parts
@@ -339,6 +346,7 @@ def instruction(
     accepts: Accepts = Accepts.NOTHING,
     literals: Mapping[str, Sequence[int]] | None = None,
     accumulates: bool = False,
+    peers: bool = False,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
     """Add a row to the table; see the head of this file for the notation.
@@ -356,6 +364,7 @@ def instruction(
     accepts       operands that it takes beside registers and literals of its type
     literals      operands that must be literals, and the numbers they may be
     accumulates   its destination is a source too
+    peers         it makes or takes apart addresses of other blocks of the cluster
 
     `columns` explains the values.
     """
@@ -372,6 +381,7 @@ def instruction(
             _has_dest(operands), form, nans, _work(work, effects, control), tuple(effects), who,
             waits or _waits(who), async_, control, ordering, aligned, accepts, literals or {},
             accumulates,
+            peers,
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
         # An opcode that was looked up before must find the row that is added now.
@@ -382,8 +392,8 @@ def instruction(
 
 
 def _waits(who: Participants) -> Waits:
-    """Participants that act together meet first; barriers of a block state their own."""
-    alone = who in (Participants.LANE, Participants.BLOCK)
+    """Participants that act together meet first; barriers of blocks state their own."""
+    alone = who in (Participants.LANE, Participants.BLOCK, Participants.CLUSTER)
     return Waits.NOTHING if alone else Waits.PARTICIPANTS
 
 

@@ -9,7 +9,7 @@ from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
 from weft.ptx import isa
 from weft.ptx.contract import contract
 from weft.ptx.link import link
-from weft.ptx.model import Label, PtxFunction, PtxModule
+from weft.ptx.model import Label, Operand, PtxFunction, PtxModule, Special
 from weft.ptx.normalise import normalise
 
 
@@ -72,3 +72,9 @@ def _decode(program: KernelProgram) -> None:
         if decoded is None:
             raise validate.unsupported(ins)
         program.decoded[index] = decoded
+        program.clusters |= decoded.names_peers or any(map(_of_cluster, ins.operands))
+
+
+def _of_cluster(operand: Operand) -> bool:
+    """Return whether it is a special register of the cluster."""
+    return isinstance(operand, Special) and "cluster" in operand.name

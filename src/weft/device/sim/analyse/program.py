@@ -27,7 +27,7 @@ from weft.device.sim.analyse.result_form import (
     convert,
     widening_product,
 )
-from weft.device.sim.analyse.special import special_form
+from weft.device.sim.analyse.special import cluster_address, special_form
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import Graph
 from weft.ptx.isa.columns import ResultForm
@@ -76,6 +76,8 @@ class KernelProgram:
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    clusters: bool = False
+    """True if it names other blocks of its cluster: shared addresses then have a rank."""
     settled: bool = False
     """True once the forms are final: after the program is prepared."""
     _results: dict[int, Form | None] = field(default_factory=dict)
@@ -146,7 +148,10 @@ class KernelProgram:
             # Offsets in shared and local memory are known here; a global variable has its address
             # at launch.
             case Sym(name, offset) if self.symbols.get(name, ("",))[0] in ("shared", "local"):
-                return constant(self.symbols[name][1] + offset)
+                space, start = self.symbols[name]
+                if space == "shared" and self.clusters:
+                    return cluster_address(start + offset)
+                return constant(start + offset)
             case Not(of):
                 return self.form_of(of)
             case Mem(base, _):

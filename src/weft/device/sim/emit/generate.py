@@ -50,6 +50,7 @@ def generate(
         waits=waits,
         together=warp.schedule.lockstep.used,
         late=warp.schedule.lockstep.late,
+        clusters=program.clusters,
         watch=warp.watch,
     )
     info = CodeInfo(
@@ -66,6 +67,7 @@ def generate(
         grid_barrier=_grid_barrier(program),
         ledger_at=warp.ledger.at if warp.ledger.used else -1,
         tested_at=warp.ledger.tested_at if warp.ledger.tests else -1,
+        clusters=program.clusters,
         notes=warp.watch.notes(),
     )
     return ir.text(), info

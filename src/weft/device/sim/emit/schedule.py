@@ -9,7 +9,12 @@ from typing import Protocol
 from weft.device.sim.analyse import active_lanes, idle_warps
 from weft.device.sim.analyse.idle_warps import Idle
 from weft.device.sim.analyse.phases import ENDED
-from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
+from weft.device.sim.analyse.waits import (
+    is_arrival,
+    is_block_barrier,
+    is_cluster_barrier,
+    spin_heads,
+)
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameLayout, FrameWords
@@ -72,6 +77,7 @@ class Schedule:
         self._queued: set[int] = set()
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
+        self._leaves: list[Callable[[Val], None]] = []
 
     # ---- start and end ----------------------------------------------------------------------
     def prologue(self) -> None:
@@ -126,6 +132,10 @@ class Schedule:
         self.header += -(-nbytes // 64) * 64
         return at
 
+    def when_leaving(self, hook: Callable[[Val], None]) -> None:
+        """Have `hook` emit code for lanes that exit before their warp ends."""
+        self._leaves.append(hook)
+
     @property
     def frame_bytes(self) -> int:
         return (self.header + self.e.registers.frame_bytes + 63) // 64 * 64
@@ -150,6 +160,8 @@ class Schedule:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
             self._stop_at_barrier(block.index)
+            if is_cluster_barrier(block.code[-1]):
+                self._pass_completed(block)
             self.block_barriers.leave(block)
             return
         last = block.last
@@ -167,6 +179,16 @@ class Schedule:
             self.e.b.either(
                 self.e.guard(), lambda: self.edge(block, taken), lambda: self.edge(block, fallen)
             )
+
+    def _pass_completed(self, block: BasicBlock) -> None:
+        """Continue without waiting if the barrier of the cluster has completed since the arrival.
+
+        A later release wakes a warp that waits; the one that has been is not repeated.
+        """
+        with self.e.b.when(self.block_barriers.is_released(block)):
+            self.block_barriers.let_go(block, self.e.mask())
+            self.edge(block, block.successors[0])
+        self.e.forget_mask()
 
     def edge(self, block: BasicBlock, target: int) -> None:
         """Continue at `target` with the running lanes, unless lanes before it are pending."""
@@ -367,6 +389,8 @@ class Schedule:
         """Mark these lanes as returned."""
         e, b = self.e, self.e.b
         e.watch.leave(lanes)
+        for hook in self._leaves:
+            hook(lanes)
         self.words.store(FrameFields.LIVE, self.words.load(FrameFields.LIVE) & ~lanes)
         if self.barriers:
             # Barriers expect only threads that have not exited.

@@ -17,12 +17,13 @@ from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
 from weft.device.sim.emit.block_loop import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
+from weft.device.sim.emit.cluster_ops import ClusterOperations
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import StripedRules, WideRules
-from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
+from weft.device.sim.layout import CLUSTER_SHIFT, ContextFields, SlotFields, WorkerFields
 from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
 from weft.device.sim.memory.bulk_copies import BulkCopies
@@ -81,6 +82,7 @@ class WarpEmitter(WarpOperands):
         self.bulk = BulkCopies(self, self.schedule, self.ledger)
         self.tensors = TensorCopies(self, self.bulk)
         self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
+        self.cluster = ClusterOperations(self, self.schedule)
         self.matrices = Matrices(self)
         self.warpgroups = WarpgroupProducts(self, self.schedule)
         self.textures = Textures(self)
@@ -122,6 +124,9 @@ class WarpEmitter(WarpOperands):
         b = self.b
         self.shared = b.load("ptr", 0, b.at(self.slot, SlotFields.SHARED))
         self.shared_bytes = b.load("i64", 0, b.at(self.slot, SlotFields.SHARED_BYTES)).trunc("i32")
+        if self.program.clusters:
+            rank = b.load("i32", 0, b.at(self.slot, SlotFields.RANK))
+            self.rank_base = rank << CLUSTER_SHIFT
         local = b.load("ptr", 0, b.at(self.slot, SlotFields.LOCAL))
         self.params = b.load("ptr", 0, b.at(self.context, ContextFields.PARAMS))
         self.sites = b.load("ptr", 0, b.at(self.worker, WorkerFields.SITES))

@@ -8,15 +8,19 @@ has overwritten since. A full list completes all copies.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
+from weft.device.sim.layout import CLUSTER_SHIFT, SlotFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, Transfer, add, land
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
 from weft.device.sim.memory.mbarriers import WORD
+from weft.device.sim.memory.multicast import for_each_block
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.memory.tensor_copies import tensor_entries
+from weft.device.sim.memory.tensor_copies import move_windows, tensor_entries
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -24,6 +28,8 @@ from weft.ptx.isa.columns import Completion, Does
 from weft.ptx.model import Instruction, Mem
 
 _P = ("ptr", 0)
+RANK_AT = CLUSTER_SHIFT - 16
+"""Shifts the rank of a shared address above the number of a warp."""
 
 
 class BulkCopies:
@@ -50,8 +56,19 @@ class BulkCopies:
         return self.e.b.at(self.e.frame, self.at)
 
     def pending(self) -> Val:
-        """The block's list."""
-        return self.e.b.at(self.e.frames, self.at)
+        """The block's list; a cluster has one, in the first block's frames."""
+        e, b = self.e, self.e.b
+        if e.program.clusters:
+            first = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
+            return b.at(first, SlotFields.FRAMES + self.at)
+        return b.at(e.frames, self.at)
+
+    def _issuer(self) -> Val:
+        """The number of the warp among those that share the list."""
+        e = self.e
+        if e.program.clusters:
+            return e.warp | (e.rank_base >> RANK_AT)
+        return e.warp
 
     # ---- issue ------------------------------------------------------------------------------
     def issue(self, ins: Instruction) -> None:
@@ -71,7 +88,7 @@ class BulkCopies:
         for i, effect in enumerate(row.effects, 1):  # target, source, mbarrier
             mem = ins.operands[row.position(effect.operand)]
             assert isinstance(mem, Mem)
-            a = resolve(e, mem, SPACES[effect.state_space(decoded.words)])
+            a = resolve(e, mem, SPACES[effect.window(decoded.words)])
             if effect.nbytes(decoded.words) is None:
                 kind = (
                     AccessKind.REDUCTION if reduction and effect.writes else AccessKind.of(effect)
@@ -96,17 +113,55 @@ class BulkCopies:
         # After the checks, since an observer may follow a range to its end; the source comes first.
         for access in sorted(accesses, key=lambda a: a.writes):
             e.watch.access(access)
-        self.add(reduction, data, lanes)
+        self.add(reduction, data, lanes, masks=self.masks(ins))
 
-    def add(self, kind: Transfer | None, data: Val, lanes: Val, jobs: Val | None = None) -> None:
-        """Record the copies of these lanes; `data` and `jobs` as in `bulk_list.add`."""
+    def add(
+        self, kind: Transfer | None, data: Val, lanes: Val, jobs: Val | None = None,
+        masks: Val | None = None,
+    ) -> None:  # fmt: skip
+        """Record the copies of these lanes; `data` and `jobs` as in `bulk_list.add`.
+
+        masks  of a multicast: see `masks`
+        """
         e, b = self.e, self.e.b
-        tensor = jobs is not None
         number = b.integer("i32", self.entries.kinds.index(kind) + 1 if kind else 0)
         group = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP))
-        record = add(b, self.entries, tensor=tensor)
-        record(self.pending(), data, lanes, number, e.warp, group, jobs or data)
+        record = add(b, self.entries, tensor=jobs is not None)
+
+        def one(chosen: Val) -> None:
+            record(self.pending(), data, chosen, number, self._issuer(), group, jobs or data)
+
+        if masks is None:
+            one(lanes)
+        else:
+            self._multicast(lanes, data, jobs, masks, one)
         e.forget_mask()
+
+    def _multicast(
+        self, lanes: Val, data: Val, jobs: Val | None, masks: Val, one: Callable[[Val], None]
+    ) -> None:
+        """Record a copy for each block of the masks, by `one`."""
+        b = self.e.b
+        places = [b.at(data, 256), b.at(data, 768)]  # of targets and mbarriers
+        own = [b.load("i64", 32, place, 64) for place in places]
+
+        def record(chosen: Val, distance: Val) -> None:
+            for place, addresses in zip(places, own, strict=True):
+                b.store(addresses + distance, place, 64)
+            if jobs is not None:
+                move_windows(b, jobs, chosen, distance)
+            one(chosen)
+            if jobs is not None:
+                move_windows(b, jobs, chosen, 0 - distance)
+
+        for_each_block(self.e, lanes, masks, record)
+
+    def masks(self, ins: Instruction) -> Val | None:
+        """The blocks that each lane's copy goes to, as bits; None if it is no multicast."""
+        e, decoded = self.e, self.e.program.decoded[ins.index]
+        if not decoded.words.get("multicast"):
+            return None
+        return e.read_lanes(ins.operands[decoded.row.position("mask")], "u16").zext("i32")
 
     def _range(self, access: MemoryAccess, lanes: Val, sizes: Val, into: Val) -> None:
         """Check a range of sizes[lane] bytes; its start goes to `into`."""
@@ -151,7 +206,7 @@ class BulkCopies:
     def _land_groups(self, beyond: int) -> None:
         b = self.e.b
         limit = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP)) + beyond
-        land(b, self.entries)(self.pending(), b.integer("i64", 0), self.e.warp, limit)
+        land(b, self.entries)(self.pending(), b.integer("i64", 0), self._issuer(), limit)
 
     def arrive(self, b: Builder, pending: Val, barrier: Val) -> None:
         """Complete the copies that report to a barrier, before the barrier is tested."""

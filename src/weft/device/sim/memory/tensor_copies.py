@@ -64,7 +64,13 @@ class BulkCopyList(Protocol):
     def note(self, access: MemoryAccess, lanes: Val, into: Val) -> None:
         """Check the addresses of mbarriers and store them."""
 
-    def add(self, kind: Transfer | None, data: Val, lanes: Val, jobs: Val | None = None) -> None:
+    def masks(self, ins: Instruction) -> Val | None:
+        """The blocks that each lane's multicast goes to."""
+
+    def add(
+        self, kind: Transfer | None, data: Val, lanes: Val, jobs: Val | None = None,
+        masks: Val | None = None,
+    ) -> None:  # fmt: skip
         """Record copies."""
 
 
@@ -95,7 +101,7 @@ class TensorCopies:
             self._data = b.array("i8", _Rows.SIZE)
             self._jobs = b.array("i8", 32 * TensorJob.SIZE)
         data, jobs = self._data, self._jobs
-        lanes = self._lanes(ins)
+        lanes = e.executing()
         self._coordinates(ins, data)
         b.store(b.zero("i64", 32), b.at(data, _Rows.BARRIER), 64)
 
@@ -114,21 +120,10 @@ class TensorCopies:
         self._watch(ins, what, map_, box, data, jobs, lanes)
         if loads:
             e.watch.access(barrier)
-        self.bulk.add(what, data, lanes, jobs)
+        self.bulk.add(what, data, lanes, jobs, self.bulk.masks(ins))
         e.forget_mask()
 
     # ---- operands ---------------------------------------------------------------------------
-    def _lanes(self, ins: Instruction) -> Val:
-        """The lanes that copy; a multicast that leaves this block out copies nothing here."""
-        e = self.e
-        lanes = e.executing()
-        if not e.program.decoded[ins.index].words.get("multicast"):
-            return lanes
-        # A cluster has one block here: rank 0. A copy to several blocks is one job for each, with
-        # the WINDOW of its block.
-        mask = e.read_lanes(self._operand(ins, "mask"), "u16")
-        return lanes & e.bits_of((mask & 1).ne(0))
-
     def _operand(self, ins: Instruction, name: str) -> Operand:
         return ins.operands[decode(ins).row.position(name)]
 
@@ -294,6 +289,16 @@ class TensorCopies:
     def observed(self) -> bool:
         """Return whether a tool watches the kernel."""
         return type(self.e.watch).access is not Watcher.access
+
+
+def move_windows(b: Builder, jobs: Val, lanes: Val, distance: Val) -> None:
+    """Let the jobs of these lanes copy to the block so many bytes away."""
+
+    def one(lane: Val) -> None:
+        at = b.at(b.at(jobs, lane.zext("i64") * TensorJob.SIZE), TensorJob.WINDOW)
+        b.store(b.load("i64", 0, at, 8) + distance, at, 8)
+
+    each_lane(b, lanes, one)
 
 
 def _measure(b: Builder, job: Val) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.device.sim.code_info import CodeInfo
-from weft.device.sim.layout import ContextFields, Site, SlotFields, WorkerFields
+from weft.device.sim.layout import (
+    CLUSTER_SHIFT,
+    ContextFields,
+    Site,
+    SlotFields,
+    WorkerFields,
+)
 from weft.records import dataclass
 
 if TYPE_CHECKING:
@@ -23,12 +30,19 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<20q{ContextFields.SIZE - 160 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<24q{ContextFields.SIZE - 192 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
 SHARED_ALIGN = 1024
 """The alignment of a block's shared memory: the largest that layouts of bulk copies require."""
+
+
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+
+
+def _start(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _up(nbytes: int, align: int) -> int:
@@ -51,6 +65,8 @@ class WorkerMemory:
     sites: NDArray[np.int64]
     block: NDArray[np.uint8]
     address: int
+    far: mmap.mmap | None = None
+    """Shared memory of the blocks of clusters."""
 
     def __getitem__(self, at: int) -> int:
         return int(self.fields[at // 8])
@@ -86,6 +102,9 @@ class Arena:
         shared = _up(max(self.shared_bytes, 1), SHARED_ALIGN)
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
+        far = mmap.mmap(-1, n << CLUSTER_SHIFT, _PRIVATE) if info.clusters else None
+        if far is not None:
+            shared = 0
         block, base = _aligned(heads + n * (shared + local))
         memory = np.zeros(WorkerFields.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
         fields, sites = memory[: WorkerFields.SIZE // 8], memory[WorkerFields.SIZE // 8 :]
@@ -95,14 +114,15 @@ class Arena:
         fields[WorkerFields.SLOT_COUNT // 8] = n
         fields[WorkerFields.ID // 8] = number
         after = base + heads
+        near, step = (after, shared) if far is None else (_start(far), 1 << CLUSTER_SHIFT)
         view = block.view(np.int64)
         for i in range(n):
             head = i * info.slot_bytes // 8
             view[head + SlotFields.STATE // 8] = 0
-            view[head + SlotFields.SHARED // 8] = after + i * shared
+            view[head + SlotFields.SHARED // 8] = near + i * step
             view[head + SlotFields.SHARED_BYTES // 8] = self.shared_bytes
             view[head + SlotFields.LOCAL // 8] = after + n * shared + i * local
-        return WorkerMemory(fields, sites, block, address)
+        return WorkerMemory(fields, sites, block, address, far)
 
     def begin(
         self,
@@ -115,6 +135,7 @@ class Arena:
         host: int,
         cooperative: bool = True,
         textures: int = 0,
+        cluster: tuple[int, int, int] | None = None,
     ) -> None:
         """Write the inputs of a launch; `rows` are the numbers of the allocation table.
 
@@ -146,6 +167,8 @@ class Arena:
             0,
             0,
             textures,  # no observer, no epoch yet
+            *(cluster or (1, 1, 1)),
+            cluster is not None,
         )
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)

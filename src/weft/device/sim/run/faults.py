@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from weft.device.sim import warpgroup_faults
@@ -11,6 +12,7 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.emit.row_operations import BARRIER_LIMITS, COUNT
 from weft.device.sim.layout import (
+    BUSY,
     FINISHED,
     ContextFields,
     Fault,
@@ -21,7 +23,7 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
-from weft.device.sim.run import elements, mbarrier_faults, tensor_faults
+from weft.device.sim.run import clusters, elements, mbarrier_faults, tensor_faults
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.awaited import Thread, awaited_value
 from weft.device.sim.run.deadlock import explained, waited_for
@@ -43,8 +45,9 @@ if TYPE_CHECKING:
 _SPACES = {
     Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
     Space.PARAM: "parameter", Space.GENERIC: "generic", Space.CONST: "constant",
+    Space.CLUSTER: "shared::cluster",
 }  # fmt: skip
-_OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM)
+_OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM, Space.CLUSTER)
 """Spaces whose addresses are in no array."""
 _NULL = 4096
 """No array begins below: an address there is an index from a null pointer."""
@@ -67,7 +70,7 @@ def explain(
         if result == Run.FAULT:
             return story.fault(i, failed)
         if result == Run.DEADLOCK:
-            return story.deadlock([(i, arena.workers[i][WorkerFields.ERROR_SLOT])], "barrier")
+            return story.deadlock(story.stuck_slots(i), "" if story.in_cluster else "barrier")
     if failed is not None:
         return failed
     if arena.verdict == "deadlock":
@@ -149,8 +152,27 @@ class _Story:
             (w, i)
             for w in range(len(self.arena.workers))
             for i in range(self.arena.slots)
-            if self.arena.slot(w, i)[0]
+            if self.arena.slot(w, i)[0] == BUSY
         ]
+
+    @property
+    def in_cluster(self) -> bool:
+        return self.arena.info.clusters and self.blocks > 1
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of a cluster."""
+        fields = (ContextFields.CLUSTER_X, ContextFields.CLUSTER_Y, ContextFields.CLUSTER_Z)
+        return prod(int(self.arena.context[at // 8]) for at in fields)
+
+    def stuck_slots(self, worker: int) -> list[tuple[int, int]]:
+        """The slots of the blocks that cannot run: one, or those of its cluster."""
+        slot = self.arena.workers[worker][WorkerFields.ERROR_SLOT]
+        if not self.arena.info.clusters:
+            return [(worker, slot)]
+        first = slot - slot % self.blocks
+        group = [(worker, i) for i in range(first, first + self.blocks)]
+        return [x for x in group if x in self.busy_slots()]
 
     # ---- errors -----------------------------------------------------------------------------
     def fault(self, worker: int, failed: BaseException | None) -> Error | BaseException:
@@ -168,6 +190,8 @@ class _Story:
             error: Error | BaseException = failed
         elif code in (Fault.ILLEGAL, Fault.READ_ONLY, Fault.MISALIGNED):
             error = self._address(code, ins, w[WorkerFields.ERROR_ADDRESS], worker, block, thread)
+        elif code in clusters.FAULTS:
+            error = clusters.explain(self, code, line_of(ins), worker)
         elif code == Fault.TRAP:
             error = Trapped(
                 f"{self.name} executed a trap",
@@ -346,6 +370,8 @@ class _Story:
                 f"{size} bytes of shared memory; the access is at byte {off}, element "
                 f"{off // nbytes} of {nbytes} bytes"
             )
+        if space == Space.CLUSTER:
+            return clusters.place(self, worker, address)
         if space == Space.LOCAL:
             return f"{self.arena.info.local_bytes} bytes of local memory a thread"
         if space == Space.PARAM:

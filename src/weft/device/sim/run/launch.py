@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig, Packed
+from weft.device.clusters import cluster_of
 from weft.device.sim.layout import ContextFields, Run
 from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
@@ -27,6 +28,9 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
 
 QUICK_WARPS = 64
 """The largest number of warps without a loop that the calling thread runs itself."""
+
+MANY_CLUSTERED = 1024
+"""Slots of a worker for blocks of clusters: each has addresses for 16 MiB of shared memory."""
 
 SPARE_ROWS = 32
 """Room in the table of allocations for variables of template instances that come later."""
@@ -64,6 +68,7 @@ class LaunchPlan:
         self.sim, self.entry, self.config, self.observer = sim, entry, config, observer
         self.cooperative = cooperative
         self.total = config.grid[0] * config.grid[1] * config.grid[2]
+        self.cluster = cluster_of(config, sim.entry(entry).directives)
         self._symbols = int(sim.place().ctypes.data)
         self._under: dict[str, LaunchPlan] = {}
         self._prepared = False
@@ -83,8 +88,15 @@ class LaunchPlan:
         if info.waits:  # in steps, so that grids of about a size share their memory
             resident = sim.resident_blocks(info, config)
             self._slots = min(1 << (self.total - 1).bit_length(), resident)
+        if info.clusters:
+            self._slots = self._whole_clusters(self._slots)
         self._idle_one = self._idle(1)
         self._prepared = True
+
+    def _whole_clusters(self, slots: int) -> int:
+        """Slots for whole clusters, whose blocks run together."""
+        size = math.prod(self.cluster or (1,))
+        return size * max(1, min(slots, MANY_CLUSTERED) // size)
 
     def under(self, observer: Observer) -> LaunchPlan:
         """The same launches under an observer."""
@@ -173,6 +185,7 @@ class LaunchPlan:
             sim.services.address if served else 0,
             self.cooperative,
             self._texture_unit(),
+            self.cluster,
         )
         if served:
             sim.services.begin(arena, self.config.block, len(rows) // 4)
