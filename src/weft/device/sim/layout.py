@@ -15,7 +15,15 @@ class ContextFields:
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
+    SCHEDULE = 184
+    """The address of `ScheduleFields`, in code that is compiled for schedules."""
     SIZE = 192
+
+
+class ScheduleFields:
+    """The schedule of a launch: the state of its random numbers, and chances in units of 2^-32."""
+
+    STATE, AT_ISSUE = 0, 8
 
 
 class WorkerFields:

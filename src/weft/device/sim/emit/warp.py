@@ -32,6 +32,7 @@ from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.textures import Textures
+from weft.device.sim.memory.timing import Timing
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
@@ -52,8 +53,10 @@ class WarpEmitter(WarpOperands):
         *,
         fast_math: bool = False,
         observer: Watching | None = None,
+        scheduled: bool = False,
     ) -> None:
         super().__init__(program, module)
+        self.timing = Timing(self, on=scheduled)
         self.module, self.fast_math = module, fast_math
         self.observed = observer is not None
         self.position = 0
