@@ -76,6 +76,11 @@ class KernelProgram:
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    scheduled: bool = False
+    """True if the code is compiled for schedules: then a warp may be suspended before the
+    instructions of `switches`, and its lanes may part before those of `parts`."""
+    switches: frozenset[int] = frozenset()
+    parts: frozenset[int] = frozenset()
     settled: bool = False
     """True once the forms are final: after the program is prepared."""
     _results: dict[int, Form | None] = field(default_factory=dict)
@@ -93,6 +98,11 @@ class KernelProgram:
     @property
     def full_warps(self) -> bool:
         return self.threads % 32 == 0
+
+    @property
+    def uses_shared(self) -> bool:
+        """Return whether the kernel has variables in shared memory."""
+        return any(space == "shared" for space, _ in self.symbols.values())
 
     # ---- operands ---------------------------------------------------------------------------
     def defs(self, ins: Instruction) -> list[str]:

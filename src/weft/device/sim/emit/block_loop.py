@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.device.sim.emit.frame import FrameLayout
+from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
 from weft.device.sim.lane_sets import each_lane
@@ -53,16 +54,19 @@ def emit_run(
     together: bool,
     late: bool,
     watch: Watcher,
+    scheduled: bool = False,
 ) -> None:
     """Add `run(context, worker) -> Run.*` to the module.
 
-    late  the state of barriers and warps is cleared where warps are separated
+    late       the state of barriers and warps is cleared where warps are separated
+    scheduled  the order of blocks and warps is that of a schedule
     """
     _emit_release(module, watch)
-    _emit_round(module, frames.warps, frames.nbytes, waits, together)
+    order = LaunchOrder(frames.warps) if scheduled else None
+    _emit_round(module, frames.warps, frames.nbytes, waits, together, order)
     # blocks that wait for each other are started one by one, in order
     batch = 1 if waits else BATCH
-    _emit_start(module, frames, threads, batch, together, late, watch)
+    _emit_start(module, frames, threads, batch, together, late, watch, order)
     if waits:
         emit_stall(module, frames)
     fn = IrFunction("run", [], "i32", "#0")
@@ -208,6 +212,7 @@ def _emit_start(
     together: bool,
     late: bool,
     watch: Watcher,
+    order: LaunchOrder | None,
 ) -> None:
     """start(context, worker, slot): puts the next block into a slot; returns 0 if there is none."""
     fn = IrFunction("start", [], "i32", "#0")
@@ -215,6 +220,8 @@ def _emit_start(
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     index = _next_block(b, context, worker, batch)
+    if order is not None:
+        index = order.block(b, context, index)
     gx, gy = (
         b.load("i64", 0, b.at(context, x)) for x in (ContextFields.GRID_X, ContextFields.GRID_Y)
     )
@@ -247,7 +254,12 @@ def _emit_start(
 
 
 def _emit_round(
-    module: IrModule, warps: int, frame_bytes: int, waits: bool, together: bool
+    module: IrModule,
+    warps: int,
+    frame_bytes: int,
+    waits: bool,
+    together: bool,
+    order: LaunchOrder | None,
 ) -> None:
     """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
     fn = IrFunction("round", [], "i32", "#0")
@@ -273,10 +285,16 @@ def _emit_round(
     ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
     b.store(b.integer("i32", TURNS), turns)
+    if order is not None:
+        order.begin(b, context, turns)
     with b.forever():
         b.store(zero, ran)
         b.store(zero, yielded)
+        if order is not None:
+            order.next_pass(b)
         with b.loop(warps) as w:
+            if order is not None:
+                w = order.warp(b, w)
             frame = b.at(frames, w.zext("i64") * frame_bytes)
             state = b.load("i32", 0, frame)
             done = state.eq(FINISHED)
@@ -284,7 +302,12 @@ def _emit_round(
             held = b.load("i32", 0, b.at(frame, FrameFields.STATUS)).eq(WarpStatus.WAITING)
             # A warp at a barrier need not be called before some barrier of the block has completed.
             same = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES)))
-            with b.when((done | (held & same)) ^ 1):
+            idle = done | (held & same)
+            if order is not None:
+                left_out = order.leaves_out(b, idle)
+                b.store(b.load("i32", 0, ran) + left_out.zext("i32"), ran)
+                idle = idle | left_out
+            with b.when(idle ^ 1):
                 result = call(w, state, zero)
                 b.store(result, b.at(frame, FrameFields.STATUS))
                 with b.when(result.eq(WarpStatus.FAULT), rare=True):
@@ -313,7 +336,7 @@ def _emit_round(
                 b.ret(b.integer("i32", Round.YIELDED))
 
         def got_on() -> None:
-            if waits:
+            if waits or order is not None:
                 count_down(turns)
 
         def got_nowhere() -> None:

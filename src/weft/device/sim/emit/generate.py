@@ -26,14 +26,16 @@ def generate(
     *,
     fast: bool = False,
     observer: Watching | None = None,
+    scheduled: bool = False,
     early: Callable[[str], None] | None = None,
 ) -> tuple[str, CodeInfo]:
     """The IR text, and the facts about the code that a launch needs.
 
+    scheduled  code for `run/schedules.py`: threads also switch where they need not
     early  is given the functions that two thirds of the kernel's instructions need: they can be
            compiled while the rest is emitted
     """
-    program = prepare(module, module.functions[entry], shape)
+    program = prepare(module, module.functions[entry], shape, scheduled=scheduled)
     ir = IrModule()
     warp = WarpEmitter(program, ir, fast_math=fast, observer=observer)
     with validate.naming(lambda: warp.ins):
@@ -51,6 +53,7 @@ def generate(
         together=warp.schedule.lockstep.used,
         late=warp.schedule.lockstep.late,
         watch=warp.watch,
+        scheduled=scheduled,
     )
     info = CodeInfo(
         warps=program.warps,

@@ -53,10 +53,9 @@ class WarpEmitter(WarpOperands):
         *,
         fast_math: bool = False,
         observer: Watching | None = None,
-        scheduled: bool = False,
     ) -> None:
         super().__init__(program, module)
-        self.timing = Timing(self, on=scheduled)
+        self.timing = Timing(self)
         self.module, self.fast_math = module, fast_math
         self.observed = observer is not None
         self.position = 0
@@ -90,7 +89,7 @@ class WarpEmitter(WarpOperands):
         # The header is complete only now: the parts above have reserved their bytes of the frame.
         self.registers.settle(
             self.schedule.header,
-            self.schedule.pending.points,
+            self.schedule.points,
             self.schedule.block_barriers.survivors(),
         )
         # A strip takes a few lanes through several instructions, so there is no point at which an
@@ -134,6 +133,7 @@ class WarpEmitter(WarpOperands):
         self.predicates.deferred.clear()
         self.versions.clear()
         self.schedule.suspension.recomputed.begin(block)
+        self.schedule.preemption.enter(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)

@@ -3,16 +3,18 @@
 A block keeps a list of its copies in the frame of its first warp (`bulk_list`). A copy that reports
 to an mbarrier lands when a warp tests that barrier; a copy of a bulk group lands when its warp
 waits for the group, or ends. So a kernel that forgets to wait reads old data, or sends data that it
-has overwritten since. A full list completes all copies.
+has overwritten since. A full list completes all copies. A schedule may complete them earlier, and
+leaves those that report to an mbarrier pending until a test of it would fail.
 """
 
 from __future__ import annotations
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
+from weft.device.sim.layout import ScheduleFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, add, land
+from weft.device.sim.memory.bulk_list import EVERYTHING, UNIT, PendingCopies, Reduction, add, land
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
 from weft.device.sim.protocols import FrameSpace
@@ -93,7 +95,16 @@ class BulkCopies:
         number = b.integer("i32", self.kinds.index(reduction) + 1 if reduction else 0)
         group = b.load("i32", 0, b.at(self._own(), PendingCopies.GROUP))
         add(b, self.kinds)(self.pending(), data, lanes, number, e.warp, group)
+        self._complete_at(ScheduleFields.AT_ISSUE)
         e.forget_mask()
+
+    def _complete_at(self, moment: int) -> None:
+        """Complete the copies of the block if its schedule has chosen this moment."""
+        e, b = self.e, self.e.b
+        if e.timing.on:
+            with b.when(e.timing.chance(moment)):
+                every, zero = b.integer("i32", EVERYTHING), b.integer("i32", 0)
+                land(b, self.kinds)(self.pending(), b.integer("i64", 0), every, zero)
 
     def _range(self, access: MemoryAccess, lanes: Val, sizes: Val, into: Val) -> None:
         """Check a range of sizes[lane] bytes; its start goes to `into`."""
@@ -119,6 +130,7 @@ class BulkCopies:
             e, b = self.e, self.e.b
             at = b.at(self._own(), PendingCopies.GROUP)
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
+            self._complete_at(ScheduleFields.AT_COMMIT)
 
     def wait(self, pending: int) -> None:
         """Complete all but the last `pending` groups of this warp."""

@@ -13,9 +13,11 @@ from typing import Protocol
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
+from weft.device.sim.layout import ScheduleFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
+from weft.device.sim.memory.timing import chance
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
 
@@ -159,9 +161,16 @@ class MemoryBarriers:
 
         lands = self.bulk.used and not access.writes
         more = [self.bulk.pending()] if lands else []
+        if lands and e.timing.on:
+            more.append(e.timing.memory())
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            if lands:  # Before the word is read: a completed copy reduces the bytes it expects.
+            if len(more) == 2:  # A schedule decides, and only where the test would fail.
+                wanted = x.load("i64", 0, x.at(extra[0], lane.zext("i64") << 3), 8)
+                over = STEPS[step](x, x.load("i64", 0, p, 8), wanted)[1]
+                with x.when(over.eq(0) & chance(x, extra[2], ScheduleFields.AT_TEST)):
+                    self.bulk.arrive(x, extra[1], p)
+            elif lands:  # Before the word is read: a completed copy reduces the bytes it expects.
                 self.bulk.arrive(x, extra[1], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word = x.load("i64", 0, p, 8)

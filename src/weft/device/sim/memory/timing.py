@@ -18,8 +18,8 @@ _FACTOR, _STEP = 6364136223846793005, 1442695040888963407
 class Timing:
     """The schedule of a warp under emission; `on` in code that is compiled for schedules."""
 
-    def __init__(self, e: Located, *, on: bool) -> None:
-        self.e, self.on = e, on
+    def __init__(self, e: Located) -> None:
+        self.e, self.on = e, e.program.scheduled
 
     def at_issue(self) -> Val | None:
         """True at run time if an asynchronous operation completes when it is issued.
@@ -30,7 +30,11 @@ class Timing:
 
     def chance(self, field: int) -> Val:
         """True at run time with the chance in a field of the schedule."""
-        return chance(self.e.b, schedule(self.e.b, self.e.context), field)
+        return chance(self.e.b, self.memory(), field)
+
+    def memory(self) -> Val:
+        """The memory of the schedule, for code that draws from it."""
+        return schedule(self.e.b, self.e.context)
 
 
 def schedule(b: Builder, context: Val) -> Val:
