@@ -38,12 +38,12 @@ def analyse(program: KernelProgram, starts: Callable[[Instruction], bool]) -> No
     # read before anything is written to them: the same in all lanes, so that what follows is known
     program.forms |= dict.fromkeys(graph.live_in[0], SOME_UNIFORM)
     users = _users(program)
-    apart = [b.index for b in graph.blocks if b.code and b.code[0].index in program.parts]
-    overtaken = _overtaken(graph).union(apart)
+    parts = [b.index for b in graph.blocks if b.code and b.code[0].index in program.parts]
+    overtaken = _overtaken(graph).union(parts)
     # A stack: reversed, so that the first visits are in program order.
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
     queued = {ins.index for _, ins in work}
-    _note_apart(program, apart)
+    _note_apart(program, parts)
     # Splits and blends are only added and forms only go down the lattice, so this ends.
     while True:
         _propagate(program, work, queued, users)
@@ -145,6 +145,7 @@ def _note_apart(program: KernelProgram, starts: Iterable[int]) -> None:
     if not (region := _reach(program.graph, starts, EXIT)):
         return
     program.regions[EXIT] = region  # no branch has this number
+    program.apart = region
     program.scattered |= region
     for x in region:
         program.partial[x] = True

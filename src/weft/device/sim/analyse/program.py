@@ -81,6 +81,8 @@ class KernelProgram:
     instructions of `switches`, and its lanes may part before those of `parts`."""
     switches: frozenset[int] = frozenset()
     parts: frozenset[int] = frozenset()
+    apart: set[int] = field(default_factory=set)
+    """Blocks that lanes may run in any order, since they may have parted before."""
     settled: bool = False
     """True once the forms are final: after the program is prepared."""
     _results: dict[int, Form | None] = field(default_factory=dict)

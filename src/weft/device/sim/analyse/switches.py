@@ -6,7 +6,8 @@ thread finds nothing that it would not find before or after.
 
 Lanes of one warp may also part where they exchange data through shared memory: before an access
 that another one follows without a `.sync` instruction or a barrier in between, if one writes and
-one reads. Without such a pair, the order of the lanes does not matter.
+one reads. Without such a pair, the order of the lanes does not matter, unless they wait for each
+other in a loop.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum, auto
 
 from weft.device.sim.analyse.program import KernelProgram
-from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
+from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync, spin_heads
 from weft.ptx.cfg import EXIT, BasicBlock, Graph
 from weft.ptx.isa.columns import AsyncStep, Control, Ordering, Participants
 from weft.ptx.model import Instruction, Label
@@ -80,6 +81,9 @@ def of_lanes(program: KernelProgram) -> set[int]:
     ahead = _ahead(program)
     code = [i for block in program.graph.blocks for i in block.code]
     pairs = _pairs(program, ahead, _written_first)
+    if spin_heads(program.graph):  # lanes may wait for each other, as for a lock
+        scattered = [i for x in program.scattered for i in program.graph.blocks[x].code]
+        pairs |= {i.index for i in scattered if _kind(program, i) is _Kind.STRONG}
     # A warp that meets by itself exchanges data by itself: then a lane may also write too early.
     if pairs or any(_is_syncwarp(program, i) for i in code):
         pairs |= _pairs(program, ahead, _read_first)

@@ -54,15 +54,14 @@ def emit_run(
     together: bool,
     late: bool,
     watch: Watcher,
-    scheduled: bool = False,
+    order: LaunchOrder | None = None,
 ) -> None:
     """Add `run(context, worker) -> Run.*` to the module.
 
-    late       the state of barriers and warps is cleared where warps are separated
-    scheduled  the order of blocks and warps is that of a schedule
+    late   the state of barriers and warps is cleared where warps are separated
+    order  the order of blocks and warps under a schedule
     """
     _emit_release(module, watch)
-    order = LaunchOrder(frames.warps) if scheduled else None
     _emit_round(module, frames.warps, frames.nbytes, waits, together, order)
     # blocks that wait for each other are started one by one, in order
     batch = 1 if waits else BATCH
@@ -246,6 +245,8 @@ def _emit_start(
     b.store(b.integer("i64", 0), b.at(slot, SlotFields.EPOCH))
     if not late:
         clear(b, slot, frames)
+    if order is not None:
+        order.start(b, slot)
     watch.started(b, context, worker, slot)
     b.ret(b.integer("i32", 1))
     b.place("none")

@@ -10,6 +10,7 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
+from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching
@@ -53,7 +54,7 @@ def generate(
         together=warp.schedule.lockstep.used,
         late=warp.schedule.lockstep.late,
         watch=warp.watch,
-        scheduled=scheduled,
+        order=LaunchOrder(program.warps, warp.bulk.clear) if scheduled else None,
     )
     info = CodeInfo(
         warps=program.warps,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from weft.device.sim.layout import ContextFields, ScheduleFields, WarpOrder
+from weft.device.sim.layout import ContextFields, ScheduleFields, SlotFields, WarpOrder
 from weft.device.sim.memory.timing import chance, draw, schedule
 from weft.ir import Builder, Val
 
@@ -12,8 +13,9 @@ from weft.ir import Builder, Val
 class LaunchOrder:
     """The order in which `round` runs the warps of a block, and `start` the blocks."""
 
-    def __init__(self, warps: int) -> None:
-        self._warps = warps
+    def __init__(self, warps: int, clear: Callable[[Builder, Val], None]) -> None:
+        """`clear` empties what the first warp keeps for its block: another may start first."""
+        self._warps, self._clear = warps, clear
         # A step that has no factor in common with the number of warps reaches all of them.
         self._steps = [x for x in range(1, warps + 1) if math.gcd(x, warps) == 1]
 
@@ -26,6 +28,10 @@ class LaunchOrder:
         )
         total = b.load("i64", 0, b.at(context, ContextFields.TOTAL))
         return b.binary("urem", first + index * step, total)
+
+    def start(self, b: Builder, slot: Val) -> None:
+        """A block has been given its slot."""
+        self._clear(b, b.at(slot, SlotFields.FRAMES))
 
     def begin(self, b: Builder, context: Val, turns: Val) -> None:
         """Start a round: `turns` gets the number of turns before another block has its own."""

@@ -55,8 +55,8 @@ class Preemption:
         left = b.load("i32", 0, self._left) - 1
         b.store(left, self._left)
         with b.when(left.slt(0), rare=True):
-            # Lanes that meet again where all of them run keep the turn of the warp.
-            rotates = block.index in e.program.scattered
+            # Elsewhere the others wait for these lanes, which keep the turn of the warp.
+            rotates = block.index in e.program.apart
             self.suspension.let_others_run(block, block.index, rotates=rotates)
         if block.index in self._parts:
             with b.when(e.timing.chance(ScheduleFields.PART), rare=True):
@@ -80,8 +80,7 @@ class Preemption:
 
     def _is_free(self, block: BasicBlock, target: int) -> bool:
         """Return whether lanes may go to `target` before others that come earlier in the code."""
-        scattered = self.e.program.scattered
-        return self.e.timing.on and block.index in scattered and target in scattered
+        return {block.index, target} <= self.e.program.apart
 
     def swaps(self, block: BasicBlock, later: int) -> bool:
         """Return whether the lanes that a branch sends to `later` may run first."""

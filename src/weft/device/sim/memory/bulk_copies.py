@@ -39,8 +39,16 @@ class BulkCopies:
 
     def _start(self) -> None:
         """A fresh warp has nothing pending."""
+        b = self.e.b
+        if self.used and self.e.timing.on:  # the first warp need not start first: see `clear`
+            b.store(b.integer("i32", 0), b.at(self._own(), PendingCopies.GROUP))
+        elif self.used:
+            b.store(b.zero("i32", 4), self._own(), 16)
+
+    def clear(self, b: Builder, frames: Val) -> None:
+        """A new block under a schedule has nothing pending."""
         if self.used:
-            self.e.b.store(self.e.b.zero("i32", 4), self._own(), 16)
+            b.store(b.zero("i32", 4), b.at(frames, self.at), 16)
 
     def _own(self) -> Val:
         return self.e.b.at(self.e.frame, self.at)
