@@ -110,7 +110,7 @@ class AsyncCopies:
         e, b = self.e, self.e.b
         if e.timing.on:
             with b.when(e.timing.chance(moment)):
-                self._land(b.integer("i32", -1), None)
+                self._land(None, every_lane=True)
 
     def _begin(self, lanes: Val, size: int) -> Val:
         """A new entry of the ring."""
@@ -239,17 +239,19 @@ class AsyncCopies:
     def wait(self, pending: int | None) -> None:
         """Complete all but the last `pending` groups; None: every copy, committed or not."""
         if self.used:
-            self._land(self.e.executing(), pending)
+            self._land(pending)
 
-    def _land(self, lanes: Val, pending: int | None) -> None:
-        b = self.e.b
+    def _land(self, pending: int | None, *, every_lane: bool = False) -> None:
+        e, b = self.e, self.e.b
         fn = b.helper(
             f"async_wait_{self.count}",
             [_P, _I32, _I32],
             None,
             lambda x, args: _wait(x, args, self.count),
         )
-        fn(self._ring(), lanes, b.integer("i32", -1 if pending is None else pending))
+        ring = self._ring()
+        lanes = b.integer("i32", -1) if every_lane else e.executing()
+        fn(ring, lanes, b.integer("i32", -1 if pending is None else pending))
 
 
 _COPY = Async(AsyncStep.ISSUE, Completion.GROUP)
