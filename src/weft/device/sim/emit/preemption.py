@@ -12,10 +12,10 @@ from typing import Protocol
 from weft.device.sim.analyse import switches
 from weft.device.sim.emit.pending_lanes import PendingQueue
 from weft.device.sim.emit.suspend import Suspending, Suspension
-from weft.device.sim.layout import ScheduleFields
+from weft.device.sim.layout import NOTHING_PENDING, FrameFields, ScheduleFields
 from weft.device.sim.memory.timing import Timing, draw
 from weft.ir import Builder, Val
-from weft.ptx.cfg import EXIT, BasicBlock
+from weft.ptx.cfg import BasicBlock
 
 ENDLESS = 0x7FFFFFFF
 """A turn that ends where the warp waits."""
@@ -63,10 +63,15 @@ class Preemption:
                 self._part(block)
 
     def _part(self, block: BasicBlock) -> None:
-        """Let some lanes go on alone; the others follow later."""
+        """Let some lanes go on alone, or others of the warp; the rest follows later."""
         e, b = self.e, self.e.b
         lanes = b.load("i32", 0, e.mask_slot)
         some = lanes & draw(b, e.timing.memory())
+        waiting = self.pending.words.load(FrameFields.LOWEST).ne(NOTHING_PENDING)
+        with b.when(some.eq(0) & waiting):
+            self.pending.add(block.index, lanes)
+            self.suspension.rotates = True
+            b.jump("rotate")
         with b.when(some.ne(0) & some.ne(lanes)):
             self.pending.add(block.index, lanes & ~some)
             b.store(some, e.mask_slot)
@@ -82,9 +87,9 @@ class Preemption:
         """Return whether lanes may go to `target` before others that come earlier in the code."""
         return {block.index, target} <= self.e.program.apart
 
-    def swaps(self, block: BasicBlock, later: int) -> bool:
-        """Return whether the lanes that a branch sends to `later` may run first."""
-        return later != EXIT and self._is_free(block, later)
+    def swaps(self, first: int, later: int) -> bool:
+        """Return whether lanes that a branch sends to `later` may run before those at `first`."""
+        return {first, later} <= self.e.program.apart
 
     def swap(self) -> Val:
         """True at run time if the later side of a branch runs first; it then runs ahead."""

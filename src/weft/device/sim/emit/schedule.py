@@ -245,11 +245,13 @@ class Schedule:
             (first, go), (later, hold) = sorted(
                 [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
             )
-            if self.preemption.swaps(block, later):
+            if self.preemption.swaps(first, later):
                 with b.when(self.preemption.swap()):
                     self.send(go, first)
                     b.store(hold, e.mask_slot)
-                    self.edge(block, later)
+                    if later <= block.index:
+                        self._turn(block, later)
+                    b.jump(f"B{later}")
             self.send(hold, later)
             b.store(go, e.mask_slot)
             self.edge(block, first)

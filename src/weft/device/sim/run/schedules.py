@@ -17,7 +17,7 @@ import math
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -132,6 +132,11 @@ def active() -> Schedule | None:
     if wanted is None and (text := os.environ.get(VARIABLE)):
         return parse(text, VARIABLE)
     return wanted
+
+
+def named(name: str) -> AbstractContextManager[None]:
+    """`schedule(name)`, or nothing for an empty name."""
+    return schedule(name) if name else nullcontext()
 
 
 @contextmanager
