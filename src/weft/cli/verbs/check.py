@@ -40,6 +40,10 @@ def run(
         typer.Option(help="sim, sim:MODEL (launches must fit its limits), gpu or gpu:N."),
     ] = "sim",
     time_limit: Annotated[float, typer.Option(help="Limit of CPU seconds for one call.")] = LIMIT,
+    schedules: Annotated[
+        int,
+        typer.Option(help="Also run each case under this number of schedules: orders of threads."),
+    ] = 0,
     *,
     build: Build,
     json: show.Json = False,
@@ -63,7 +67,7 @@ def run(
     outcomes = []
     with show.spinner(quiet=json) as notify:
         try:
-            asked = check.Options(file, op, only, seed, device, time_limit)
+            asked = check.Options(file, op, only, seed, device, time_limit, schedules)
             for outcome in check.check(asked, notify):
                 outcomes.append(outcome)
                 for line in outcome.said:  # standard output has the results only

@@ -16,7 +16,36 @@ class ContextFields:
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
     CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 168, 176, 184
-    SIZE = 192
+    SCHEDULE = 192
+    """The address of `ScheduleFields`, in code that is compiled for schedules."""
+    SIZE = 256
+
+
+class ScheduleFields:
+    """The schedule of a launch. Chances are in units of 2^-32; `run/schedules.py` sets them."""
+
+    STATE = 0
+    """The state of the random numbers."""
+    AT_ISSUE, AT_COMMIT, AT_TEST = 8, 16, 24
+    """Chances that an asynchronous operation completes when it is issued, when its group is
+    committed, and when a test of its mbarrier would fail."""
+    ORDER = 32
+    """The order of a block's warps: a value of `WarpOrder`."""
+    PREEMPT, HOLD, PASSES = 40, 48, 56
+    """Chances that a warp is suspended soon after it goes on, and that it is left out; the largest
+    number of turns of each warp before another block has its turn (0: as in plain code)."""
+    BLOCK_STEP, BLOCK_FIRST = 64, 72
+    """Block i of the launch is block (FIRST + i * STEP) modulo their number."""
+    PART, SWAP, AHEAD = 80, 88, 96
+    """Chances that some lanes of a warp go on alone, that the side of a branch that comes later in
+    the code runs first, and that lanes that have the turn go on as far as they can."""
+    SIZE = 128
+
+
+class WarpOrder:
+    """Values of `ScheduleFields.ORDER`."""
+
+    FORWARD, BACKWARD, RANDOM = range(3)
 
 
 class WorkerFields:

@@ -78,6 +78,13 @@ class KernelProgram:
     local_bytes: int = 0
     clusters: bool = False
     """True if it names other blocks of its cluster: shared addresses then have a rank."""
+    scheduled: bool = False
+    """True if the code is compiled for schedules: then a warp may be suspended before the
+    instructions of `switches`, and its lanes may part before those of `parts`."""
+    switches: frozenset[int] = frozenset()
+    parts: frozenset[int] = frozenset()
+    apart: set[int] = field(default_factory=set)
+    """Blocks that lanes may run in any order, since they may have parted before."""
     settled: bool = False
     """True once the forms are final: after the program is prepared."""
     _results: dict[int, Form | None] = field(default_factory=dict)
@@ -95,6 +102,11 @@ class KernelProgram:
     @property
     def full_warps(self) -> bool:
         return self.threads % 32 == 0
+
+    @property
+    def uses_shared(self) -> bool:
+        """Return whether the kernel has variables in shared memory."""
+        return any(space == "shared" for space, _ in self.symbols.values())
 
     # ---- operands ---------------------------------------------------------------------------
     def defs(self, ins: Instruction) -> list[str]:

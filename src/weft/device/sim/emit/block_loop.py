@@ -12,6 +12,7 @@ from functools import partial
 from weft.device.sim.emit import cluster_loop
 from weft.device.sim.emit.cluster_loop import Occupy
 from weft.device.sim.emit.frame import FrameLayout
+from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
 from weft.device.sim.lane_sets import each_lane
@@ -57,21 +58,25 @@ def emit_run(
     late: bool,
     clusters: bool,
     watch: Watcher,
+    order: LaunchOrder | None = None,
 ) -> None:
     """Add `run(context, worker) -> Run.*` to the module.
 
     late      the state of barriers and warps is cleared where warps are separated
     clusters  blocks of a cluster run together
+    order     the order of blocks and warps under a schedule
     """
     _emit_release(module, watch)
-    _emit_round(module, frames.warps, frames.nbytes, waits, together, clusters)
-    occupy = partial(_occupy, frames=frames, threads=threads, together=together, late=late)
+    _emit_round(module, frames.warps, frames.nbytes, waits, together, clusters, order)
+    occupy = partial(
+        _occupy, frames=frames, threads=threads, together=together, late=late, order=order
+    )
     if clusters:
         cluster_loop.emit_release(module, slot_bytes)
         cluster_loop.emit_start(module, threads, slot_bytes, occupy, watch)
     else:
         # blocks that wait for each other are started one by one, in order
-        _emit_start(module, 1 if waits else BATCH, occupy, watch)
+        _emit_start(module, 1 if waits else BATCH, occupy, watch, order)
     if waits:
         emit_stall(module, frames)
     fn = IrFunction("run", [], "i32", "#0")
@@ -235,7 +240,14 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
 
 
 def _occupy(
-    b: Builder, slot: Val, *, frames: FrameLayout, threads: int, together: bool, late: bool
+    b: Builder,
+    slot: Val,
+    *,
+    frames: FrameLayout,
+    threads: int,
+    together: bool,
+    late: bool,
+    order: LaunchOrder | None,
 ) -> None:
     """Initialise the state of a block that starts."""
     b.store(b.integer("i32", BUSY), b.at(slot, SlotFields.STATE))
@@ -246,15 +258,21 @@ def _occupy(
     b.store(b.integer("i64", 0), b.at(slot, SlotFields.EPOCH))
     if not late:
         clear(b, slot, frames)
+    if order is not None:
+        order.start(b, slot)
 
 
-def _emit_start(module: IrModule, batch: int, occupy: Occupy, watch: Watcher) -> None:
+def _emit_start(
+    module: IrModule, batch: int, occupy: Occupy, watch: Watcher, order: LaunchOrder | None
+) -> None:
     """start(context, worker, slot): puts the next block into a slot; returns 0 if there is none."""
     fn = IrFunction("start", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     index = _next_block(b, context, worker, batch)
+    if order is not None:
+        index = order.block(b, context, index)
     gx, gy = (
         b.load("i64", 0, b.at(context, x)) for x in (ContextFields.GRID_X, ContextFields.GRID_Y)
     )
@@ -280,7 +298,13 @@ def _emit_start(module: IrModule, batch: int, occupy: Occupy, watch: Watcher) ->
 
 
 def _emit_round(
-    module: IrModule, warps: int, frame_bytes: int, waits: bool, together: bool, clusters: bool
+    module: IrModule,
+    warps: int,
+    frame_bytes: int,
+    waits: bool,
+    together: bool,
+    clusters: bool,
+    order: LaunchOrder | None,
 ) -> None:
     """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
     fn = IrFunction("round", [], "i32", "#0")
@@ -306,10 +330,16 @@ def _emit_round(
     ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
     b.store(b.integer("i32", TURNS), turns)
+    if order is not None:
+        order.begin(b, context, turns)
     with b.forever():
         b.store(zero, ran)
         b.store(zero, yielded)
+        if order is not None:
+            order.next_pass(b)
         with b.loop(warps) as w:
+            if order is not None:
+                w = order.warp(b, w)
             frame = b.at(frames, w.zext("i64") * frame_bytes)
             state = b.load("i32", 0, frame)
             done = state.eq(FINISHED)
@@ -317,7 +347,12 @@ def _emit_round(
             held = b.load("i32", 0, b.at(frame, FrameFields.STATUS)).eq(WarpStatus.WAITING)
             # A warp at a barrier need not be called before some barrier of the block has completed.
             same = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES)))
-            with b.when((done | (held & same)) ^ 1):
+            idle = done | (held & same)
+            if order is not None:
+                left_out = order.leaves_out(b, idle)
+                b.store(b.load("i32", 0, ran) + left_out.zext("i32"), ran)
+                idle = idle | left_out
+            with b.when(idle ^ 1):
                 result = call(w, state, zero)
                 b.store(result, b.at(frame, FrameFields.STATUS))
                 with b.when(result.eq(WarpStatus.FAULT), rare=True):
@@ -348,7 +383,7 @@ def _emit_round(
                 b.ret(b.integer("i32", Round.YIELDED))
 
         def got_on() -> None:
-            if waits:
+            if waits or order is not None:
                 count_down(turns)
 
         def got_nowhere() -> None:

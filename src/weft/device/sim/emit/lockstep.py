@@ -56,6 +56,7 @@ class Lockstep:
         meetings = [i for x in blocks for i in x.code if is_block_barrier(i) or is_arrival(i)]
         self.used = (
             e.program.warps > 1
+            and not e.program.scheduled
             # A loop that waits for another thread must let that thread run.
             and not spin_heads(e.program.graph)
             and all(is_plain(i) for i in meetings)

@@ -21,6 +21,7 @@ from weft.device.sim.emit.frame import FrameLayout, FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches
 from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.pending_lanes import PendingQueue
+from weft.device.sim.emit.preemption import Preemption
 from weft.device.sim.emit.separation import retire
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import (
@@ -63,6 +64,7 @@ class Schedule:
         self.hammocks = HammockBranches(e)
         self.lockstep = Lockstep(e)
         self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
+        self.preemption = Preemption(e, self.pending, self.suspension)
         self.waits_at = self.pending.end
         self.block_barriers = BlockBarriers(
             e, self.words, self.suspension, self.lockstep, self.waits_at
@@ -86,6 +88,7 @@ class Schedule:
         known = self.suspension.recomputed.outside_of_frame()
         self.idle = idle_warps.find(e.program, self.lockstep.phases, *known)
         self.suspension.prologue()
+        self.preemption.prologue()
         self.start_state = b.load("i32", 0, self.lockstep.phase)
         self.entry_switch = len(b.fn.lines)
         b.emit("")  # the switch: its cases are known at the end
@@ -146,6 +149,11 @@ class Schedule:
         e, sites = self.e, len(self.barriers)
         met = sites > 0 or self.arrives
         return FrameLayout(e.program.warps, self.frame_bytes, self.waits_at, sites, met)
+
+    @property
+    def points(self) -> list[int]:
+        """Blocks at which registers of lanes that wait are joined with those of others."""
+        return sorted({*self.pending.points, *self.preemption.blocks})
 
     def live(self) -> Val:
         """The lanes that have not returned, as bits."""
@@ -209,7 +217,8 @@ class Schedule:
             b.jump(f"B{target}")
             return
         self._queued.add(target)
-        b.branch(self.pending.none_before(target), f"B{target}", f"queue{target}")
+        due = self.preemption.may_go_on(self.pending.none_before(target), block, target)
+        b.branch(due, f"B{target}", f"queue{target}")
 
     def _turn(self, block: BasicBlock, target: int) -> None:
         """A backward branch: ends the launch on request; a loop that may be waiting yields."""
@@ -258,6 +267,13 @@ class Schedule:
             (first, go), (later, hold) = sorted(
                 [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
             )
+            if self.preemption.swaps(first, later):
+                with b.when(self.preemption.swap()):
+                    self.send(go, first)
+                    b.store(hold, e.mask_slot)
+                    if later <= block.index:
+                        self._turn(block, later)
+                    b.jump(f"B{later}")
             self.send(hold, later)
             b.store(go, e.mask_slot)
             self.edge(block, first)
@@ -353,6 +369,7 @@ class Schedule:
         """Run the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
+        self.preemption.dispatch()
         i = self.words.load(FrameFields.LOWEST)
         with b.when(i.eq(NOTHING_PENDING)):
             self._none_pending()
@@ -360,6 +377,7 @@ class Schedule:
             due = b.block
             b.jump("run")
             b.place("rotate")
+            self.preemption.rotate()
             chosen, rotated = self.pending.next_turn(), b.block
             b.jump("run")
             b.place("run")

@@ -35,6 +35,7 @@ from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.tensor_copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
+from weft.device.sim.memory.timing import Timing
 from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
@@ -58,6 +59,7 @@ class WarpEmitter(WarpOperands):
         observer: Watching | None = None,
     ) -> None:
         super().__init__(program, module)
+        self.timing = Timing(self)
         self.module, self.fast_math = module, fast_math
         self.observed = observer is not None
         self.position = 0
@@ -95,7 +97,7 @@ class WarpEmitter(WarpOperands):
         # The header is complete only now: the parts above have reserved their bytes of the frame.
         self.registers.settle(
             self.schedule.header,
-            self.schedule.pending.points,
+            self.schedule.points,
             self.schedule.block_barriers.survivors(),
             self.warpgroups.registers,
         )
@@ -143,6 +145,7 @@ class WarpEmitter(WarpOperands):
         self.predicates.deferred.clear()
         self.versions.clear()
         self.schedule.suspension.recomputed.begin(block)
+        self.schedule.preemption.enter(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)

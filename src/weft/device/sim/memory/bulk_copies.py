@@ -3,7 +3,8 @@
 A block keeps a list of its copies in the frame of its first warp (`bulk_list`). A copy that reports
 to an mbarrier lands when a warp tests that barrier; a copy of a bulk group lands when its warp
 waits for the group, or ends. So a kernel that forgets to wait reads old data, or sends data that it
-has overwritten since. A full list completes all copies.
+has overwritten since. A full list completes all copies. A schedule may complete them earlier, and
+leaves those that report to an mbarrier pending until a test of it would fail.
 """
 
 from __future__ import annotations
@@ -12,10 +13,18 @@ from collections.abc import Callable
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
-from weft.device.sim.layout import CLUSTER_SHIFT, SlotFields
+from weft.device.sim.layout import CLUSTER_SHIFT, ScheduleFields, SlotFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.bulk_list import UNIT, PendingCopies, Reduction, Transfer, add, land
+from weft.device.sim.memory.bulk_list import (
+    EVERYTHING,
+    UNIT,
+    PendingCopies,
+    Reduction,
+    Transfer,
+    add,
+    land,
+)
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.multicast import for_each_block
@@ -49,8 +58,16 @@ class BulkCopies:
 
     def _start(self) -> None:
         """A fresh warp has nothing pending."""
+        b = self.e.b
+        if self.used and self.e.timing.on:  # the first warp need not start first: see `clear`
+            b.store(b.integer("i32", 0), b.at(self._own(), PendingCopies.GROUP))
+        elif self.used:
+            b.store(b.zero("i32", 4), self._own(), 16)
+
+    def clear(self, b: Builder, frames: Val) -> None:
+        """A new block under a schedule has nothing pending."""
         if self.used:
-            self.e.b.store(self.e.b.zero("i32", 4), self._own(), 16)
+            b.store(b.zero("i32", 4), b.at(frames, self.at), 16)
 
     def _own(self) -> Val:
         return self.e.b.at(self.e.frame, self.at)
@@ -135,6 +152,7 @@ class BulkCopies:
             one(lanes)
         else:
             self._multicast(lanes, data, jobs, masks, one)
+        self._complete_at(ScheduleFields.AT_ISSUE)
         e.forget_mask()
 
     def _multicast(
@@ -163,6 +181,14 @@ class BulkCopies:
             return None
         return e.read_lanes(ins.operands[decoded.row.position("mask")], "u16").zext("i32")
 
+    def _complete_at(self, moment: int) -> None:
+        """Complete the copies of the block if its schedule has chosen this moment."""
+        e, b = self.e, self.e.b
+        if e.timing.on:
+            with b.when(e.timing.chance(moment)):
+                every, zero = b.integer("i32", EVERYTHING), b.integer("i32", 0)
+                land(b, self.entries)(self.pending(), b.integer("i64", 0), every, zero)
+
     def _range(self, access: MemoryAccess, lanes: Val, sizes: Val, into: Val) -> None:
         """Check a range of sizes[lane] bytes; its start goes to `into`."""
         e, b = self.e, self.e.b
@@ -190,6 +216,7 @@ class BulkCopies:
             e, b = self.e, self.e.b
             at = b.at(self._own(), PendingCopies.GROUP)
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
+            self._complete_at(ScheduleFields.AT_COMMIT)
 
     def wait(self, pending: int) -> None:
         """Complete all but the last `pending` groups of this warp."""

@@ -13,11 +13,12 @@ from typing import Protocol
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
-from weft.device.sim.layout import Fault, WorkerFields
+from weft.device.sim.layout import Fault, ScheduleFields, WorkerFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_arrived, note_expected
 from weft.device.sim.memory.resolve import resolve
+from weft.device.sim.memory.timing import chance
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
 
@@ -199,9 +200,16 @@ class MemoryBarriers:
         more = [b.integer("i64", ins.index), e.worker, self.ledger.tested() if tests else data]
         more += [self.bulk.pending()] if lands else []
         more += [self.ledger.rows()] if counts else []
+        scheduled = lands and e.timing.on
+        more += [e.timing.memory()] if scheduled else []
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            if lands:  # Before the word is read: a completed copy reduces the bytes it expects.
+            if scheduled:  # A schedule decides, and only where the test would fail.
+                wanted = x.load("i64", 0, x.at(extra[0], lane.zext("i64") << 3), 8)
+                over = STEPS[step](x, x.load("i64", 0, p, 8), wanted)[1]
+                with x.when(over.eq(0) & chance(x, extra[-1], ScheduleFields.AT_TEST)):
+                    self.bulk.arrive(x, extra[4], p)
+            elif lands:  # Before the word is read: a completed copy reduces the bytes it expects.
                 self.bulk.arrive(x, extra[4], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
             word, operand = x.load("i64", 0, p, 8), x.load("i64", 0, at, 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.layout import (
     CLUSTER_SHIFT,
     ContextFields,
+    ScheduleFields,
     Site,
     SlotFields,
     WorkerFields,
@@ -33,6 +34,9 @@ ROW = 32
 _CONTEXT = struct.Struct(f"<24q{ContextFields.SIZE - 192 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
+
+UNWRITTEN = 0xFF
+"""The bytes of shared memory before a launch under a schedule: NaN in every floating format."""
 
 SHARED_ALIGN = 1024
 """The alignment of a block's shared memory: the largest that layouts of bulk copies require."""
@@ -99,7 +103,7 @@ class Arena:
 
     def _worker(self, number: int) -> WorkerMemory:
         info, n = self.info, self.slots
-        shared = _up(max(self.shared_bytes, 1), SHARED_ALIGN)
+        shared = self._shared_stride
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
         far = mmap.mmap(-1, n << CLUSTER_SHIFT, _PRIVATE) if info.clusters else None
@@ -123,6 +127,11 @@ class Arena:
             view[head + SlotFields.SHARED_BYTES // 8] = self.shared_bytes
             view[head + SlotFields.LOCAL // 8] = after + n * shared + i * local
         return WorkerMemory(fields, sites, block, address, far)
+
+    @property
+    def _shared_stride(self) -> int:
+        """Bytes from the shared memory of a slot to that of the next."""
+        return _up(max(self.shared_bytes, 1), SHARED_ALIGN)
 
     def begin(
         self,
@@ -176,6 +185,18 @@ class Arena:
         size = WorkerFields.SIZE - WorkerFields.ERROR + Site.SIZE * max(1, self.info.sites)
         for worker in self.workers:
             ctypes.memset(worker.address + WorkerFields.ERROR, 0, size)
+
+    def follow(self, schedule: Mapping[int, int], resident: int) -> None:
+        """Give the launch that `begin` has prepared a schedule, and this number of slots."""
+        self._schedule = np.zeros(ScheduleFields.SIZE // 8, np.int64)
+        for field, value in schedule.items():
+            self._schedule[field // 8] = value
+        self.context[ContextFields.SCHEDULE // 8] = self._schedule.ctypes.data
+        heads = _up(self.slots * self.info.slot_bytes, SHARED_ALIGN)
+        for worker in self.workers:
+            worker.fields[WorkerFields.SLOT_COUNT // 8] = resident
+            # What shared memory holds at first must not depend on earlier launches.
+            worker.block[heads : heads + resident * self._shared_stride] = UNWRITTEN
 
     def slot(self, worker: int, index: int) -> NDArray[np.int32]:
         """A slot's memory as 32-bit words."""
