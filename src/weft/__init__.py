@@ -37,9 +37,12 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft import init, nn, ops, optim, sanitizer
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
+    from weft.device.sim.run.schedules import schedule
+    from weft.device.tensor_map import TensorMap
     from weft.frontends import kernel
     from weft.frontends.textures.objects import Surface, Texture, surface, texture
     from weft.kernels import Kernel, Launch, Module, cdiv, cuda, load_ptx, synchronize
+    from weft.kernels.tensor_map import im2col_map, tensor_map
     from weft.measure import Bench, Case, Contender, Op, Report
     from weft.measure.bench.bench import bench
     from weft.measure.check.check import check
@@ -57,9 +60,12 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
 _LAZY = {
     "weft.climbing.records": ("Climb",),
     "weft.climbing.entry": ("climb",),
+    "weft.device.sim.run.schedules": ("schedule",),
+    "weft.device.tensor_map": ("TensorMap",),
     "weft.frontends": ("kernel",),
     "weft.frontends.textures.objects": ("Surface", "Texture", "surface", "texture"),
     "weft.kernels": ("Kernel", "Launch", "Module", "cdiv", "cuda", "load_ptx", "synchronize"),
+    "weft.kernels.tensor_map": ("im2col_map", "tensor_map"),
     "weft.measure": ("Bench", "Case", "Contender", "Op", "Report"),
     "weft.measure.bench.bench": ("bench",),
     "weft.measure.check.check": ("check",),
@@ -165,6 +171,7 @@ __all__ = [
     "SanitizerError",
     "Section",
     "Surface",
+    "TensorMap",
     "Texture",
     "TimeLimit",
     "Timing",
@@ -178,6 +185,7 @@ __all__ = [
     "climb",
     "cuda",
     "fuse",
+    "im2col_map",
     "init",
     "kernel",
     "load_ptx",
@@ -187,7 +195,9 @@ __all__ = [
     "profile",
     "sanitize",
     "sanitizer",
+    "schedule",
     "surface",
     "synchronize",
+    "tensor_map",
     "texture",
 ]

@@ -289,6 +289,7 @@ class CheckFailed(Error):
     map                     a picture of the wrong elements
     writer                  the source line that wrote the worst element
     cause, evidence         why it is wrong, where weft can tell
+    schedule                the schedule under which it is wrong, if a plain run is right
 
     >>> try:
     ...     weft.check(module.scale[1, 32], x, 2.0, 3, out=x, reference=lambda x: 2 * x)
@@ -308,6 +309,7 @@ class CheckFailed(Error):
     writer: str = ""
     cause: str = ""
     evidence: str = ""
+    schedule: str = ""
 
 
 class SanitizerError(Error):

@@ -8,7 +8,8 @@
     def test_no_race(): ...
 
 `pytest --weft-device=sim,gpu` runs such tests on both; where there is no GPU they are skipped.
-Words are those of `weft.check`: sim, sim:MODEL, gpu, gpu:N.
+Words are those of `weft.check`: sim, sim:MODEL, gpu, gpu:N. `pytest --weft-schedules=16` lets
+`weft_check` also try 16 schedules: orders of threads and of asynchronous copies.
 """
 
 from __future__ import annotations
@@ -40,6 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DEVICE,...",
         help="where tests of kernels run: sim (default), sim:MODEL, gpu, gpu:N; separate several"
         " with commas",
+    )
+    parser.getgroup("weft").addoption(
+        "--weft-schedules",
+        default=0,
+        type=int,
+        metavar="N",
+        help="let weft_check also try N orders of threads and copies, on the simulated GPU",
     )
 
 
@@ -137,13 +145,16 @@ def weft_array(weft_device: str) -> Callable[[np.ndarray[Any, Any]], Any]:
 
 @pytest.fixture
 def weft_check(
-    weft_device: str, record_property: Callable[[str, object], None]
+    weft_device: str, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> Callable[..., CheckReport]:
     """`weft.check` on the test's device. Its result is a property of the test's report."""
     from weft.tasks import launches
 
+    count = pytestconfig.getoption("--weft-schedules") if _number(weft_device) is None else 0
+
     def check(subject: Any, *args: Any, **options: Any) -> CheckReport:
-        report = launches.check(subject, *args, **{"device": weft_device, **options})
+        given = {"device": weft_device, "schedules": count, **options}
+        report = launches.check(subject, *args, **given)
         record_property("weft", str(report))
         return report
 

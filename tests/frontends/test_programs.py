@@ -81,6 +81,12 @@ ROWS = (
     ),
     Row("lt.cu", "layers and factors agree\n"),
     Row(
+        "tensor_maps.cu",
+        "made 0, refused 1\n79 80 91 92\n103 208 230 116\n223 448 470 236\nreplaced 0, 192\n",
+        device="sim:h200",
+        err=("a tensor map is refused: the innermost dimension of the box: 12 bytes",),
+    ),
+    Row(
         "driver.cpp",
         "CUDA_ERROR_INVALID_VALUE on sm_86\n",
         device="sim:rtx3090",
@@ -95,6 +101,11 @@ ROWS = (
     ),
     Row("pitched.cu", "rows and planes are in place\n"),
     Row("cooperative.cu", "499967 of 499967\n", err=("sum: 1585 blocks, room for 1584 at once",)),
+    Row(
+        "clusters.cu",
+        "58 clusters of 16, 132 of 2\n",
+        err=("rotate: the cluster does not divide the grid", "fours was compiled for another"),
+    ),
     Row("graph.cu", "captured: 6 nodes, 3 runs\nbuilt: 10\n"),
     Row("blas.cu", "cuBLAS agrees\n"),
     Row("random.cu", "random enough\n"),

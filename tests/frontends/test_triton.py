@@ -227,6 +227,27 @@ def test_descriptors() -> None:
     assert torch.equal(out, x + 1)
 
 
+def test_descriptors_are_tensor_maps_at_sm_90(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copies are those of TMA; a kernel makes its own maps with tensormap.replace."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    from weft.device.models import GpuModel
+
+    monkeypatch.setattr(GpuModel, "triton_arch", property(lambda model: 90))
+    x, out = uniform(40, 64), torch.zeros(40, 64)
+    of = TensorDescriptor.from_tensor
+    # Compiled again: Triton keeps what it has compiled for the target of a device.
+    host, device = (
+        triton.jit(f.fn) for f in (features.host_descriptor, features.device_descriptor)
+    )
+    compiled = host[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
+    assert "cp.async.bulk.tensor.2d" in compiled.asm["ptx"]
+    assert torch.equal(out, x * 2)
+    compiled = device[3, 2](x, out, 40, 64, BM=16, BN=32)
+    assert "tensormap.cp_fenceproxy" in compiled.asm["ptx"]
+    assert torch.equal(out, x + 1)
+
+
 def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:
     features.printing[(2,)](torch.arange(32) * 3, N=32, num_warps=1)
     lines = capfd.readouterr().out.splitlines()

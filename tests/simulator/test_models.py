@@ -76,9 +76,9 @@ def test_unknown_model(name: str, next: str) -> None:
 @pytest.mark.parametrize("name", models.names())
 def test_architecture_to_compile_for(name: str) -> None:
     model = models.get(name)
-    assert model.compile_for == (
-        "compute_75" if model.compute_capability < (8, 0) else "compute_80"
-    )
+    major, minor = model.compute_capability
+    own = {(9, 0): "compute_90a", (10, 0): "compute_90"}
+    assert model.compile_for == own.get((major, minor), f"compute_{major}{minor}")
 
 
 # transfers of one pin of the memory, 10^9 a second: GDDR5X/6/6X, HBM2e and HBM3/3e

@@ -15,6 +15,8 @@ from weft.device import arrays, ctypes_table
 from weft.device.base import Allocation, ArrayPlace
 from weft.device.ctypes_table import CType
 from weft.device.summary import ParameterSummary
+from weft.device.tensor_map import TensorMap
+from weft.device.tensor_map_layout import MAP_BYTES
 from weft.errors import ArgumentError
 from weft.quoting import quoted
 from weft.values import Parameter
@@ -128,7 +130,11 @@ class Packer:
             # A structured array without dimensions is a struct by value, not memory to point at.
             if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.names:
                 value = value[()]
-            if arrays.is_array(value) and not isinstance(value, np.generic):
+            if isinstance(value, TensorMap):
+                memory += self._map(i, value, param, block)
+                found[i] = value.tensor
+                keep.append(value)
+            elif arrays.is_array(value) and not isinstance(value, np.generic):
                 found[i] = a = self._array(i, value)
                 struct.pack_into("<Q", block, param.offset, a.address)
                 about = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
@@ -140,6 +146,27 @@ class Packer:
                     found[i] = arrays.ArrayMemory(0, 0, "", 1, True, True, value, value.device)
         memory += self._around(args)
         return bytes(block), memory, keep, self._place(found)
+
+    def _map(
+        self, i: int, value: TensorMap, param: ParameterSummary, block: bytearray
+    ) -> list[Allocation]:
+        """A tensor map by value, or by the address of a copy; returns the memory it makes known."""
+        tensor = value.memory(self.names[i])
+        if param.size == MAP_BYTES:
+            block[param.offset : param.offset + MAP_BYTES] = value.data
+            return [tensor]
+        want = self.types[i]
+        if param.size != 8 or (want is not None and not want.pointer):
+            raise self._fail(
+                i,
+                "is no tensor map, but one was given",
+                got=repr(value),
+                allowed=want.spelling if want else f"a scalar of {param.size} bytes",
+                next="declare it as `const __grid_constant__ CUtensorMap`",
+            )
+        copy = value.resident()
+        struct.pack_into("<Q", block, param.offset, copy.address)
+        return [copy, tensor]
 
     def _around(self, args: Sequence[Any]) -> list[Allocation]:
         """The memory around views; behind the arrays, so that messages name those first."""

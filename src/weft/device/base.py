@@ -31,11 +31,15 @@ Dim3 = tuple[int, int, int]
 
 
 class LaunchConfig(NamedTuple):
-    """The execution configuration of a launch; `shared_bytes` is dynamic shared memory."""
+    """The execution configuration of a launch; `shared_bytes` is dynamic shared memory.
+
+    cluster  the blocks of a cluster; None: as the kernel was compiled, or none
+    """
 
     grid: Dim3
     block: Dim3
     shared_bytes: int = 0
+    cluster: Dim3 | None = None
 
 
 class Allocation(NamedTuple):
@@ -105,6 +109,9 @@ class Limits(Protocol):
     def shared_per_block(self) -> int: ...
     @property
     def registers_per_block(self) -> int: ...
+    @property
+    def max_cluster(self) -> int:
+        """Blocks of the largest cluster; 0 without clusters."""
 
 
 class FastPath(NamedTuple):

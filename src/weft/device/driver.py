@@ -42,8 +42,10 @@ class LaunchAttribute(ctypes.Structure):
     _fields_ = (("id", ctypes.c_uint), ("padding", ctypes.c_uint), ("value", ctypes.c_int * 16))
 
 
-COOPERATIVE = 2
-"""The attribute of launches whose blocks wait for each other."""
+COOPERATIVE, CLUSTER = 2, 4
+"""Attributes of launches: blocks wait for each other; the sizes of a cluster."""
+LARGE_CLUSTERS = 14
+"""The attribute of functions that allows clusters of more than eight blocks."""
 
 
 @functools.cache

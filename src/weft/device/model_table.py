@@ -47,7 +47,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 100,
         "shared_kib_per_block": 99,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",
+        "compile_for": "compute_86",
     },
     "8.9": {
         "cores_per_sm": 128,
@@ -59,7 +59,7 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 100,
         "shared_kib_per_block": 99,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",
+        "compile_for": "compute_89",
     },
     "9.0": {
         "cores_per_sm": 128,
@@ -71,7 +71,8 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",  # until the simulator has Hopper's own instructions
+        "max_cluster": 16,
+        "compile_for": "compute_90a",
     },
     "10.0": {
         "cores_per_sm": 128,
@@ -83,7 +84,8 @@ CAPABILITIES: Mapping[str, Mapping[str, Any]] = {
         "shared_kib_per_sm": 228,
         "shared_kib_per_block": 227,
         "reserved_shared_bytes": 1024,
-        "compile_for": "compute_80",  # until the simulator has Blackwell's own instructions
+        "max_cluster": 16,
+        "compile_for": "compute_90",  # until the simulator has Blackwell's own instructions
     },
 }
 """By compute capability: CUDA C++ Programming Guide, "Technical Specifications per Compute
@@ -242,6 +244,7 @@ GPUS: Mapping[str, Mapping[str, Any]] = {
         "name": "H100 SXM5 80 GB",
         "capability": "9.0",
         "sms": 132,
+        "gpcs": (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2),
         "boost_mhz": 1980,
         "memory_gib": 80,
         "memory_gb_per_s": 3352,
@@ -261,6 +264,7 @@ GPUS: Mapping[str, Mapping[str, Any]] = {
         "name": "H200 SXM 141 GB",
         "capability": "9.0",
         "sms": 132,
+        "gpcs": (18, 18, 16, 16, 16, 16, 16, 8, 2, 2, 2, 2),
         "boost_mhz": 1980,
         "memory_gib": 139.8,
         "memory_gb_per_s": 4800,

@@ -25,6 +25,9 @@ class GpuModel:
                       be dynamic
     reserved_shared   shared memory that the system takes from an SM for each resident block
     compile_for       the architecture to give the compiler for this GPU
+    gpcs              the SMs of each GPC, on GPUs with clusters; as the driver of an H200 reports
+                      them, some form groups of their own, and chips differ
+    max_cluster       blocks of the largest cluster; more than 8 are not portable
     *_per_sm          results a clock: of fp64, fp16 and integer arithmetic, of special functions
     """
 
@@ -61,6 +64,8 @@ class GpuModel:
     special_per_sm: int = 16
     schedulers_per_sm: int = 4
     constant_memory: int = 64 * 1024
+    max_cluster: int = 0
+    gpcs: tuple[int, ...] = ()
 
     @property
     def machine(self) -> str:
@@ -71,8 +76,8 @@ class GpuModel:
     @property
     def triton_arch(self) -> int:
         """The architecture for Triton: sm_89 has 8-bit floats, sm_90 would mean `wgmma`."""
-        least = int(self.compile_for.removeprefix("compute_"))
-        return max(least, 89) if self.compute_capability >= (8, 9) else least
+        major, minor = self.compute_capability
+        return min(10 * major + minor, 89)
 
     @property
     def memory_khz(self) -> int:
@@ -133,6 +138,12 @@ def _models() -> dict[str, GpuModel]:
     return {key: _model(key, row) for key, row in GPUS.items()}
 
 
+def _gpcs(sms: int) -> tuple[int, ...]:
+    """GPCs of 16 SMs and the rest, for a GPU whose driver has not been asked."""
+    whole, rest = divmod(sms, 16)
+    return (16,) * whole + ((rest,) if rest else ())
+
+
 def _model(key: str, row: Mapping[str, Any]) -> GpuModel:
     facts: dict[str, Any] = {"base_mhz": None, **CAPABILITIES[row["capability"]], **row}
     major, minor = row["capability"].split(".")
@@ -146,6 +157,8 @@ def _model(key: str, row: Mapping[str, Any]) -> GpuModel:
         "shared_per_block": facts["shared_kib_per_block"] * 1024,
         "reserved_shared": facts["reserved_shared_bytes"],
     }
+    if "max_cluster" in facts and "gpcs" not in facts:
+        derived["gpcs"] = _gpcs(row["sms"])
     # Rows also have sizes with a unit in their name (`l2_kib`), which are no fields.
     known = {field.name for field in fields(GpuModel)}
     return GpuModel(**{k: v for k, v in (facts | derived).items() if k in known})

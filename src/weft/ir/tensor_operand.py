@@ -40,7 +40,8 @@ class TensorStep:
     """One step on floats: operand and accumulator formats, rows, depth, and the adder.
 
     `fraction` bits are kept below the largest exponent; `width` overrides that of `runs`.
-    A sparse step has `depth` products in a sum of `2 * depth` elements.
+    `right` is the format of B where it differs from A's, of the same width. A
+    sparse step has `depth` products in a sum of `2 * depth` elements.
     """
 
     operand: str
@@ -51,10 +52,20 @@ class TensorStep:
     fraction: int = 25
     out_mantissa: int = 23
     sparse: bool = False
+    right: str = ""
 
     @property
     def format(self) -> Format:
         return FORMATS[self.operand]
+
+    @property
+    def format_of_b(self) -> Format:
+        return FORMATS[self.right or self.operand]
+
+    @property
+    def bias(self) -> int:
+        """The sum of both operands' biases."""
+        return self.format.bias + self.format_of_b.bias
 
     @property
     def runs(self) -> OperandRuns:
@@ -70,14 +81,18 @@ class TensorStep:
     def name_of_operands(self) -> str:
         """An identifier of the properties that the fragments of A and B depend on."""
         tail = (f".w{self.width}" if self.width else "") + (".sp" if self.sparse else "")
-        return f"{self.operand}.m{self.rows}k{self.depth}{tail}"
+        return f"{self._operands}.m{self.rows}k{self.depth}{tail}"
+
+    @property
+    def _operands(self) -> str:
+        return f"{self.operand}.{self.right}" if self.right else self.operand
 
     @property
     def name(self) -> str:
         tail = f".w{self.width}" if self.width else ""
         tail += f".c{self.fraction}.{self.out_mantissa}" if self.fraction != 25 else ""
         tail += ".sp" if self.sparse else ""
-        return f"tensor.{self.operand}.{self.accumulator}.m{self.rows}k{self.depth}{tail}"
+        return f"tensor.{self._operands}.{self.accumulator}.m{self.rows}k{self.depth}{tail}"
 
 
 def doubled(runs: OperandRuns) -> OperandRuns:

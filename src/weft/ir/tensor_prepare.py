@@ -120,7 +120,7 @@ def _rows(b: Builder, step: TensorStep, a: Val, to: Val) -> None:
 
 
 def _columns(b: Builder, step: TensorStep, bt: Val, to: Val) -> None:
-    fmt, places = step.format, places_of_columns(step)
+    fmt, places = step.format_of_b, places_of_columns(step)
     size, odd = PAIR * BITS[fmt.lane] // 8, Peak(b, "umax", fmt.container, 2 * N)
     rows = load_columns(b, bt, step.runs_of_b, COLUMNS[step.accumulator])
     for k in range(0, len(rows), 2):  # the small lanes of two rows of B fill a vector

@@ -65,7 +65,7 @@ def _place(step: TensorStep, m: Val, n: Val) -> Val:
 def _output(
     b: Builder, step: TensorStep, floor: int, factors: _Factors, addend: _Number, m: Val, n: Val
 ) -> Val:
-    fmt, acc = step.format, FORMATS[step.accumulator]
+    acc, mantissas = FORMATS[step.accumulator], step.format.mantissa + step.format_of_b.mantissa
     top, total, flags = b.alloca("i32"), b.alloca("i64"), b.alloca("i32")
     none = b.integer("i32", _NONE)
     b.store(b.smax(addend.zero.select(none, addend.exponent), floor), top)
@@ -86,7 +86,7 @@ def _output(
             x.negative ^ y.negative, x.significand * y.significand, x.exponent + y.exponent,
             x.zero, x.inf, x.nan,
         )  # fmt: skip
-        cut = _align(b, product, high - product.exponent - (step.fraction - 2 * fmt.mantissa))
+        cut = _align(b, product, high - product.exponent - (step.fraction - mantissas))
         b.store(b.load("i64", 0, total) + cut, total)
     kept = step.out_mantissa if step.accumulator == "f32" else acc.mantissa
     result = _pack(b, b.load("i64", 0, total), high - step.fraction, acc, kept)
@@ -105,10 +105,9 @@ class _Factors:
     def load(self, b: Builder, m: Val, n: Val, k: Val) -> tuple[_Number, _Number]:
         """The two factors of product k of an output."""
         met = k if self.picks is None else picked(b, self.picks, k, m)
-        return self._one(b, self.a, self.step.rows, m, k), self._one(b, self.bt, 8, n, met)
-
-    def _one(self, b: Builder, base: Val, rows: int, row: Val, k: Val) -> _Number:
-        return _unpack(b, element(b, self.step, base, rows, row, k), self.step.format)
+        x = element(b, self.step, self.a, self.step.rows, m, k)
+        y = element(b, self.step, self.bt, 8, n, met)
+        return _unpack(b, x, self.step.format), _unpack(b, y, self.step.format_of_b)
 
 
 def _unpack(b: Builder, bits: Val, fmt: Format) -> _Number:

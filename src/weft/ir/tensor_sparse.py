@@ -117,11 +117,24 @@ def _stored(
     pointers = scratch(b, [a, bt, c], _REGISTER)
     # Behind D: the scratch area, made for f64, has room for the table of every sparse form.
     table = b.at(pointers[3], len(c) * _REGISTER)
+    _store_table(b, metadata, picks, table)
+    return [*pointers, table]
+
+
+def store_picks(
+    b: Builder, kind: str, depth: int, selector: int, metadata: Val, table: Val
+) -> None:
+    """Write the table of a step of `depth` products: bytes [depth][16], the rows of B."""
+    fields = _fields(WIDTH[kind], 2 * depth, selector)
+    picks = [pick for field in fields for pick in _picks_of(kind, field)]
+    _store_table(b, metadata, picks, table)
+
+
+def _store_table(b: Builder, metadata: Val, picks: Sequence[_Pick], table: Val) -> None:
     words = {t: b.shuffle(metadata, range(t, 32, 4)) for t in sorted({p.field.t for p in picks})}
     for p in picks:
         row = ((words[p.field.t] >> p.field.shift) & p.mask) * p.factor + p.base
         b.store(row.trunc("i8"), b.at(table, 16 * p.k + 8 * p.field.half), 8)
-    return [*pointers, table]
 
 
 def _loaded(b: Builder, like: Sequence[Val], d: Val) -> list[Val]:

@@ -45,7 +45,7 @@ def _tile(
 ) -> None:  # fmt: skip
     depth_of_b = step.runs_of_b.width * step.runs_of_b.count
     finite_a, odd_a = _finite(b, a, step.format, step.rows * step.depth)
-    finite_b, odd_b = _finite(b, bt, step.format, N * depth_of_b)
+    finite_b, odd_b = _finite(b, bt, step.format_of_b, N * depth_of_b)
     finite_c, odd_c = _finite(b, c, FORMATS[step.accumulator], N * step.rows)
 
     def special() -> None:
@@ -87,7 +87,7 @@ def _kinds(b: Builder, step: TensorStep, a: Val, bt: Val, c: Val, *picks: Val) -
     depth_of_b = step.runs_of_b.width * step.runs_of_b.count
     columns, kinds = b.array("float", depth_of_b * N), b.array("float", step.rows * N)
     with b.loop(depth_of_b) as k, b.loop(N) as n:
-        kind = _kind(b, element(b, step, bt, N, n, k), step.format)
+        kind = _kind(b, element(b, step, bt, N, n, k), step.format_of_b)
         b.store(kind, b.at(columns, ((k * N + n) * 4).zext("i64")))
     acc = FORMATS[step.accumulator]
     ty, total = "half" if acc.name == "f16" else "float", b.alloca("float", N, 16)

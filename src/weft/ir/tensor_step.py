@@ -65,7 +65,7 @@ def _fma_body(
     fmt, ty, runs_of_b = step.format, _accumulator(step), step.runs_of_b
     values = b.array("float", runs_of_b.count * runs_of_b.width * N)
     for k, bits in enumerate(load_columns(b, bt, runs_of_b)):
-        b.store(to_float(b, bits, fmt), b.at(values, k * N * 4), 16)
+        b.store(to_float(b, bits, step.format_of_b), b.at(values, k * N * 4), 16)
     columns = Columns(values, "float", N * 4, picks)
     with b.loop(step.rows) as m:
         # Two chains halve the latency: fast math keeps no order of summation.
@@ -149,7 +149,7 @@ def _all_rows(
     b: Builder, step: TensorStep, rows: Val, columns: Val, c: Val, d: Val, picks: Val | None = None
 ) -> Val:
     """Compute two rows at a time; true if a sum is too small or too large for this path."""
-    tile, shift = _Tile(b, step, rows, columns, c, d, picks), 2 * step.format.bias
+    tile, shift = _Tile(b, step, rows, columns, c, d, picks), step.bias
     high, low = Peak(b, "smax", "i16", PAIR, NOTHING), Peak(b, "smin", "i16", PAIR, -NOTHING)
     sums = Peak(b, "umax", "i32", N)
     # An f32 sum below LOWEST goes to the slow path, which alone reaches down to FLOOR.
@@ -197,7 +197,7 @@ class _Tile:
 
     def exponents(self, addends: list[Val]) -> Val:
         """The exponents of two rows of C, side by side."""
-        return _EXPONENTS[self.step.accumulator](self.b, addends, 2 * self.step.format.bias)
+        return _EXPONENTS[self.step.accumulator](self.b, addends, self.step.bias)
 
     def largest(self, i: Val) -> Val:
         """The largest exponent among the products of each output of two rows."""
@@ -263,7 +263,7 @@ class _Tile:
 
     def terms_are_small(self) -> Val:
         """True if an output has a nonzero term, but none of a size for this path."""
-        b, shift, found = self.b, 2 * self.step.format.bias, Peak(self.b, "umax", "i16", PAIR)
+        b, shift, found = self.b, self.step.bias, Peak(self.b, "umax", "i16", PAIR)
         with b.loop(self.step.rows // 2) as i:
             addends, products = [self.addend(i * 2 + row) for row in range(2)], self.largest(i)
             small = b.smax(products, self.exponents(addends)).slt(LOWEST + shift)

@@ -1,4 +1,4 @@
-"""`k[grid, block, shared_mem, stream](*args)` and its keyword form, for all front ends."""
+"""`k[grid, block, shared_mem, stream, cluster](*args)` and its keyword form, for all front ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Dim = int | Sequence[int]
 L = TypeVar("L", bound=Configured)
 
 
-_OPTIONS = ("grid", "block", "shared_mem", "stream", "time_limit", "sanitize")
+_OPTIONS = ("grid", "block", "shared_mem", "stream", "cluster", "time_limit", "sanitize")
 
 
 class Indexed(ABC, Generic[L]):
@@ -23,19 +23,22 @@ class Indexed(ABC, Generic[L]):
     name: str
 
     @abstractmethod
-    def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> L:
-        """Make the launch `k[grid, block, shared_mem, stream]`."""
+    def _configured(
+        self, grid: Any, block: Any, shared_mem: Any, stream: object, cluster: Any
+    ) -> L:
+        """Make the launch `k[grid, block, shared_mem, stream, cluster]`."""
 
     def __getitem__(self, config: Any) -> L:
         items = config if isinstance(config, tuple) else (config,)
-        if not 2 <= len(items) <= 4:
+        if not 2 <= len(items) <= 5:
             raise LaunchError(
                 f"{self.name}[...] takes a grid and a block",
                 got=f"{len(items)} values",
-                allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream]",
+                allowed="kernel[grid, block], kernel[grid, block, shared_mem, stream, cluster]",
             )
-        grid, block, shared_mem, stream = (*items, None, None)[:4]
-        return self._configured(grid, block, 0 if shared_mem is None else shared_mem, stream)
+        grid, block, shared_mem, stream, cluster = (*items, None, None, None)[:5]
+        shared_mem = 0 if shared_mem is None else shared_mem
+        return self._configured(grid, block, shared_mem, stream, cluster)
 
     def __call__(
         self,
@@ -44,11 +47,12 @@ class Indexed(ABC, Generic[L]):
         block: Dim | None = None,
         shared_mem: int = 0,
         stream: object = None,
+        cluster: Dim | None = None,
         time_limit: float | None = None,
         sanitize: bool = False,
         **named: Any,
     ) -> None:
-        """The keyword form of `k[grid, block, shared_mem, stream](*args)`."""
+        """The keyword form of `k[grid, block, shared_mem, stream, cluster](*args)`."""
         if named:
             raise unexpected(self.name, named, _OPTIONS)
         if grid is None or block is None:
@@ -61,4 +65,5 @@ class Indexed(ABC, Generic[L]):
                 allowed=f"{self.name}[grid, block](...), {self.name}(..., grid=..., block=...)",
                 next=f"for n elements, one a thread: {self.name}[weft.cdiv(n, 256), 256](...)",
             )
-        self[grid, block, shared_mem, stream](*args, time_limit=time_limit, sanitize=sanitize)
+        launch = self[grid, block, shared_mem, stream, cluster]
+        launch(*args, time_limit=time_limit, sanitize=sanitize)

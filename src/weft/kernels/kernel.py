@@ -1,4 +1,4 @@
-"""A kernel: `k[grid, block, shared_mem, stream](*args)` runs it."""
+"""A kernel: `k[grid, block, shared_mem, stream, cluster](*args)` runs it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def cdiv(a: int, b: int) -> int:
 class Kernel(KernelCode, Indexed[Launch]):
     """One kernel. `k[grid, block]` is a launch, `k[grid, block](*args)` runs it.
 
-    `k[grid, block, shared_mem, stream]` also sets the bytes of dynamic shared memory and the
-    stream. Grid and block are numbers or tuples of up to three.
+    `k[grid, block, shared_mem, stream, cluster]` also sets the bytes of dynamic shared memory, the
+    stream, and the blocks of a cluster. Grid, block and cluster are numbers or tuples of up to
+    three.
 
     >>> k = module.scale
     >>> k[1, 32](x, 0.5, 4)
@@ -74,18 +75,24 @@ class Kernel(KernelCode, Indexed[Launch]):
         *args: Any,
         shared_mem: int = 0,
         stream: object = None,
+        cluster: Dim | None = None,
     ) -> Callable[[], None]:
         """A function that launches with these arguments repeatedly: for hot loops.
 
         Arguments are checked and packed once. Arrays are kept alive and their contents may change,
         but not their memory: a tensor that is resized stays bound to its old memory.
         """
-        return self[grid, block, shared_mem, stream].bind(*args)
+        return self[grid, block, shared_mem, stream, cluster].bind(*args)
 
-    def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> Launch:
-        """Make the launch `k[grid, block, shared_mem, stream]`."""
+    def _configured(
+        self, grid: Any, block: Any, shared_mem: Any, stream: object, cluster: Any
+    ) -> Launch:
+        """Make the launch `k[grid, block, shared_mem, stream, cluster]`."""
         config = LaunchConfig(
-            _dims("grid", grid), _dims("block", block), _count("shared_mem", shared_mem)
+            _dims("grid", grid),
+            _dims("block", block),
+            _count("shared_mem", shared_mem),
+            None if cluster is None else _dims("cluster", cluster),
         )
         if stream is not None:
             devices.check_stream(stream)

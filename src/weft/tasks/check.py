@@ -28,6 +28,7 @@ class Options:
     only        check only this operation or solution
     seed        repeats the run that printed it
     time_limit  CPU seconds for one call
+    schedules   the number of schedules to try as well
     """
 
     file: Path
@@ -36,6 +37,7 @@ class Options:
     seed: int | None = None
     device: str = "sim"
     time_limit: float = LIMIT
+    schedules: int = 0
 
 
 def check(options: Options, notify: Notify = lambda step: None) -> Iterator[Outcome]:
@@ -47,6 +49,7 @@ def check(options: Options, notify: Notify = lambda step: None) -> Iterator[Outc
         seed=options.seed,
         device=options.device,
         limit=options.time_limit,
+        schedules=options.schedules,
         progress=notify,
     )
 

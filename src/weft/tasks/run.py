@@ -9,7 +9,7 @@ from pathlib import Path
 
 from weft import progress
 from weft.device.selection import Selection
-from weft.device.sim.run import settings
+from weft.device.sim.run import schedules, settings
 from weft.errors import Error
 from weft.frontends.files import is_script, runner, script_runner
 from weft.tasks.program import Build
@@ -21,6 +21,7 @@ class Options:
 
     module        `file` is the name of a Python module
     sanitize      stop at the first data race or memory error
+    schedule      the schedule of all launches: first, last or random:SEED
     autotune      scripts: autotuners time all configurations
     show_kernels  scripts: print the kernels that torch.compile writes
     race_hint     look for data races in the background
@@ -32,6 +33,7 @@ class Options:
     build: Build = field(default_factory=Build)
     module: bool = False
     sanitize: bool = False
+    schedule: str = ""
     autotune: bool = False
     show_kernels: bool = False
     race_hint: bool = True
@@ -43,6 +45,8 @@ def run(options: Options) -> int:
     progress.enabled = True
     if options.sanitize:
         _sanitize(options.device)
+    if options.schedule:
+        _schedule(options.schedule, options.device)
     if not options.race_hint:
         os.environ["WEFT_RACE_HINT"] = "0"  # for the process of the program
     specific = options.build.keywords(options.file, module=options.module)
@@ -59,6 +63,18 @@ def run(options: Options) -> int:
         str(options.file), list(options.args), device=options.device, **specific
     )
     return code
+
+
+def _schedule(name: str, device: Selection) -> None:
+    """Do what WEFT_SCHEDULE does, for this process and its children."""
+    schedule = schedules.parse(name, "--schedule")
+    if device.real:
+        raise Error(
+            "only the simulated GPU has schedules",
+            got=f"--schedule {name} --device {device.word}",
+            next="leave one of them out",
+        )
+    os.environ[schedules.VARIABLE] = str(schedule)
 
 
 def _sanitize(device: Selection) -> None:

@@ -38,6 +38,7 @@ class CheckReport:
     device: str
     seed: int
     trials: tuple[Verdict, ...]
+    schedules: tuple[str, ...] = ()
 
     @property
     def worst(self) -> float:
@@ -55,6 +56,8 @@ class CheckReport:
 
     def __str__(self) -> str:
         runs = "the same bits in both runs" if self.deterministic else "NOT deterministic"
+        if self.schedules:
+            runs += f"; right under {len(self.schedules)} schedules"
         return (
             f"{self.name}: right on {len(self.trials)} trials, {self.device}; worst error"
             f" {self.worst:.2g} of what is allowed; {runs}; seed {self.seed}"
@@ -98,5 +101,5 @@ class Outcome:
 
 _FIELDS = (
     "what", "where", "got", "allowed", "next", "trial", "seed", "index", "value", "expected",
-    "ulps", "wrong_count", "map", "writer", "cause", "evidence",
+    "ulps", "wrong_count", "map", "writer", "cause", "evidence", "schedule",
 )  # fmt: skip

@@ -41,6 +41,10 @@ def run(
     time_limit: Annotated[
         float, typer.Option(help="Limit of CPU seconds for one call.")
     ] = check.Options.time_limit,
+    schedules: Annotated[
+        int,
+        typer.Option(help="Also run each case under this number of schedules: orders of threads."),
+    ] = 0,
     *,
     build: Build,
     json: show.Json = False,
@@ -64,7 +68,7 @@ def run(
     outcomes = []
     with show.spinner(quiet=json) as notify:
         try:
-            asked = check.Options(file, op, only, seed, device, time_limit)
+            asked = check.Options(file, op, only, seed, device, time_limit, schedules)
             for outcome in check.check(asked, notify):
                 outcomes.append(outcome)
                 for line in outcome.said:  # standard output has the results only

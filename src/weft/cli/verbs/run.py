@@ -32,6 +32,10 @@ def run(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Stop at the first data race or memory error.")
     ] = False,
+    schedule: Annotated[
+        str,
+        typer.Option(help="The order of threads and copies: first, last or random:SEED."),
+    ] = "",
     autotune: Annotated[
         bool,
         typer.Option("--autotune", help="Scripts: autotuners time all configurations."),
@@ -65,6 +69,7 @@ def run(
         build,
         module=module,
         sanitize=sanitize,
+        schedule=schedule,
         autotune=autotune,
         show_kernels=show_kernels,
         race_hint=race_hint,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.device import driver
+from weft.device.base import LaunchConfig
 from weft.device.gpu import pending
 
 Launcher = Callable[..., int]
@@ -32,21 +33,24 @@ class LaunchSlot:
     __slots__ = ("_keep", "buffer", "config", "given", "stream")
 
     def __init__(self, call: KernelCall, keep: object = None) -> None:
-        grid, block, shared = call.shape
+        grid, block, shared, cluster = call.shape
         self.config = driver.CuLaunchConfig(grid, block, shared, None, None, 0)
-        if call.cooperative:
-            attribute = driver.LaunchAttribute(driver.COOPERATIVE, 0, (1,))
-            self.config.attributes = ctypes.addressof(attribute)
-            self.config.attribute_count = 1
-        else:
-            attribute = None
+        wanted = [(driver.COOPERATIVE, (1,))] if call.cooperative else []
+        if cluster is not None:
+            wanted.append((driver.CLUSTER, cluster))
+        attributes = (driver.LaunchAttribute * max(len(wanted), 1))(
+            *((number, 0, value) for number, value in wanted)
+        )
+        if wanted:
+            self.config.attributes = ctypes.addressof(attributes)
+            self.config.attribute_count = len(wanted)
         size, offsets = call.layout
         self.buffer = ctypes.create_string_buffer(max(size, 1))
         start = ctypes.addressof(self.buffer)
         params = (ctypes.c_void_p * max(len(offsets), 1))(*(start + offset for offset in offsets))
         self.stream = 0
         self.given = (ctypes.byref(self.config), ctypes.c_void_p(call.function), params, None)
-        self._keep = (attribute, keep)
+        self._keep = (attributes, keep)
 
 
 class KernelCall:
@@ -58,7 +62,7 @@ class KernelCall:
         function: int,
         device: int,
         layout: ParameterLayout,
-        shape: tuple[tuple[int, int, int], tuple[int, int, int], int],
+        shape: LaunchConfig,
         cooperative: bool,
     ) -> None:
         self.name, self.function, self.device = name, function, device

@@ -35,7 +35,14 @@ class GpuFacts:
     warp_size: int
     constant_memory: int
     cooperative_launch: bool
+    cluster_launch: bool
     ecc: bool
+
+    @property
+    def max_cluster(self) -> int:
+        """Blocks of the largest cluster that may fit; a launch of more than 8 may be refused."""
+        # Hopper and the data-centre parts of Blackwell have 16; the driver reports none of them.
+        return (16 if self.compute_capability[0] in (9, 10) else 8) if self.cluster_launch else 0
 
     @property
     def machine(self) -> str:
@@ -73,6 +80,7 @@ def facts(number: int) -> GpuFacts:
         warp_size=p.warp_size,
         constant_memory=p.total_constant_memory,
         cooperative_launch=bool(p.cooperative_launch),
+        cluster_launch=p.compute_capability_major >= 9,
         ecc=bool(p.ecc_enabled),
     )
 

@@ -12,10 +12,12 @@ import ctypes
 import re
 import threading
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from weft.device import driver
-from weft.device.base import Dim3
+from weft.device.base import Dim3, LaunchConfig
+from weft.device.clusters import PORTABLE
 from weft.device.gpu import pending
 from weft.device.gpu.call import KernelCall, ParameterLayout
 from weft.device.gpu.facts import facts
@@ -142,6 +144,7 @@ class GpuModule:
         grid: Dim3,
         block: Dim3,
         shared_bytes: int = 0,
+        cluster: Dim3 | None = None,
         *,
         name: str = "",
     ) -> KernelCall:
@@ -150,12 +153,14 @@ class GpuModule:
         # Without an opt-in, static and dynamic shared memory have to fit 48 KiB together.
         if shared_bytes > self._room.get(entry, _DEFAULT_SHARED - self._static(entry)):
             self._make_room(entry, shared_bytes)
+        if cluster is not None and prod(cluster) > PORTABLE:
+            self._set_attribute(entry, driver.LARGE_CLUSTERS, 1)
         return KernelCall(
             name or entry,
             int(kernel.handle),
             self.device,
             layout,
-            (grid, block, shared_bytes),
+            LaunchConfig(grid, block, shared_bytes, cluster),
             waits_for_grid(self._ptx, entry),
         )
 
@@ -203,17 +208,20 @@ class GpuModule:
 
     def _make_room(self, entry: str, nbytes: int) -> None:
         """Request dynamic shared memory beyond the amount that every kernel may use."""
+        self._set_attribute(entry, _MAX_DYNAMIC_SHARED, nbytes)
+        # The driver keeps the attribute with the kernel: smaller requests need no second call.
+        self._room[entry] = nbytes
+
+    def _set_attribute(self, entry: str, attribute: int, value: int) -> None:
         with driver.current(self.device):
             code = driver.library().cuKernelSetAttribute(
-                _MAX_DYNAMIC_SHARED,
-                ctypes.c_int(nbytes),
+                attribute,
+                ctypes.c_int(value),
                 ctypes.c_void_p(int(self.kernel(entry).handle)),
                 ctypes.c_int(self.device),
             )
         if code:
             raise pending.failure(code, entry)
-        # The driver keeps the attribute with the kernel: smaller requests need no second call.
-        self._room[entry] = nbytes
 
 
 def _assembler_log(text: str, device: int) -> str:

@@ -9,10 +9,16 @@ from weft.records import dataclass
 
 SPACES = {
     "global": Space.GLOBAL, "shared": Space.SHARED, "shared::cta": Space.SHARED,
-    "shared::cluster": Space.SHARED,  # a cluster here has one block
+    "shared::cluster": Space.CLUSTER,
     "local": Space.LOCAL, "param": Space.PARAM, "const": Space.CONST, "": Space.GENERIC,
     "generic": Space.GENERIC,
 }  # fmt: skip
+
+
+def space_of(word: str, clusters: bool) -> int:
+    """The state space that a word means; without `clusters`, a block has no peers."""
+    space = SPACES[word]
+    return Space.SHARED if space == Space.CLUSTER and not clusters else space
 
 
 @dataclass(slots=True)

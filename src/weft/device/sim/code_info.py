@@ -30,5 +30,10 @@ class CodeInfo:
     calls_host: bool
     grid_barrier: bool
     """True if it uses a barrier of the whole grid."""
+    ledger_at: int = -1
+    tested_at: int = -1
+    """Offsets in a frame of what `memory.mbarrier_ledger` keeps there; -1 for nothing."""
+    clusters: bool = False
+    """True if it names other blocks of its cluster."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """Data about the code for its observer."""

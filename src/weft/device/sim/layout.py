@@ -15,7 +15,37 @@ class ContextFields:
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
-    SIZE = 192
+    CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 168, 176, 184
+    SCHEDULE = 192
+    """The address of `ScheduleFields`, in code that is compiled for schedules."""
+    SIZE = 256
+
+
+class ScheduleFields:
+    """The schedule of a launch. Chances are in units of 2^-32; `run/schedules.py` sets them."""
+
+    STATE = 0
+    """The state of the random numbers."""
+    AT_ISSUE, AT_COMMIT, AT_TEST = 8, 16, 24
+    """Chances that an asynchronous operation completes when it is issued, when its group is
+    committed, and when a test of its mbarrier would fail."""
+    ORDER = 32
+    """The order of a block's warps: a value of `WarpOrder`."""
+    PREEMPT, HOLD, PASSES = 40, 48, 56
+    """Chances that a warp is suspended soon after it goes on, and that it is left out; the largest
+    number of turns of each warp before another block has its turn (0: as in plain code)."""
+    BLOCK_STEP, BLOCK_FIRST = 64, 72
+    """Block i of the launch is block (FIRST + i * STEP) modulo their number."""
+    PART, SWAP, AHEAD = 80, 88, 96
+    """Chances that some lanes of a warp go on alone, that the side of a branch that comes later in
+    the code runs first, and that lanes that have the turn go on as far as they can."""
+    SIZE = 128
+
+
+class WarpOrder:
+    """Values of `ScheduleFields.ORDER`."""
+
+    FORWARD, BACKWARD, RANDOM = range(3)
 
 
 class WorkerFields:
@@ -41,6 +71,12 @@ class SlotFields:
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
+    RANK, GROUP, HELD = 108, 112, 120
+    """Of a block of a cluster: its rank, the slot of rank 0, whether nothing in it can run."""
+    MISSING, LIVE, EXITED, PHASE = 176, 180, 184, 188
+    """In the slot of rank 0, at the unused end of the row of barrier 0: threads that have not
+    arrived at the barrier of the cluster, threads of the cluster that live, the ranks that have
+    exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
@@ -77,14 +113,26 @@ class Run:
 class Fault:
     """Values of Worker.ERROR."""
 
-    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE = range(9)
+    NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE, TENSOR, MBARRIER = (
+        range(11)
+    )
+    WARPGROUP = 11
+    """A wrong use of `wgmma`: see `warpgroup_faults`."""
+    EXITED, ARRIVES, WAITS, RANKS = range(12, 16)
+    """In a cluster: memory of a block that has exited, `barrier.cluster.arrive` twice, a wait
+    without it, a mask that names blocks beyond the cluster."""
 
 
 class Space:
     """State spaces: the windows that an access may touch."""
 
-    GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONST = range(6)
+    GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONST, CLUSTER = range(7)
+    """CLUSTER: shared memory of any block of the cluster."""
 
 
+FREE, BUSY, EXITED = 0, 1, 2
+"""Values of SlotFields.STATE; EXITED: other blocks of the cluster still run."""
+CLUSTER_SHIFT = 24
+"""Shared memory of the blocks of a cluster lies 1 << CLUSTER_SHIFT bytes apart."""
 FRESH, FINISHED = 0, -1
 NOTHING_PENDING = 0x7FFFFFFF

@@ -118,6 +118,8 @@ class Pointers(Protocol):
     shared: Val
     shared_bytes: Val
     params: Val
+    rank_base: Val
+    """In a cluster, the block's rank, above the offset of a shared address."""
     sites: Val
     """The cached windows of memory instructions: see `memory.windows`."""
 

@@ -91,7 +91,15 @@ class NumbaKernel(Indexed["NumbaLaunch"]):
     def __repr__(self) -> str:
         return f"<weft.NumbaKernel {self.name}, {len(self.overloads)} compiled>"
 
-    def _configured(self, grid: Any, block: Any, shared_mem: Any, stream: object) -> NumbaLaunch:
+    def _configured(
+        self, grid: Any, block: Any, shared_mem: Any, stream: object, cluster: Any
+    ) -> NumbaLaunch:
+        if cluster is not None:
+            raise LaunchError(
+                f"{self.name}: Numba has no clusters of blocks",
+                got=f"cluster {cluster}",
+                allowed="a launch without a cluster",
+            )
         if stream is not None:
             devices.check_stream(stream)
         return NumbaLaunch(self, (grid, block, shared_mem), stream)

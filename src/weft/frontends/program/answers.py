@@ -19,6 +19,7 @@ from weft.errors import (
 from weft.frontends.program.interface import DIED
 
 INVALID_VALUE, INVALID_FUNCTION, TOO_LARGE, OUT_OF_RESOURCES = 1, 98, 720, 701
+INVALID_CLUSTER = 912
 NOT_SUPPORTED, UNKNOWN = 801, 999
 _DEATHS: tuple[tuple[type[Error], int], ...] = (
     (MisalignedAddress, 716),

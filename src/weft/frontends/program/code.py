@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from weft.device.occupancy import occupancy
+from weft.device.occupancy import active_clusters, occupancy
 from weft.frontends.program.answers import INVALID_FUNCTION, UNKNOWN, answers
 from weft.frontends.program.images import device_code, fatbin, linked
 from weft.frontends.program.interface import ERROR, INFO, RESULT
@@ -149,6 +149,9 @@ class ProgramCode:
         facts.ptx, facts.binary = unit.version, 10 * major_minor[0] + major_minor[1]
         most = entry.directives.get("maxntid") or entry.directives.get("reqntid")
         facts.most_threads = math.prod(most) if most else unit.model.max_threads_per_block
+        facts.must_have_cluster = "explicitcluster" in entry.directives
+        cluster = (*entry.directives.get("reqnctapercluster", ()), 0, 0, 0)
+        facts.cluster = (ctypes.c_int64 * 3)(*cluster[:3])
         facts.registers = facts.local = 0
         if assembled:
             resources = unit.resources(name)
@@ -159,6 +162,14 @@ class ProgramCode:
     def blocks_per_sm(self, host: int, threads: int, shared: int) -> int:
         kernel = self._kernel(host)
         return -1 if kernel is None else self.blocks(*kernel, threads, shared)
+
+    @answers(-1)
+    def clusters(self, host: int, threads: int, shared: int, size: int) -> int:
+        """The clusters that the GPU holds at once; -1 for a size that it cannot run."""
+        kernel = self._kernel(host)
+        if kernel is None or not 1 <= size <= kernel[0].model.max_cluster:
+            return -1
+        return active_clusters(kernel[0].model, self.blocks(*kernel, threads, shared), size)
 
     def blocks(self, unit: TranslationUnit, name: str, threads: int, shared: int) -> int:
         entry = unit.entry(name)

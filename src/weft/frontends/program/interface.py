@@ -16,11 +16,15 @@ READ_ONLY = 1 << 16
 class FunctionFacts(ctypes.Structure):
     """Attributes of a kernel."""
 
-    _fields_ = tuple(
-        (name, c_int64)
-        for name in (
-            "static_shared", "constant", "local", "most_threads", "registers", "ptx", "binary",
-        )
+    _fields_ = (
+        *(
+            (name, c_int64)
+            for name in (
+                "static_shared", "constant", "local", "most_threads", "registers", "ptx", "binary",
+                "must_have_cluster",
+            )
+        ),
+        ("cluster", c_int64 * 3),
     )  # fmt: skip
 
 
@@ -59,6 +63,7 @@ class Ops(ctypes.Structure):
         ("variable_at", CFUNCTYPE(c_uint64, c_void_p, POINTER(c_uint64))),
         ("facts", CFUNCTYPE(c_int, c_void_p, POINTER(FunctionFacts), c_int)),
         ("blocks_per_sm", CFUNCTYPE(c_int, c_void_p, c_int, c_uint64)),
+        ("clusters", CFUNCTYPE(c_int, c_void_p, c_int, c_uint64, c_int)),
         ("compute", CFUNCTYPE(c_int, c_char_p, POINTER(c_int64), c_int)),
         ("heap", CFUNCTYPE(None, c_uint64)),
         ("misused", CFUNCTYPE(None, c_char_p, c_char_p, c_uint64, c_char_p)),
@@ -81,7 +86,10 @@ class Model(ctypes.Structure):
         ),
         ("max_block", c_int64 * 3),
         ("max_grid", c_int64 * 3),
-        *((name, c_int64) for name in ("warp", "constant", "clock_khz", "memory_khz")),
+        *(
+            (name, c_int64)
+            for name in ("warp", "constant", "clock_khz", "memory_khz", "max_cluster")
+        ),
     )  # fmt: skip
 
 
@@ -110,4 +118,5 @@ def model_of(gpu: GpuModel) -> Model:
         constant=gpu.constant_memory,
         clock_khz=gpu.boost_mhz * 1000,
         memory_khz=gpu.memory_khz,
+        max_cluster=gpu.max_cluster,
     )

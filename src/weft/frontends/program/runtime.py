@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig
+from weft.device.clusters import check_cluster
 from weft.device.sim.run import settings
 from weft.device.sim.run.launch import LaunchPlan
 from weft.errors import DeviceError, Error, IllegalAddress, LaunchError, SanitizerError
 from weft.frontends.program import libraries
 from weft.frontends.program.answers import (
+    INVALID_CLUSTER,
     INVALID_VALUE,
     NOT_SUPPORTED,
     OUT_OF_RESOURCES,
@@ -80,7 +82,7 @@ class Runtime:
     def prepare(self, host: int, dims: Any, shared: int, cooperative: int) -> int:
         """Check a launch and compile its kernel, before the launch call returns."""
         unit, name = self.code.kernels[host]
-        grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        grid = _configuration(dims, shared)
         if (host, grid, cooperative) in self._plans:
             return 0
         if refused := self._refused(unit, name, grid, cooperative):
@@ -92,7 +94,7 @@ class Runtime:
         self, host: int, dims: Any, params: int, size: int, shared: int, cooperative: int
     ) -> int:
         """Run a grid to completion; called by a stream's thread."""
-        grid = LaunchConfig(tuple(dims[:3]), tuple(dims[3:6]), shared)
+        grid = _configuration(dims, shared)
 
         def run() -> None:
             plan = self._plan(host, grid, cooperative)
@@ -172,6 +174,11 @@ class Runtime:
             return INVALID_VALUE
         if entry.static_shared + grid.shared_bytes > model.shared_per_block:
             return INVALID_VALUE
+        try:
+            check_cluster(unit.spelled(name), entry.directives, grid, model.name, model.max_cluster)
+        except LaunchError as error:
+            self.say(str(error))
+            return INVALID_CLUSTER
         if cooperative:
             room = self.code.blocks(unit, name, threads, grid.shared_bytes) * model.sms
             if math.prod(grid.grid) > room:
@@ -261,3 +268,9 @@ class Runtime:
         except SanitizerError as error:
             self.say(str(error))
             self.library.weft_condemn(_HAS_FINDINGS)
+
+
+def _configuration(dims: Any, shared: int) -> LaunchConfig:
+    """The configuration of a launch; a cluster of no blocks is none."""
+    grid, block, cluster = (tuple(dims[i : i + 3]) for i in (0, 3, 6))
+    return LaunchConfig(grid, block, shared, cluster if any(cluster) else None)

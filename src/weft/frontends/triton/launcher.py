@@ -64,14 +64,16 @@ class Variant(Kernel):
         measure = functools.partial(assemble, text, model.machine)
         super().__init__(Program(ptx), model, name, name, measure, fast=fast)
 
-    def takes(self, signature: Mapping[str, Any], file: str) -> None:
-        """Set the argument types and the source file, which Triton provides separately."""
+    def takes(
+        self, signature: Mapping[str, Any], file: str, maps: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """Set the argument types, the source file and the boxes of tensor descriptors."""
         if self._packer is None:
             ptx = pipeline.at_home(self.program.ptx, file)
             if ptx is not self.program.ptx:
                 kernels, self.program = self.program.kernels, Program(ptx)
                 self.program.kernels |= kernels
-            self._packer = TritonPacker(self.name, self.summary, signature)
+            self._packer = TritonPacker(self.name, self.summary, signature, maps)
 
 
 class Scratch:
@@ -81,6 +83,8 @@ class Scratch:
         self._memory = np.zeros(nbytes + align, np.uint8)
         self._at = -(-int(self._memory.ctypes.data) // align) * align
         self._nbytes = nbytes
+        self.dtype = self._memory.dtype
+        self.shape = (nbytes,)
 
     def data_ptr(self) -> int:
         return self._at
@@ -134,14 +138,12 @@ class Launcher:
     def _prepare(self, grid: tuple[int, int, int], function: Variant, args: Sequence[Any]) -> Plain:
         """(a launch as weft configures it, all that it takes)."""
         m = self.metadata
-        if getattr(m, "num_ctas", 1) > 1:
-            raise LaunchError(
-                f"{function.name}: clusters of blocks are not simulated",
-                got=f"num_ctas={m.num_ctas}",
-                allowed="num_ctas=1",
-            )
-        function.takes(self.signature, self.file)
-        launch = function[grid, m.num_warps * 32, m.shared]
+        # Triton makes each program a cluster of so many blocks along x.
+        ctas = getattr(m, "num_ctas", 1)
+        grid = (grid[0] * ctas, grid[1], grid[2])
+        function.takes(self.signature, self.file, getattr(m, "tensordesc_meta", None) or ())
+        cluster = None if ctas == 1 else ctas
+        launch = function[grid, m.num_warps * 32, m.shared, None, cluster]
         if getattr(m, "launch_cooperative_grid", False):
             code = module(function.program, function.simulator)
             code.check_cooperative(function.entry, launch.config)

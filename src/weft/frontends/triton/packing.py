@@ -7,7 +7,7 @@ and of its profiler.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from weft.device import arrays
@@ -17,6 +17,7 @@ from weft.device.ctypes_table import to_bfloat16
 from weft.device.summary import KernelSummary
 from weft.errors import ArgumentError, LaunchError
 from weft.frontends import addresses
+from weft.frontends.triton import descriptors
 
 SCRATCH = ("global scratch", "profile scratch")
 
@@ -38,8 +39,16 @@ class Leaf(NamedTuple):
 class TritonPacker(Packer):
     """Packs the arguments of one compiled kernel."""
 
-    def __init__(self, kernel: str, entry: KernelSummary, signature: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        kernel: str,
+        entry: KernelSummary,
+        signature: Mapping[str, Any],
+        maps: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """`maps`: the box of each tensor descriptor, for a target that has tensor maps."""
         super().__init__(kernel, entry.params, entry.param_bytes, None)
+        self._maps = maps
         self._arguments = dict(signature) | dict.fromkeys(SCRATCH, "*i8")
         self.names = list(self._arguments)
 
@@ -51,8 +60,9 @@ class TritonPacker(Packer):
     def pack(self, args: Sequence[Any]) -> Packed:
         """Pack the arguments, all in host memory."""
         leaves: list[Leaf] = []
+        maps = iter(self._maps)
         for (name, type), value in zip(self._arguments.items(), args, strict=True):
-            _flatten(name, type, value, leaves)
+            _flatten(name, type, value, leaves, maps)
         if len(leaves) != len(self.params):
             raise LaunchError(
                 f"{self.kernel}: its PTX takes other arguments than this Triton passes",
@@ -69,6 +79,10 @@ class TritonPacker(Packer):
 
     def _bytes(self, leaf: Leaf, memory: list[Allocation]) -> bytes:
         name, type, value = leaf
+        if type == descriptors.MAP:
+            data, tensor = value
+            self._pointer(Leaf(name, type, tensor), memory)
+            return bytes(data)
         if type[0] == "*":
             return struct.pack("<Q", self._pointer(leaf, memory) & 2**64 - 1)
         try:
@@ -107,25 +121,12 @@ class TritonPacker(Packer):
         return int(value.data_ptr())
 
 
-def _flatten(name: str, type: Any, value: Any, out: list[Leaf]) -> None:
-    """Append the leaves of one argument."""
+def _flatten(name: str, type: Any, value: Any, out: list[Leaf], maps: Iterator[Any]) -> None:
+    """Append the leaves of one argument; `maps` has what the compiler says of each descriptor."""
     if isinstance(type, tuple):
         for i, (t, v) in enumerate(zip(type, value, strict=True)):
-            _flatten(f"{name}[{i}]", t, v, out)
+            _flatten(f"{name}[{i}]", t, v, out, maps)
     elif type.startswith("tensordesc"):
-        _descriptor(name, type, value, out)
+        out += [Leaf(*part) for part in descriptors.parts(name, value, next(maps, None))]
     elif type != "constexpr":
         out.append(Leaf(name, type, value))
-
-
-def _descriptor(name: str, type: str, value: Any, out: list[Leaf]) -> None:
-    """Expand a tensor descriptor for targets without TMA: its parts, some of them twice."""
-    flags = [value.padding == "nan"]
-    if hasattr(value, "round_f32_to_tf32"):  # since Triton 3.7
-        flags.append(value.round_f32_to_tf32)
-    out.append(Leaf(name, "*i8", value.base))
-    out += [Leaf(f"{name}.shape", "i64", n) for n in value.shape]
-    out += [Leaf(f"{name}.strides", "i64", n) for n in value.strides]
-    out += [Leaf(f"{name}.padding", "i1", flag) for flag in flags]
-    out += [Leaf(f"{name}.shape", "i32", n) for n in value.shape]
-    out += [Leaf(f"{name}.strides", "i64", n) for n in value.strides]

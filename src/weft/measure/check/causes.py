@@ -18,6 +18,13 @@ from weft.measure.check.comparison import Difference
 from weft.measure.check.diagnosis import Cause
 from weft.measure.dtypes import Array, DType
 
+ORDER = Cause(
+    "order of threads",
+    "a plain run is right, so the result depends on the order of threads, or on when copies"
+    " complete; look for a missing barrier, wait or fence",
+)
+"""The cause of a result that is wrong under a schedule alone, if the sanitizer finds none."""
+
 
 @dataclass(frozen=True)
 class Symptoms:

@@ -17,7 +17,7 @@ import numpy as np
 from weft.device.selection import select
 from weft.errors import ArgumentError, CheckFailed, expect
 from weft.kernels import Configured
-from weft.measure.check import input_data, limits, subjects
+from weft.measure.check import input_data, limits, scheduled, subjects
 from weft.measure.check.judge import judge, repeat
 from weft.measure.check.subjects import Fillings, Ranges, Trial, Trials
 from weft.measure.op import Op
@@ -27,10 +27,11 @@ from weft.values.check import CheckReport, Verdict
 class Report(CheckReport):
     """The result of a check that passed. A check that fails raises `CheckFailed`.
 
-    name      what was checked
-    device    the library of the arrays, and the device
-    seed      repeats the check
-    trials    a `Verdict` for each set of inputs
+    name       what was checked
+    device     the library of the arrays, and the device
+    seed       repeats the check
+    trials     a `Verdict` for each set of inputs
+    schedules  the schedules under which the results are right, too
 
     >>> ones = np.ones(3, np.float32)
     >>> report = weft.check(lambda a: 2 * a, ones, reference=lambda a: 2 * a)
@@ -58,6 +59,7 @@ def check(
     seed: int | None = None,
     device: str = "sim",
     arrays: str = "",
+    schedules: int | Sequence[str] = 0,
     progress: Callable[[str], None] = lambda trial: None,
     **options: Any,
 ) -> Report:
@@ -77,6 +79,9 @@ def check(
     device      for an `Op`: "sim" or "gpu". With "sim:MODEL" every launch must also fit the limits
                 of that model.
     arrays      "numpy" or "torch": the arrays that solutions of an `Op` are given
+    schedules   the number of schedules to try as well, on the simulated GPU: first, last, random:1
+                and so on, or their names; a schedule decides in which order threads run, and when
+                asynchronous copies complete
     progress    called with the name of each trial
     options     passed to the subject: constants of a Triton kernel, num_warps
 
@@ -88,6 +93,7 @@ def check(
     True True
     """
     place = select(device)
+    names = scheduled.chosen(schedules, place)
     chosen = chosen_seed(seed)
     solution = args[0] if isinstance(subject, Op) and args else None
     rng = generator(chosen, getattr(solution, "__name__", ""))
@@ -100,7 +106,7 @@ def check(
         spec = subjects.CallSpec(out, reference, reduce, accumulate, result, ranges or {})
         name, trials = subjects.call_trials(subject, args, options, spec, fillings, rng)
     with limits.enforced(place):
-        return judged(name, trials, chosen, rng, progress)
+        return judged(name, trials, chosen, rng, progress, names)
 
 
 def judged(
@@ -109,17 +115,19 @@ def judged(
     seed: int,
     rng: np.random.Generator,
     progress: Callable[[str], None],
+    schedules: Sequence[str] = (),
     finish: Callable[[Sequence[Trial]], None] = lambda done: None,
 ) -> Report:
     """Run all trials and return the report; raise CheckFailed at the first failure.
 
-    finish  called after the trials, before the outputs of all of them are compared again
+    schedules  the names of the schedules under which a trial of each case runs, too
+    finish     called after the trials, before the outputs of all of them are compared again
     """
     verdicts, done = [], []
     try:
         for trial in trials:
             progress(trial.label)
-            verdict = _judged(trial, rng)
+            verdict = _judged(trial, rng, schedules)
             if verdict is not None:
                 verdicts.append(verdict)
                 done.append(trial)
@@ -138,15 +146,17 @@ def judged(
             got="results smaller than the error that is allowed",
             next="check it on inputs whose results are not all zero",
         )
-    return Report(name, done[0].harness.runner.name, seed, tuple(verdicts))
+    tried = tuple(schedules)
+    return Report(name, done[0].harness.runner.name, seed, tuple(verdicts), tried)
 
 
-def _judged(trial: Trial, rng: np.random.Generator) -> Verdict | None:
+def _judged(trial: Trial, rng: np.random.Generator, schedules: Sequence[str]) -> Verdict | None:
     """The verdict of one trial; None if its sizes are drawn and the operation refuses them."""
     try:
         verdict = judge(trial.harness, trial.draw(), trial.label, rng)
         if trial.repeated:
             repeat(trial.harness, trial.draw, trial.label, rng)
+            scheduled.judge(trial.harness, trial.draw(), trial.label, rng, schedules)
     except ArgumentError:  # of the reference or the data: a wrong solution is a CheckFailed
         if trial.drawn:
             return None

@@ -10,6 +10,7 @@ from weft.device.sim.run import elements
 from weft.errors import CheckFailed
 from weft.measure.check import causes, comparison, input_data, reference
 from weft.measure.check.comparison import Agreement, Difference
+from weft.measure.check.diagnosis import Cause
 from weft.measure.check.harness import Harness, Subject, Writer, limit
 from weft.measure.check.runner import Stored
 from weft.measure.dtypes import Array, DType
@@ -112,16 +113,28 @@ def failure(
     rerun: bool,
 ) -> CheckFailed:
     """The error with all details of a wrong output."""
-    writer = symptoms.writer
-    cause = causes.likely(symptoms)
     again = " in the second of two runs on the same inputs" if rerun else ""
+    cause = causes.likely(symptoms)
+    return wrong(subject, trial, difference, cause, dtype, again, symptoms.writer)
+
+
+def wrong(
+    subject: Subject,
+    trial: str,
+    difference: Difference,
+    cause: Cause | None,
+    dtype: DType,
+    run: str,
+    writer: str = "",
+) -> CheckFailed:
+    """The error for a wrong output; `run` names the run where it is not the first."""
     unit = f", {difference.ulps:.3g} ulp" if dtype.floating else ""
     element = elements.indexed(difference.output, difference.index)
     got = f"{_number(difference.got)} at {element}{unit}"
     part = f"{difference.count} of {difference.wrong.size} elements"
     picture = f"\n  where:\n{_indent(difference.map())}" if difference.wrong.size > 1 else ""
     error = CheckFailed(
-        f"{subject.name}: {part} of '{difference.output}' are wrong{again}",
+        f"{subject.name}: {part} of '{difference.output}' are wrong{run}",
         where=trial,
         got=got + (f"\n  written by: {writer}" if writer else "") + picture,
         allowed=_number(difference.expected)

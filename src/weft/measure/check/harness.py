@@ -87,13 +87,15 @@ class Harness:
         pairs = {p.name: input_data.poisons(rng, p.shape, p.dtype) for p in fresh}
         return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
 
-    def run(self, inputs: Mapping[str, Array], start: Start, trial: str) -> dict[str, Stored]:
+    def run(
+        self, inputs: Mapping[str, Array], start: Start, trial: str, schedule: str = ""
+    ) -> dict[str, Stored]:
         """Run the subject once, check for side effects, and return the outputs.
 
         An output without a start keeps the contents that the previous run left.
         """
         try:
-            ran = self.runner.run({**start, **inputs}, trial)
+            ran = self.runner.run({**start, **inputs}, trial, schedule)
         except SystemExit as error:
             raise CheckFailed(
                 f"{self.subject.name} ends the program",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from weft.device.sim.run import schedules
 from weft.errors import CheckFailed
 from weft.measure.check import buffers, diagnosis
 from weft.measure.check.buffers import Guarded, Library
@@ -77,13 +78,16 @@ class Runner(Protocol):
     def guards(self) -> Mapping[str, Array]:
         """The initial bytes of each array's guards."""
 
-    def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
-        """Fill the named arrays and call the subject; other arrays keep their contents."""
+    def run(self, contents: Mapping[str, Array], trial: str, schedule: str = "") -> RunResult:
+        """Fill the named arrays and call the subject; other arrays keep their contents.
+
+        schedule  the schedule of its launches on the simulated GPU
+        """
 
     def outputs(self) -> Mapping[str, Array]:
         """The current contents of the outputs."""
 
-    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
+    def diagnose(self, contents: Mapping[str, Array], schedule: str = "") -> Cause | None:
         """The sanitizer's finding in a call with these contents."""
 
 
@@ -107,12 +111,13 @@ class LocalRunner:
         }
         self.given = {name: g.array for name, g in self._arrays.items()}
 
-    def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
+    def run(self, contents: Mapping[str, Array], trial: str, schedule: str = "") -> RunResult:
         before = self.outputs()
         for name, stored in contents.items():
             self._arrays[name].write(stored)
         self._library.wait()
-        with np.errstate(all="ignore"):  # special inputs overflow on purpose
+        # special inputs overflow on purpose
+        with np.errstate(all="ignore"), schedules.named(schedule):
             returned = self._call(self.given)
         early = self._results(returned)
         self._library.wait()
@@ -124,8 +129,8 @@ class LocalRunner:
             {n: a.guards() for n, a in self._arrays.items()},
         )
 
-    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
-        return diagnosis.diagnose(lambda: self.run(contents, ""))
+    def diagnose(self, contents: Mapping[str, Array], schedule: str = "") -> Cause | None:
+        return diagnosis.diagnose(lambda: self.run(contents, "", schedule))
 
     def outputs(self) -> Mapping[str, Array]:
         return {name: self._arrays[name].read() for name in self._filled}

@@ -70,9 +70,11 @@ class Effect:
 
     def state_space(self, words: Words) -> str:
         """The state space under these words: `global`, `shared`, ... or `generic`."""
-        word = words.get(self.space, self.space)
-        # A simulated cluster has one block: `shared::cluster` is the block's own shared memory.
-        return word.partition("::")[0] or GENERIC
+        return self.window(words).partition("::")[0]
+
+    def window(self, words: Words) -> str:
+        """The state space with its sub-qualifier: `shared::cluster`."""
+        return words.get(self.space, self.space) or GENERIC
 
     def nbytes(self, words: Words) -> int | None:
         """Bytes of one access under these words; None where an operand holds the number."""
@@ -147,6 +149,8 @@ class Participants(Enum):
     """All lanes of four consecutive warps."""
     BLOCK = auto()
     """Threads of the block; an operand may say how many."""
+    CLUSTER = auto()
+    """All threads of the cluster."""
 
 
 class Waits(Enum):
@@ -181,6 +185,8 @@ class Completion(Enum):
     """A group of bulk copies of the thread."""
     MBARRIER = auto()
     """An mbarrier that the instruction names."""
+    PRODUCTS = auto()
+    """A group of matrix products of the warp."""
 
 
 class AsyncStep(Enum):

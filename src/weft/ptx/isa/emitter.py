@@ -46,6 +46,14 @@ class BulkCopyOps(Protocol):
     def wait(self, pending: int) -> None: ...
 
 
+class TensorCopyOps(Protocol):
+    """Copies between shared memory and boxes of tensors, and the maps that describe these."""
+
+    def issue(self, ins: Instruction) -> None: ...
+    def replace(self, ins: Instruction, field: str, space: str, ptx_type: str) -> None: ...
+    def copy_map(self, ins: Instruction) -> None: ...
+
+
 class MbarrierOps(Protocol):
     """Barrier objects in shared memory, changed by one named step after another."""
 
@@ -60,6 +68,15 @@ class MbarrierOps(Protocol):
     def pending_count(self, ins: Instruction) -> None: ...
 
 
+class ClusterOps(Protocol):
+    """The barrier of a cluster, and addresses in the shared memory of its blocks."""
+
+    def arrive(self, ins: Instruction) -> None: ...
+    def wait(self, ins: Instruction) -> None: ...
+    def map_address(self, ins: Instruction, ptx_type: str, *, near: bool) -> None: ...
+    def rank_of(self, ins: Instruction, ptx_type: str, *, near: bool) -> None: ...
+
+
 class MatrixOps(Protocol):
     """Matrix fragments to and from memory."""
 
@@ -72,6 +89,14 @@ class MatrixOps(Protocol):
     def store_fragment(
         self, ins: Instruction, shape: str, kind: str, layout: str, space: str
     ) -> None: ...
+
+
+class WarpgroupOps(Protocol):
+    """Matrix products of a warpgroup, which complete when they are waited for."""
+
+    def issue(self, ins: Instruction) -> None: ...
+    def commit(self) -> None: ...
+    def wait(self, pending: int) -> None: ...
 
 
 class TextureOps(Protocol):
@@ -102,8 +127,11 @@ class Warp(Protocol):
     atomics: AtomicOps
     copies: AsyncCopyOps
     bulk: BulkCopyOps
+    tensors: TensorCopyOps
     mbarriers: MbarrierOps
+    cluster: ClusterOps
     matrices: MatrixOps
+    warpgroups: WarpgroupOps
     textures: TextureOps
 
     def read(self, operand: Operand, ptx_type: str) -> Val:

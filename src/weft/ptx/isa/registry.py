@@ -105,6 +105,8 @@ class InstructionRow:
     aligned: bool = False
     accepts: Accepts = Accepts.NOTHING
     literals: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    accumulates: bool = False
+    peers: bool = False
 
     def match(self, parts: Sequence[str]) -> dict[str, str] | None:
         """The modifiers' words when the opcode is of this row, else None."""
@@ -177,6 +179,7 @@ class InstructionRow:
         return f"{kind[0]}{2 * int(kind[1:])}"
 
 
+_DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _STATE_SPACES = ("global", "shared", "local", "param", "const")
 
 
@@ -287,6 +290,27 @@ class Decoded:
         return "bulk" in self.parts
 
     @functools.cached_property
+    def is_tensor(self) -> bool:
+        """True for copies whose addresses are those of a tensor map."""
+        return "tensor" in self.parts
+
+    @functools.cached_property
+    def dimensions(self) -> int:
+        """The rank that a tensor copy names: 3 for `.3d`; 0 without such a word."""
+        return next((int(p[0]) for p in self.parts if p in _DIMENSIONS), 0)
+
+    @functools.cached_property
+    def by_columns(self) -> bool:
+        """True for a tensor copy in one of the im2col modes."""
+        return any(p.startswith("im2col") for p in self.parts)
+
+    @functools.cached_property
+    def names_peers(self) -> bool:
+        """True if it meets other blocks of the cluster, or names them."""
+        of_cluster = self.row.participants is Participants.CLUSTER
+        return of_cluster or self.row.peers or bool(self.words.get("multicast"))
+
+    @functools.cached_property
     def from_generic(self) -> bool:
         """True for `cvta.to`, which converts generic addresses to those of a space."""
         return "to" in self.parts
@@ -321,6 +345,8 @@ def instruction(
     aligned: bool = False,
     accepts: Accepts = Accepts.NOTHING,
     literals: Mapping[str, Sequence[int]] | None = None,
+    accumulates: bool = False,
+    peers: bool = False,
     **modifiers: str,
 ) -> Callable[[RowFunction], RowFunction]:
     """Add a row to the table; see the head of this file for the notation.
@@ -337,6 +363,8 @@ def instruction(
     aligned       all lanes of a warp must execute it together
     accepts       operands that it takes beside registers and literals of its type
     literals      operands that must be literals, and the numbers they may be
+    accumulates   its destination is a source too
+    peers         it makes or takes apart addresses of other blocks of the cluster
 
     `columns` explains the values.
     """
@@ -352,6 +380,8 @@ def instruction(
             syntax, base, parts, allowed, specs, fn, MANUAL + manual, tuple(vectors), warp, notes,
             _has_dest(operands), form, nans, _work(work, effects, control), tuple(effects), who,
             waits or _waits(who), async_, control, ordering, aligned, accepts, literals or {},
+            accumulates,
+            peers,
         )  # fmt: skip
         _TABLE.setdefault(base, []).append(row)
         # An opcode that was looked up before must find the row that is added now.
@@ -362,8 +392,8 @@ def instruction(
 
 
 def _waits(who: Participants) -> Waits:
-    """Participants that act together meet first; barriers of a block state their own."""
-    alone = who in (Participants.LANE, Participants.BLOCK)
+    """Participants that act together meet first; barriers of blocks state their own."""
+    alone = who in (Participants.LANE, Participants.BLOCK, Participants.CLUSTER)
     return Waits.NOTHING if alone else Waits.PARTICIPANTS
 
 

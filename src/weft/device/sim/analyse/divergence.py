@@ -38,10 +38,12 @@ def analyse(program: KernelProgram, starts: Callable[[Instruction], bool]) -> No
     # read before anything is written to them: the same in all lanes, so that what follows is known
     program.forms |= dict.fromkeys(graph.live_in[0], SOME_UNIFORM)
     users = _users(program)
-    overtaken = _overtaken(graph)
+    parts = [b.index for b in graph.blocks if b.code and b.code[0].index in program.parts]
+    overtaken = _overtaken(graph).union(parts)
     # A stack: reversed, so that the first visits are in program order.
     work = [(b.index, ins) for b in graph.blocks for ins in b.code][::-1]
     queued = {ins.index for _, ins in work}
+    _note_apart(program, parts)
     # Splits and blends are only added and forms only go down the lattice, so this ends.
     while True:
         _propagate(program, work, queued, users)
@@ -117,8 +119,12 @@ def _diverge(program: KernelProgram, overtaken: set[int]) -> list[tuple[int, Ins
             program.divergent.add(b.index)
             split = True
             _note_split(program, b.index, overtaken)
-    if not split:
-        return []
+    return _blend(program) if split else []
+
+
+def _blend(program: KernelProgram) -> list[tuple[int, Instruction]]:
+    """Find the registers that lanes need which wait; return the instructions that write them."""
+    graph = program.graph
     again = []
     for b in graph.blocks:
         if not program.partial[b.index]:
@@ -132,6 +138,19 @@ def _diverge(program: KernelProgram, overtaken: set[int]) -> list[tuple[int, Ins
                 program.blend[b.index].update(hit)
                 again.append((b.index, ins))
     return again
+
+
+def _note_apart(program: KernelProgram, starts: Iterable[int]) -> None:
+    """Mark what runs with part of the warp where lanes may part at the start of these blocks."""
+    if not (region := _reach(program.graph, starts, EXIT)):
+        return
+    program.regions[EXIT] = region  # no branch has this number
+    program.apart = region
+    program.scattered |= region
+    for x in region:
+        program.partial[x] = True
+        program.waiting[x] |= region
+    _blend(program)
 
 
 def _note_split(program: KernelProgram, source: int, overtaken: set[int]) -> None:

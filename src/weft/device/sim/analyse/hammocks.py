@@ -57,8 +57,11 @@ class Hammocks:
     around: Mapping[int, Hammock] = field(default_factory=dict)
 
 
-def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
-    """The hammocks among the divergent branches, including those inside a path."""
+def find(graph: Graph, divergent: Collection[int], switches: Collection[int] = ()) -> Hammocks:
+    """The hammocks among the divergent branches, including those inside a path.
+
+    switches  instructions before which a warp may be suspended: none is in a hammock
+    """
     sources: list[set[int]] = [set() for _ in graph.blocks]
     for block in graph.blocks:
         for x in block.successors:
@@ -75,6 +78,7 @@ def find(graph: Graph, divergent: Collection[int]) -> Hammocks:
             and waiting.isdisjoint(hammock.members)
             and _is_closed(hammock, sources, len(graph.blocks))
             and _meets(graph, hammock, divergent, found)
+            and not any(i.index in switches for x in hammock.members for i in graph.blocks[x].code)
         ):
             depth = 1 + max((depths.get(x, 0) for x in hammock.members), default=0)
             if depth <= DEEPEST:

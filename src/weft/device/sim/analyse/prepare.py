@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from weft.device.base import Dim3
-from weft.device.sim.analyse import deferred_nan, divergence, hammocks, special_copies, validate
+from weft.device.sim.analyse import (
+    deferred_nan,
+    divergence,
+    hammocks,
+    special_copies,
+    switches,
+    validate,
+)
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
 from weft.ptx import isa
 from weft.ptx.contract import contract
 from weft.ptx.link import link
-from weft.ptx.model import Label, PtxFunction, PtxModule
+from weft.ptx.model import Label, Operand, PtxFunction, PtxModule, Special
 from weft.ptx.normalise import normalise
 
 
-def prepare(module: PtxModule, function: PtxFunction, shape: Dim3) -> KernelProgram:
+def prepare(
+    module: PtxModule, function: PtxFunction, shape: Dim3, *, scheduled: bool = False
+) -> KernelProgram:
     """Link, decode, build the graph, and run the analyses to their fixed point."""
     validate.check(module, function)
     function = contract(normalise(link(module, function), is_block_barrier))
-    program = KernelProgram(module, function, shape)
+    program = KernelProgram(module, function, shape, scheduled=scheduled)
     _place_variables(program)
     _decode(program)
     special_copies.replace_reads(program)
-    divergence.analyse(program, lambda ins: False)
+    if scheduled:
+        program.switches = frozenset(switches.of_warps(program))
+    divergence.analyse(program, lambda ins: ins.index in program.switches)
+    if scheduled and (parts := switches.of_lanes(program)):
+        program.parts, program.switches = frozenset(parts), program.switches | parts
+        divergence.analyse(program, lambda ins: ins.index in program.switches)
     blocks = program.graph.blocks
     if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):
-        divergence.analyse(program, is_warp_sync)  # lanes must be able to wait there for each other
-    program.hammocks = hammocks.find(program.graph, program.divergent)
+        # lanes must be able to wait there for each other
+        divergence.analyse(program, lambda i: i.index in program.switches or is_warp_sync(i))
+    program.hammocks = hammocks.find(program.graph, program.divergent, program.switches)
     deferred_nan.find(program)
     program.settled = True
     return program
@@ -72,3 +87,9 @@ def _decode(program: KernelProgram) -> None:
         if decoded is None:
             raise validate.unsupported(ins)
         program.decoded[index] = decoded
+        program.clusters |= decoded.names_peers or any(map(_of_cluster, ins.operands))
+
+
+def _of_cluster(operand: Operand) -> bool:
+    """Return whether it is a special register of the cluster."""
+    return isinstance(operand, Special) and "cluster" in operand.name

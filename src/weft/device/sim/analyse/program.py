@@ -27,7 +27,7 @@ from weft.device.sim.analyse.result_form import (
     convert,
     widening_product,
 )
-from weft.device.sim.analyse.special import special_form
+from weft.device.sim.analyse.special import cluster_address, special_form
 from weft.ptx import cfg, isa
 from weft.ptx.cfg import Graph
 from weft.ptx.isa.columns import ResultForm
@@ -76,6 +76,15 @@ class KernelProgram:
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     shared_bytes: int = 0
     local_bytes: int = 0
+    clusters: bool = False
+    """True if it names other blocks of its cluster: shared addresses then have a rank."""
+    scheduled: bool = False
+    """True if the code is compiled for schedules: then a warp may be suspended before the
+    instructions of `switches`, and its lanes may part before those of `parts`."""
+    switches: frozenset[int] = frozenset()
+    parts: frozenset[int] = frozenset()
+    apart: set[int] = field(default_factory=set)
+    """Blocks that lanes may run in any order, since they may have parted before."""
     settled: bool = False
     """True once the forms are final: after the program is prepared."""
     _results: dict[int, Form | None] = field(default_factory=dict)
@@ -93,6 +102,11 @@ class KernelProgram:
     @property
     def full_warps(self) -> bool:
         return self.threads % 32 == 0
+
+    @property
+    def uses_shared(self) -> bool:
+        """Return whether the kernel has variables in shared memory."""
+        return any(space == "shared" for space, _ in self.symbols.values())
 
     # ---- operands ---------------------------------------------------------------------------
     def defs(self, ins: Instruction) -> list[str]:
@@ -125,7 +139,8 @@ class KernelProgram:
 
     def _find_uses(self, ins: Instruction) -> list[str]:
         d = self.decoded.get(ins.index)
-        sources = ins.operands[1:] if d is not None and d.row.has_dest else ins.operands
+        written = d is not None and d.row.has_dest and not d.row.accumulates
+        sources = ins.operands[1:] if written else ins.operands
         out = [r for o in sources for r in cfg.registers(o)]
         if ins.guard is not None:
             out.append(ins.guard)
@@ -145,7 +160,10 @@ class KernelProgram:
             # Offsets in shared and local memory are known here; a global variable has its address
             # at launch.
             case Sym(name, offset) if self.symbols.get(name, ("",))[0] in ("shared", "local"):
-                return constant(self.symbols[name][1] + offset)
+                space, start = self.symbols[name]
+                if space == "shared" and self.clusters:
+                    return cluster_address(start + offset)
+                return constant(start + offset)
             case Not(of):
                 return self.form_of(of)
             case Mem(base, _):

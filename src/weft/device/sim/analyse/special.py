@@ -12,6 +12,7 @@ from weft.device.sim.analyse.form import (
     trailing_zeros,
     vector,
 )
+from weft.device.sim.layout import CLUSTER_SHIFT
 
 MASKS = {
     "lanemask_eq": lambda i: 1 << i,
@@ -21,6 +22,9 @@ MASKS = {
     "lanemask_ge": lambda i: 0xFFFFFFFF & ~((1 << i) - 1),
 }
 
+MAX_CLUSTER = 16
+"""Blocks of the largest cluster."""
+CLUSTER_SIZES = ("cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank")
 STEADY = ("tid", "ctaid", "ntid", "nctaid", "laneid", "warpid")
 """Special registers that do not change while a warp runs."""
 # As bounds of indices: `lattice.widen` needs them to know that a 32-bit index does not wrap.
@@ -52,6 +56,12 @@ def thread_form(axis: str, shape: Dim3) -> Form:
     return vector(size - 1)
 
 
+def cluster_address(offset: int) -> Form:
+    """The form of a block's own shared address in a cluster: the rank is above the offset."""
+    align = min(trailing_zeros(offset), CLUSTER_SHIFT) if offset else CLUSTER_SHIFT
+    return affine((0,) * 32, align, ((MAX_CLUSTER - 1) << CLUSTER_SHIFT) + offset)
+
+
 def special_form(name: str, shape: Dim3) -> Form:
     """The form of any special register."""
     kind, _, axis = name.partition(".")
@@ -65,6 +75,10 @@ def special_form(name: str, shape: Dim3) -> Form:
         return constant(shape["xyz".index(axis)])
     if kind == "ctaid":
         return affine((0,) * 32, 0, MAX_GRID[axis] - 1)
-    if kind == "nctaid":
+    if kind in ("nctaid", "nclusterid"):
         return affine((0,) * 32, 0, MAX_GRID[axis])
+    if kind == "clusterid":
+        return affine((0,) * 32, 0, MAX_GRID[axis] - 1)
+    if kind in CLUSTER_SIZES:
+        return affine((0,) * 32, 0, MAX_CLUSTER)
     return SOME_UNIFORM

@@ -34,8 +34,10 @@ from weft.ptx.model import (
     Vec,
 )
 
-ABSENT = re.compile(r"pm\d.*|n?clusterid.*|cluster_.*|n?(tid|ctaid)")
+ABSENT = re.compile(r"pm\d.*|n?(tid|ctaid|clusterid)|cluster_n?ctaid")
 """Special registers that have no value here, and vectors that are read by their elements."""
+PREDICATES = ("is_explicit_cluster",)
+"""Special registers that hold a predicate."""
 MAX_LOCAL = 512 << 10
 """Bytes of local memory a thread may have on any GPU."""
 MAX_PARAM = 32764
@@ -261,7 +263,7 @@ class _Checker:
                 if width != exact and kind not in ("f32", ""):
                     raise self.fail(f"a literal of {width} bits stands where .{kind} is wanted")
             case Special(name):
-                if ABSENT.fullmatch(name) or kind == "pred":
+                if ABSENT.fullmatch(name) or (kind == "pred") != (name in PREDICATES):
                     raise self.fail(f"%{name} cannot be read here")
             case Not(of=Reg() as register) if kind in ("pred", ""):
                 self._width(register, "pred", row)

@@ -8,6 +8,7 @@ from weft.ptx.isa.columns import Control, Participants, Waits
 from weft.ptx.model import Instruction, Operand, Special
 
 _OF_A_WARP = (Participants.MASK, Participants.WARP, Participants.WARPGROUP)
+_OF_BLOCKS = (Participants.BLOCK, Participants.CLUSTER)
 
 
 def is_warp_sync(ins: Instruction) -> bool:
@@ -26,7 +27,12 @@ def member_mask(ins: Instruction, row: InstructionRow) -> Operand | None:
 def is_block_barrier(ins: Instruction) -> bool:
     """Return whether a warp waits for other warps at the instruction."""
     row = decode(ins).row
-    return row.waits is Waits.PARTICIPANTS and row.participants is Participants.BLOCK
+    return row.waits is Waits.PARTICIPANTS and row.participants in _OF_BLOCKS
+
+
+def is_cluster_barrier(ins: Instruction) -> bool:
+    """Return whether a warp waits for warps of other blocks at the instruction."""
+    return is_block_barrier(ins) and decode(ins).row.participants is Participants.CLUSTER
 
 
 def is_arrival(ins: Instruction) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.device.sim.analyse.waits import is_block_barrier
+from weft.device.sim.analyse.waits import is_block_barrier, is_cluster_barrier
 from weft.device.sim.emit.frame import FrameWords
 from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.suspend import Suspending, Suspension
@@ -41,7 +41,7 @@ class BlockBarriers:
     def leave(self, block: BasicBlock) -> None:
         """The end of a block of code at a barrier: the lanes that have arrived wait."""
         e, b = self.e, self.e.b
-        site = next(i for i, (x, _) in enumerate(self.sites) if x == block.index)
+        site = self._site(block)
         e.ins = block.code[-1]
         target = block.successors[0]
         if not e.program.partial[block.index]:
@@ -87,18 +87,41 @@ class BlockBarriers:
         generation = fn(
             e.slot, number, b.integer("i32", 0) if count is None else count, lanes, whole, passed
         )
-        if not is_block_barrier(ins):
-            return
-        site = next(i for i, (x, _) in enumerate(self.sites) if x == e.block.index)
-        at = self.waits_at + 16 * site
+        if is_block_barrier(ins):
+            self._hold(lanes, number, generation)
+
+    def hold(self, lanes: Val, parity: Val) -> None:
+        """Note that lanes wait at the barrier of the cluster, for the phase of this parity."""
+        self._hold(lanes, self.e.b.integer("i32", 0), parity)
+
+    def _hold(self, lanes: Val, number: Val, generation: Val) -> None:
+        at = self._row(self.e.block)
         self.words.store(at, self.words.load(at) | lanes)
         self.words.store(at + 4, number & 15)
         self.words.store(at + 8, generation)
+
+    def _row(self, block: BasicBlock) -> int:
+        """The row of the place where a warp waits at the end of a block of code."""
+        return self.waits_at + 16 * self._site(block)
+
+    def _site(self, block: BasicBlock) -> int:
+        return next(i for i, (x, _) in enumerate(self.sites) if x == block.index)
+
+    def is_released(self, block: BasicBlock) -> Val:
+        """True at run time if the barrier at the end of a block of code has been completed."""
+        return self._released(self._site(block))
+
+    def let_go(self, block: BasicBlock, lanes: Val) -> None:
+        """Note that lanes wait no longer."""
+        at = self._row(block)
+        self.words.store(at, self.words.load(at) & ~lanes)
 
     def _released(self, site: int) -> Val:
         """True at run time if the barrier that this site waits at has been completed."""
         e, b = self.e, self.e.b
         at = self.waits_at + 16 * site
+        if is_cluster_barrier(self.sites[site][1]):
+            return cluster_completed(e, self.words.load(at + 8))
         number = self.words.load(at + 4)
         row = b.at(e.slot, (number * SlotFields.BARRIER_BYTES + SlotFields.BARRIERS).zext("i64"))
         now = b.load("i32", 0, b.at(row, SlotFields.GENERATION))
@@ -176,6 +199,13 @@ class BlockBarriers:
             lanes = self.words.load(self.waits_at + 16 * i)
             site = b.select(lanes.ne(0), b.integer("i32", ins.index), site)
         return site
+
+
+def cluster_completed(e: Suspending, parity: Val) -> Val:
+    """True at run time if the phase of this parity has completed: the present one has the other."""
+    b = e.b
+    group = b.load("ptr", 0, b.at(e.slot, SlotFields.GROUP))
+    return ((b.load("i32", 0, b.at(group, SlotFields.PHASE)) ^ parity) & 1).ne(0)
 
 
 def _barrier_arrive(x: Builder, args: list[Val]) -> Val:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from weft.device.sim.emit import cluster_loop
+from weft.device.sim.emit.cluster_loop import Occupy
 from weft.device.sim.emit.frame import FrameLayout
+from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
+    BUSY,
     FINISHED,
     FRESH,
     ContextFields,
@@ -52,24 +56,37 @@ def emit_run(
     waits: bool,
     together: bool,
     late: bool,
+    clusters: bool,
     watch: Watcher,
+    order: LaunchOrder | None = None,
 ) -> None:
     """Add `run(context, worker) -> Run.*` to the module.
 
-    late  the state of barriers and warps is cleared where warps are separated
+    late      the state of barriers and warps is cleared where warps are separated
+    clusters  blocks of a cluster run together
+    order     the order of blocks and warps under a schedule
     """
     _emit_release(module, watch)
-    _emit_round(module, frames.warps, frames.nbytes, waits, together)
-    # blocks that wait for each other are started one by one, in order
-    batch = 1 if waits else BATCH
-    _emit_start(module, frames, threads, batch, together, late, watch)
+    _emit_round(module, frames.warps, frames.nbytes, waits, together, clusters, order)
+    occupy = partial(
+        _occupy, frames=frames, threads=threads, together=together, late=late, order=order
+    )
+    if clusters:
+        cluster_loop.emit_release(module, slot_bytes)
+        cluster_loop.emit_start(module, threads, slot_bytes, occupy, watch)
+    else:
+        # blocks that wait for each other are started one by one, in order
+        _emit_start(module, 1 if waits else BATCH, occupy, watch, order)
     if waits:
         emit_stall(module, frames)
     fn = IrFunction("run", [], "i32", "#0")
     b = Builder(module, fn)
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
     context, worker = fn.params
-    _WorkerLoop(b, context, worker, watch, waits).emit(slot_bytes)
+    if clusters:
+        _ClusterWorker(b, context, worker, watch, waits).emit_clusters(slot_bytes)
+    else:
+        _WorkerLoop(b, context, worker, watch, waits).emit(slot_bytes)
     module.functions["run"] = fn.text().replace("define internal", "define")
 
 
@@ -88,11 +105,7 @@ class _WorkerLoop:
         b.store(self.zero, self.current)
         b.store(self.zero, self.idle)
         with b.forever() as again:
-            b.jump_if(_stopped(b, self.context), "stopped", rare=True)
-            replaced = b.val(
-                "i32", 0, f"load volatile i32, {b.at(worker, WorkerFields.REPLACE).typed}"
-            )
-            b.jump_if(replaced.ne(0), "replaced", rare=True)
+            self._leave_if_asked()
             slots = b.load("ptr", 0, b.at(worker, WorkerFields.SLOTS))
             slot = b.at(slots, b.load("i32", 0, self.current).zext("i64") * slot_bytes)
             occupied = b.load("i32", 0, b.at(slot, SlotFields.STATE)).ne(0)
@@ -103,6 +116,16 @@ class _WorkerLoop:
             b.store(b.select(following.uge(count), self.zero, following), self.current)
             with b.when(b.load("i32", 0, self.idle).uge(count)):
                 b.ret(b.integer("i32", Run.FINISHED))
+        self._emit_ends()
+
+    def _leave_if_asked(self) -> None:
+        b, worker = self.b, self.worker
+        b.jump_if(_stopped(b, self.context), "stopped", rare=True)
+        replaced = b.val("i32", 0, f"load volatile i32, {b.at(worker, WorkerFields.REPLACE).typed}")
+        b.jump_if(replaced.ne(0), "replaced", rare=True)
+
+    def _emit_ends(self) -> None:
+        b, worker = self.b, self.worker
         b.place("stopped")
         b.ret(b.integer("i32", Run.STOPPED))
         b.place("replaced")
@@ -171,6 +194,22 @@ class _WorkerLoop:
         )
 
 
+class _ClusterWorker(_WorkerLoop):
+    """The body of `run` for clusters."""
+
+    def emit_clusters(self, slot_bytes: int) -> None:
+        b = self.b
+        loop = cluster_loop.ClusterLoop(b, self.context, self.worker, self.watch, self.waits)
+        self.current = loop.current
+        ends = {Round.DONE: "done", Round.STUCK: "stuck", Round.YIELDED: "yielded"}
+        loop.emit(slot_bytes, ends, self._leave_if_asked)
+        b.place("deadlocked")
+        self._stuck()
+        b.place("failed")
+        self._failed()
+        self._emit_ends()
+
+
 def _stopped(b: Builder, context: Val) -> Val:
     """True at run time if the launch must end."""
     return b.val("i32", 0, f"load volatile i32, {b.at(context, ContextFields.STOP).typed}").ne(0)
@@ -200,14 +239,31 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
     return index
 
 
-def _emit_start(
-    module: IrModule,
+def _occupy(
+    b: Builder,
+    slot: Val,
+    *,
     frames: FrameLayout,
     threads: int,
-    batch: int,
     together: bool,
     late: bool,
-    watch: Watcher,
+    order: LaunchOrder | None,
+) -> None:
+    """Initialise the state of a block that starts."""
+    b.store(b.integer("i32", BUSY), b.at(slot, SlotFields.STATE))
+    b.store(b.integer("i32", threads), b.at(slot, SlotFields.LIVE_THREADS))
+    b.store(b.integer("i32", frames.warps), b.at(slot, SlotFields.LIVE_WARPS))
+    b.store(b.integer("i64", 0), b.at(slot, SlotFields.RELEASES))
+    b.store(b.integer("i32", int(together)), b.at(slot, SlotFields.TOGETHER))
+    b.store(b.integer("i64", 0), b.at(slot, SlotFields.EPOCH))
+    if not late:
+        clear(b, slot, frames)
+    if order is not None:
+        order.start(b, slot)
+
+
+def _emit_start(
+    module: IrModule, batch: int, occupy: Occupy, watch: Watcher, order: LaunchOrder | None
 ) -> None:
     """start(context, worker, slot): puts the next block into a slot; returns 0 if there is none."""
     fn = IrFunction("start", [], "i32", "#0")
@@ -215,6 +271,8 @@ def _emit_start(
     fn.params = [Val(b, "ptr", 0, f"%{x}") for x in "CKS"]
     context, worker, slot = fn.params
     index = _next_block(b, context, worker, batch)
+    if order is not None:
+        index = order.block(b, context, index)
     gx, gy = (
         b.load("i64", 0, b.at(context, x)) for x in (ContextFields.GRID_X, ContextFields.GRID_Y)
     )
@@ -231,14 +289,7 @@ def _emit_start(
     )
     for field, v in places:
         b.store(v.trunc("i32"), b.at(slot, field))
-    b.store(b.integer("i32", 1), b.at(slot, SlotFields.STATE))
-    b.store(b.integer("i32", threads), b.at(slot, SlotFields.LIVE_THREADS))
-    b.store(b.integer("i32", frames.warps), b.at(slot, SlotFields.LIVE_WARPS))
-    b.store(b.integer("i64", 0), b.at(slot, SlotFields.RELEASES))
-    b.store(b.integer("i32", int(together)), b.at(slot, SlotFields.TOGETHER))
-    b.store(b.integer("i64", 0), b.at(slot, SlotFields.EPOCH))
-    if not late:
-        clear(b, slot, frames)
+    occupy(b, slot)
     watch.started(b, context, worker, slot)
     b.ret(b.integer("i32", 1))
     b.place("none")
@@ -247,7 +298,13 @@ def _emit_start(
 
 
 def _emit_round(
-    module: IrModule, warps: int, frame_bytes: int, waits: bool, together: bool
+    module: IrModule,
+    warps: int,
+    frame_bytes: int,
+    waits: bool,
+    together: bool,
+    clusters: bool,
+    order: LaunchOrder | None,
 ) -> None:
     """round(context, worker, slot): runs a block until it is done, stuck or yields: `Round`."""
     fn = IrFunction("round", [], "i32", "#0")
@@ -273,10 +330,16 @@ def _emit_round(
     ran, yielded, tries, turns = (b.alloca("i32") for _ in range(4))
     b.store(b.integer("i32", PATIENCE), tries)
     b.store(b.integer("i32", TURNS), turns)
+    if order is not None:
+        order.begin(b, context, turns)
     with b.forever():
         b.store(zero, ran)
         b.store(zero, yielded)
+        if order is not None:
+            order.next_pass(b)
         with b.loop(warps) as w:
+            if order is not None:
+                w = order.warp(b, w)
             frame = b.at(frames, w.zext("i64") * frame_bytes)
             state = b.load("i32", 0, frame)
             done = state.eq(FINISHED)
@@ -284,7 +347,12 @@ def _emit_round(
             held = b.load("i32", 0, b.at(frame, FrameFields.STATUS)).eq(WarpStatus.WAITING)
             # A warp at a barrier need not be called before some barrier of the block has completed.
             same = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES)))
-            with b.when((done | (held & same)) ^ 1):
+            idle = done | (held & same)
+            if order is not None:
+                left_out = order.leaves_out(b, idle)
+                b.store(b.load("i32", 0, ran) + left_out.zext("i32"), ran)
+                idle = idle | left_out
+            with b.when(idle ^ 1):
                 result = call(w, state, zero)
                 b.store(result, b.at(frame, FrameFields.STATUS))
                 with b.when(result.eq(WarpStatus.FAULT), rare=True):
@@ -303,6 +371,8 @@ def _emit_round(
         ids = b.load("i32", 0, b.at(slot, SlotFields.ARRIVED_IDS))
         with b.when(ids.ne(0)):
             b.emit(f"call void @release({slot.typed})")
+        if clusters:
+            b.emit(f"call void @cluster_release({context.typed}, {worker.typed}, {slot.typed})")
         with b.when(b.load("i32", 0, b.at(slot, SlotFields.LIVE_WARPS)).eq(0)):
             b.ret(b.integer("i32", Round.DONE))
 
@@ -313,7 +383,7 @@ def _emit_round(
                 b.ret(b.integer("i32", Round.YIELDED))
 
         def got_on() -> None:
-            if waits:
+            if waits or order is not None:
                 count_down(turns)
 
         def got_nowhere() -> None:

@@ -10,6 +10,7 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
+from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching
@@ -26,14 +27,16 @@ def generate(
     *,
     fast: bool = False,
     observer: Watching | None = None,
+    scheduled: bool = False,
     early: Callable[[str], None] | None = None,
 ) -> tuple[str, CodeInfo]:
     """The IR text, and the facts about the code that a launch needs.
 
+    scheduled  code for `run/schedules.py`: threads also switch where they need not
     early  is given the functions that two thirds of the kernel's instructions need: they can be
            compiled while the rest is emitted
     """
-    program = prepare(module, module.functions[entry], shape)
+    program = prepare(module, module.functions[entry], shape, scheduled=scheduled)
     ir = IrModule()
     warp = WarpEmitter(program, ir, fast_math=fast, observer=observer)
     with validate.naming(lambda: warp.ins):
@@ -50,7 +53,9 @@ def generate(
         waits=waits,
         together=warp.schedule.lockstep.used,
         late=warp.schedule.lockstep.late,
+        clusters=program.clusters,
         watch=warp.watch,
+        order=LaunchOrder(program.warps, warp.bulk.clear) if scheduled else None,
     )
     info = CodeInfo(
         warps=program.warps,
@@ -64,6 +69,9 @@ def generate(
         waits=waits,
         calls_host=_calls_host(program),
         grid_barrier=_grid_barrier(program),
+        ledger_at=warp.ledger.at if warp.ledger.used else -1,
+        tested_at=warp.ledger.tested_at if warp.ledger.tests else -1,
+        clusters=program.clusters,
         notes=warp.watch.notes(),
     )
     return ir.text(), info

@@ -16,7 +16,12 @@ from typing import Protocol
 
 from weft.device.sim.analyse import phases
 from weft.device.sim.analyse.phases import ENDED, START
-from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
+from weft.device.sim.analyse.waits import (
+    is_arrival,
+    is_block_barrier,
+    is_cluster_barrier,
+    spin_heads,
+)
 from weft.device.sim.emit import separation
 from weft.device.sim.emit.frame import FrameLayout, WarpPlace
 from weft.device.sim.emit.registers import Registers
@@ -51,6 +56,7 @@ class Lockstep:
         meetings = [i for x in blocks for i in x.code if is_block_barrier(i) or is_arrival(i)]
         self.used = (
             e.program.warps > 1
+            and not e.program.scheduled
             # A loop that waits for another thread must let that thread run.
             and not spin_heads(e.program.graph)
             and all(is_plain(i) for i in meetings)
@@ -247,6 +253,8 @@ class Lockstep:
 def is_plain(ins: Instruction) -> bool:
     """Return whether it is a barrier with a constant number, for all threads, that waits."""
     if not is_block_barrier(ins) or ins.guard is not None or decode(ins).row.has_dest:
+        return False
+    if is_cluster_barrier(ins):  # the warps of other blocks must run before it completes
         return False
     return len(ins.operands) <= 1 and all(isinstance(x, Imm) for x in ins.operands)
 

@@ -48,6 +48,8 @@ class WarpOperands:
 
     specials: Specials
     predicates: Predicates
+    rank_base: Val
+    """In a cluster, the block's rank, above the offset of a shared address."""
 
     def __init__(self, program: KernelProgram, module: IrModule) -> None:
         self.program = program
@@ -211,6 +213,8 @@ class WarpOperands:
         if space in ("global", "const"):  # the offset is into the table of addresses
             table = b.load("ptr", 0, b.at(self.context, ContextFields.SYMBOLS), flags=CONSTANT)
             return b.load("i64", 0, b.at(table, offset), flags=CONSTANT) + sym.offset
+        if space == "shared" and self.program.clusters:
+            return self.rank_base.zext("i64") + (offset + sym.offset)
         return b.integer("i64", offset + sym.offset)
 
     # ---- writing ----------------------------------------------------------------------------

@@ -63,8 +63,12 @@ class Registers:
         self._live_somewhere: set[str] = set()
         self._storage = {CARRY: "i1"}
 
-    def settle(self, header: int, points: list[int], waiting: set[str]) -> None:
+    def settle(
+        self, header: int, points: list[int], waiting: set[str], addressed: set[str]
+    ) -> None:
         """Decide where registers live, once the frame's header is known.
+
+        Those in `addressed` have an address at all times.
 
         Two kinds are stored in the frame instead of LLVM's variables. A register that is live where
         lanes may wait (at `points`; those of `waiting` at barriers) would be joined in each of
@@ -75,6 +79,7 @@ class Registers:
         self.header = header
         live_in = self.program.graph.live_in
         self._live_somewhere = set[str]().union(*live_in)
+        self.resident |= {r for r in addressed if self.is_vector(r)}
         joined = waiting.union(*(live_in[x] for x in points))
         vectors = {r for r in joined if self.program.forms[r].kind in (VECTOR, SPARSE)}
         if len(points) * max(1, len(vectors - self._given_at_the_start())) > MANY_JOINS:

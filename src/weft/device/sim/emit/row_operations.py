@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from weft.device.sim.address import SPACES, Stripes, Wide
+from weft.device.sim.address import Stripes, Wide, space_of
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, Form
 from weft.device.sim.emit.block_barriers import BlockBarriers
+from weft.device.sim.emit.cluster_ops import cluster_bytes, cluster_start
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import ContextFields, Fault, SlotFields
@@ -105,7 +107,7 @@ def load(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) ->
     if not isinstance(mem, Mem):
         raise PtxError("ld needs an address in brackets", got=ins.text)
     items = dest.items if isinstance(dest, Vec) else (dest,)
-    where = SPACES[space.removesuffix("::entry").removesuffix("::func")]
+    where = space_of(space.removesuffix("::entry").removesuffix("::func"), e.program.clusters)
     ordered = order not in ("", "weak")
     values = e.memory.load(mem, where, memory_type(ptx_type), len(items), ordered=ordered)
     e.forget_mask()
@@ -126,7 +128,7 @@ def store(e: RowWarp, ins: Instruction, space: str, ptx_type: str, order: str) -
     items = source.items if isinstance(source, Vec) else (source,)
     ty = memory_type(ptx_type)
     values = [_stored(e, item, ptx_type, ty) for item in items]
-    e.memory.store(mem, SPACES[space], values)
+    e.memory.store(mem, space_of(space, e.program.clusters), values)
     e.forget_mask()
 
 
@@ -141,13 +143,17 @@ def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) ->
     dest, source = ins.operands
     form = e.program.form_of(source)
     assert isinstance(dest, Reg) and form is not None
-    starts = {"shared": e.shared, "shared::cta": e.shared, "local": e.local, "param": e.params}
-    if space not in starts:
+    name = "shared" if space.startswith("shared::") else space
+    starts = {"shared": e.shared, "local": e.local, "param": e.params}
+    if name not in starts:
         _copy(e, ins, dest, source, "b64")
         return
     result = e.program.result(ins)
     assert result is not None
-    start = e.b.val("i64", 0, f"ptrtoint {starts[space].typed} to i64")
+    if name == "shared" and e.program.clusters:
+        start = cluster_start(e)
+    else:
+        start = e.b.val("i64", 0, f"ptrtoint {starts[name].typed} to i64")
     start = e.b.integer("i64", 0) - start if to_space else start
     if form.kind in (INDEXED, SPARSE) and space != "local":
         w = e.wide.build(ins, form)
@@ -182,7 +188,7 @@ def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
         return (v - b.val("i64", 0, f"ptrtoint {p.typed} to i64")).ult(size)
 
     const = b.load("ptr", 0, b.at(e.context, ContextFields.CONSTS))
-    tests = {
+    tests: dict[str, Callable[[], Val]] = {
         "shared": lambda: within(e.shared, b.load("i64", 0, b.at(e.slot, SlotFields.SHARED_BYTES))),
         "local": lambda: within(e.local, b.integer("i64", 32 * e.program.local_bytes)),
         "param": lambda: within(
@@ -192,11 +198,14 @@ def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
             const, b.load("i64", 0, b.at(e.context, ContextFields.CONST_BYTES))
         ),
     }
-    name = space.split("::")[0]
+    if e.program.clusters:
+        tests["shared::cluster"] = lambda: (v - cluster_start(e)).ult(cluster_bytes(e))
+    name = space if space in tests else space.split("::")[0]
     if name in tests:
         e.write(dest, tests[name]())
         return
-    inside = tests["shared"]() | tests["local"]() | tests["const"]()
+    near = tests["shared::cluster" if e.program.clusters else "shared"]()
+    inside = near | tests["local"]() | tests["const"]()
     e.write(dest, inside ^ 1)
 
 

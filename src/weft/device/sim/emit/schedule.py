@@ -9,13 +9,19 @@ from typing import Protocol
 from weft.device.sim.analyse import active_lanes, idle_warps
 from weft.device.sim.analyse.idle_warps import Idle
 from weft.device.sim.analyse.phases import ENDED
-from weft.device.sim.analyse.waits import is_arrival, is_block_barrier, spin_heads
+from weft.device.sim.analyse.waits import (
+    is_arrival,
+    is_block_barrier,
+    is_cluster_barrier,
+    spin_heads,
+)
 from weft.device.sim.emit.block_barriers import BlockBarriers
 from weft.device.sim.emit.branch_predicates import Predicates
 from weft.device.sim.emit.frame import FrameLayout, FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches
 from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.pending_lanes import PendingQueue
+from weft.device.sim.emit.preemption import Preemption
 from weft.device.sim.emit.separation import retire
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import (
@@ -58,6 +64,7 @@ class Schedule:
         self.hammocks = HammockBranches(e)
         self.lockstep = Lockstep(e)
         self.suspension = Suspension(e, self.words, self.pending, self.lockstep)
+        self.preemption = Preemption(e, self.pending, self.suspension)
         self.waits_at = self.pending.end
         self.block_barriers = BlockBarriers(
             e, self.words, self.suspension, self.lockstep, self.waits_at
@@ -72,6 +79,7 @@ class Schedule:
         self._queued: set[int] = set()
         self._starts: list[Callable[[], None]] = []
         self._finishes: list[Callable[[], None]] = []
+        self._leaves: list[Callable[[Val], None]] = []
 
     # ---- start and end ----------------------------------------------------------------------
     def prologue(self) -> None:
@@ -80,6 +88,7 @@ class Schedule:
         known = self.suspension.recomputed.outside_of_frame()
         self.idle = idle_warps.find(e.program, self.lockstep.phases, *known)
         self.suspension.prologue()
+        self.preemption.prologue()
         self.start_state = b.load("i32", 0, self.lockstep.phase)
         self.entry_switch = len(b.fn.lines)
         b.emit("")  # the switch: its cases are known at the end
@@ -126,6 +135,10 @@ class Schedule:
         self.header += -(-nbytes // 64) * 64
         return at
 
+    def when_leaving(self, hook: Callable[[Val], None]) -> None:
+        """Have `hook` emit code for lanes that exit before their warp ends."""
+        self._leaves.append(hook)
+
     @property
     def frame_bytes(self) -> int:
         return (self.header + self.e.registers.frame_bytes + 63) // 64 * 64
@@ -136,6 +149,11 @@ class Schedule:
         e, sites = self.e, len(self.barriers)
         met = sites > 0 or self.arrives
         return FrameLayout(e.program.warps, self.frame_bytes, self.waits_at, sites, met)
+
+    @property
+    def points(self) -> list[int]:
+        """Blocks at which registers of lanes that wait are joined with those of others."""
+        return sorted({*self.pending.points, *self.preemption.blocks})
 
     def live(self) -> Val:
         """The lanes that have not returned, as bits."""
@@ -150,6 +168,8 @@ class Schedule:
         """The end of a block: a barrier, a branch, or the next block."""
         if block.code and is_block_barrier(block.code[-1]):
             self._stop_at_barrier(block.index)
+            if is_cluster_barrier(block.code[-1]):
+                self._pass_completed(block)
             self.block_barriers.leave(block)
             return
         last = block.last
@@ -167,6 +187,16 @@ class Schedule:
             self.e.b.either(
                 self.e.guard(), lambda: self.edge(block, taken), lambda: self.edge(block, fallen)
             )
+
+    def _pass_completed(self, block: BasicBlock) -> None:
+        """Continue without waiting if the barrier of the cluster has completed since the arrival.
+
+        A later release wakes a warp that waits; the one that has been is not repeated.
+        """
+        with self.e.b.when(self.block_barriers.is_released(block)):
+            self.block_barriers.let_go(block, self.e.mask())
+            self.edge(block, block.successors[0])
+        self.e.forget_mask()
 
     def edge(self, block: BasicBlock, target: int) -> None:
         """Continue at `target` with the running lanes, unless lanes before it are pending."""
@@ -187,7 +217,8 @@ class Schedule:
             b.jump(f"B{target}")
             return
         self._queued.add(target)
-        b.branch(self.pending.none_before(target), f"B{target}", f"queue{target}")
+        due = self.preemption.may_go_on(self.pending.none_before(target), block, target)
+        b.branch(due, f"B{target}", f"queue{target}")
 
     def _turn(self, block: BasicBlock, target: int) -> None:
         """A backward branch: ends the launch on request; a loop that may be waiting yields."""
@@ -236,6 +267,13 @@ class Schedule:
             (first, go), (later, hold) = sorted(
                 [(taken, yes), (fallen, no)], key=lambda x: x[0] if x[0] != EXIT else 1 << 30
             )
+            if self.preemption.swaps(first, later):
+                with b.when(self.preemption.swap()):
+                    self.send(go, first)
+                    b.store(hold, e.mask_slot)
+                    if later <= block.index:
+                        self._turn(block, later)
+                    b.jump(f"B{later}")
             self.send(hold, later)
             b.store(go, e.mask_slot)
             self.edge(block, first)
@@ -331,6 +369,7 @@ class Schedule:
         """Run the lowest pending block; with none, the warp waits or is done."""
         b = self.e.b
         b.place("dispatch")
+        self.preemption.dispatch()
         i = self.words.load(FrameFields.LOWEST)
         with b.when(i.eq(NOTHING_PENDING)):
             self._none_pending()
@@ -338,6 +377,7 @@ class Schedule:
             due = b.block
             b.jump("run")
             b.place("rotate")
+            self.preemption.rotate()
             chosen, rotated = self.pending.next_turn(), b.block
             b.jump("run")
             b.place("run")
@@ -367,6 +407,8 @@ class Schedule:
         """Mark these lanes as returned."""
         e, b = self.e, self.e.b
         e.watch.leave(lanes)
+        for hook in self._leaves:
+            hook(lanes)
         self.words.store(FrameFields.LIVE, self.words.load(FrameFields.LIVE) & ~lanes)
         if self.barriers:
             # Barriers expect only threads that have not exited.

@@ -9,6 +9,7 @@ from weft.device.sim.analyse.form import AFFINE, VECTOR
 from weft.device.sim.analyse.special import MASKS, special_form
 from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
+from weft.device.sim.memory.checks import cluster_size
 from weft.device.sim.protocols import Located
 from weft.ir import CONSTANT, Val
 
@@ -89,7 +90,33 @@ class Specials:
                 axis
             ]
             return b.load("i32", 0, b.at(self.e.context, at), flags=CONSTANT)
+        if "cluster" in kind:
+            return self._of_cluster(kind, axis)
         return self._counter(kind)
+
+    def _of_cluster(self, kind: str, axis: str) -> Val:
+        """Special registers of the cluster."""
+        e, b = self.e, self.e.b
+        if kind == "cluster_ctarank":
+            return b.load("i32", 0, b.at(e.slot, SlotFields.RANK), flags=CONSTANT)
+        if kind == "is_explicit_cluster":
+            at = b.at(e.context, ContextFields.CLUSTER_EXPLICIT)
+            return b.load("i32", 0, at, flags=CONSTANT).ne(0)
+        if kind == "cluster_nctarank":
+            return cluster_size(b, e.context)
+        at = {
+            "x": ContextFields.CLUSTER_X, "y": ContextFields.CLUSTER_Y, "z": ContextFields.CLUSTER_Z
+        }[axis]  # fmt: skip
+        side = b.load("i32", 0, b.at(e.context, at), flags=CONSTANT)
+        derived = {
+            "clusterid": ("udiv", "ctaid"),
+            "nclusterid": ("udiv", "nctaid"),
+            "cluster_ctaid": ("urem", "ctaid"),
+        }
+        if kind not in derived:
+            return side
+        operation, of = derived[kind]
+        return b.binary(operation, self.base(f"{of}.{axis}"), side)
 
     def _counter(self, kind: str) -> Val:
         """Properties of the device, and clocks; 0 for all others."""

@@ -94,12 +94,15 @@ class Suspension:
         left = b.load("i32", 0, self.fuel) - 1
         b.store(left, self.fuel)
         with b.when(left.slt(0), rare=True):
-            self._let_others_run(block, target)
+            self.let_others_run(block, target)
 
-    def _let_others_run(self, block: BasicBlock, target: int) -> None:
-        """Let other lanes, warps and blocks run; then run the next pending lanes."""
+    def let_others_run(self, block: BasicBlock, target: int, *, rotates: bool = True) -> None:
+        """Let other lanes, warps and blocks run; then run the next pending lanes.
+
+        rotates  False: these lanes go on themselves when the warp is called again
+        """
         e, b = self.e, self.e.b
-        if not e.program.partial[block.index]:
+        if not rotates or not e.program.partial[block.index]:
             self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
             self._refuel()
             b.jump(f"B{target}")
@@ -125,4 +128,4 @@ class Suspension:
         # Only pending lanes can still arrive: other live lanes wait at a barrier.
         others = self.words.load(FrameFields.LOWEST).ne(NOTHING_PENDING)
         with b.when((named & ~lanes).ne(0) & others, rare=True):
-            self._let_others_run(block, block.index)
+            self.let_others_run(block, block.index)

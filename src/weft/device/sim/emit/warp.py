@@ -17,21 +17,26 @@ from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
 from weft.device.sim.emit.block_loop import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
+from weft.device.sim.emit.cluster_ops import ClusterOperations
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
 from weft.device.sim.emit.warp_ops import AcrossLanes
 from weft.device.sim.emit.wide_values import StripedRules, WideRules
-from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
+from weft.device.sim.layout import CLUSTER_SHIFT, ContextFields, SlotFields, WorkerFields
 from weft.device.sim.memory.async_copies import AsyncCopies
 from weft.device.sim.memory.atomics import Atomics
 from weft.device.sim.memory.bulk_copies import BulkCopies
 from weft.device.sim.memory.changes import ChangeRecorder
 from weft.device.sim.memory.groups import AccessGroup
 from weft.device.sim.memory.matrix_fragments import Matrices
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
+from weft.device.sim.memory.tensor_copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
+from weft.device.sim.memory.timing import Timing
+from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val
@@ -54,6 +59,7 @@ class WarpEmitter(WarpOperands):
         observer: Watching | None = None,
     ) -> None:
         super().__init__(program, module)
+        self.timing = Timing(self)
         self.module, self.fast_math = module, fast_math
         self.observed = observer is not None
         self.position = 0
@@ -74,9 +80,13 @@ class WarpEmitter(WarpOperands):
         self.across = AcrossLanes(self)
         self.atomics = Atomics(self, self.changes)
         self.copies = AsyncCopies(self, self.schedule)
-        self.bulk = BulkCopies(self, self.schedule)
-        self.mbarriers = MemoryBarriers(self, self.bulk)
+        self.ledger = BarrierLedger(self, self.schedule)
+        self.bulk = BulkCopies(self, self.schedule, self.ledger)
+        self.tensors = TensorCopies(self, self.bulk)
+        self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
+        self.cluster = ClusterOperations(self, self.schedule)
         self.matrices = Matrices(self)
+        self.warpgroups = WarpgroupProducts(self, self.schedule)
         self.textures = Textures(self)
         self.fragments = Fragments()
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
@@ -87,8 +97,9 @@ class WarpEmitter(WarpOperands):
         # The header is complete only now: the parts above have reserved their bytes of the frame.
         self.registers.settle(
             self.schedule.header,
-            self.schedule.pending.points,
+            self.schedule.points,
             self.schedule.block_barriers.survivors(),
+            self.warpgroups.registers,
         )
         # A strip takes a few lanes through several instructions, so there is no point at which an
         # observer could see the operands of one of them.
@@ -115,6 +126,9 @@ class WarpEmitter(WarpOperands):
         b = self.b
         self.shared = b.load("ptr", 0, b.at(self.slot, SlotFields.SHARED))
         self.shared_bytes = b.load("i64", 0, b.at(self.slot, SlotFields.SHARED_BYTES)).trunc("i32")
+        if self.program.clusters:
+            rank = b.load("i32", 0, b.at(self.slot, SlotFields.RANK))
+            self.rank_base = rank << CLUSTER_SHIFT
         local = b.load("ptr", 0, b.at(self.slot, SlotFields.LOCAL))
         self.params = b.load("ptr", 0, b.at(self.context, ContextFields.PARAMS))
         self.sites = b.load("ptr", 0, b.at(self.worker, WorkerFields.SITES))
@@ -131,6 +145,7 @@ class WarpEmitter(WarpOperands):
         self.predicates.deferred.clear()
         self.versions.clear()
         self.schedule.suspension.recomputed.begin(block)
+        self.schedule.preemption.enter(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)

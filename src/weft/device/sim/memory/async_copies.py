@@ -3,7 +3,8 @@
 Each warp has a ring of pending copies in its frame, so a kernel that forgets to wait reads what
 shared memory held before. A wait lands the copies of the lanes that execute it. Where lanes commit
 in different groups, a copy may land earlier than it must, never later. A full ring lands its oldest
-copy. Where the lanes copy neighbours to neighbours, the warp makes one copy.
+copy. Where the lanes copy neighbours to neighbours, the warp makes one copy. A schedule may land
+the copies of a warp earlier: when one is issued, or a group is committed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.lane_sets import each_lane
-from weft.device.sim.layout import Space
+from weft.device.sim.layout import ScheduleFields, Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
@@ -101,7 +102,15 @@ class AsyncCopies:
             )
         else:
             self._copy_lanes(write, read, lanes)
+        self._complete_at(ScheduleFields.AT_ISSUE)
         e.forget_mask()
+
+    def _complete_at(self, moment: int) -> None:
+        """Complete the copies of the warp if its schedule has chosen this moment."""
+        e, b = self.e, self.e.b
+        if e.timing.on:
+            with b.when(e.timing.chance(moment)):
+                self._land(None, every_lane=True)
 
     def _begin(self, lanes: Val, size: int) -> Val:
         """A new entry of the ring."""
@@ -225,11 +234,14 @@ class AsyncCopies:
             at = b.at(self._ring(), Ring.GROUP)
             # A commit that no lane executes must not close the group.
             b.store(b.load("i32", 0, at) + e.executing().ne(0).zext("i32"), at)
+            self._complete_at(ScheduleFields.AT_COMMIT)
 
     def wait(self, pending: int | None) -> None:
         """Complete all but the last `pending` groups; None: every copy, committed or not."""
-        if not self.used:
-            return
+        if self.used:
+            self._land(pending)
+
+    def _land(self, pending: int | None, *, every_lane: bool = False) -> None:
         e, b = self.e, self.e.b
         fn = b.helper(
             f"async_wait_{self.count}",
@@ -237,7 +249,9 @@ class AsyncCopies:
             None,
             lambda x, args: _wait(x, args, self.count),
         )
-        fn(self._ring(), e.executing(), b.integer("i32", -1 if pending is None else pending))
+        ring = self._ring()
+        lanes = b.integer("i32", -1) if every_lane else e.executing()
+        fn(ring, lanes, b.integer("i32", -1 if pending is None else pending))
 
 
 _COPY = Async(AsyncStep.ISSUE, Completion.GROUP)

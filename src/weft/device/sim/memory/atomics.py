@@ -15,7 +15,7 @@ from typing import Protocol
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
 from weft.device.sim.lane_sets import each_lane, reduce_lanes, reduction
-from weft.device.sim.layout import Space
+from weft.device.sim.layout import CLUSTER_SHIFT, Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.changes import ChangeRecorder
@@ -176,7 +176,9 @@ class Atomics:
         e, b = self.e, self.e.b
         assert isinstance(mem, Mem)
         a = resolve(e, mem, SPACES[space])
-        what = Operation(f"{op}_{ptx_type}_{a.space}", op, ptx_type, a.space)
+        # One host thread runs all blocks of a cluster.
+        near = Space.SHARED if a.space == Space.CLUSTER else a.space
+        what = Operation(f"{op}_{ptx_type}_{a.space}", op, ptx_type, near)
         wanted = [x for x in _items(dest) if isinstance(x, Reg) and x.name in self._read]
         operands = [[self._bits(x, ptx_type) for x in _items(o)] for o in sources]
         count = len(operands[0])
@@ -219,8 +221,12 @@ class Atomics:
         """The window of shared memory, if the operation depends on it."""
         if not what.by_address:
             return []
-        start = self.e.b.val("i64", 0, f"ptrtoint {self.e.shared.typed} to i64")
-        return [start, self.e.shared_bytes.zext("i64")]
+        e, b = self.e, self.e.b
+        start = b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
+        if not e.program.clusters:
+            return [start, e.shared_bytes.zext("i64")]
+        size = checks.cluster_size(b, e.context).zext("i64") << CLUSTER_SHIFT
+        return [start - e.rank_base.zext("i64"), size]
 
     def _fill(self, operands: list[list[Val]], size: int) -> Val:
         """The operands in the scratch array: [operand][element][lane]."""

@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from weft.device.sim.access import MemoryAccess
 from weft.device.sim.analyse.form import SPAN
 from weft.device.sim.lane_sets import each_lane, lane_table
-from weft.device.sim.layout import ContextFields, Fault, Site, SlotFields, Space, WorkerFields
+from weft.device.sim.layout import (
+    CLUSTER_SHIFT,
+    ContextFields,
+    Fault,
+    Site,
+    SlotFields,
+    Space,
+    WorkerFields,
+)
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
 
@@ -47,10 +55,13 @@ def _search(b: Builder, args: list[Val]) -> Val:
     return b.integer("i1", 0)
 
 
-def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Callable[..., Val]:
+def address_check(
+    outer: Builder, space: int, local_bytes: int, unit: int = 0, *, clusters: bool = False
+) -> Callable[..., Val]:
     """check(context, worker, slot, local, site, address, bytes, flags, lane) for a space.
 
-    An address is a multiple of the size of the access, or both of `unit` where that is given.
+    An address is a multiple of the size of the access, or both of `unit` where that is given. With
+    `clusters`, a generic address may be in the shared memory of another block.
     """
 
     def body(b: Builder, args: list[Val]) -> Val:
@@ -88,23 +99,54 @@ def _check(outer: Builder, space: int, local_bytes: int, unit: int = 0) -> Calla
             tests += [in_window, in_allocation]
         if space in (Space.SHARED, Space.GENERIC):
             tests.append(in_shared)
+        if space == Space.CLUSTER or (space == Space.GENERIC and clusters):
+            tests.append(lambda: in_cluster(b, args, space))
         if space in (Space.LOCAL, Space.GENERIC) and local_bytes:
             tests.append(in_local)
         if space in (Space.PARAM, Space.GENERIC):
             tests.append(in_params)
         with b.when(_some(b, tests) ^ 1):
-            _note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
+            note(b, worker, Fault.ILLEGAL, lane, address, space, nbytes, writes)
             b.ret(b.integer("i1", 0))
         # One test for both: a bit below the unit is set if either of the two is not a multiple.
         rest = (address | nbytes) & (unit - 1) if unit else address & (nbytes - 1)
         with b.when(rest.ne(0)):
             step = b.integer("i64", unit) if unit else nbytes
-            _note(b, worker, Fault.MISALIGNED, lane, address, space, step, writes)
+            note(b, worker, Fault.MISALIGNED, lane, address, space, step, writes)
             b.ret(b.integer("i1", 0))
         return b.integer("i1", 1)
 
-    name = f"check_{space}" + (f"_by_{unit}" if unit else "")
+    name = f"check_{space}" + (f"_by_{unit}" if unit else "") + ("_cluster" if clusters else "")
     return outer.helper(name, [_P, _P, _P, _P, _P, _I64, _I64, _I64, _I32], ("i1", 0), body)
+
+
+def in_cluster(b: Builder, args: list[Val], space: int) -> Val:
+    """True for an access in the shared memory of a block of the cluster that has not exited.
+
+    Takes the arguments of `check`. For one that has exited it records the error, and returns.
+    """
+    context, worker, slot, _, _, address, nbytes, writes, lane = args
+    rank = b.load("i32", 0, b.at(slot, SlotFields.RANK)).zext("i64")
+    start = b.load("i64", 0, b.at(slot, SlotFields.SHARED)) - (rank << CLUSTER_SHIFT)
+    peer = (address - start) >> CLUSTER_SHIFT
+    size = b.load("i64", 0, b.at(slot, SlotFields.SHARED_BYTES))
+    starts = b.intrinsic("usub.sat", [size, nbytes - 1])
+    offset = (address - start) & ((1 << CLUSTER_SHIFT) - 1)
+    inside = peer.ult(cluster_size(b, context).zext("i64")) & offset.ult(starts)
+    with b.when(inside):
+        group = b.load("ptr", 0, b.at(slot, SlotFields.GROUP))
+        exited = b.load("i32", 0, b.at(group, SlotFields.EXITED)) >> peer.trunc("i32")
+        with b.when((exited & 1).ne(0), rare=True):
+            note(b, worker, Fault.EXITED, lane, address, space, nbytes, writes)
+            b.ret(b.integer("i1", 0))
+    return inside
+
+
+def cluster_size(b: Builder, context: Val) -> Val:
+    """The number of blocks of a cluster, 32 bits."""
+    fields = (ContextFields.CLUSTER_X, ContextFields.CLUSTER_Y, ContextFields.CLUSTER_Z)
+    x, y, z = (b.load("i32", 0, b.at(context, at)) for at in fields)
+    return x * y * z
 
 
 def _some(b: Builder, tests: Sequence[Callable[[], Val]]) -> Val:
@@ -114,10 +156,11 @@ def _some(b: Builder, tests: Sequence[Callable[[], Val]]) -> Val:
     return b.either(tests[0](), lambda: b.integer("i1", 1), lambda: _some(b, tests[1:]))
 
 
-def _note(
+def note(
     b: Builder, worker: Val, code: int, lane: Val, address: Val, space: int, nbytes: Val,
     writes: Val,
 ) -> None:  # fmt: skip
+    """Record an access that is wrong."""
     fields = {
         WorkerFields.ERROR: b.integer("i64", code),
         WorkerFields.ERROR_LANE: lane.zext("i64"),
@@ -164,6 +207,8 @@ def lane_helper(
     writes: bool,
     extra: list[tuple[str, int]],
     touch: Callable[[Builder, Val, Val, list[Val]], None],
+    *,
+    clusters: bool = False,
 ) -> Callable[..., Val]:
     """A function that checks each lane's address, then calls `touch(b, lane, pointer, extra)`.
 
@@ -174,7 +219,7 @@ def lane_helper(
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, site, table, lanes, number = args[:8]
         flags = b.integer("i64", 1 if writes else 0)
-        check = _check(b, space, local_bytes)
+        check = address_check(b, space, local_bytes, clusters=clusters)
         quick = quick_check(b, space, local_bytes, nbytes, args)
 
         # Two checks: the quick one is inlined and almost always passes. The other is called only
@@ -209,8 +254,9 @@ def checked_lanes(
     """`lane_helper` for an access of the warp: called with (addresses, lanes, site, *extra)."""
     local_bytes = e.program.local_bytes
     fn = lane_helper(
-        e.b, name, access.space, local_bytes, access.nbytes, access.writes, extra, touch
-    )
+        e.b, name, access.space, local_bytes, access.nbytes, access.writes, extra, touch,
+        clusters=e.program.clusters,
+    )  # fmt: skip
 
     def call(addresses: Val, lanes: Val, site: int, *more: Val) -> Val:
         window = e.b.at(e.sites, Site.SIZE * site)
@@ -232,7 +278,7 @@ def check_ranges(e: Located, access: MemoryAccess, table: Val, sizes: Val, lanes
 
     def body(b: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, starts, counts, bits, number = args
-        check = _check(b, space, e.program.local_bytes, unit)
+        check = address_check(b, space, e.program.local_bytes, unit, clusters=e.program.clusters)
         window = b.array("i64", 2)  # of this range alone: one kept for others has another size
 
         def one(lane: Val) -> None:
@@ -262,7 +308,7 @@ def check_one(e: Located, access: MemoryAccess, lanes: Val, site: int) -> Val:
     lane = b.intrinsic("cttz", [lanes], extra="false") & 31
     window = b.at(e.sites, Site.SIZE * site)
     size, flags = b.integer("i64", access.nbytes), b.integer("i64", int(access.writes))
-    check = _check(b, a.space, e.program.local_bytes)
+    check = address_check(b, a.space, e.program.local_bytes, clusters=e.program.clusters)
     return check(e.context, e.worker, e.slot, e.local, window, a.first, size, flags, lane)
 
 
@@ -275,7 +321,7 @@ def check_members(
 
     def body(x: Builder, args: list[Val]) -> Val:
         context, worker, slot, local, sites, base, bits, table, count = args
-        check = _check(x, space, local_bytes)
+        check = address_check(x, space, local_bytes, clusters=e.program.clusters)
         lane = x.intrinsic("cttz", [bits], extra="false") & 31
         with x.loop(count) as i:
             row = x.at(table, i.zext("i64") * 32)

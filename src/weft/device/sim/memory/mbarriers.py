@@ -13,9 +13,12 @@ from typing import Protocol
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES
+from weft.device.sim.layout import Fault, ScheduleFields, WorkerFields
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_arrived, note_expected
 from weft.device.sim.memory.resolve import resolve
+from weft.device.sim.memory.timing import chance
 from weft.ir import Builder, Val
 from weft.ptx.model import Instruction, Mem, Operand
 
@@ -23,7 +26,8 @@ WORD = 8
 """Bytes of a barrier."""
 COUNT = (1 << 20) - 1
 EXPECTED_AT, BYTES_AT, PAIRS_AT, PHASE_AT = 20, 40, 62, 63
-BYTES = ((1 << 21) - 1) << BYTES_AT
+BYTES_WIDTH = 21
+BYTES = ((1 << BYTES_WIDTH) - 1) << BYTES_AT
 BEGUN = 1 << 61
 """The bit that a phase has ended."""
 Step = Callable[[Builder, Val, Val], tuple[Val, Val]]
@@ -104,6 +108,40 @@ def _test_parity(b: Builder, word: Val, parity: Val) -> tuple[Val, Val]:
     return word, (word >> PHASE_AT) ^ (parity & 1)
 
 
+class Misuse:
+    """Why a step is refused; `run.mbarrier_faults` has the sentences."""
+
+    COUNT, ARRIVALS, BYTES = range(1, 4)
+
+
+def _bytes_of(word: Val) -> Val:
+    """The bytes on their way, with their sign."""
+    return (word << (64 - BYTES_AT - BYTES_WIDTH)).ashr(64 - BYTES_WIDTH)
+
+
+def _misuse(b: Builder, step: str, word: Val, operand: Val) -> tuple[Val, Val]:
+    """(Misuse or 0, the number that is wrong) of a step, before it is made."""
+    why, got = b.integer("i64", 0), operand
+    if step == "init":
+        return (operand - 1).uge(COUNT).zext("i64") * Misuse.COUNT, operand
+    if step in _ARRIVES:
+        one = step.endswith("expect_tx")
+        count = b.integer("i64", 1) if one else operand
+        more = (word & COUNT).ult(count) | count.eq(0)
+        why, got = more.zext("i64") * Misuse.ARRIVALS, word & COUNT
+    if step.endswith("_tx"):
+        after = _bytes_of(word) + (0 - operand if step == "complete_tx" else operand)
+        outside = (after + COUNT).ugt(2 * COUNT)
+        got = outside.select(after, got)
+        why = outside.select(b.integer("i64", Misuse.BYTES), why)
+    return why, got
+
+
+_ARRIVES = (
+    "arrive", "arrive.noComplete", "arrive_drop", "arrive_drop.noComplete", "arrive.expect_tx",
+    "arrive_drop.expect_tx",
+)  # fmt: skip
+
 STEPS: dict[str, Step] = {
     "init": _init,
     "inval": _inval,
@@ -136,8 +174,8 @@ class BulkArrivals(Protocol):
 class MemoryBarriers:
     """Barrier objects of a warp under emission."""
 
-    def __init__(self, e: Accessing, bulk: BulkArrivals) -> None:
-        self.e, self.bulk = e, bulk
+    def __init__(self, e: Accessing, bulk: BulkArrivals, ledger: BarrierLedger) -> None:
+        self.e, self.bulk, self.ledger = e, bulk, ledger
 
     def step(
         self, ins: Instruction, step: str, mem: Operand, source: Operand | int, space: str,
@@ -157,20 +195,37 @@ class MemoryBarriers:
         data = e.memory.buffer(1)
         b.store(b.splat(operand, 32), data, 64)
 
-        lands = self.bulk.used and not access.writes
-        more = [self.bulk.pending()] if lands else []
+        tests = not access.writes
+        lands, counts = self.bulk.used and tests, self.ledger.used and step.endswith("_tx")
+        more = [b.integer("i64", ins.index), e.worker, self.ledger.tested() if tests else data]
+        more += [self.bulk.pending()] if lands else []
+        more += [self.ledger.rows()] if counts else []
+        scheduled = lands and e.timing.on
+        more += [e.timing.memory()] if scheduled else []
 
         def touch(x: Builder, lane: Val, p: Val, extra: list[Val]) -> None:
-            if lands:  # Before the word is read: a completed copy reduces the bytes it expects.
-                self.bulk.arrive(x, extra[1], p)
+            if scheduled:  # A schedule decides, and only where the test would fail.
+                wanted = x.load("i64", 0, x.at(extra[0], lane.zext("i64") << 3), 8)
+                over = STEPS[step](x, x.load("i64", 0, p, 8), wanted)[1]
+                with x.when(over.eq(0) & chance(x, extra[-1], ScheduleFields.AT_TEST)):
+                    self.bulk.arrive(x, extra[4], p)
+            elif lands:  # Before the word is read: a completed copy reduces the bytes it expects.
+                self.bulk.arrive(x, extra[4], p)
             at = x.at(extra[0], lane.zext("i64") << 3)
-            word = x.load("i64", 0, p, 8)
-            new, result = STEPS[step](x, word, x.load("i64", 0, at, 8))
+            word, operand = x.load("i64", 0, p, 8), x.load("i64", 0, at, 8)
+            _refuse(x, step, p, word, operand, lane, extra)
+            if counts:
+                _count(x, step, extra[4], p, word, operand, extra[1])
+            new, result = STEPS[step](x, word, operand)
             x.store(new, p, 8)
             x.store(result, at, 8)
+            if tests:
+                with x.when(result.eq(0)):
+                    x.store(p, extra[3], 8)
 
         name = f"mbarrier_{step.replace('.', '_')}_{a.space}"
-        fn = checks.checked_lanes(e, name, access, [("ptr", 0)] * (1 + len(more)), touch)
+        kinds = [("ptr", 0), ("i64", 0), *[("ptr", 0)] * (len(more) - 1)]
+        fn = checks.checked_lanes(e, name, access, kinds, touch)
         e.abort_unless(fn(e.memory.addresses(a), e.executing(), e.windows.site(), data, *more))
         e.forget_mask()
         return b.load("i64", 32, data, 64)
@@ -196,3 +251,31 @@ class MemoryBarriers:
         """The arrivals that were pending in a state."""
         dest, state = ins.operands
         self.e.write(dest, (self.e.read(state, "b64") & COUNT).trunc("i32"))
+
+
+def _refuse(
+    b: Builder, step: str, p: Val, word: Val, operand: Val, lane: Val, extra: list[Val]
+) -> None:
+    """End the launch for a step that leaves the range of a barrier's numbers."""
+    why, got = _misuse(b, step, word, operand)
+    if why.is_const:
+        return
+    with b.when(why.ne(0), rare=True):
+        fields = {
+            WorkerFields.ERROR: b.integer("i64", Fault.MBARRIER),
+            WorkerFields.ERROR_SITE: extra[1],
+            WorkerFields.ERROR_LANE: lane.zext("i64"),
+            WorkerFields.ERROR_ADDRESS: b.val("i64", 0, f"ptrtoint {p.typed} to i64"),
+            WorkerFields.ERROR_BYTES: why,
+            WorkerFields.ERROR_WRITES: got,
+        }
+        for at, value in fields.items():
+            b.store(value, b.at(extra[2], at))
+        b.ret(b.integer("i1", 0))
+
+
+def _count(b: Builder, step: str, ledger: Val, p: Val, word: Val, nbytes: Val, site: Val) -> None:
+    if step == "complete_tx":
+        note_arrived(b, ledger, p, word, nbytes)
+    else:
+        note_expected(b, ledger, p, word, nbytes, site)

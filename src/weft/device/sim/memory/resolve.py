@@ -24,6 +24,8 @@ def resolve(e: Resolving, mem: Mem, space: int, *, ends: bool = True) -> Address
     """
     if space == Space.SHARED:
         return _shared(e, mem, ends)
+    if space == Space.CLUSTER:
+        return _cluster(e, mem, ends) if e.program.clusters else _shared(e, mem, ends)
     if space == Space.LOCAL:
         return _local(e, mem)
     if space == Space.PARAM:
@@ -117,8 +119,25 @@ def _pointer_bits(e: Emission, p: Val) -> Val:
     return e.b.pure("i64", 0, f"ptrtoint {p.typed} to i64")
 
 
-def _shared(e: Resolving, mem: Mem, ends: bool) -> Address:
+def _cluster(e: Resolving, mem: Mem, ends: bool) -> Address:
+    """An address in shared memory of any block of the cluster: relative to the block's own."""
+    v, off = _own_offset(e, mem)
+    start = _pointer_bits(e, e.shared)
+    if off is None:
+        return Address(Space.CLUSTER, None, wide=Wide(start, v, ZERO, 1, True))
+    a = _window(e, Space.CLUSTER, start, v, off, ends)
+    return Address(Space.CLUSTER, a.off, a.first, a.last, wide=Wide(start, v, off, 1, True))
+
+
+def _own_offset(e: Resolving, mem: Mem) -> tuple[Val, tuple[int, ...] | None]:
+    """As `_offset32`, in the block's own shared memory: in a cluster, addresses have a rank."""
     v, off = _offset32(e, mem)
+    ranked = e.program.clusters and isinstance(mem.base, Reg)
+    return (v - e.rank_base if ranked else v), off
+
+
+def _shared(e: Resolving, mem: Mem, ends: bool) -> Address:
+    v, off = _own_offset(e, mem)
     return _window(e, Space.SHARED, _pointer_bits(e, e.shared), v, off, ends)
 
 

@@ -188,5 +188,7 @@ def _lane_by_lane(
 
     name = f"{'store' if access.writes else 'load'}_{space}_{size}x1"
     local_bytes = e.program.local_bytes
-    fn = checks.lane_helper(b, name, space, local_bytes, size, access.writes, [_P], touch)
+    fn = checks.lane_helper(
+        b, name, space, local_bytes, size, access.writes, [_P], touch, clusters=e.program.clusters
+    )
     fn(*args[:5], table, lanes, number, data)

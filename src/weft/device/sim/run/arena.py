@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.device.sim.code_info import CodeInfo
-from weft.device.sim.layout import ContextFields, Site, SlotFields, WorkerFields
+from weft.device.sim.layout import (
+    CLUSTER_SHIFT,
+    ContextFields,
+    ScheduleFields,
+    Site,
+    SlotFields,
+    WorkerFields,
+)
 from weft.records import dataclass
 
 if TYPE_CHECKING:
@@ -23,12 +31,22 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<20q{ContextFields.SIZE - 160 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<24q{ContextFields.SIZE - 192 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
+UNWRITTEN = 0xFF
+"""The bytes of shared memory before a launch under a schedule: NaN in every floating format."""
+
 SHARED_ALIGN = 1024
 """The alignment of a block's shared memory: the largest that layouts of bulk copies require."""
+
+
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+
+
+def _start(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _up(nbytes: int, align: int) -> int:
@@ -51,6 +69,8 @@ class WorkerMemory:
     sites: NDArray[np.int64]
     block: NDArray[np.uint8]
     address: int
+    far: mmap.mmap | None = None
+    """Shared memory of the blocks of clusters."""
 
     def __getitem__(self, at: int) -> int:
         return int(self.fields[at // 8])
@@ -83,9 +103,12 @@ class Arena:
 
     def _worker(self, number: int) -> WorkerMemory:
         info, n = self.info, self.slots
-        shared = _up(max(self.shared_bytes, 1), SHARED_ALIGN)
+        shared = self._shared_stride
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
+        far = mmap.mmap(-1, n << CLUSTER_SHIFT, _PRIVATE) if info.clusters else None
+        if far is not None:
+            shared = 0
         block, base = _aligned(heads + n * (shared + local))
         memory = np.zeros(WorkerFields.SIZE // 8 + Site.SIZE // 8 * max(1, info.sites), np.int64)
         fields, sites = memory[: WorkerFields.SIZE // 8], memory[WorkerFields.SIZE // 8 :]
@@ -95,14 +118,20 @@ class Arena:
         fields[WorkerFields.SLOT_COUNT // 8] = n
         fields[WorkerFields.ID // 8] = number
         after = base + heads
+        near, step = (after, shared) if far is None else (_start(far), 1 << CLUSTER_SHIFT)
         view = block.view(np.int64)
         for i in range(n):
             head = i * info.slot_bytes // 8
             view[head + SlotFields.STATE // 8] = 0
-            view[head + SlotFields.SHARED // 8] = after + i * shared
+            view[head + SlotFields.SHARED // 8] = near + i * step
             view[head + SlotFields.SHARED_BYTES // 8] = self.shared_bytes
             view[head + SlotFields.LOCAL // 8] = after + n * shared + i * local
-        return WorkerMemory(fields, sites, block, address)
+        return WorkerMemory(fields, sites, block, address, far)
+
+    @property
+    def _shared_stride(self) -> int:
+        """Bytes from the shared memory of a slot to that of the next."""
+        return _up(max(self.shared_bytes, 1), SHARED_ALIGN)
 
     def begin(
         self,
@@ -115,6 +144,7 @@ class Arena:
         host: int,
         cooperative: bool = True,
         textures: int = 0,
+        cluster: tuple[int, int, int] | None = None,
     ) -> None:
         """Write the inputs of a launch; `rows` are the numbers of the allocation table.
 
@@ -146,6 +176,8 @@ class Arena:
             0,
             0,
             textures,  # no observer, no epoch yet
+            *(cluster or (1, 1, 1)),
+            cluster is not None,
         )
         self._head[params_at : params_at + len(params)] = params
         struct.pack_into(f"<{len(rows)}q", self._head, table_at, *rows)
@@ -153,6 +185,18 @@ class Arena:
         size = WorkerFields.SIZE - WorkerFields.ERROR + Site.SIZE * max(1, self.info.sites)
         for worker in self.workers:
             ctypes.memset(worker.address + WorkerFields.ERROR, 0, size)
+
+    def follow(self, schedule: Mapping[int, int], resident: int) -> None:
+        """Give the launch that `begin` has prepared a schedule, and this number of slots."""
+        self._schedule = np.zeros(ScheduleFields.SIZE // 8, np.int64)
+        for field, value in schedule.items():
+            self._schedule[field // 8] = value
+        self.context[ContextFields.SCHEDULE // 8] = self._schedule.ctypes.data
+        heads = _up(self.slots * self.info.slot_bytes, SHARED_ALIGN)
+        for worker in self.workers:
+            worker.fields[WorkerFields.SLOT_COUNT // 8] = resident
+            # What shared memory holds at first must not depend on earlier launches.
+            worker.block[heads : heads + resident * self._shared_stride] = UNWRITTEN
 
     def slot(self, worker: int, index: int) -> NDArray[np.int32]:
         """A slot's memory as 32-bit words."""

@@ -75,6 +75,7 @@ class CompileJob:
     shape: Dim3
     fast: bool = False
     observer: Observer | None = None
+    scheduled: bool = False
 
     def cached(self, *, draft: bool) -> CompiledKernel | None:
         """The code in the cache; None if there is none that can be loaded."""
@@ -100,7 +101,13 @@ class CompileJob:
         module, shape, fast, observer = self.parsed(), self.shape, self.fast, self.observer
         with garbage.paused():
             text, info = generate(
-                module, self.entry, shape, fast=fast, observer=observer, early=early
+                module,
+                self.entry,
+                shape,
+                fast=fast,
+                observer=observer,
+                scheduled=self.scheduled,
+                early=early,
             )
         return Source(text, info, hashlib.sha256(text.encode()).hexdigest())
 
@@ -131,7 +138,8 @@ class CompileJob:
 
     def _key(self, draft: bool) -> str:
         seen = self.observer.key if self.observer is not None else ""
-        how = (self.fast, seen, *(("draft",) if draft else ()))
+        more = ("draft",) * draft + ("scheduled",) * self.scheduled
+        how = (self.fast, seen, *more)
         # `jit.identity` names the CPU: code for another one may not run here.
         return cache.key(
             "sim",

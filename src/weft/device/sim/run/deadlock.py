@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from weft.device.sim.analyse.program import KernelProgram
-from weft.device.sim.analyse.waits import is_warp_sync, may_wait
+from weft.device.sim.analyse.waits import is_cluster_barrier, is_warp_sync, may_wait
 from weft.ptx.isa import decode
 from weft.ptx.isa.columns import Waits
 from weft.ptx.model import Instruction, Mem, Operand, Reg, Sym
@@ -25,6 +25,10 @@ _KINDS: dict[str, tuple[str, str]] = {
     "lock": (
         "threads wait for a lock that no running thread will release",
         f"release the lock on every path, before returns and barriers; {_HOST}",
+    ),
+    "cluster": (
+        "some threads of the cluster never reach the barrier that others wait at",
+        "let all threads of all blocks of a cluster arrive at barrier.cluster as often",
     ),
     "mbarrier": (
         "threads wait for an mbarrier whose arrivals or bytes never come",
@@ -50,6 +54,8 @@ def waited_for(program: KernelProgram, site: Instruction | None, at_barrier: boo
     """The condition that a warp stopped at this instruction waits for."""
     if site is not None and is_warp_sync(site):
         return Awaited("warp", "waits for other lanes of its warp")
+    if site is not None and at_barrier and is_cluster_barrier(site):
+        return Awaited("cluster", "waits at the barrier of its cluster")
     waits = [ins for ins in _loop(program, site) if _waits(ins)]
     if not waits:
         return Awaited("barrier", "waits at a barrier") if at_barrier else Awaited("flag", "spins")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from weft.device.sim.layout import ContextFields, SlotFields, WorkerFields
+from weft.device.sim.layout import BUSY, FREE, ContextFields, SlotFields, WorkerFields
 from weft.device.sim.run.arena import Arena
 
 PAUSE = 0.05
@@ -65,10 +65,11 @@ class Watch:
             return False  # it computes, and will end or not
         workers = range(len(arena.workers))
         slots = [arena.slot(w, i) for w in workers for i in range(arena.slots)]
-        busy = [slot.view("int64") for slot in slots if slot[SlotFields.STATE // 4]]
+        states = [int(slot[SlotFields.STATE // 4]) for slot in slots]
+        busy = [s.view("int64") for s, state in zip(slots, states, strict=True) if state == BUSY]
         begun = int(arena.context[ContextFields.NEXT // 8])
         total = int(arena.context[ContextFields.TOTAL // 8])
-        if not busy or (begun < total and len(busy) < len(slots)):
+        if not busy or (begun < total and FREE in states):
             return False  # it is about to end, or another block will begin
         ended = sum(w[WorkerFields.PROGRESS] for w in arena.workers)
         # A block that has been taken and is not in its slot yet is about to run.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
+from weft.device.sim import warpgroup_faults
 from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.emit.row_operations import BARRIER_LIMITS, COUNT
 from weft.device.sim.layout import (
+    BUSY,
     FINISHED,
     ContextFields,
     Fault,
@@ -20,7 +23,7 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
-from weft.device.sim.run import elements
+from weft.device.sim.run import clusters, elements, mbarrier_faults, tensor_faults
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.awaited import Thread, awaited_value
 from weft.device.sim.run.deadlock import explained, waited_for
@@ -42,8 +45,9 @@ if TYPE_CHECKING:
 _SPACES = {
     Space.GLOBAL: "global", Space.SHARED: "shared", Space.LOCAL: "local",
     Space.PARAM: "parameter", Space.GENERIC: "generic", Space.CONST: "constant",
+    Space.CLUSTER: "shared::cluster",
 }  # fmt: skip
-_OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM)
+_OF_A_BLOCK = (Space.SHARED, Space.LOCAL, Space.PARAM, Space.CLUSTER)
 """Spaces whose addresses are in no array."""
 _NULL = 4096
 """No array begins below: an address there is an index from a null pointer."""
@@ -66,7 +70,7 @@ def explain(
         if result == Run.FAULT:
             return story.fault(i, failed)
         if result == Run.DEADLOCK:
-            return story.deadlock([(i, arena.workers[i][WorkerFields.ERROR_SLOT])], "barrier")
+            return story.deadlock(story.stuck_slots(i), "" if story.in_cluster else "barrier")
     if failed is not None:
         return failed
     if arena.verdict == "deadlock":
@@ -148,8 +152,27 @@ class _Story:
             (w, i)
             for w in range(len(self.arena.workers))
             for i in range(self.arena.slots)
-            if self.arena.slot(w, i)[0]
+            if self.arena.slot(w, i)[0] == BUSY
         ]
+
+    @property
+    def in_cluster(self) -> bool:
+        return self.arena.info.clusters and self.blocks > 1
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of a cluster."""
+        fields = (ContextFields.CLUSTER_X, ContextFields.CLUSTER_Y, ContextFields.CLUSTER_Z)
+        return prod(int(self.arena.context[at // 8]) for at in fields)
+
+    def stuck_slots(self, worker: int) -> list[tuple[int, int]]:
+        """The slots of the blocks that cannot run: one, or those of its cluster."""
+        slot = self.arena.workers[worker][WorkerFields.ERROR_SLOT]
+        if not self.arena.info.clusters:
+            return [(worker, slot)]
+        first = slot - slot % self.blocks
+        group = [(worker, i) for i in range(first, first + self.blocks)]
+        return [x for x in group if x in self.busy_slots()]
 
     # ---- errors -----------------------------------------------------------------------------
     def fault(self, worker: int, failed: BaseException | None) -> Error | BaseException:
@@ -167,6 +190,8 @@ class _Story:
             error: Error | BaseException = failed
         elif code in (Fault.ILLEGAL, Fault.READ_ONLY, Fault.MISALIGNED):
             error = self._address(code, ins, w[WorkerFields.ERROR_ADDRESS], worker, block, thread)
+        elif code in clusters.FAULTS:
+            error = clusters.explain(self, code, line_of(ins), worker)
         elif code == Fault.TRAP:
             error = Trapped(
                 f"{self.name} executed a trap",
@@ -178,12 +203,32 @@ class _Story:
             error = self._barrier(ins, w[WorkerFields.ERROR_ADDRESS], block, thread)
         elif code == Fault.TEXTURE:
             error = self._texture(ins, block, thread)
+        elif code == Fault.MBARRIER:
+            at = w[WorkerFields.ERROR_ADDRESS] - self._shared(worker, w[WorkerFields.ERROR_SLOT])
+            error = mbarrier_faults.misuse(
+                self.name, line_of(ins), w[WorkerFields.ERROR_BYTES],
+                w[WorkerFields.ERROR_WRITES],
+                f"byte {at} of shared memory, block {block}, thread {thread}",
+            )  # fmt: skip
+        elif code == Fault.TENSOR:
+            got, number = w[WorkerFields.ERROR_WRITES], w[WorkerFields.ERROR_BYTES]
+            error = tensor_faults.explain(
+                self.name, line_of(ins), ins, number, got,
+                f"tensor map at {w[WorkerFields.ERROR_ADDRESS] & 2**64 - 1:#x}, "
+                f"block {block}, thread {thread}",
+            )  # fmt: skip
+        elif code == Fault.WARPGROUP:
+            error = self._warpgroup(ins, worker, block, thread)
         else:
             error = DeviceError(f"{self.name} failed (code {code})", where=line_of(ins))
         if isinstance(error, DeviceError):
             error.kernel, error.line = self.name, line_of(ins)
             error.block, error.thread = block, thread
         return error
+
+    def _shared(self, worker: int, slot: int) -> int:
+        """The address of a block's shared memory."""
+        return int(self.arena.slot(worker, slot).view("int64")[SlotFields.SHARED // 8])
 
     def _barrier(
         self,
@@ -201,6 +246,25 @@ class _Story:
             got=f"block {block}, thread {thread}",
             allowed=BARRIER_LIMITS[counts],
             next="check what the kernel computes for the barrier's number and its count",
+        )
+
+    def _warpgroup(
+        self,
+        ins: Instruction | None,
+        worker: int,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+    ) -> DeviceError:
+        w = self.arena.workers[worker]
+        words = self.arena.slot(worker, w[WorkerFields.ERROR_SLOT]).view("int64")
+        size = int(words[SlotFields.SHARED_BYTES // 8])
+        wrong = warpgroup_faults.explain(w[WorkerFields.ERROR_ADDRESS], self.arena.info.warps, size)
+        return DeviceError(
+            f"wgmma in {self.name} {wrong.what}",
+            where=line_of(ins),
+            got=f"{wrong.got}, block {block}, thread {thread}",
+            allowed=wrong.allowed,
+            next=wrong.next,
         )
 
     def _texture(
@@ -306,6 +370,8 @@ class _Story:
                 f"{size} bytes of shared memory; the access is at byte {off}, element "
                 f"{off // nbytes} of {nbytes} bytes"
             )
+        if space == Space.CLUSTER:
+            return clusters.place(self, worker, address)
         if space == Space.LOCAL:
             return f"{self.arena.info.local_bytes} bytes of local memory a thread"
         if space == Space.PARAM:
@@ -337,6 +403,8 @@ class _Story:
                 lanes_apart = f["live"] & ~f["mask"] and awaited.kind == "lock"
                 kinds.add("warp" if lanes_apart else awaited.kind)
                 now = self._held(awaited.reads, block, warp, f["mask"] or f["live"])
+                if awaited.kind == "mbarrier":
+                    now = mbarrier_faults.awaited(self.arena, worker, slot, warp, self._line)
                 rows.append(f"block {block} warp {warp} {awaited.how}{now}: {line_of(site)}")
         shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
         reason, advice = explained(kinds)
@@ -350,6 +418,11 @@ class _Story:
         if slots:
             error.block = self.block(*slots[0])
         return error
+
+    def _line(self, site: int) -> str:
+        """The source line of an instruction, by its number."""
+        ins = self.instruction(site)
+        return line_of(ins).partition("  `")[0]
 
     def _held(
         self, reads: Sequence[Instruction], block: tuple[int, int, int], warp: int, lanes: int

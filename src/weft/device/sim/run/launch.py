@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig, Packed
+from weft.device.clusters import cluster_of
 from weft.device.sim.layout import ContextFields, Run
-from weft.device.sim.run import settings
+from weft.device.sim.run import schedules, settings
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.device_runtime import ChildGrid
@@ -27,6 +28,12 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
 
 QUICK_WARPS = 64
 """The largest number of warps without a loop that the calling thread runs itself."""
+
+MANY_CLUSTERED = 1024
+"""Slots of a worker for blocks of clusters: each has addresses for 16 MiB of shared memory."""
+
+SCHEDULED = "scheduled"
+"""The key of a plan for launches under schedules; observers have other keys."""
 
 SPARE_ROWS = 32
 """Room in the table of allocations for variables of template instances that come later."""
@@ -55,15 +62,19 @@ class LaunchPlan:
         *,
         cooperative: bool = True,
         lazy: bool = False,
+        scheduled: bool = False,
     ) -> None:
         """In a launch that is not `cooperative`, a barrier of the grid traps, as on a GPU.
+
+        A `scheduled` plan runs under the schedule that is active at each launch.
 
         A `lazy` plan is compiled when it first runs, and not at all where all its launches run
         under an observer.
         """
         self.sim, self.entry, self.config, self.observer = sim, entry, config, observer
-        self.cooperative = cooperative
+        self.cooperative, self.scheduled = cooperative, scheduled
         self.total = config.grid[0] * config.grid[1] * config.grid[2]
+        self.cluster = cluster_of(config, sim.entry(entry).directives)
         self._symbols = int(sim.place().ctypes.data)
         self._under: dict[str, LaunchPlan] = {}
         self._prepared = False
@@ -73,7 +84,7 @@ class LaunchPlan:
     def prepare(self) -> None:
         """Compile the kernel, and allocate what depends on its code."""
         sim, config = self.sim, self.config
-        self.code = sim.code(self.entry, config.block, self.observer)
+        self.code = sim.code(self.entry, config.block, self.observer, scheduled=self.scheduled)
         info = self.code.info
         if info.grid_barrier and self.cooperative:
             sim.check_cooperative(self.entry, config)
@@ -83,8 +94,17 @@ class LaunchPlan:
         if info.waits:  # in steps, so that grids of about a size share their memory
             resident = sim.resident_blocks(info, config)
             self._slots = min(1 << (self.total - 1).bit_length(), resident)
+        elif self.scheduled:
+            self._slots = min(self.total, schedules.RESIDENT)
+        if info.clusters:
+            self._slots = self._whole_clusters(self._slots)
         self._idle_one = self._idle(1)
         self._prepared = True
+
+    def _whole_clusters(self, slots: int) -> int:
+        """Slots for whole clusters, whose blocks run together."""
+        size = math.prod(self.cluster or (1,))
+        return size * max(1, min(slots, MANY_CLUSTERED) // size)
 
     def under(self, observer: Observer) -> LaunchPlan:
         """The same launches under an observer."""
@@ -95,6 +115,23 @@ class LaunchPlan:
                 )
         plan = self._under[observer.key]
         plan.observer = observer
+        return plan
+
+    def _under_schedules(self) -> LaunchPlan:
+        """The same launches in code for schedules, under the same observer."""
+        with self.sim._lock:
+            plan = self._under.get(SCHEDULED)
+            if plan is None:
+                plan = self._under[SCHEDULED] = LaunchPlan(
+                    self.sim,
+                    self.entry,
+                    self.config,
+                    self.observer,
+                    cooperative=self.cooperative,
+                    lazy=True,
+                    scheduled=True,
+                )
+        plan.observer = self.observer
         return plan
 
     def run(self, args: Sequence[Any], packed: Packed, time_limit: float | None) -> None:
@@ -151,12 +188,16 @@ class LaunchPlan:
         self, params: bytes, memory: Sequence[Allocation], keep: object, time_limit: float | None
     ) -> None:
         """Run the grid in any session; `keep` owns the memory."""
+        schedule = schedules.active()
+        if schedule is not None and not self.scheduled:
+            self._under_schedules().run_plain(params, memory, keep, time_limit)
+            return
         if not self._prepared:
             time_limit = limited(time_limit)  # compiling is part of it
             within(time_limit, self.sim.name(self.entry), self.prepare)
         # A limit needs this thread to look at the clock.
         quick = self._small and time_limit is None
-        idle = self._idle_one if quick else self._idle(min(thread_count(), self.total))
+        idle = self._idle_one if quick else self._idle(self._workers)
         sim = self.sim
         served = self.code.info.calls_host or sim.root.allocates
         rows = [number for a in memory for number in (a.address, a.nbytes, a.writable, 0)]
@@ -173,7 +214,10 @@ class LaunchPlan:
             sim.services.address if served else 0,
             self.cooperative,
             self._texture_unit(),
+            self.cluster,
         )
+        if schedule is not None:
+            arena.follow(schedule.fields(self.total), self._resident(schedule))
         if served:
             sim.services.begin(arena, self.config.block, len(rows) // 4)
         seen = self._observe(arena, memory) if self.observer is not None else None
@@ -200,6 +244,15 @@ class LaunchPlan:
                 sim.services.end()
         idle.append(arena)  # after a failure it is left alone: its slots hold unfinished blocks
 
+    @property
+    def _workers(self) -> int:
+        """Threads of a launch; under a schedule one, so that it does the same every time."""
+        return 1 if self.scheduled else min(thread_count(), self.total)
+
+    def _resident(self, schedule: schedules.Schedule) -> int:
+        """Blocks that run at the same time. Those that wait for each other must."""
+        return self._slots if self.code.info.waits else schedule.resident(self.total)
+
     def _observe(self, arena: Arena, memory: Sequence[Allocation]) -> Observation:
         from weft.device.sim.run.observation import Observation
 
@@ -215,7 +268,8 @@ class LaunchPlan:
     def _idle(self, workers: int) -> list[Arena]:
         block, shared = self.config.block, self.config.shared_bytes
         key = "" if self.observer is None else self.observer.key
-        return self.sim.idle(self.entry, block, shared, workers, self._slots, key)
+        more = (SCHEDULED,) * self.scheduled
+        return self.sim.idle(self.entry, block, shared, workers, self._slots, key, *more)
 
     def _take(self, idle: list[Arena], rows: int, quick: bool) -> Arena:
         sim, info = self.sim, self.code.info
@@ -228,7 +282,7 @@ class LaunchPlan:
         with memory_for(f"the blocks of {self.entry}"):
             return Arena(
                 info,
-                workers=1 if quick else min(thread_count(), self.total),
+                workers=1 if quick else self._workers,
                 slots=self._slots,
                 shared_bytes=info.shared_bytes + self.config.shared_bytes,
                 param_bytes=sim.entry(self.entry).param_bytes,

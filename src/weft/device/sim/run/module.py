@@ -70,7 +70,7 @@ class SimModule:
         self._summary: ModuleSummary | None = None
         self._symbols: NDArray[np.int64] | None = None
         self._services: Services | None = None
-        self._code: dict[tuple[str, Dim3, str, draft.Tier], TieredCode] = {}
+        self._code: dict[tuple[str, Dim3, str, draft.Tier, bool], TieredCode] = {}
         self._idle: dict[tuple[object, ...], list[Arena]] = {}
         # Reentrant: `Plan.under` holds it while its plan compiles.
         self._lock = threading.RLock()
@@ -151,10 +151,20 @@ class SimModule:
             for name, x in self.image.placed.items()
         ]
 
-    def code(self, entry: str, block: Dim3, observer: Observer | None = None) -> TieredCode:
-        """Machine code of a kernel for one block size, with an observer's beside it."""
+    def code(
+        self,
+        entry: str,
+        block: Dim3,
+        observer: Observer | None = None,
+        *,
+        scheduled: bool = False,
+    ) -> TieredCode:
+        """Machine code of a kernel for one block size, with an observer's beside it.
+
+        scheduled  code that runs under schedules
+        """
         tier = draft.chosen()
-        place = entry, block, "" if observer is None else observer.key, tier
+        place = entry, block, "" if observer is None else observer.key, tier, scheduled
         with self._lock:
             code = self._code.get(place)
             if code is None:
@@ -162,7 +172,7 @@ class SimModule:
                     del self._code[next(iter(self._code))]
                     self._idle.clear()
                 job = CompileJob(
-                    lambda: self.module, self.ptx.text, entry, block, self.fast, observer
+                    lambda: self.module, self.ptx.text, entry, block, self.fast, observer, scheduled
                 )
                 self._code[place] = code = TieredCode(job, tier)
         return code

@@ -8,6 +8,7 @@
     solver.py    cuSOLVER
     sparse.py    cuSPARSE
     dnn.py       cuDNN; dnn_layers.py, dnn_tensors.py
+    tensor_maps.py  tensor maps of the driver API
 
 A module has `OPERATIONS`: name -> function of the numbers that the runtime library passes. Names of
 cuDNN begin with `dnn.`.
@@ -27,9 +28,18 @@ INTERNAL_ERROR = 14
 @functools.cache
 def _operations() -> dict[str, Callable[[Sequence[int]], int]]:
     """All operations but cuDNN's; most programs call none."""
-    from weft.frontends.program.libraries import blas, factors, fft, matmul, solver, sparse
+    from weft.frontends.program.libraries import (
+        blas,
+        factors,
+        fft,
+        matmul,
+        solver,
+        sparse,
+        tensor_maps,
+    )
 
-    tables = (each.OPERATIONS for each in (blas, matmul, factors, fft, solver, sparse))
+    parts = (blas, matmul, factors, fft, solver, sparse, tensor_maps)
+    tables = (each.OPERATIONS for each in parts)
     return {name: operation for table in tables for name, operation in table.items()}
 
 

@@ -70,6 +70,7 @@ Array<Attribute> attributes() {
         {cudaDevAttrComputePreemptionSupported, 1},
         {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
         {cudaDevAttrCooperativeLaunch, 1},
+        {cudaDevAttrClusterLaunch, m.max_cluster > 0},
         {cudaDevAttrHostRegisterSupported, 1},
         {cudaDevAttrMemoryPoolsSupported, 1},
         {cudaDevAttrMemoryPoolSupportedHandleTypes, cudaMemHandleTypePosixFileDescriptor},

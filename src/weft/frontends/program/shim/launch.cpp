@@ -10,8 +10,9 @@ struct Parameters {
     bool known = false;
 };
 struct Chosen {  // what cudaFuncSetAttribute has set
-    int dynamic_shared = 0, carve_out = -1;
+    int dynamic_shared = 0, carve_out = -1, large_clusters = 0;
 };
+constexpr dim3 NO_CLUSTER = {0, 0, 0};
 struct Configuration {
     dim3 grid, block;
     size_t shared;
@@ -63,6 +64,17 @@ cudaError_t check(const void *function, dim3 grid, dim3 block, size_t shared) {
     return cudaSuccess;
 }
 
+// The attribute of a launch that gives its cluster, if it has one.
+bool cluster_of(const cudaLaunchConfig_t *how, dim3 *out) {
+    for (unsigned i = 0; i < how->numAttrs; i++)
+        if (how->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            auto &given = how->attrs[i].val.clusterDim;
+            *out = dim3(given.x, given.y, given.z);
+            return true;
+        }
+    return false;
+}
+
 cudaError_t outcome(int code) {
     if (code & DIED) {
         die(static_cast<cudaError_t>(code & ~DIED));
@@ -72,20 +84,33 @@ cudaError_t outcome(int code) {
     return static_cast<cudaError_t>(code);
 }
 
+// More blocks than every GPU can run need the kernel's consent.
+bool too_large(const void *function, dim3 cluster) {
+    unsigned blocks = cluster.x * cluster.y * cluster.z;
+    if (blocks <= PORTABLE_CLUSTER || chosen_for(function).large_clusters) return false;
+    say("a cluster of %u blocks: more than %u need cudaFuncSetAttribute(kernel, "
+        "cudaFuncAttributeNonPortableClusterSizeAllowed, 1)",
+        blocks, PORTABLE_CLUSTER);
+    return true;
+}
+
 cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared,
-                   cudaStream_t stream, int cooperative = 0) {
+                   cudaStream_t stream, int cooperative = 0, dim3 cluster = NO_CLUSTER) {
     WORKING;
     auto &layout = parameters(function);
     if (!layout.known) return failed(cudaErrorInvalidDeviceFunction);
     if (auto error = check(function, grid, block, shared)) return failed(error);
-    const unsigned shape[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
+    if (too_large(function, cluster)) return failed(cudaErrorInvalidClusterSize);
+    const unsigned shape[] = {grid.x,  grid.y,    grid.z,    block.x,  block.y,
+                              block.z, cluster.x, cluster.y, cluster.z};
     if (int refused = ops.prepare(function, shape, shared, cooperative))
         return failed(static_cast<cudaError_t>(refused));
     Array<char> packed(larger<size_t>(layout.bytes, 1));
     for (size_t i = 0; i < layout.pairs.size(); i += 2)
         memcpy(packed.data() + layout.pairs[i], arguments[i / 2], layout.pairs[i + 1]);
     return failed(submit(stream, cudaGraphNodeTypeKernel, [=, packed = std::move(packed)] {
-        const unsigned dims[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
+        const unsigned dims[] = {grid.x,  grid.y,    grid.z,    block.x,  block.y,
+                                 block.z, cluster.x, cluster.y, cluster.z};
         return outcome(
             ops.launch(function, dims, packed.data(), packed.size(), shared, cooperative));
     }));
@@ -128,18 +153,14 @@ API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim
 API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how, const void *function,
                                     void **arguments) {
     int cooperative = 0;
-    for (unsigned i = 0; i < how->numAttrs; i++) {
-        auto &attribute = how->attrs[i];
-        if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative;
-        auto &cluster = attribute.val.clusterDim;
-        if (attribute.id == cudaLaunchAttributeClusterDimension &&
-            cluster.x * cluster.y * cluster.z > 1) {
-            say("clusters of blocks are not simulated");
-            return failed(cudaErrorNotSupported);
-        }
-    }
+    for (unsigned i = 0; i < how->numAttrs; i++)
+        if (how->attrs[i].id == cudaLaunchAttributeCooperative)
+            cooperative = how->attrs[i].val.cooperative;
+    dim3 cluster;
+    bool given = cluster_of(how, &cluster);
+    if (given && !(cluster.x * cluster.y * cluster.z)) return failed(cudaErrorInvalidClusterSize);
     return launch(function, how->gridDim, how->blockDim, arguments, how->dynamicSmemBytes,
-                  how->stream, cooperative);
+                  how->stream, cooperative, given ? cluster : NO_CLUSTER);
 }
 
 // ---- kernels as values --------------------------------------------------------------------------
@@ -169,6 +190,11 @@ API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *funct
     out->maxDynamicSharedSizeBytes =
         set.dynamic_shared ? set.dynamic_shared : int(model.shared_per_block - facts.static_shared);
     out->preferredShmemCarveout = set.carve_out;
+    out->clusterDimMustBeSet = int(facts.must_have_cluster);
+    out->requiredClusterWidth = int(facts.cluster[0]);
+    out->requiredClusterHeight = int(facts.cluster[1]);
+    out->requiredClusterDepth = int(facts.cluster[2]);
+    out->nonPortableClusterSizeAllowed = set.large_clusters;
     return cudaSuccess;
 }
 
@@ -183,6 +209,9 @@ API cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute att
     } else if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
         if (value < -1 || value > 100) return failed(cudaErrorInvalidValue);
         chosen[function].carve_out = value;
+    } else if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+        if (value < 0 || value > 1) return failed(cudaErrorInvalidValue);
+        chosen[function].large_clusters = value;
     }
     return cudaSuccess;
 }
@@ -202,6 +231,30 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const
                                                               int threads, size_t shared) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared,
                                                                   0);
+}
+API cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
+                                               const cudaLaunchConfig_t *how) {
+    FunctionFacts facts;
+    if (ops.facts(function, &facts, 0)) return failed(cudaErrorInvalidDeviceFunction);
+    dim3 cluster(larger<int64_t>(facts.cluster[0], 1), larger<int64_t>(facts.cluster[1], 1),
+                 larger<int64_t>(facts.cluster[2], 1));
+    cluster_of(how, &cluster);
+    if (too_large(function, cluster)) return failed(cudaErrorInvalidClusterSize);
+    auto &block = how->blockDim;
+    int found = ops.clusters(function, block.x * block.y * block.z, how->dynamicSmemBytes,
+                             cluster.x * cluster.y * cluster.z);
+    if (found < 0) return failed(cudaErrorInvalidClusterSize);
+    *clusters = found;
+    return cudaSuccess;
+}
+API cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *function,
+                                                     const cudaLaunchConfig_t *how) {
+    auto &block = how->blockDim;
+    int most = int(chosen_for(function).large_clusters ? model.max_cluster : PORTABLE_CLUSTER);
+    for (*size = smaller(most, int(model.max_cluster)); *size > 1; *size /= 2)
+        if (ops.clusters(function, block.x * block.y * block.z, how->dynamicSmemBytes, *size) > 0)
+            break;
+    return model.max_cluster ? cudaSuccess : failed(cudaErrorNotSupported);
 }
 API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *function,
                                                           int blocks, int threads) {

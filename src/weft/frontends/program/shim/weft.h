@@ -23,7 +23,8 @@ namespace weft __attribute__((visibility("default"))) {
 // ---- the simulator ------------------------------------------------------------------------------
 
 struct FunctionFacts {
-    int64_t static_shared, constant, local, most_threads, registers, ptx, binary;
+    int64_t static_shared, constant, local, most_threads, registers, ptx, binary,
+        must_have_cluster, cluster[3];  // 0: as the launch says
 };
 
 // Takes a text of `Ops::load` or `Ops::link` for `to`.
@@ -40,7 +41,8 @@ struct Ops {
     void (*variable)(uint64_t handle, const void *host, const char *name);
     // Offset and size of each parameter; their number, or -1 for no such kernel.
     int (*parameters)(const void *host, uint32_t *pairs, int room);
-    // Makes a kernel ready for a launch; a cudaError_t of what a GPU would not take.
+    // Makes a kernel ready for a launch; a cudaError_t of what a GPU would not take. `dims` are
+    // those of the grid, of a block and of a cluster, which are 0 where the launch gives none.
     int (*prepare)(const void *host, const unsigned *dims, uint64_t shared, int cooperative);
     // A cudaError_t; plus DIED when the kernel began and failed.
     int (*launch)(const void *host, const unsigned *dims, const void *params, uint64_t bytes,
@@ -52,6 +54,8 @@ struct Ops {
     // `assembled`: registers and local memory too, which the assembler must be asked for.
     int (*facts)(const void *host, FunctionFacts *facts, int assembled);
     int (*blocks_per_sm)(const void *host, int threads, uint64_t shared);
+    // The clusters of so many blocks that the GPU holds at once; -1 for a size that it cannot run.
+    int (*clusters)(const void *host, int threads, uint64_t shared, int size);
     // A call of a library, by name: addresses and sizes; the library's own status.
     int (*compute)(const char *name, const int64_t *numbers, int count);
     void (*heap)(uint64_t bytes);
@@ -66,8 +70,9 @@ struct Model {
     int64_t major, minor, sms, memory, bus_bits, l2, shared_per_block, shared_optin, shared_per_sm,
         reserved_shared, registers_per_sm, registers_per_block, max_threads_per_block,
         max_threads_per_sm, max_blocks_per_sm, max_block[3], max_grid[3], warp, constant, clock_khz,
-        memory_khz;
+        memory_khz, max_cluster;
 };
+constexpr unsigned PORTABLE_CLUSTER = 8;  // blocks that each GPU with clusters can run as one
 
 extern Ops ops;
 extern Model model;

@@ -12,7 +12,7 @@ from pathlib import Path
 from weft import user_paths
 from weft.device.selection import select
 from weft.errors import ArgumentError, Error, MissingDependency
-from weft.measure.check import input_data, sizes, subjects, user_file
+from weft.measure.check import input_data, scheduled, sizes, subjects, user_file
 from weft.measure.check.check import chosen_seed, generator, judged
 from weft.measure.check.judge import repeat
 from weft.measure.check.subjects import Trial
@@ -34,14 +34,16 @@ def check_file(
     seed: int | None = None,
     device: str = "sim",
     limit: float = LIMIT,
+    schedules: int | Sequence[str] = 0,
     progress: Callable[[str], None] = lambda words: None,
 ) -> Iterator[Outcome]:
     """Check the solutions of a file, one after the other.
 
-    trusted   the file that defines references, cases and data; those of the solutions' file are
-              ignored
-    limit     seconds of CPU time per answer, and seconds of waiting for an idle worker
-    progress  called with a description of each step
+    trusted    the file that defines references, cases and data; those of the solutions' file are
+               ignored
+    limit      seconds of CPU time per answer, and seconds of waiting for an idle worker
+    schedules  as in `weft.check`
+    progress   called with a description of each step
     """
     for file_path in (path, trusted or path):
         user_paths.must_exist(file_path)
@@ -52,7 +54,8 @@ def check_file(
         raise MissingDependency(
             "files are judged on Linux only", next="weft.check(op, solution) judges in this process"
         )
-    select(device)  # refuses an unknown word before any process starts
+    # Before any process starts: an unknown word is refused.
+    names = scheduled.chosen(schedules, select(device))
     used = chosen_seed(seed)
     # Closed in reverse order: the fork server outlives its workers.
     with (
@@ -62,12 +65,12 @@ def check_file(
     ):
         progress(f"import {path.name}")
         file = RemoteFile(path, reference, trusted)
-        with contextlib.closing(Worker(forkserver, limit)) as names:
-            solutions = user_file.chosen(path, file.names(names), only)
+        with contextlib.closing(Worker(forkserver, limit)) as importer:
+            solutions = user_file.chosen(path, file.names(importer), only)
         for number, solution in solutions:
             # A new worker per solution: no state of one can reach another.
             with contextlib.closing(Worker(forkserver, limit)) as worker:
-                yield _judged(file, worker, number, solution, used, device, progress)
+                yield _judged(file, worker, number, solution, used, device, progress, names)
 
 
 def _judged(
@@ -78,6 +81,7 @@ def _judged(
     seed: int,
     device: str,
     progress: Callable[[str], None],
+    schedules: Sequence[str],
 ) -> Outcome:
     op, started = file.ops[number][0], time.monotonic()
     name = f"{op.name}/{solution}"
@@ -102,7 +106,7 @@ def _judged(
 
     try:
         subject.load()
-        report = judged(name, trials, seed, rng, told, finish)
+        report = judged(name, trials, seed, rng, told, schedules, finish)
     except Error as failure:
         error = failure
     return Outcome(name, time.monotonic() - started, report, error, worker.close())

@@ -229,8 +229,10 @@ class RemoteArrays:
         solution.prepared += 1
         self.name = plain(str(answer.get("library")))
 
-    def run(self, contents: Mapping[str, Array], trial: str) -> RunResult:
-        _, arrays = self._solution.request("call", trial, contents, runner=self._number)
+    def run(self, contents: Mapping[str, Array], trial: str, schedule: str = "") -> RunResult:
+        _, arrays = self._solution.request(
+            "call", trial, contents, runner=self._number, schedule=schedule
+        )
         guards = {f"guard/{n}": (g.dtype, g.shape) for n, g in self.guards.items()}
         wanted = {
             **{
@@ -254,9 +256,11 @@ class RemoteArrays:
             {n: arrays[f"guard/{n}"] for n in self.guards},
         )
 
-    def diagnose(self, contents: Mapping[str, Array]) -> Cause | None:
+    def diagnose(self, contents: Mapping[str, Array], schedule: str = "") -> Cause | None:
         try:
-            answer, _ = self._solution.request("diagnose", "", contents, runner=self._number)
+            answer, _ = self._solution.request(
+                "diagnose", "", contents, runner=self._number, schedule=schedule
+            )
         except CheckFailed:  # the solution is wrong already; that failure is the one to report
             return None
         match answer.get("cause"):

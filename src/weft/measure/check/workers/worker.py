@@ -91,8 +91,8 @@ class Served:
         self._runners.append(LocalRunner(call, inputs, outputs, library, arrays))
         return {"library": library.name}, {}
 
-    def call(self, arrays: Mapping[str, Array], runner: int) -> Answer:
-        ran = self._runners[runner].run(arrays, "")
+    def call(self, arrays: Mapping[str, Array], runner: int, schedule: str) -> Answer:
+        ran = self._runners[runner].run(arrays, "", schedule)
         return {}, {
             **{f"before/{n}": bits for n, bits in ran.before.items()},
             **{f"early/{n}": stored.bits for n, stored in ran.early.items()},
@@ -101,8 +101,8 @@ class Served:
             **{f"guard/{n}": bits for n, bits in ran.guards.items()},
         }
 
-    def diagnose(self, arrays: Mapping[str, Array], runner: int) -> Answer:
-        cause = self._runners[runner].diagnose(arrays)
+    def diagnose(self, arrays: Mapping[str, Array], runner: int, schedule: str) -> Answer:
+        cause = self._runners[runner].diagnose(arrays, schedule)
         return {"cause": [cause.name, cause.evidence] if cause else []}, {}
 
     def outputs(self, arrays: Mapping[str, Array], runner: int) -> Answer:

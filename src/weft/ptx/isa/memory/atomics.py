@@ -44,8 +44,8 @@ def _red(w: Warp, ins: Instruction, *, op: str, space: str, type: str, **words: 
 
 
 def _space(word: str) -> str:
-    """Shared memory of the cluster is the block's own: a cluster here has one block."""
-    return "shared" if word.startswith("shared") else word
+    """`shared` is the block's own, as `shared::cta`."""
+    return "shared" if word == "shared::cta" else word
 
 
 _OPCODE = "{.order}{.scope}{.space}.op{.noftz}{.l2}{.vec}.type"

@@ -25,7 +25,7 @@ _BY_MBARRIER = Async(AsyncStep.ISSUE, Completion.MBARRIER)
 _BY_GROUP = Async(AsyncStep.ISSUE, Completion.BULK_GROUP)
 _NEAR, _HINT = "shared::cta shared::cluster", "L2::cache_hint"
 
-_COUNTS_DOWN = mbarrier(Does.UPDATE, "mbar", "shared")
+_COUNTS_DOWN = mbarrier(Does.UPDATE, "mbar", "shared::cluster")
 """The effect of a completed copy: its bytes are subtracted from those that the mbarrier expects."""
 
 
@@ -46,7 +46,7 @@ def bulk_load(w: Warp, ins: Instruction, **words: str) -> None:
     manual=_BULK,
     warp=True,
     async_=_BY_MBARRIER,
-    effects=(writes("a", "shared", "size"), reads("b", "shared", "size"), _COUNTS_DOWN),
+    effects=(writes("a", "shared::cluster", "size"), reads("b", "shared", "size"), _COUNTS_DOWN),
 )
 def bulk_between(w: Warp, ins: Instruction) -> None:
     w.bulk.issue(ins)
@@ -112,7 +112,11 @@ def _reduce(w: Warp, ins: Instruction, **words: str) -> None:
 
 
 _FAR_EFFECTS = (updates("a", "global", "size"), reads("b", "shared", "size"))
-_NEAR_EFFECTS = (updates("a", "shared", "size"), reads("b", "shared", "size"), _COUNTS_DOWN)
+_NEAR_EFFECTS = (
+    updates("a", "shared::cluster", "size"),
+    reads("b", "shared", "size"),
+    _COUNTS_DOWN,
+)
 _TO_GLOBAL = "cp.reduce.async.bulk.global.shared::cta.bulk_group{.l2}"
 _TO_SHARED = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
 

@@ -36,11 +36,12 @@ def count(e: Watched, rows: CounterRows, access: MemoryAccess) -> None:
     """Count one side of a copy, unless no lane runs."""
     b, lanes, route = e.b, access.lanes, WAYS[access.kind]
     assert lanes is not None and access.sizes is not None
-    row = rows.of(access, route=route, bulk=True)
+    near = access.space in (Space.SHARED, Space.CLUSTER)
+    row = rows.of(access, space=Space.SHARED if near else None, route=route, bulk=True)
     with b.when(lanes.ne(0)):
         sizes = e.memory.offsets()  # an array of 32 words, whatever they are
         b.store(access.sizes, sizes, 64)
-        if access.space == Space.SHARED:
+        if near:
             _near(b)(row, sizes, lanes)
         else:
             addresses = e.memory.addresses(access.address)

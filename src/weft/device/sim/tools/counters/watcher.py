@@ -118,6 +118,8 @@ class CountWatcher(Watcher):
             width = self._widths.get(access.ins.index, access.nbytes)
             if width:
                 self._shared(replace(access, nbytes=width))
+        elif access.space == Space.CLUSTER:
+            self._of_cluster(access)
         elif access.space in (Space.GLOBAL, Space.GENERIC):
             self._far(access)
         elif access.space == Space.LOCAL:
@@ -151,6 +153,15 @@ class CountWatcher(Watcher):
         costs = [rules.shared_cost([x + p for x in off], width, reads=reads) for p in places]
         step = 4 // len(costs)
         self._constant(access, [costs[i // step] for i in range(4)], general, lanes)
+
+    def _of_cluster(self, access: MemoryAccess) -> None:
+        """Count an access to shared memory of the cluster, as one to the block's own."""
+        e, lanes, row = self.e, self.e.executing(), self.rows.near(access)
+        if access.changes:
+            fn = shared.count_shared_atomic(e.b, access.nbytes, self._atomic_kind(access))
+        else:
+            fn = shared.count_shared(e.b, access.nbytes, reads=not access.writes)
+        self._some(lanes, lambda: drop(fn(row, self._offsets(access.address), lanes)))
 
     def _constant(
         self,

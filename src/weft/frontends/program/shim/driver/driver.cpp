@@ -252,9 +252,7 @@ API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigne
     return result(cudaLaunchCooperativeKernel(function, {gx, gy, gz}, {bx, by, bz}, arguments,
                                               shared, stream));
 }
-API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **arguments,
-                              void **extra) {
-    auto packed = arguments ? std::vector<void *>() : unpacked(function, extra);
+static cudaLaunchConfig_t config_of(const CUlaunchConfig *how) {
     cudaLaunchConfig_t config{};
     config.gridDim = {how->gridDimX, how->gridDimY, how->gridDimZ};
     config.blockDim = {how->blockDimX, how->blockDimY, how->blockDimZ};
@@ -263,6 +261,22 @@ API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, vo
     // The runtime's attributes have the driver's layout.
     config.attrs = reinterpret_cast<cudaLaunchAttribute *>(how->attrs);
     config.numAttrs = how->numAttrs;
+    return config;
+}
+API CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
+                                          const CUlaunchConfig *how) {
+    auto config = config_of(how);
+    return result(cudaOccupancyMaxActiveClusters(clusters, function, &config));
+}
+API CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
+                                                const CUlaunchConfig *how) {
+    auto config = config_of(how);
+    return result(cudaOccupancyMaxPotentialClusterSize(size, function, &config));
+}
+API CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction function, void **arguments,
+                              void **extra) {
+    auto packed = arguments ? std::vector<void *>() : unpacked(function, extra);
+    auto config = config_of(how);
     return result(cudaLaunchKernelExC(&config, function, arguments ? arguments : packed.data()));
 }
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
@@ -284,6 +298,9 @@ API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfu
     return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
+        return result(cudaFuncSetAttribute(
+            function, cudaFuncAttributeNonPortableClusterSizeAllowed, value));
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
     return result(
         cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, value));

@@ -1,0 +1,127 @@
+"""Switches to other threads where nothing waits: in code that is compiled for schedules.
+
+Before some instructions (`analyse.switches`) a warp may be suspended, with all its lanes. Where the
+order of the lanes of a warp matters, some of its lanes may go on there alone, and run ahead of the
+others until they meet. Plain code has none of this.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from weft.device.sim.analyse import switches
+from weft.device.sim.emit.pending_lanes import PendingQueue
+from weft.device.sim.emit.suspend import Suspending, Suspension
+from weft.device.sim.layout import NOTHING_PENDING, FrameFields, ScheduleFields
+from weft.device.sim.memory.timing import Timing, draw
+from weft.ir import Builder, Val
+from weft.ptx.cfg import BasicBlock
+
+ENDLESS = 0x7FFFFFFF
+"""A turn that ends where the warp waits."""
+LONGEST = 6
+"""Places that a warp passes in a short turn: at most 2 to this power."""
+
+
+class Preempted(Suspending, Protocol):
+    """The emitter's interface for switching."""
+
+    timing: Timing
+
+
+class Preemption:
+    """The switches of a warp under emission."""
+
+    def __init__(self, e: Preempted, pending: PendingQueue, suspension: Suspension) -> None:
+        self.e, self.pending, self.suspension = e, pending, suspension
+        self.blocks = set(switches.blocks(e.program.graph, e.program.switches))
+        self._parts = set(switches.blocks(e.program.graph, e.program.parts))
+
+    def prologue(self) -> None:
+        """A call of the warp is a turn of some length."""
+        e, b = self.e, self.e.b
+        if not e.timing.on:
+            return
+        self._left, self._ahead = b.alloca("i32"), b.alloca("i32")
+        b.store(_turn(b, e.timing.memory()), self._left)
+        b.store(b.integer("i32", 0), self._ahead)
+
+    def enter(self, block: BasicBlock) -> None:
+        """The start of a block: the turn may end here, or some lanes may go on alone."""
+        e, b = self.e, self.e.b
+        if block.index not in self.blocks:
+            return
+        e.ins = block.code[0]
+        left = b.load("i32", 0, self._left) - 1
+        b.store(left, self._left)
+        with b.when(left.slt(0), rare=True):
+            # Elsewhere the others wait for these lanes, which keep the turn of the warp.
+            rotates = block.index in e.program.apart
+            self.suspension.let_others_run(block, block.index, rotates=rotates)
+        if block.index in self._parts:
+            with b.when(e.timing.chance(ScheduleFields.PART), rare=True):
+                self._part(block)
+
+    def _part(self, block: BasicBlock) -> None:
+        """Let some lanes go on alone, or others of the warp; the rest follows later."""
+        e, b = self.e, self.e.b
+        lanes = b.load("i32", 0, e.mask_slot)
+        some = lanes & draw(b, e.timing.memory())
+        waiting = self.pending.words.load(FrameFields.LOWEST).ne(NOTHING_PENDING)
+        with b.when(some.eq(0) & waiting):
+            self.pending.add(block.index, lanes)
+            self.suspension.rotates = True
+            b.jump("rotate")
+        with b.when(some.ne(0) & some.ne(lanes)):
+            self.pending.add(block.index, lanes & ~some)
+            b.store(some, e.mask_slot)
+            b.store(b.integer("i32", 1), self._ahead)
+
+    def may_go_on(self, due: Val, block: BasicBlock, target: int) -> Val:
+        """True at run time if lanes go on to `target`: they are due, or run ahead."""
+        if not self._is_free(block, target):
+            return due
+        return due | self.e.b.load("i32", 0, self._ahead).ne(0)
+
+    def _is_free(self, block: BasicBlock, target: int) -> bool:
+        """Return whether lanes may go to `target` before others that come earlier in the code."""
+        return {block.index, target} <= self.e.program.apart
+
+    def swaps(self, first: int, later: int) -> bool:
+        """Return whether lanes that a branch sends to `later` may run before those at `first`."""
+        return {first, later} <= self.e.program.apart
+
+    def swap(self) -> Val:
+        """True at run time if the later side of a branch runs first; it then runs ahead."""
+        b = self.e.b
+        swapped = self.e.timing.chance(ScheduleFields.SWAP)
+        b.store(b.load("i32", 0, self._ahead) | swapped.zext("i32"), self._ahead)
+        return swapped
+
+    def dispatch(self) -> None:
+        """The lanes that are due next do not run ahead."""
+        if self.e.timing.on:
+            self.e.b.store(self.e.b.integer("i32", 0), self._ahead)
+
+    def rotate(self) -> None:
+        """Lanes get the turn out of order: they may run ahead."""
+        if self.e.timing.on:
+            ahead = self.e.timing.chance(ScheduleFields.AHEAD)
+            self.e.b.store(ahead.zext("i32"), self._ahead)
+
+
+def _turn(b: Builder, at: Val) -> Val:
+    """The number of places that a warp passes before it is suspended."""
+
+    def body(x: Builder, args: list[Val]) -> Val:
+        number = draw(x, args[0])
+        short = number.zext("i64").ult(x.load("i64", 0, x.at(args[0], ScheduleFields.PREEMPT)))
+        with x.when(short ^ 1):
+            x.ret(x.integer("i32", ENDLESS))
+        # All lengths from 1 on, short ones more often.
+        width = draw(x, args[0]) & 7
+        width = x.umin(width, LONGEST)
+        mask = (x.integer("i32", 1) << width) - 1
+        return (draw(x, args[0]) & mask) + 1
+
+    return b.helper("schedule_turn", [("ptr", 0)], ("i32", 0), body)(at)

@@ -1,0 +1,446 @@
+"""wgmma: matrix products of a warpgroup, issued by each warp for its own 16 rows.
+
+A product is recorded when it is issued (`Issued`) and computed when it completes: its function
+reads the descriptors from the record, A and B from shared memory and the accumulators from the
+frame, where their registers are at all times. In plain runs it completes at once. A schedule may
+let it complete when its warp waits for its group: a kernel that forgets to wait then reads old
+accumulators, or lets the product read shared memory that has been overwritten since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from weft.device.sim.layout import Fault
+from weft.device.sim.memory.accessing import Accessing
+from weft.device.sim.memory.warpgroup_tiles import CORE, INSIDE, Gather, misplaced
+from weft.device.sim.protocols import FrameSpace
+from weft.device.sim.warpgroup_faults import (
+    INCOMPLETE,
+    LANES,
+    OUTSIDE,
+    PARTIAL,
+    START,
+    VALUE,
+    WARPS,
+    encoded,
+)
+from weft.errors import PtxError
+from weft.ir import Builder, Val
+from weft.ir.tensor_operand import N
+from weft.ir.tensor_warpgroup import PIECE, PIECES, REGISTER, ROWS, WarpgroupForm, WarpgroupSteps
+from weft.ptx import cfg
+from weft.ptx.isa import decode
+from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of, operand
+from weft.ptx.model import Instruction, Operand, Reg, Vec
+from weft.records import dataclass
+
+_P, _I1, _I32, _I64 = ("ptr", 0), ("i1", 0), ("i32", 0), ("i64", 0)
+GROUP = 4
+"""Warps of a warpgroup."""
+
+
+class Issued:
+    """The record of a product that has been issued."""
+
+    NUMBER, OF_GROUP, ADDS, FIRST, LEFT, RIGHT = 0, 4, 8, 12, 16, 24
+    """Index of the instruction, group, whether the accumulators are added, number of the warp's
+    first 8 rows, descriptors."""
+    METADATA = 64
+    REGISTERS = METADATA + REGISTER
+    """A's registers, if A is not in shared memory."""
+    SIZE = REGISTERS + 4 * REGISTER
+
+
+class Queue:
+    """The products of a warp that are not complete: a header, and records from old to new."""
+
+    HEAD, TAIL, GROUP = 0, 4, 8
+    """Oldest and next record (they only grow), and the group that is being collected."""
+    HEADER, ROOM = 64, 32
+    SIZE = HEADER + ROOM * Issued.SIZE
+
+
+class Agreement:
+    """The last products of a warpgroup, with which those of its four warps are compared."""
+
+    COUNTS, ENTRIES = 0, 64
+    """How many products each of its warps has issued; entries follow."""
+    NUMBER, INSTRUCTION, LEFT, RIGHT, ENTRY = 0, 4, 8, 16, 32
+    KEPT = 8
+    SIZE = ENTRIES + KEPT * ENTRY
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product of the program: its form, and the registers of D and A."""
+
+    ins: Instruction
+    form: WarpgroupForm
+    d: tuple[str, ...]
+    a: Operand | None
+
+    @property
+    def left(self) -> list[str]:
+        """The names of A's registers."""
+        items = self.a.items if isinstance(self.a, Vec) else ()
+        return [x.name for x in items if isinstance(x, Reg)]
+
+
+class Registered(Protocol):
+    """The registers of the warp, by name."""
+
+    def of(self, name: str) -> Sequence[HasOffset]: ...
+    def may_be_resident(self, name: str) -> bool: ...
+
+
+class HasOffset(Protocol):
+    """A part of a register in the frame."""
+
+    offset: int
+
+
+class Multiplying(Accessing, Protocol):
+    """The emitter's interface for products: registers with an address."""
+
+    @property
+    def registers(self) -> Registered: ...
+
+    fast_math: bool
+    versions: dict[str, int]
+
+
+class WarpgroupProducts:
+    """Products of warpgroups of a warp under emission.
+
+    now  emits a decision for each product that is issued: true if it completes at once, else it
+         completes when it is waited for; None: all complete at once
+    """
+
+    def __init__(
+        self, e: Multiplying, frame: FrameSpace, now: Callable[[], Val] | None = None
+    ) -> None:
+        self.e, self._now = e, now
+        code = [ins for block in e.program.graph.blocks for ins in block.code]
+        issued = [ins for ins in code if decode(ins).row.async_ == ISSUE]
+        self.used = bool(issued)
+        self.registers = {r for ins in issued for r in e.program.defs(ins)}
+        """Registers with an address at all times: accumulators, and what late products read."""
+        if now is not None:
+            self.registers |= {r for ins in issued for r in cfg.registers(ins.operands[1])}
+        self._issued = issued
+        self._groups = -(-e.program.warps // GROUP) if self.used else 0
+        self._agreements = frame.reserve(self._groups * Agreement.SIZE, self._start)
+        late = self.used and now is not None
+        self._queue = frame.reserve(Queue.SIZE if late else 0, self._start_queue)
+        self._record: Val | None = None
+
+    def _start(self) -> None:
+        """A fresh block has issued nothing; the first warp's frame has the entries of all."""
+        e, b = self.e, self.e.b
+        if self.used:
+            with b.loop(self._groups * Agreement.SIZE // 64) as i:
+                at = b.at(b.at(e.frame, self._agreements), (i << 6).zext("i64"))
+                b.store(b.zero("i64", 8), at, 64)
+
+    # ---- issue ------------------------------------------------------------------------------
+    def issue(self, ins: Instruction) -> None:
+        """Check the operands, record the product, and compute it."""
+        e, b = self.e, self.e.b
+        product = _product(ins)
+        if e.executes_fully:
+            self._issue(product)
+            return
+        lanes = e.executing()
+        with b.when(lanes.ne(0)):
+            with b.when(lanes.ne(-1), rare=True):
+                self._fault(PARTIAL, 0, lanes.zext("i64"))
+            self._issue(product)
+        e.forget_mask()
+
+    def _issue(self, product: _Product) -> None:
+        e, b, ins = self.e, self.e.b, product.ins
+        warp, rest = e.warp, e.program.warps % GROUP
+        if rest:
+            with b.when(warp.uge(e.program.warps - rest), rare=True):
+                self._fault(INCOMPLETE, 0, warp.zext("i64"))
+        left = b.integer("i64", 0)
+        if product.form.left:
+            left = self._descriptor(ins.operands[1], 0)
+        right = self._descriptor(ins.operands[2], 1)
+        self._agree(ins, warp, left, right)
+        record = self._new_record()
+        fields = {
+            Issued.NUMBER: b.integer("i32", ins.index),
+            Issued.OF_GROUP: self._field(Queue.GROUP),
+            Issued.ADDS: self._flag(operand(ins, "s")),
+            Issued.FIRST: (warp & (GROUP - 1)) * (ROWS // CORE),
+            Issued.LEFT: left,
+            Issued.RIGHT: right,
+        }
+        for at, v in fields.items():
+            b.store(v, b.at(record, at))
+        metadata = operand(ins, "e")
+        if metadata is not None:
+            b.store(e.read_lanes(metadata, "b32"), b.at(record, Issued.METADATA), 64)
+        if self._now is None:
+            self._store_left(product, record)
+            self._complete(product, record)
+            return
+        if not self._is_late(product):
+            self._store_left(product, record)
+        b.store(self._field(Queue.TAIL) + 1, self._at(Queue.TAIL))
+        with b.when(self._now()):
+            self._land(None)
+
+    def _descriptor(self, given: Operand, which: int) -> Val:
+        """A descriptor: one value for the warp, whose matrix starts where a pattern does."""
+        e, b = self.e, self.e.b
+        kinds = e.program.function.registers
+        if not isinstance(given, Reg) or kinds[given.name][1:] != "64":
+            raise PtxError(
+                f"{e.ins.opcode}: an operand is no descriptor", allowed="a 64-bit register"
+            )
+        v = e.read(given, "b64")
+        if v.lanes:
+            lanes, v = v, b.extract(v, 0)
+            with b.when(b.same(lanes, b.splat(v, 32)) ^ 1, rare=True):
+                self._fault(LANES, which)
+        with b.when(misplaced(b, v), rare=True):
+            self._fault(START, which, (v & 0x3FFF) << 4)
+        return v
+
+    def _flag(self, given: Operand | None) -> Val:
+        """`scale-d`: one truth value for the warp."""
+        e, b = self.e, self.e.b
+        assert given is not None, "every product has it"
+        v = e.read(given, "pred")
+        if v.lanes:
+            bits = e.bits_of(v)
+            with b.when(bits.ne(0) & bits.ne(-1), rare=True):
+                self._fault(LANES, 2)
+            v = bits.ne(0)
+        return v.zext("i32")
+
+    def _agree(self, ins: Instruction, warp: Val, left: Val, right: Val) -> None:
+        """Compare the product with that of the warps that have issued it before."""
+        e, b = self.e, self.e.b
+        fn = b.helper("wgmma.agree", [_P, _I32, _I32, _I64, _I64], _I1, _agree)
+        at = b.at(e.frames, self._agreements)
+        same = fn(at, warp, b.integer("i32", ins.index), left, right)
+        with b.when(same ^ 1, rare=True):
+            self._fault(WARPS, 0, warp.zext("i64"))
+
+    def _fault(self, kind: int, which: int = 0, value: Val | None = None) -> None:
+        b = self.e.b
+        bits = b.integer("i64", encoded(kind, which))
+        address = bits if value is None else (value << VALUE) | bits
+        self.e.fault(Fault.WARPGROUP, b.integer("i32", 0), address)
+
+    # ---- completion -------------------------------------------------------------------------
+    def commit(self) -> None:
+        """Close the group that is being collected."""
+        if self.used and self._now is not None:
+            executed = self.e.executing().ne(0).zext("i32")
+            self.e.b.store(self._field(Queue.GROUP) + executed, self._at(Queue.GROUP))
+
+    def wait(self, pending: int) -> None:
+        """Complete all but the last `pending` groups."""
+        if self.used and self._now is not None:
+            self._land(self._field(Queue.GROUP) - pending)
+            self.e.forget_mask()
+
+    def _start_queue(self) -> None:
+        """A fresh warp has nothing pending."""
+        if self.used and self._now is not None:
+            self.e.b.store(self.e.b.zero("i32", 4), self._at(0), 16)
+
+    def _at(self, field: int) -> Val:
+        return self.e.b.at(self.e.frame, self._queue + field)
+
+    def _field(self, field: int) -> Val:
+        b = self.e.b
+        return b.integer("i32", 0) if self._now is None else b.load("i32", 0, self._at(field))
+
+    def _new_record(self) -> Val:
+        """Room for a record: of its own until it completes, or the same for all."""
+        b = self.e.b
+        if self._now is not None:
+            tail = self._field(Queue.TAIL)
+            with b.when((tail - self._field(Queue.HEAD)).eq(Queue.ROOM), rare=True):
+                self._land(None)
+            return self._entry(tail)
+        if self._record is None:
+            self._record = b.array("i8", Issued.SIZE)
+        return self._record
+
+    def _entry(self, number: Val) -> Val:
+        place = (number & (Queue.ROOM - 1)).zext("i64") * Issued.SIZE
+        return self.e.b.at(self._at(Queue.HEADER), place)
+
+    def _land(self, limit: Val | None) -> None:
+        """Complete products in their order, all of them or those of groups before `limit`."""
+        e, b = self.e, self.e.b
+        tail, products = self._field(Queue.TAIL), {i.index: _product(i) for i in self._issued}
+
+        def goes_on(head: Val) -> Val:
+            more = head.ne(tail)
+            if limit is None:
+                return more
+            group = b.load("i32", 0, b.at(self._entry(head), Issued.OF_GROUP))
+            return more & (group - limit).slt(0)
+
+        def body(head: Val) -> Val:
+            record = self._entry(head)
+
+            def one(product: _Product) -> None:
+                if self._is_late(product):
+                    self._store_left(product, record)
+                self._complete(product, record)
+
+            arms = {index: partial(one, product) for index, product in products.items()}
+            number = b.load("i32", 0, b.at(record, Issued.NUMBER))
+            b.switch(number, arms, lambda: None)
+            return head + 1
+
+        ins = e.ins
+        head = b.while_(self._field(Queue.HEAD), goes_on, body)
+        e.ins = ins
+        b.store(head, self._at(Queue.HEAD))
+
+    def _is_late(self, product: _Product) -> bool:
+        """Return whether A's registers can be read when the product completes."""
+        return all(self.e.registers.may_be_resident(name) for name in product.left)
+
+    def _store_left(self, product: _Product, record: Val) -> None:
+        """Store A's registers in the record."""
+        e, b = self.e, self.e.b
+        if product.a is not None:
+            for i, v in enumerate(e.read_vector(product.a, "b32")):
+                b.store(v, b.at(record, Issued.REGISTERS + REGISTER * i), 64)
+
+    def _complete(self, product: _Product, record: Val) -> None:
+        """Compute a product; its accumulators change. A fault is one of its own instruction."""
+        e, b, form = self.e, self.e.b, product.form
+        e.ins = product.ins
+        fast = e.fast_math and not form.exact
+        fn = b.helper(
+            form.name + (".fast" if fast else ""),
+            [_P, _P, _P, _P, _I32],
+            _I64,
+            lambda x, ps: _multiply(x, form, fast, *ps),
+        )
+        offsets = [e.registers.of(name)[0].offset for name in product.d]
+        table = b.table(f"wgmma_registers_{product.ins.index}", "i32", offsets)
+        status = fn(record, e.frame, table, e.shared, e.shared_bytes)
+        with b.when(status.ne(INSIDE), rare=True):
+            # The operand is above the offset: see `_multiply`.
+            bits = (status >> 32 << 8) | ((status & 0xFFFFFFFF) << VALUE)
+            e.fault(Fault.WARPGROUP, b.integer("i32", 0), bits | encoded(OUTSIDE))
+        for name in product.d:
+            e.versions[name] = e.versions.get(name, 0) + 1
+
+
+def _product(ins: Instruction) -> _Product:
+    """The form and the registers of a product; their numbers follow from its shape."""
+    form = form_of(ins)
+    d, a = ins.operands[:2]
+    for what, given, count in (("D", d, form.registers), ("A", a, 0 if form.left else 4)):
+        items = given.items if isinstance(given, Vec) else ()
+        if len(items) != count:
+            raise PtxError(
+                f"{ins.opcode}: {what} has {len(items)} registers",
+                allowed=f"{count} for this shape",
+            )
+    assert isinstance(d, Vec)
+    names = tuple(x.name for x in d.items if isinstance(x, Reg))
+    if len(set(names)) < form.registers:
+        raise PtxError(
+            f"{ins.opcode}: a register is missing in D, or is there twice",
+            allowed=f"{form.registers} different registers",
+        )
+    return _Product(ins, form, names, None if form.left else a)
+
+
+def _agree(b: Builder, args: list[Val]) -> Val:
+    """(entries of all groups, warp, instruction, descriptors) -> true if no other warp differs."""
+    groups, warp, index, left, right = args
+    group = b.at(groups, (warp >> 2).zext("i64") * Agreement.SIZE)
+    count = b.at(group, ((warp & (GROUP - 1)) << 2).zext("i64"))
+    number = b.load("i32", 0, count) + 1
+    b.store(number, count)
+    place = (number & (Agreement.KEPT - 1)).zext("i64") * Agreement.ENTRY + Agreement.ENTRIES
+    entry = b.at(group, place)
+    fields = {
+        Agreement.NUMBER: number, Agreement.INSTRUCTION: index,
+        Agreement.LEFT: left, Agreement.RIGHT: right,
+    }  # fmt: skip
+    # Entries are numbered from 1. The first warp of the four fills in an entry; a warp that is far
+    # behind finds a later one, which says nothing.
+    known = b.load("i32", 0, entry)
+    with b.when((known - number).slt(0)):
+        for at, v in fields.items():
+            b.store(v, b.at(entry, at))
+    same = b.integer("i1", 1)
+    for at, v in fields.items():
+        same = same & b.load(v.element, 0, b.at(entry, at)).eq(v)
+    return same | (known - number).sgt(0)
+
+
+_OF_B = 1 << 32
+"""Added to the offset of a piece of B that is outside of shared memory."""
+
+
+def _multiply(
+    b: Builder, form: WarpgroupForm, fast: bool,
+    record: Val, frame: Val, table: Val, shared: Val, size: Val,
+) -> Val:  # fmt: skip
+    """(record, frame, offsets of the accumulators in it, shared memory, its size).
+
+    Return `INSIDE`, or the offset of a piece that is not in shared memory.
+    """
+    a = _left(b, form, record, shared, size)
+    metadata = b.load("i32", 32, b.at(record, Issued.METADATA), 64) if form.sparse else None
+    steps = WarpgroupSteps(b, form, a, metadata, fast=fast)
+    adds = b.load("i32", 0, b.at(record, Issued.ADDS)).ne(0)
+    right = b.load("i64", 0, b.at(record, Issued.RIGHT))
+    count, gather = form.tile_registers, Gather(form.turned[1], form.pieces, N * PIECE)
+    bt = b.array("i8", N * PIECE * form.pieces)
+    c, d = (b.array("i8", REGISTER * count) for _ in range(2))
+    with b.loop(form.n // N) as j:
+        outside = gather(b, shared, size, right, j, bt)
+        with b.when(outside.ne(INSIDE), rare=True):
+            b.ret(outside | _OF_B)
+        offsets = b.at(table, (j * (4 * count)).zext("i64"))
+        places = [
+            b.at(frame, b.load("i32", 0, b.at(offsets, 4 * i)).zext("i64")) for i in range(count)
+        ]
+        for i, place in enumerate(places):
+            old = b.load("i32", 32, place, 64)
+            b.store(adds.select(old, b.zero("i32", 32)), b.at(c, REGISTER * i), 64)
+        steps.tile(bt, c, d)
+        for i, place in enumerate(places):
+            b.store(b.load("i32", 32, b.at(d, REGISTER * i), 64), place, 64)
+    return b.integer("i64", INSIDE)
+
+
+def _left(b: Builder, form: WarpgroupForm, record: Val, shared: Val, size: Val) -> Val:
+    """The warp's rows of A as a tile, with the other sign if the products are subtracted."""
+    left = b.at(record, Issued.REGISTERS)
+    if form.left:
+        left = b.array("i8", PIECES * ROWS * PIECE)
+        descriptor = b.load("i64", 0, b.at(record, Issued.LEFT))
+        first = b.load("i32", 0, b.at(record, Issued.FIRST))
+        gather = Gather(form.turned[0], PIECES, ROWS * PIECE)
+        for half in range(ROWS // CORE):
+            target = b.at(left, half * CORE * PIECE)
+            outside = gather(b, shared, size, descriptor, first + half, target)
+            with b.when(outside.ne(INSIDE), rare=True):
+                b.ret(outside)
+    if form.negated:
+        for i in range(0, PIECES * ROWS * PIECE, 64):
+            word = b.load("i32", 16, b.at(left, i), 64)
+            b.store(word ^ form.sign, b.at(left, i), 64)
+    return left

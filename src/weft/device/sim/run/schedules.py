@@ -1,0 +1,152 @@
+"""Schedules: the order in which threads run, and the moments at which asynchronous copies complete.
+
+    first      each copy completes when it is issued; blocks, warps and lanes run in order
+    last       each copy completes when a thread waits for it; blocks and warps run in reverse
+               order, and lanes that a branch has split meet again only where they must
+    random:N   everything is drawn from the number N
+
+Every schedule is one that a GPU is allowed to choose, so that a right kernel gives the same results
+under each of them. A launch under a schedule runs on one thread of the host and does the same every
+time. `WEFT_SCHEDULE` gives a schedule to all launches of a process, `schedule()` to those inside of
+a `with` block.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from weft.device.sim.layout import ScheduleFields, WarpOrder
+from weft.errors import Error
+from weft.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "WEFT_SCHEDULE"
+MOST_SEEDS = 1 << 32
+RESIDENT = 8
+"""The largest number of blocks that run at the same time, of a kernel whose blocks do not wait."""
+LARGE = 1 << 31
+"""Grids from this size on run their blocks in order: products of two numbers must fit 63 bits."""
+_ALWAYS = 1 << 32
+_wanted: ContextVar[Schedule | None] = ContextVar("weft_schedule", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule by its name; `seed` for a random one."""
+
+    kind: str
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"random:{self.seed}" if self.kind == "random" else self.kind
+
+    def fields(self, total: int) -> dict[int, int]:
+        """The fields of `ScheduleFields` for a grid of `total` blocks."""
+        if self.kind == "random":
+            return _drawn(random.Random(self.seed), self.seed, total)
+        last = self.kind == "last"
+        backward = total - 1 if last and total < LARGE else None
+        return {
+            ScheduleFields.STATE: 1,
+            ScheduleFields.AT_ISSUE: 0 if last else _ALWAYS,
+            ScheduleFields.AT_COMMIT: 0,
+            # Every fourth test of a pending barrier finds it complete: a thread has to test again.
+            ScheduleFields.AT_TEST: _ALWAYS // 4 if last else _ALWAYS,
+            ScheduleFields.ORDER: WarpOrder.BACKWARD if last else WarpOrder.FORWARD,
+            ScheduleFields.BLOCK_STEP: 1 if backward is None else max(1, backward),
+            ScheduleFields.BLOCK_FIRST: backward or 0,
+            ScheduleFields.SWAP: _ALWAYS * last,
+            ScheduleFields.AHEAD: _ALWAYS * last,
+        }
+
+    def resident(self, total: int) -> int:
+        """Blocks that run at the same time, of a kernel whose blocks do not wait."""
+        most = random.Random(self.seed ^ LARGE).choice((1, 2, 3, RESIDENT))
+        return min(total, most) if self.kind == "random" else 1
+
+
+def _drawn(numbers: random.Random, seed: int, total: int) -> dict[int, int]:
+    """A random schedule: each seed has its own chances, so that seeds differ much."""
+
+    def pick(*parts: float) -> int:
+        return int(numbers.choice(parts) * _ALWAYS)
+
+    fields: Mapping[int, int] = {
+        ScheduleFields.STATE: numbers.getrandbits(63),
+        ScheduleFields.AT_ISSUE: pick(0, 0.25, 0.75),
+        ScheduleFields.AT_COMMIT: pick(0, 0.25, 0.75),
+        ScheduleFields.AT_TEST: pick(0.125, 0.5, 1),
+        ScheduleFields.ORDER: WarpOrder.RANDOM,
+        ScheduleFields.PREEMPT: pick(0.25, 0.5, 0.9),
+        ScheduleFields.HOLD: pick(0, 0.25, 0.75),
+        ScheduleFields.PASSES: numbers.choice((1, 4, 16)),
+        ScheduleFields.PART: pick(0.125, 0.25, 0.5),
+        ScheduleFields.SWAP: pick(0.25, 0.5, 0.75),
+        ScheduleFields.AHEAD: pick(0.25, 0.5, 0.75),
+        ScheduleFields.BLOCK_STEP: 1,
+    }
+    if total >= LARGE:
+        return dict(fields)
+    step = numbers.randrange(total) + 1
+    while math.gcd(step, total) != 1:  # else some blocks would be started twice
+        step += 1
+    order = {ScheduleFields.BLOCK_STEP: step, ScheduleFields.BLOCK_FIRST: numbers.randrange(total)}
+    return {**fields, **order}
+
+
+def parse(text: str, where: str = "the schedule") -> Schedule:
+    """The schedule that a text names."""
+    kind, colon, seed = text.partition(":")
+    if kind in ("first", "last") and not colon:
+        return Schedule(kind)
+    if kind == "random" and seed.isascii() and seed.isdigit() and int(seed) < MOST_SEEDS:
+        return Schedule(kind, int(seed))
+    raise Error(
+        f"{where} has no meaning",
+        got=repr(text),
+        allowed=f"first, last or random:N, with a number N from 0 to {MOST_SEEDS - 1}",
+        next="random:1 is one of many; the same number gives the same run",
+    )
+
+
+def several(count: int) -> list[Schedule]:
+    """The first `count` schedules to try: first, last, random:1, random:2, ..."""
+    if count < 1:
+        raise Error("there is nothing to run", got=f"schedules={count}", allowed="at least 1")
+    return [Schedule("first"), Schedule("last"), *(Schedule("random", i) for i in range(1, count))][
+        :count
+    ]
+
+
+def active() -> Schedule | None:
+    """The schedule of this thread's launches; None: plain code."""
+    wanted = _wanted.get()
+    if wanted is None and (text := os.environ.get(VARIABLE)):
+        return parse(text, VARIABLE)
+    return wanted
+
+
+def named(name: str) -> AbstractContextManager[None]:
+    """`schedule(name)`, or nothing for an empty name."""
+    return schedule(name) if name else nullcontext()
+
+
+@contextmanager
+def schedule(name: str | Schedule | None) -> Iterator[None]:
+    """Run the launches inside under a schedule: `first`, `last` or `random:N`.
+
+    Only the simulated GPU has schedules. None restores what `WEFT_SCHEDULE` says.
+    """
+    token = _wanted.set(parse(name) if isinstance(name, str) else name)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)

@@ -1,0 +1,192 @@
+"""`wgmma` against an H200 (scripts/record_warpgroups.py), and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpgroup_forms as forms
+import weft
+from recorded import GOLDEN
+from warpgroup_forms import Layout, WarpgroupProbe
+from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
+
+SAMPLES = np.load(GOLDEN / "warpgroup_samples.npz")
+SUMS = np.load(GOLDEN / "warpgroup_sums.npz")
+NUMERIC, LAYOUTS = forms.numeric(), forms.layouts()
+PLAIN = WarpgroupProbe(8, "bf16", "bf16", "f32", Layout(), Layout(start=2048), 2560, tiles=1)
+
+
+@cache
+def kernel(name: str, text: str) -> weft.Kernel:
+    return weft.load_ptx(text).kernel(name)
+
+
+def simulated(probe: WarpgroupProbe, words: np.ndarray, threads: int = forms.LANES) -> np.ndarray:
+    """Results of a probe on the simulated GPU."""
+    out = np.zeros((len(words), probe.registers, forms.LANES), np.uint32)
+    of = kernel(forms.entry(probe), forms.module([probe]))
+    of[len(words), threads](words, out, *forms.descriptors(probe))
+    return out
+
+
+def checked(probe: WarpgroupProbe) -> None:
+    """Compare all results of a probe with those of an H200."""
+    words = forms.operands(probe)
+    if probe.name in SAMPLES.files:
+        want = SAMPLES[probe.name]
+        got = simulated(probe, words[: len(want)].copy())
+        np.testing.assert_array_equal(got, want, err_msg=probe.name)
+    row = NUMERIC.index(probe)
+    assert SUMS["numeric"][row].tolist() == [probe.seed, *forms.checksums(simulated(probe, words))]
+
+
+def ids(probe: WarpgroupProbe) -> str:
+    return probe.opcode.partition("aligned.")[2] + f"-{probe.seed:08x}"
+
+
+@pytest.mark.parametrize("probe", NUMERIC[::11], ids=ids)
+def test_recorded_products(probe: WarpgroupProbe) -> None:
+    checked(probe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probe", NUMERIC, ids=ids)
+def test_all_recorded_products(probe: WarpgroupProbe) -> None:
+    checked(probe)
+
+
+def is_refused(x: Layout | None) -> bool:
+    """True if a matrix starts in the middle of a swizzle pattern."""
+    return (
+        x is not None and bool(x.swizzle) and not x.base and x.start % (8 * x.swizzle) >= x.swizzle
+    )
+
+
+@pytest.mark.parametrize("name", sorted({forms.entry(p) for p in LAYOUTS}))
+def test_recorded_layouts(name: str) -> None:
+    """Every element is read from the address that an H200 reads."""
+    want = dict(SUMS["layouts"].tolist())
+    for probe in LAYOUTS:
+        if (
+            forms.entry(probe) == name
+            and not is_refused(probe.left)
+            and not is_refused(probe.right)
+        ):
+            (d,) = simulated(probe, forms.operands(probe))
+            found = forms.read_addresses(probe, d)
+            assert forms.checksum(found) == want[probe.seed], f"{probe.name}: {found[:16]}"
+
+
+# ---- late completion ---------------------------------------------------------------------------
+class Late(WarpgroupProducts):
+    """Products that complete when they are waited for."""
+
+    def __init__(self, e: Any, frame: Any) -> None:
+        super().__init__(e, frame, lambda: e.b.integer("i1", 0))
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_late_products(near: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accumulators keep their values, and shared memory is read, until the wait for the group."""
+    probe = replace(PLAIN, left=PLAIN.left if near else None)
+    words, first = forms.operands(probe), simulated(probe, forms.operands(probe))
+    old = words[:, -probe.registers :]
+    product, wait = forms.instruction(probe), "wgmma.wait_group.sync.aligned 0;"
+    commit = "wgmma.commit_group.sync.aligned;"
+    # The second product adds to the first one; at least the first is complete.
+    twice = f"{commit} {product} {commit} wgmma.wait_group.sync.aligned 1;"
+    overwritten = "st.shared.b32 [%x2], 0;" if near else "mov.b32 %a0, 0;"
+    rows = [
+        ("waits", [], first),
+        ("no wait", [(wait, "")], old),
+        ("one of two", [(f"{commit} {wait}", twice)], first),
+        ("both", [(f"{commit} {wait}", twice.replace(" 1;", " 0;"))], None),
+        ("overwritten", [(commit, f"{commit} mov.u64 %x2, near; {overwritten}")], None),
+    ]
+    plain = {}
+    for name, changes, _ in rows:
+        plain[name] = _run(probe, "plain" + name, changes, words)
+    monkeypatch.setattr("weft.device.sim.emit.warp.WarpgroupProducts", Late)
+    for name, changes, want in rows:
+        got = _run(probe, "late" + name, changes, words)
+        if want is not None:
+            np.testing.assert_array_equal(got, want, err_msg=name)
+        assert np.array_equal(got, plain[name]) == (name in ("waits", "both")), name
+
+
+def _run(probe: WarpgroupProbe, name: str, changes: Any, words: np.ndarray) -> np.ndarray:
+    """Results of a changed kernel under a name of its own: compiled code is kept by its text."""
+    text = forms.kernel(probe, name.replace(" ", "_"))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    out = np.zeros((len(words), probe.registers, forms.LANES), np.uint32)
+    of = weft.load_ptx(forms.HEAD + text).kernel(name.replace(" ", "_"))
+    of[len(words), forms.LANES](words, out, *forms.descriptors(probe))
+    return out
+
+
+# ---- refused ---------------------------------------------------------------------------------
+TID = "mov.u32 %t, %tid.x; "
+WRONG_AT_RUN_TIME = [
+    # what, code before the product, threads, the descriptors; in the message
+    ("lanes", TID + "and.b32 %n, %t, 1; setp.ne.u32 %p, %n, 0; @%p bra end;",
+     128, {}, ("executed by a part of a warp", "lanes 0x55555555", "all 32 lanes")),
+    ("warps", "", 96, {}, ("in no warpgroup", "warp 0 of a block of 3 warps", "four consecutive")),
+    ("lane's descriptor", TID + "cvt.u64.u32 %x2, %t; add.s64 %left, %left, %x2;",
+     128, {}, ("descriptor of A that differs between the lanes",)),
+    ("warp's descriptor", TID + "shr.u32 %n, %t, 5; cvt.u64.u32 %x2, %n; "
+     "add.s64 %right, %right, %x2;",
+     128, {}, ("differs between the warps", "warp 1", "all four warps")),
+    ("end", "", 128, {"right": Layout(start=2432)}, ("reads B outside", "2560 bytes")),
+    ("left end", "", 128, {"left": Layout(stride=1024)}, ("reads A outside", "2560 bytes")),
+    ("start", "", 128, {"left": Layout(start=256, swizzle=128, stride=128)},
+     ("A from the middle of a swizzle pattern", "0x100", "first row")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "threads", "change", "said"),
+    [x[1:] for x in WRONG_AT_RUN_TIME],
+    ids=[x[0] for x in WRONG_AT_RUN_TIME],
+)
+def test_faults(code: str, threads: int, change: dict[str, Layout], said: tuple[str]) -> None:
+    probe = replace(PLAIN, **change)
+    text = forms.module([probe]).replace("  ret;", "end: ret;")
+    text = text.replace("wgmma.fence", code + "wgmma.fence", 1)
+    out = np.zeros((1, probe.registers, forms.LANES), np.uint32)
+    with pytest.raises(weft.errors.DeviceError) as caught:
+        of = weft.load_ptx(text).kernel(forms.entry(probe))
+        of[1, threads](forms.operands(probe), out, *forms.descriptors(probe))
+    message = str(caught.value)
+    assert "PTX line" in message and "wgmma.mma_async" in message
+    assert all(x in message for x in said), message
+
+
+WRONG_IN_TEXT = [
+    ("too few registers", "%d0, ", "", "allowed: 4 for this shape"),
+    ("a register twice", "%d0, ", "%d1, ", "4 different registers"),
+    ("a descriptor of 32 bits", "%left, %right", "%n, %right", "64-bit register"),
+    ("a scale", ", %p, 1, 1", ", %p, 2, 1", "1, -1"),
+    ("no order of A", "1, 1, 0, 0", "1, 1, 0", "A is in shared memory"),
+    ("columns", "m64n8k16", "m64n12k16", "wgmma.mma_async.sync.aligned.shape"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"), [x[1:] for x in WRONG_IN_TEXT], ids=[x[0] for x in WRONG_IN_TEXT]
+)
+def test_wrong_text(old: str, new: str, said: str) -> None:
+    text = forms.module([PLAIN])
+    line = next(x for x in text.splitlines() if "mma_async" in x)
+    assert old in line
+    out = np.zeros((1, PLAIN.registers, forms.LANES), np.uint32)
+    with pytest.raises(weft.errors.PtxError) as caught:
+        of = weft.load_ptx(text.replace(line, line.replace(old, new, 1))).kernel(forms.entry(PLAIN))
+        of[1, forms.LANES](forms.operands(PLAIN), out, *forms.descriptors(PLAIN))
+    assert "wgmma" in str(caught.value) and said in str(caught.value), str(caught.value)

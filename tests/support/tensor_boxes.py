@@ -1,0 +1,102 @@
+"""A model of tensor copies, element by element: which byte of a tensor meets which of shared memory.
+
+Written from the manual and what an H200 answered, without weft's code.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from tensor_probes import Case, staged, tensor
+
+NAN = 0x7FF7
+"""The 16 bits of which all NaNs outside a tensor consist."""
+
+
+def elements(case: Case) -> Iterator[tuple[int, int | None]]:
+    """(byte in shared memory, byte in the tensor or None outside) of each element of the box."""
+    lines = tiled_lines(case) if case.lower is None else column_lines(case)
+    count, size = case.counts[0], case.itemsize
+    pitch = max(count * size, case.swizzle)
+    for number, (start, inside) in enumerate(lines):
+        for i in range(count):
+            here = inside and 0 <= case.at[0] + i < case.dims[0]
+            place = case.shift + number * pitch + i * size
+            yield swizzled(place, case.swizzle), start + (case.at[0] + i) * size if here else None
+
+
+def swizzled(place: int, span: int) -> int:
+    """The units of 16 bytes of a span are exchanged by the number of the 128 bytes they are in."""
+    unit = place // 16
+    return (unit ^ (unit // 8 % 8 % max(span // 16, 1))) * 16 + place % 16
+
+
+def tiled_lines(case: Case) -> Iterator[tuple[int, bool]]:
+    """(byte of the line's element 0, whether the line is inside the tensor)."""
+    outer = [range(n) for n in case.counts[1:]]
+    for index in itertools.product(*reversed(outer)):
+        at = [a + i * s for a, i, s in zip(case.at[1:], index[::-1], case.steps[1:], strict=True)]
+        inside = all(0 <= x < d for x, d in zip(at, case.dims[1:], strict=True))
+        yield sum(x * s for x, s in zip(at, case.strides, strict=True)), inside
+
+
+def column_lines(case: Case) -> Iterator[tuple[int, bool]]:
+    """The same of an im2col copy, whose lines are the channels of a pixel."""
+    assert case.lower is not None
+    first = list(case.lower)
+    last = [d - 1 + u for d, u in zip(case.dims[1:-1], case.upper, strict=True)]
+    *at, n = case.at[1:]
+    offsets = case.offsets or (0,) * len(at)
+    for _ in range(case.pixels):
+        place = [*(x + o for x, o in zip(at, offsets, strict=True)), n]
+        inside = all(0 <= x < d for x, d in zip(place, case.dims[1:], strict=True))
+        yield sum(x * s for x, s in zip(place, case.strides, strict=True)), inside
+        for k, step in enumerate(case.steps[1:-1]):
+            at[k] += step
+            if at[k] <= last[k]:
+                break
+            at[k] = first[k]
+        else:
+            n += 1
+
+
+def expected(case: Case) -> np.ndarray:
+    """Shared memory after a load, or the tensor after a store or a reduction."""
+    memory, near, size = tensor(case), staged(case), case.itemsize
+    outside = np.full(size // 2 or 1, NAN if case.nan else 0, np.uint16).view(np.uint8)[:size]
+    for place, source in elements(case):
+        if case.kind == "load":
+            value = outside if source is None else memory[source : source + size]
+            near[place : place + size] = value
+        elif source is not None and case.kind == "store":
+            memory[source : source + size] = near[place : place + size]
+        elif source is not None:
+            old, new = (x.view(f"u{size}") for x in (memory[source : source + size],
+                                                     near[place : place + size]))  # fmt: skip
+            old[:] = reduced(case, old, new)
+    return near if case.kind == "load" else memory
+
+
+def reduced(case: Case, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Whole numbers only: floating-point sums are compared with recorded ones."""
+    kind = {"int32": "i4", "int64": "i8"}.get(case.dtype, old.dtype.str)
+    a, b = old.view(kind).copy(), new.view(kind).copy()
+    one = a.dtype.type(1)
+    with np.errstate(over="ignore"):
+        return (
+            {
+                "add": lambda: a + b,
+                "min": lambda: np.minimum(a, b),
+                "max": lambda: np.maximum(a, b),
+                "and": lambda: a & b,
+                "or": lambda: a | b,
+                "xor": lambda: a ^ b,
+                "inc": lambda: np.where(a >= b, 0, a + one),
+                "dec": lambda: np.where((a == 0) | (a > b), b, a - one),
+            }[case.kind]()
+            .astype(kind)
+            .view(old.dtype)
+        )
