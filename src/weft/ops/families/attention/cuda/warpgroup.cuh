@@ -1,6 +1,6 @@
 // Hopper's building blocks: tiles in swizzled shared memory, products of warpgroups (wgmma), and
-// mbarriers. Without sm_90a, as on the simulated GPU, mma.sync computes the same products from the
-// same descriptors, at a lower rate.
+// mbarriers. Without sm_90a, mma.sync computes the same products from the same descriptors, at a
+// lower rate.
 #pragma once
 #include "mma.cuh"
 
@@ -139,7 +139,8 @@ __device__ unsigned long long columns_at(unsigned shared) {
 // c = a b' if fresh, with a and b in shared memory; multiply(c, left, b) is c += a b with a in
 // registers, and b's rows in shared memory.
 #if HAS_WARPGROUPS
-#define WEFT_L0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define WEFT_A8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define WEFT_L0 WEFT_A8 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define WEFT_L1 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define WEFT_L2 ",%24,%25,%26,%27,%28,%29,%30,%31"
 #define WEFT_L3 ",%32,%33,%34,%35,%36,%37,%38,%39"
@@ -187,6 +188,7 @@ __device__ unsigned long long columns_at(unsigned shared) {
 #define WEFT_A48 WEFT_A32 WEFT_L3 WEFT_L4
 #define WEFT_A64 WEFT_A48 WEFT_L5
 #define WEFT_A80 WEFT_A64 WEFT_L6
+WEFT_BOTH(16, WEFT_A8, (WEFT_8(0)), "%8", "%9", "%10", "%11", "%12", "%13")
 WEFT_BOTH(32, WEFT_L0, (WEFT_16), "%16", "%17", "%18", "%19", "%20", "%21")
 WEFT_BOTH(48, WEFT_L0 WEFT_L1, (WEFT_24), "%24", "%25", "%26", "%27", "%28", "%29")
 WEFT_BOTH(64, WEFT_A32, (WEFT_32), "%32", "%33", "%34", "%35", "%36", "%37")

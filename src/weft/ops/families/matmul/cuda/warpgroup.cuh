@@ -20,11 +20,14 @@
                      : WEFT_ALL FLOATS                                                          \
                      : "l"(a), "l"(b), "r"(fresh ? 0 : 1), "n"(int(A_TURN)), "n"(int(B_TURN))); \
     }
-WEFT_TRANSPOSED(128, "f16", __half, WEFT_A64, (WEFT_64), "%64", "%65", "%66", "%67", "%68")
-WEFT_TRANSPOSED(128, "bf16", __nv_bfloat16, WEFT_A64, (WEFT_64), "%64", "%65", "%66", "%67", "%68")
-WEFT_TRANSPOSED(256, "f16", __half, WEFT_A128, (WEFT_128), "%128", "%129", "%130", "%131", "%132")
-WEFT_TRANSPOSED(256, "bf16", __nv_bfloat16, WEFT_A128, (WEFT_128), "%128", "%129", "%130", "%131",
-                "%132")
+#define WEFT_TRANSPOSED_BOTH(WIDTH, LIST, FLOATS, ...)               \
+    WEFT_TRANSPOSED(WIDTH, "f16", __half, LIST, FLOATS, __VA_ARGS__) \
+    WEFT_TRANSPOSED(WIDTH, "bf16", __nv_bfloat16, LIST, FLOATS, __VA_ARGS__)
+WEFT_TRANSPOSED_BOTH(16, WEFT_A8, (WEFT_8(0)), "%8", "%9", "%10", "%11", "%12")
+WEFT_TRANSPOSED_BOTH(32, WEFT_L0, (WEFT_16), "%16", "%17", "%18", "%19", "%20")
+WEFT_TRANSPOSED_BOTH(64, WEFT_A32, (WEFT_32), "%32", "%33", "%34", "%35", "%36")
+WEFT_TRANSPOSED_BOTH(128, WEFT_A64, (WEFT_64), "%64", "%65", "%66", "%67", "%68")
+WEFT_TRANSPOSED_BOTH(256, WEFT_A128, (WEFT_128), "%128", "%129", "%130", "%131", "%132")
 #else
 template <bool A_TURN, bool B_TURN, int N, class T>
 __device__ void multiply_shared(float (&c)[N][4], unsigned long long a, unsigned long long b,
