@@ -248,7 +248,7 @@ def test_resources(device: Device) -> None:
     where = {"sim": "sim:h200", "gpu": "gpu"}[device.name]
     wide = weft.cuda(SOURCE, device=where).scale.resources
     assert 4 <= wide.registers <= 40 and wide.spill_stores == 0
-    assert wide.arch == {"sim": "sm_90", "gpu": wide.arch}[device.name]
+    assert wide.arch == {"sim": "sm_90a", "gpu": wide.arch}[device.name]
 
 
 def test_arrays_like_earlier_ones_are_still_checked(module: weft.Module, device: Device) -> None:

@@ -82,6 +82,14 @@ def test_recorded_layouts(name: str) -> None:
             assert forms.checksum(found) == want[probe.seed], f"{probe.name}: {found[:16]}"
 
 
+def test_the_document_says_how_many() -> None:
+    text = " ".join((GOLDEN.parents[2] / "docs" / "instructions.md").read_text().split())
+    results = round(sum(64 * p.n * p.tiles for p in NUMERIC) / 1e6)
+    assert f"`wgmma`: {len(NUMERIC)} forms with {results} million results" in text
+    refused = sum(is_refused(p.left) or is_refused(p.right) for p in LAYOUTS)
+    assert f"{len(LAYOUTS)} descriptors" in text and f"refuses {refused} of the descriptors" in text
+
+
 # ---- late completion ---------------------------------------------------------------------------
 class Late(WarpgroupProducts):
     """Products that complete when they are waited for."""

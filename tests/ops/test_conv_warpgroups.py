@@ -1,8 +1,7 @@
-"""Convolutions by warpgroups: the kernels for Hopper, with the simulated GPU's products."""
+"""Convolutions by warpgroups: the kernels for Hopper."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import pytest
@@ -60,8 +59,6 @@ def by_warpgroups(op: str, args: tuple[Any, ...]) -> Any:
     """What the kernel for warpgroups computes; None if it does not take the call."""
     function = library.function(op)
     request = function.request(*function.bound(args, {}))
-    target = dataclasses.replace(request.target, real=True)
-    request = dataclasses.replace(request, target=target)
     made = [c for c in function.definition.candidates(request) if "warpgroups" in c.name]
     count = len(function.tensors)
     if not made:

@@ -123,7 +123,7 @@ def test_skinny_n_is_for_many_rows_of_few_columns() -> None:
 
 # ---- warpgroups --------------------------------------------------------------------------------
 def by_warpgroups(a: Any, b: Any, tile: WarpgroupTile) -> Any:
-    """The product by this tile, which is a candidate on a real GPU alone."""
+    """The product by this tile."""
     function = library.function("matmul")
     p = product_of(function.request(a, b, "fp32"), Roles(left=0, right=1))
     plan = warpgroup.plan(p, tile)

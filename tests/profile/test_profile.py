@@ -163,6 +163,7 @@ def test_what_cannot_be_profiled_says_so(module: weft.Module) -> None:
         ("setp.lt.f32", "fp32", 1),
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "tensor.bf16", 128),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "tensor.f16", 256),
+        ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16", "tensor.bf16", 128),
         ("wmma.load.a.sync.aligned.row.m16n16k16.f16", "memory", 1),
         ("cp.async.cg.shared.global", "memory", 1),
         ("cp.async.wait_all", "sync", 1),

@@ -125,7 +125,7 @@ def test_resources_of_kernels() -> None:
     module = weft.cuda(SOURCE, device="sim:h200")
     tile, squeezed = module.tile.resources, module.squeezed.resources
     assert (tile.arch, tile.shared_bytes, tile.barriers, tile.constant_bytes) == (
-        "sm_90",
+        "sm_90a",
         256,
         1,
         400,

@@ -71,7 +71,8 @@ class GpuModel:
     def machine(self) -> str:
         """The architecture of its machine code."""
         major, minor = self.compute_capability
-        return f"sm_{major}{minor}"
+        # Code with Hopper's own instructions is assembled for Hopper alone.
+        return f"sm_{major}{minor}{'a' if self.compile_for.endswith('a') else ''}"
 
     @property
     def triton_arch(self) -> int:

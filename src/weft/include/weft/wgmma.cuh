@@ -72,8 +72,8 @@ __device__ inline unsigned long long wgmma_columns(unsigned shared) {
 }
 
 // ---- order -------------------------------------------------------------------------------------
-// Makes tiles in shared memory visible to the tensor cores: those that write them call it before the
-// barrier behind which they are there, or those that multiply after it.
+// Makes tiles in shared memory visible to the tensor cores: those that write them call it before
+// the barrier behind which they are there, or those that multiply after it.
 __device__ inline void publish_tiles() {
 #if WEFT_HAS_WGMMA
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -114,13 +114,14 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 // ---- products ----------------------------------------------------------------------------------
 // wgmma<T, A_COLUMNS, B_COLUMNS>(c, a, b, accumulate) multiplies 64 rows of A and 8 N columns of B
 // over 16 elements of K: c += a b, or c = a b without `accumulate`. Descriptors are those of
-// wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are 32, 48, 64, 80,
-// 96, 128, 160, 176, 192 or 256. A warp has 16 rows; c[n] is an accumulator of mma<T>.
+// wgmma_columns for A_COLUMNS and B_COLUMNS, else of wgmma_rows. The columns are 16, 32, 48, 64,
+// 80, 96, 128, 160, 176, 192 or 256. A warp has 16 rows; c[n] is an accumulator of mma<T>.
 //
 // wgmma_left<T>(c, a, b) is c += a b with A in registers, as fragments of mma<T>, and B as
 // wgmma_columns.
 #if WEFT_HAS_WGMMA
-#define WEFT_L0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define WEFT_A16 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define WEFT_L0 WEFT_A16 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define WEFT_L1 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define WEFT_L2 ",%24,%25,%26,%27,%28,%29,%30,%31"
 #define WEFT_L3 ",%32,%33,%34,%35,%36,%37,%38,%39"
@@ -138,7 +139,8 @@ __device__ inline void wgmma_results(float (&c)[N][4]) {
 #define WEFT_A192 WEFT_A160 WEFT_L7 WEFT_L8
 #define WEFT_4(n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])
 #define WEFT_8(n) WEFT_4(n), WEFT_4(n + 1)
-#define WEFT_C32 WEFT_8(0), WEFT_8(2)
+#define WEFT_C16 WEFT_8(0)
+#define WEFT_C32 WEFT_C16, WEFT_8(2)
 #define WEFT_C48 WEFT_C32, WEFT_8(4)
 #define WEFT_C64 WEFT_C48, WEFT_8(6)
 #define WEFT_C80 WEFT_C64, WEFT_8(8)
@@ -177,6 +179,7 @@ template <class T>
 constexpr bool IS_HALF = false;
 template <>
 constexpr bool IS_HALF<__half> = true;
+WEFT_PRODUCTS(16, WEFT_A16, (WEFT_C16), "%8", "%9", "%10", "%11", "%12", "%13")
 WEFT_PRODUCTS(32, WEFT_L0, (WEFT_C32), "%16", "%17", "%18", "%19", "%20", "%21")
 WEFT_PRODUCTS(48, WEFT_L0 WEFT_L1, (WEFT_C48), "%24", "%25", "%26", "%27", "%28", "%29")
 WEFT_PRODUCTS(64, WEFT_A64, (WEFT_C64), "%32", "%33", "%34", "%35", "%36", "%37")

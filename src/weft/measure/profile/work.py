@@ -1,7 +1,7 @@
 """Computes the work of one PTX instruction per thread: (unit, operations).
 
 A fused multiply-add is two operations, a packed instruction as many as it has halves, and a
-tensor-core instruction a 32nd of what the warp does. Units:
+tensor-core instruction its share of what the warp or the warpgroup does. Units:
 
     fp16 fp32 fp64    floating-point arithmetic, by type (bf16 counts as fp16)
     special           approximate functions: ex2, lg2, sin, rcp, ...
@@ -90,9 +90,10 @@ def _row(parts: Sequence[str]) -> isa.InstructionRow:
 
 
 def _tensor(parts: Sequence[str], each: int) -> tuple[str, int]:
-    """The work of a matrix product: m n k multiply-adds of the warp."""
+    """The work of a matrix product: m n k multiply-adds of the warp, or of the warpgroup."""
     shape = next(matched for p in parts if (matched := _SHAPE.fullmatch(p)))
     m, n, k = map(int, shape.groups())
     types = [p for p in parts if _INPUTS.fullmatch(p)]
-    kind = types[1] if len(types) == 4 else "f16"  # d, a, b, c; wmma leaves the f16 of a, b out
-    return f"tensor.{kind}", each * m * n * k // 32
+    kind = types[1] if len(types) > 2 else "f16"  # d, a, b, c; wmma leaves the f16 of a, b out
+    threads = 128 if _row(parts).participants is Participants.WARPGROUP else 32
+    return f"tensor.{kind}", each * m * n * k // threads

@@ -19,7 +19,7 @@ CAPABILITY = (9, 0)
 def candidates(job: AttentionJob, gpu: Target) -> list[Candidate]:
     """Candidates of this kernel: none for other GPUs, for dropout and for other heads."""
     p = job.problem
-    if not gpu.real or gpu.capability != CAPABILITY or p.drop:
+    if gpu.capability != CAPABILITY or p.drop:
         return []
     made = []
     for tile in model.WARPGROUP_TILES.get(p.head, ()):

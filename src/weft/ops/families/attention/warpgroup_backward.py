@@ -20,7 +20,7 @@ THREADS = 384
 def kernels(job: AttentionBackwardJob, gpu: Target) -> tuple[WarpgroupKernel, ...]:
     """The kernels of a call; none for other GPUs, for dropout and for other heads."""
     p = job.problem
-    if not gpu.real or gpu.capability != CAPABILITY or p.drop or job.fp32:
+    if gpu.capability != CAPABILITY or p.drop or job.fp32:
         return ()
     return model.WARPGROUP_KERNELS.get(p.head, ())
 

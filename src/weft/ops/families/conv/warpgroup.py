@@ -30,7 +30,7 @@ from weft.ops.families.matmul.warpgroup import CAPABILITY
 
 def applies(job: ConvJob) -> bool:
     gpu = job.gpu
-    return gpu.real and gpu.capability == CAPABILITY and job.out.dtype.itemsize == 2
+    return gpu.capability == CAPABILITY and job.out.dtype.itemsize == 2
 
 
 def windows(job: ConvJob, back: bool) -> list[Candidate]:

@@ -19,7 +19,7 @@ CAPABILITY = (9, 0)
 def candidates(p: Product, gpu: Target) -> list[Candidate]:
     """Candidates of this kernel: none for other GPUs, nor for rows that are no whole vectors."""
     wide = min(side.bytes for side in p.sides) == 16
-    if not gpu.real or gpu.capability != CAPABILITY or not wide or p.k < WARPGROUP_K:
+    if gpu.capability != CAPABILITY or not wide or p.k < WARPGROUP_K:
         return []
     made = []
     for tile in half_model.WARPGROUP_TILES:
