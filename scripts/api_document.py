@@ -28,7 +28,7 @@ SECTIONS = {
     "Write and run kernels": (
         "weft",
         "cuda load_ptx kernel Module Kernel Launch cdiv synchronize"
-        " texture Texture surface Surface",
+        " texture Texture surface Surface tensor_map im2col_map TensorMap",
     ),
     "Check results": ("weft", "check Report Verdict Op Case"),
     "Sanitize": ("weft", "sanitize"),

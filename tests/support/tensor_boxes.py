@@ -1,4 +1,4 @@
-"""A model of tensor copies, element by element: which byte of a tensor meets which of shared memory.
+"""A model of tensor copies, element by element: which bytes of a tensor and of shared memory meet.
 
 Written from the manual and what an H200 answered, without weft's code.
 """
@@ -22,8 +22,11 @@ def elements(case: Case) -> Iterator[tuple[int, int | None]]:
     count, size = case.counts[0], case.itemsize
     pitch = max(count * size, case.swizzle)
     for number, (start, inside) in enumerate(lines):
+        width = case.dims[0]
+        if case.kind == "store":  # units of 16 bytes are stored as a whole
+            width = -(-width * size // 16) * 16 // size
         for i in range(count):
-            here = inside and 0 <= case.at[0] + i < case.dims[0]
+            here = inside and 0 <= case.at[0] + i < width
             place = case.shift + number * pitch + i * size
             yield swizzled(place, case.swizzle), start + (case.at[0] + i) * size if here else None
 
@@ -69,7 +72,10 @@ def expected(case: Case) -> np.ndarray:
     outside = np.full(size // 2 or 1, NAN if case.nan else 0, np.uint16).view(np.uint8)[:size]
     for place, source in elements(case):
         if case.kind == "load":
-            value = outside if source is None else memory[source : source + size]
+            value = outside
+            if source is not None:
+                value = memory[source : source + size]
+                value = rounded(value) if case.dtype.startswith("tfloat") else value
             near[place : place + size] = value
         elif source is not None and case.kind == "store":
             memory[source : source + size] = near[place : place + size]
@@ -78,6 +84,14 @@ def expected(case: Case) -> np.ndarray:
                                                      near[place : place + size]))  # fmt: skip
             old[:] = reduced(case, old, new)
     return near if case.kind == "load" else memory
+
+
+def rounded(value: np.ndarray) -> np.ndarray:
+    """A number as tf32: the nearest one; all NaNs are one."""
+    bits = int(value.view(np.uint32)[0])
+    nan = bits & 0x7FFFFFFF > 0x7F800000
+    near = 0x7FFFE000 if nan else (bits + 0x1000) & 0xFFFFE000
+    return np.array([near], np.uint32).view(np.uint8)
 
 
 def reduced(case: Case, old: np.ndarray, new: np.ndarray) -> np.ndarray:

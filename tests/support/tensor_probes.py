@@ -173,7 +173,7 @@ LARGEST = 12288
 """Bytes of the tensor of a case, at most."""
 
 
-def _tiled(rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: int) -> Case:
+def tiled(rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: int) -> Case:
     """Draw tensors until one is small enough."""
     while (case := _drawn(rng, name, kind, dtype, **fixed)).memory > LARGEST:
         pass
@@ -223,15 +223,17 @@ def _drawn(rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: 
     )  # fmt: skip
 
 
-def _im2col(rng: np.random.Generator, name: str, kind: str, dtype: str) -> Case:
-    while (case := _drawn_columns(rng, name, kind, dtype)).memory > LARGEST:
+def im2col(rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: int) -> Case:
+    while (case := _drawn_columns(rng, name, kind, dtype, **fixed)).memory > LARGEST:
         pass
     return case
 
 
-def _drawn_columns(rng: np.random.Generator, name: str, kind: str, dtype: str) -> Case:
+def _drawn_columns(
+    rng: np.random.Generator, name: str, kind: str, dtype: str, **fixed: int
+) -> Case:
     size = DTYPES[dtype][1]
-    rank = int(rng.integers(3, 6))
+    rank = fixed.get("rank") or int(rng.integers(3, 6))
     swizzle = int(rng.choice(list(SWIZZLES)))
     channels = 16 * int(rng.integers(1, (swizzle or 128) // 16 + 1)) // size
     pixels = int(rng.integers(1, 33))
@@ -266,33 +268,31 @@ def cases() -> list[Case]:
     found = []
     for i in range(160):  # words that name their place come more often
         dtype = "uint32" if i % 2 else names[i // 2 % len(names)]
-        found.append(_tiled(rng, f"load{i}", "load", dtype))
+        found.append(tiled(rng, f"load{i}", "load", dtype))
     for i in range(60):
         dtype = "uint32" if i % 2 else names[i // 2 % len(names)]
-        found.append(_tiled(rng, f"store{i}", "store", dtype))
+        found.append(tiled(rng, f"store{i}", "store", dtype))
     for op, types in REDUCTIONS.items():
         for dtype in types.split():
-            found += [_tiled(rng, f"{op}_{dtype}_{i}", op, dtype) for i in range(2)]
+            found += [tiled(rng, f"{op}_{dtype}_{i}", op, dtype) for i in range(2)]
     for i in range(60):
         dtype = "uint32" if i % 2 else names[i // 2 % len(names)]
-        found.append(_im2col(rng, f"im2col_load{i}", "load", dtype))
+        found.append(im2col(rng, f"im2col_load{i}", "load", dtype))
     for i in range(16):
-        found.append(_im2col(rng, f"im2col_store{i}", "store", "uint32" if i % 2 else "float16"))
+        found.append(im2col(rng, f"im2col_store{i}", "store", "uint32" if i % 2 else "float16"))
     for i in range(6):
-        found.append(_im2col(rng, f"im2col_add{i}", "add", "uint32"))
+        found.append(im2col(rng, f"im2col_add{i}", "add", "uint32"))
     for i in range(32):
         kind = "store" if i % 4 == 3 else "load"
         found.append(
-            _tiled(
-                rng, f"slices{i}", kind, "uint32" if i % 2 else "float16", interleave=1 + i // 16
-            )
+            tiled(rng, f"slices{i}", kind, "uint32" if i % 2 else "float16", interleave=1 + i // 16)
         )
     for i, shift in enumerate((128, 256, 384, 512, 640, 896) * 3):
-        base = _tiled(rng, f"shifted{i}", "load", "uint32", swizzle=(32, 64, 128)[i // 6])
+        base = tiled(rng, f"shifted{i}", "load", "uint32", swizzle=(32, 64, 128)[i // 6])
         found.append(replace(base, shift=shift))
     for op, types in UNSURE.items():
         found += [
-            _tiled(rng, f"{op}_{d}", op, d) for d in types.split() if op != "add" or d != "uint8"
+            tiled(rng, f"{op}_{d}", op, d) for d in types.split() if op != "add" or d != "uint8"
         ]
     return found
 

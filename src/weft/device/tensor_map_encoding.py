@@ -55,6 +55,16 @@ class MapRequest:
             nbytes *= -(-size // step) if i or self.interleave else size
         return nbytes
 
+    @property
+    def noted_bytes(self) -> int:
+        """The size that the driver notes and limits; it rounds down where a copy rounds up."""
+        if self.lower is not None:
+            return self.nbytes
+        nbytes = self.kind.size
+        for size, step in zip(self.box, self.steps, strict=True):
+            nbytes *= size // step
+        return nbytes
+
 
 def encode(r: MapRequest) -> bytes:
     """The 128 bytes of a map; the request is valid (`tensor_map_limits`)."""
@@ -78,7 +88,7 @@ def encode(r: MapRequest) -> bytes:
         _put(words, MapFields.LOWER, 2, _corner(r.lower))
         _put(words, MapFields.UPPER, 2, _corner(r.upper))
         _put(words, MapFields.PIXELS, 2, r.pixels - 1)
-    _put(words, MapFields.NBYTES, 4, _noted_bytes(r))
+    _put(words, MapFields.NBYTES, 4, r.noted_bytes)
     _put(words, MapFields.ALIGNMENT, 4, SWIZZLE_SPANS[r.swizzle] * (8 if r.swizzle else 1))
     return bytes(words)
 
@@ -107,16 +117,6 @@ def _corner(numbers: Sequence[int]) -> int:
     width = CORNER_BITS[len(numbers) + 2]
     mask = (1 << width) - 1
     return sum((x & mask) << (width * i) for i, x in enumerate(numbers))
-
-
-def _noted_bytes(r: MapRequest) -> int:
-    """The size that the driver notes; it rounds down where a copy rounds up."""
-    if r.lower is not None:
-        return r.nbytes
-    nbytes = r.kind.size
-    for size, step in zip(r.box, r.steps, strict=True):
-        nbytes *= size // step
-    return nbytes
 
 
 def _put(words: bytearray, at: int, count: int, value: int) -> None:

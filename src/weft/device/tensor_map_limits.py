@@ -42,9 +42,9 @@ def problems(r: MapRequest) -> Iterator[Problem]:
     for i, step in enumerate(r.steps):
         if not 1 <= step <= MAX_STEP:
             yield Problem("a step from element to element", f"{step} in dimension {i}", "1 to 8")
-    if r.nbytes > MAX_BYTES:
+    if len(r.box) in (0, r.rank) and 0 not in r.steps and r.noted_bytes > MAX_BYTES:
         yield Problem(
-            "the box is larger than the shared memory of a block", f"{r.nbytes} bytes",
+            "the box is larger than the shared memory of a block", f"{r.noted_bytes} bytes",
             f"at most {MAX_BYTES}",
         )  # fmt: skip
     yield from _layout(r)
@@ -108,7 +108,7 @@ def _columns(r: MapRequest) -> Iterator[Problem]:
             if not -limit <= x < limit:
                 yield Problem(f"the {name} corner", str(x), f"{-limit} to {limit - 1}")
     for i, (first, dim, beyond) in enumerate(zip(r.lower, r.dims[1:], r.upper, strict=False)):
-        if first > dim - 1 + beyond:
+        if first > dim - 1 + beyond and not r.interleave:
             yield Problem(
                 "the box of pixels is empty",
                 f"{first} to {dim - 1 + beyond} in dimension {i + 1}",

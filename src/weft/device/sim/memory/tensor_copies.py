@@ -7,7 +7,7 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
@@ -192,7 +192,7 @@ class TensorCopies:
                 job = x.at(jobs, lane.zext("i64") * TensorJob.SIZE)
                 values = x.at(x.at(data, _Rows.COORDINATES), lane.zext("i64") << 2)
                 pointer = x.val("ptr", 0, f"inttoptr {map_.typed} to ptr")
-                made = plan(x, rank, columns=what.columns)
+                made = plan(x, rank, columns=what.columns, loads=not writes)
                 why = made(pointer, values, job, start, (target - start).trunc("i32"))
                 why = self._refused_type(x, what, job, why)
                 with x.when(why.ne(0), rare=True):
@@ -214,6 +214,9 @@ class TensorCopies:
                         ok = check(*fixed, address, size, flags, lane)
                         with x.when(ok ^ 1, rare=True):
                             x.ret(x.integer("i1", 0))
+                if writes:
+                    end = _end(x, job, lambda more: far(*fixed, lowest, span + more, flags, lane))
+                    x.store(lowest + span + end, x.at(job, TensorJob.END), 8)
                 nbytes = x.load("i32", 0, x.at(job, TensorJob.NBYTES), 4)
                 x.store(nbytes, x.at(x.at(data, _Rows.SIZES), lane.zext("i64") << 2), 4)
 
@@ -299,6 +302,20 @@ def move_windows(b: Builder, jobs: Val, lanes: Val, distance: Val) -> None:
         b.store(b.load("i64", 0, at, 8) + distance, at, 8)
 
     each_lane(b, lanes, one)
+
+
+def _end(b: Builder, job: Val, is_writable: Callable[[Val], Val]) -> Val:
+    """The bytes behind the tensor that a store writes as well.
+
+    A GPU stores units of 16 bytes, also where the tensor ends in one. The last unit is cut off here
+    if the bytes behind the tensor belong to other memory.
+    """
+    high = b.load("i32", 0, b.at(job, TensorJob.HIGH), 4)
+    more = ((0 - high) & 15).zext("i64")
+    none = b.integer("i64", 0)
+    return b.either(
+        more.eq(0), lambda: none, lambda: is_writable(more).select(more, none), likely=True
+    )
 
 
 def _measure(b: Builder, job: Val) -> None:

@@ -34,6 +34,8 @@ class TensorJob:
     WINDOW, OFFSET   the shared memory of the block whose copy it is, and the box in it
     LINE, PITCH      bytes of a line, and from line to line in shared memory
     LOW, HIGH        the bytes of a line that are inside the tensor
+    FILL, END        the bits that a load writes for what is outside, or the address behind the last
+                     byte that a store may write
     JUMPS, COUNTS, LOWS, HIGHS   tiled: for dimensions 1 to 4, bytes from index to index, indices of
                      the box, and the range of those that are inside the tensor
     WALK             im2col: for W, H, D and N, the rows of `Walk`
@@ -43,7 +45,7 @@ class TensorJob:
     NBYTES, FOOTPRINT = PendingCopies.NBYTES, PendingCopies.KIND
     ORIGIN, WINDOW = PendingCopies.ENTRY, PendingCopies.ENTRY + 8
     OFFSET, LINE, PITCH, MASK, LOW, HIGH, TYPE, LINES = range(56, 88, 4)
-    FILL = 88
+    FILL = END = 88
     JUMPS, COUNTS, LOWS, HIGHS = 96, 128, 144, 160
     WALK = 96
     SIZE = 256
@@ -62,13 +64,14 @@ class Refusal:
     """Why a copy is refused; `faults` has the sentences."""
 
     NOT_A_MAP, RANK, MODE, BASE, INNER, SWIZZLED, SHARED, TYPE, COORDINATE = range(1, 10)
+    NEGATIVE = 10
 
 
 Arguments = Sequence[Val]
 TILED, COLUMNS = 0, 1
 
 
-def plan(b: Builder, rank: int, *, columns: bool) -> Callable[..., Val]:
+def plan(b: Builder, rank: int, *, columns: bool, loads: bool) -> Callable[..., Val]:
     """The function (map, coordinates, job, window, offset): fills the job; i64.
 
     `coordinates` has 32 words for each dimension, then for each offset of im2col; it points to
@@ -76,18 +79,19 @@ def plan(b: Builder, rank: int, *, columns: bool) -> Callable[..., Val]:
     """
 
     def body(x: Builder, args: list[Val]) -> Val:
-        _Plan(x, args, rank, columns).write()
+        _Plan(x, args, rank, columns, loads).write()
         return x.integer("i64", 0)
 
-    name = f"tensor_plan_{'columns' if columns else 'tile'}_{rank}"
+    mode = "columns" if columns else "tile"
+    name = f"tensor_plan_{'load' if loads else 'store'}_{mode}_{rank}"
     return b.helper(name, [_P, _P, _P, _I64, _I32], _I64, body)
 
 
 class _Plan:
     """The code of `plan`."""
 
-    def __init__(self, b: Builder, args: list[Val], rank: int, columns: bool) -> None:
-        self.b, self.rank, self.columns = b, rank, columns
+    def __init__(self, b: Builder, args: list[Val], rank: int, columns: bool, loads: bool) -> None:
+        self.b, self.rank, self.columns, self.loads = b, rank, columns, loads
         self.map, self.at, self.job, self.window, self.offset = args
 
     # ---- words of the map -------------------------------------------------------------------
@@ -141,6 +145,9 @@ class _Plan:
         size = b.load("i32", 0, b.at(sizes, kind.zext("i64") << 2), 4)
         first = self._coordinate(0) * size
         self._refuse((first & 15).ne(0), Refusal.COORDINATE, first.sext("i64"))
+        for i in range(0 if self.loads else self.rank):
+            at = self._coordinate(i)
+            self._refuse(at.slt(0), Refusal.NEGATIVE, at.sext("i64"))
         spans = b.table("tensor_spans", "i32", SWIZZLE_SPANS)
         span = b.load("i32", 0, b.at(spans, swizzle.zext("i64") << 2), 4)
         counts = self._counts()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.device.sim.layout import Space
 from weft.device.sim.memory.atomics import Operation
 from weft.device.sim.memory.tensor_job import TensorJob, Walk
-from weft.device.tensor_map_layout import TYPES
+from weft.device.tensor_map_layout import TF32, TYPES
 from weft.ir import Builder, Val
 
 LONGEST = 2048
@@ -123,6 +123,8 @@ class _Mover:
         self.low, self.high = _word(b, job, TensorJob.LOW), _word(b, job, TensorJob.HIGH)
         self.type, self.fill = _word(b, job, TensorJob.TYPE), _long(b, job, TensorJob.FILL)
         self.window = b.load("ptr", 0, b.at(job, TensorJob.WINDOW), 8)
+        self.end = _long(b, job, TensorJob.END)
+        self.rounds = self.type.uge(TF32.code)
         self.whole = self.low.eq(0) & self.high.eq(self.line)
         self.partly = self.low.ult(self.high)
         self.staged = b.array("i8", LONGEST)
@@ -137,20 +139,34 @@ class _Mover:
                 b.store(fill, b.at(self.staged, i.zext("i64") << 4), UNIT)
             with b.when(inside & self.partly):
                 _copy(b, self._part(self.staged), self._part(_pointer(b, address)), self._width())
+                with b.when(self.rounds):
+                    self._round()
             return self.staged
 
-        source = b.either(inside & self.whole, lambda: _pointer(b, address), filled, likely=True)
+        direct = inside & self.whole & (self.rounds ^ 1)
+        source = b.either(direct, lambda: _pointer(b, address), filled, likely=True)
         self._units(number, source, to_shared=True)
 
+    def _round(self) -> None:
+        """Round the staged numbers to tf32: to nearest, and all NaNs to one."""
+        b = self.b
+        with b.loop(self._width() >> 2) as i:
+            place = b.at(self._part(self.staged), i.zext("i64") << 2)
+            bits = b.load("i32", 0, place, 4)
+            is_nan = (bits & 0x7FFFFFFF).ugt(0x7F800000)
+            nearest = (bits + 0x1000) & ~0x1FFF
+            b.store(is_nan.select(b.integer("i32", 0x7FFFE000), nearest), place, 4)
+
     def store(self, number: Val, address: Val, inside: Val) -> None:
-        """A line of shared memory to the tensor; what is outside is dropped."""
+        """A line of shared memory to the tensor; what is outside is dropped, in units of 16."""
         b = self.b
         with b.when(inside & self.partly):
             target = _pointer(b, address)
 
             def part() -> None:
                 self._units(number, self.staged, to_shared=False)
-                _copy(b, self._part(target), self._part(self.staged), self._width())
+                units = ((self.high + 15) & ~15).zext("i64")
+                _copy(b, target, self.staged, b.umin(units, self.end - address).trunc("i32"))
 
             def whole() -> None:
                 self._units(number, target, to_shared=False)

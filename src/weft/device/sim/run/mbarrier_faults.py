@@ -86,7 +86,7 @@ def misuse(kernel: str, line: str, why: int, number: int, got: str) -> DeviceErr
         Misuse.ARRIVALS: (
             f"arrives at an mbarrier more often than its {number} pending arrivals",
             "as many arrivals in a phase as mbarrier.init says",
-            "initialise the barrier first; compare its count with the threads that arrive",
+            "compare its count with the threads that arrive in a phase",
         ),
         Misuse.BYTES: (
             f"leaves an mbarrier with {number} bytes on their way",

@@ -64,6 +64,11 @@ _SENTENCES: Mapping[int, _Sentence] = {
         "an innermost coordinate of a multiple of 16 bytes",
         "copy from the multiple of 16 bytes before it, with a wider box",
     ),
+    Refusal.NEGATIVE: _Sentence(
+        lambda n: f"stores at coordinate {n}",
+        "coordinates from 0 on; a load takes negative ones, too",
+        "begin the box inside the tensor",
+    ),
     Refusal.TYPE: _Sentence(
         lambda n: f"cannot reduce elements of {TYPES[n].name}",
         "",
