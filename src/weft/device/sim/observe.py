@@ -83,6 +83,15 @@ class Watcher:
     def barrier(self, number: Val, count: Val | None, lanes: Val) -> None:
         """Lanes arrive at a barrier; `count` threads are expected, or all (None)."""
 
+    def cluster_arrive(self, lanes: Val) -> None:
+        """Lanes arrive at the barrier of the cluster, which orders their accesses before it."""
+
+    def cluster_released(self, b: Builder, slot: Val) -> None:
+        """All threads of the cluster have arrived at its barrier; called for each block."""
+
+    def cluster_passed(self) -> None:
+        """The warp goes on after the barrier of the cluster."""
+
     def diverge(self, block: BasicBlock) -> None:
         """The branch at the end of `block` has split the lanes."""
 

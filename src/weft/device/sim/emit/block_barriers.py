@@ -113,6 +113,7 @@ class BlockBarriers:
 
     def let_go(self, block: BasicBlock, lanes: Val) -> None:
         """Note that lanes wait no longer."""
+        self.e.watch.cluster_passed()
         at = self._row(block)
         self.words.store(at, self.words.load(at) & ~lanes)
 
@@ -138,6 +139,9 @@ class BlockBarriers:
         """Write the result of `bar.red`."""
         e, b = self.e, self.e.b
         ins = block.code[-1]
+        if is_cluster_barrier(ins):
+            e.watch.cluster_passed()
+            return
         reduction = decode(ins).words.get("kind")
         if not reduction:
             return

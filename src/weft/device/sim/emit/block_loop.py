@@ -72,7 +72,7 @@ def emit_run(
         _occupy, frames=frames, threads=threads, together=together, late=late, order=order
     )
     if clusters:
-        cluster_loop.emit_release(module, slot_bytes)
+        cluster_loop.emit_release(module, slot_bytes, watch)
         cluster_loop.emit_start(module, threads, slot_bytes, occupy, watch)
     else:
         # blocks that wait for each other are started one by one, in order

@@ -86,7 +86,7 @@ def _coordinates(b: Builder, number: Val, counts: list[Val]) -> tuple[Val, Val, 
     return number - rows * counts[0], rows - depth * counts[1], depth
 
 
-def emit_release(module: IrModule, slot_bytes: int) -> None:
+def emit_release(module: IrModule, slot_bytes: int, watch: Watcher) -> None:
     """cluster_release(context, worker, slot): completes the barrier of the cluster, if all have
     arrived; called after each round of a block.
     """
@@ -108,6 +108,7 @@ def emit_release(module: IrModule, slot_bytes: int) -> None:
             releases = b.at(peer, SlotFields.RELEASES)
             b.store(b.load("i32", 0, releases) + 1, releases)
             b.store(b.integer("i32", 0), b.at(peer, SlotFields.HELD))
+            watch.cluster_released(b, peer)
     b.ret()
     module.functions["cluster_release"] = fn.text()
 

@@ -24,6 +24,7 @@ from weft.device.sim.layout import (
     WorkerFields,
 )
 from weft.device.sim.memory.checks import cluster_size
+from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import Errors, Executing, FrameSpace, Located
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -38,6 +39,8 @@ _ARRIVED, _PARITY = 0, 4
 
 class InCluster(Executing, Located, Errors, Protocol):
     """The emitter's interface for instructions of a cluster."""
+
+    watch: Watcher
 
 
 class ClusterFrame(FrameSpace, Protocol):
@@ -80,6 +83,8 @@ class ClusterOperations:
         lanes = e.executing()
         again = lanes & self.words.load(self.at + _ARRIVED)
         self._refuse(again, Fault.ARRIVES)
+        if decode(ins).order != "relaxed":
+            e.watch.cluster_arrive(lanes)
         fn = e.b.helper("cluster_arrive", [_P, _P, _P, _I32], None, _arrive)
         fn(e.worker, e.slot, e.b.at(e.frame, self.at), lanes)
 

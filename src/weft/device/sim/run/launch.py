@@ -31,6 +31,8 @@ QUICK_WARPS = 64
 
 MANY_CLUSTERED = 1024
 """Slots of a worker for blocks of clusters: each has addresses for 16 MiB of shared memory."""
+FEW_CLUSTERED = 64
+"""The same under an observer, which keeps records of that memory."""
 
 SCHEDULED = "scheduled"
 """The key of a plan for launches under schedules; observers have other keys."""
@@ -104,7 +106,8 @@ class LaunchPlan:
     def _whole_clusters(self, slots: int) -> int:
         """Slots for whole clusters, whose blocks run together."""
         size = math.prod(self.cluster or (1,))
-        return size * max(1, min(slots, MANY_CLUSTERED) // size)
+        most = MANY_CLUSTERED if self.observer is None else FEW_CLUSTERED
+        return size * max(1, min(slots, most) // size)
 
     def under(self, observer: Observer) -> LaunchPlan:
         """The same launches under an observer."""

@@ -49,6 +49,11 @@ class Observation:
         start = int(self._arena.context[ContextFields.PARAMS // 8])
         return ctypes.c_uint64.from_address(start + offset).value
 
+    def shared_memory(self) -> list[int]:
+        """Where the shared memory of each slot of each worker starts."""
+        slots = [self._arena.slot(w, i) for w in range(self.workers) for i in range(self.slots)]
+        return [int(slot.view(np.int64)[SlotFields.SHARED // 8]) for slot in slots]
+
     def for_launch(self, memory: Bytes) -> None:
         """Memory that all workers share: its address is in `ContextFields.OBSERVER`."""
         self._kept.append(memory)

@@ -310,6 +310,18 @@ class Clocks:
         name = f"sanitizer_{'exchange' if writes else 'acquire'}"
         b.helper(name, [_P, _I32], None, body)(p, warp)
 
+    def release_all(self, b: Builder, slot: Val) -> None:
+        """Release what the last fence of each warp has ordered: a barrier of the cluster opens."""
+
+        def body(x: Builder, args: list[Val]) -> None:
+            p = x.load("ptr", 0, x.at(args[0], SlotFields.OBSERVER))
+            with x.loop(self.warps) as w:
+                self._publish(x, p, w)
+                fences = self.vector(x, p, w, self.slot.fences)
+                self._each(x, x.at(p, self.slot.shared), fences, _larger)
+
+        b.helper("sanitizer_release_all", [_P], None, body)(slot)
+
     def _seen(self, x: Builder, p: Val, w: Val) -> Val:
         """The time up to which the warp has acquired.
 

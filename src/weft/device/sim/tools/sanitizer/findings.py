@@ -93,7 +93,7 @@ class Decoder:
 
     def _other_block(self, r: Raw, shared: bool) -> int:
         """The other block's number: records of global memory have its low bits."""
-        if shared:
+        if shared and not self._clustered:
             return r.block
         low = (r.other >> Record.BLOCK) - 1 & Record.BLOCKS
         size = Record.BLOCKS + 1
@@ -164,6 +164,10 @@ class Decoder:
         return itself and shared and r.apart == Apart.LANES and self._is_triton
 
     @property
+    def _clustered(self) -> bool:
+        return self.program.clusters
+
+    @property
     def _is_triton(self) -> bool:
         return _TRITONS_SHARED_MEMORY in self.module.module.variables
 
@@ -182,6 +186,8 @@ class Decoder:
             return f"first let all warps reach the barrier at {self._line(missed.index)}"
         if r.index == r.other_index and r.apart != Apart.BLOCKS:
             return texts.ITSELF
+        if r.apart == Apart.BLOCKS and self._is_shared(r):
+            return texts.CLUSTER
         return texts.ORDER[r.apart]
 
     def _line(self, index: int) -> str:

@@ -14,7 +14,7 @@ from weft.device.base import Allocation
 from weft.device.sim.run import initialised
 from weft.device.sim.run.heap import HeapBlock
 from weft.device.sim.run.observation import Observation, zeroed
-from weft.device.sim.tools.sanitizer import extents, leaks
+from weft.device.sim.tools.sanitizer import clusters, extents, leaks
 from weft.device.sim.tools.sanitizer.layout import (
     BlockState,
     FindingKind,
@@ -106,14 +106,19 @@ class Sanitizer:
                     self._mine.forget = functools.partial(_forget, planes, low)
                     heap.listeners.append(self._mine.forget)
             row[4] = initialised.bytes_at(low, high)
+        arrays = len(regions)
+        if notes["clusters"]:
+            near, planes = clusters.regions(observation)
+            rows = np.concatenate([rows[:arrays], near, rows[arrays:]])
+            keep += planes
         total = int(np.prod(observation.config.grid))
         # Records keep so many bits of a block's number; blocks beyond share a row.
         width = min(total, Record.BLOCKS + 1) if notes["publishes"] else 0
         published = np.zeros(width * code.warps * LaunchState.PUBLICATION + 8, np.uint8)
         launch = np.zeros(LaunchState.SIZE // 8, np.int64)
         own = _own(observation, regions, len(notes["sites"]))
-        launch[:5] = rows.ctypes.data, len(regions), 0, published.ctypes.data, own.ctypes.data
-        self._mine.keep = (keep, rows, published, own)
+        launch[:5] = rows.ctypes.data, len(rows) - 1, 0, published.ctypes.data, own.ctypes.data
+        self._mine.keep = (keep, rows, published, own, arrays)
         observation.for_launch(launch.view(np.uint8))
         self._mine.workers = observation.for_workers(
             WorkerState.CACHE + WorkerState.SITE * (len(notes["sites"]) + 2)
@@ -141,7 +146,7 @@ class Sanitizer:
             slots, layout = self._mine.slots
             stuck = parities.stuck(slots, layout, observation.code.warps)
             seen.raw += [_stuck(block, note, sites) for block, note in stuck]
-        extents.note(self._mine.keep[1], sites)
+        extents.note(self._mine.keep[1][: self._mine.keep[-1]], sites)
         if self._mine.forget is not None:
             assert observation.heap is not None
             observation.heap.listeners.remove(self._mine.forget)

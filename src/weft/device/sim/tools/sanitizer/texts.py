@@ -146,6 +146,10 @@ ITSELF = "threads execute this line at the same time: use an atomic, or one plac
 COPY = "cp.async.wait_group (and __syncthreads() for other threads) before it is used"
 
 
+CLUSTER = "a barrier of the cluster between the two: cluster.sync(), or mbarriers"
+"""Advice for blocks of one cluster that race in shared memory."""
+
+
 def place_of(r: Raw) -> str:
     """The lanes, warps or phases of a finding about synchronisation; "" for any other."""
     low, high = r.address & 0xFFFFFFFF, r.address >> 32

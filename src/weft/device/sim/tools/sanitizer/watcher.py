@@ -10,7 +10,15 @@ from weft.device.sim.address import Address
 from weft.device.sim.analyse.waits import is_arrival, is_warp_sync
 from weft.device.sim.layout import Fault, SlotFields, Space, WorkerFields
 from weft.device.sim.observe import Watched, Watcher
-from weft.device.sim.tools.sanitizer import batches, bounds, bulk, endless_loops, origins, undefined
+from weft.device.sim.tools.sanitizer import (
+    batches,
+    bounds,
+    bulk,
+    clusters,
+    endless_loops,
+    origins,
+    undefined,
+)
 from weft.device.sim.tools.sanitizer.checking import Values
 from weft.device.sim.tools.sanitizer.clocks import Clocks, put, word
 from weft.device.sim.tools.sanitizer.copies import Copies
@@ -45,6 +53,7 @@ _SPACES = {
     Space.SHARED: ("shared",),
     Space.GENERIC: ("shared", "global"),
 }
+_NEAR = (Space.SHARED, Space.CLUSTER)
 _IN_A_BLOCK = (Space.SHARED, Space.GENERIC)
 
 
@@ -62,7 +71,8 @@ class Sanitizing(Watcher):
         self.undefined = Undefined(self, reach)
         self.one_by_one = bool(reach.sources)
         self.layout = BlockState(program.warps, program.local_bytes, self.masks, reach.nbytes)
-        self.publishes = any(_releases(i) for i in code)
+        self.clustered = program.clusters
+        self.publishes = self.clustered or any(_releases(i) for i in code)
         self.clocks = Clocks(
             program.warps,
             self.layout,
@@ -71,12 +81,12 @@ class Sanitizing(Watcher):
             arrivals=any(is_arrival(i) for i in code),
         )
         self.partly = any(_writes_part(i) for i in code)
-        self.unseen = any(decode(i).is_bulk for i in code)
+        self.unseen = any(decode(i).is_bulk for i in code) or (self.clustered and e.copies.used)
         """True if there are copies to shared memory that are not accesses of a lane."""
         self.variables = bounds.shared(program)
         # Copies that complete later would be writes that are always new.
         plain = not (self.partly or self.unseen or e.copies.used)
-        apart = self.one_by_one or not plain
+        apart = self.one_by_one or self.clustered or not plain
         planned = [] if apart else batches.plan(program, self.variables)
         self.fast = FastShadow(self.clocks, self.layout, self.partly, plain)
         self.exact = ExactShadow(self.clocks, self.layout, self.partly, plain)
@@ -240,12 +250,25 @@ class Sanitizing(Watcher):
         self.groups.arrive(number, count, lanes)
         barriers.arrive(self, number, count, lanes)
 
+    def cluster_arrive(self, lanes: Val) -> None:
+        b, e = self.e.b, self.e
+        with b.when(lanes.ne(0)):
+            self.clocks.fence(b, self.p, e.warp, far=True)
+
+    def cluster_released(self, b: Builder, slot: Val) -> None:
+        self.clocks.release_all(b, slot)
+
+    def cluster_passed(self) -> None:
+        self.clocks.synchronise(self.e.b, self.p, self.e.warp, writes=False)
+
     def leave(self, lanes: Val | None) -> None:
         if lanes is not None:
             barriers.leave(self, lanes)
 
     def started(self, b: Builder, context: Val, worker: Val, slot: Val) -> None:
         self.clocks.begin(b, context, worker, slot)
+        if self.clustered and not self.unseen:
+            clusters.started(b, slot)
         self.fast.started(b, slot)
         self.shared_log.started(b)
         self.copies.started(b, slot)
@@ -272,6 +295,7 @@ class Sanitizing(Watcher):
             "masks": self.masks,
             "own": self._own(),
             "undefined": self.undefined.plan.nbytes,
+            "clusters": self.clustered and not self.unseen,
         }
 
     def _own(self) -> list[tuple[int, list[int]]]:
@@ -303,8 +327,8 @@ class Sanitizing(Watcher):
 
     def touch(self, a: Address, way: AccessPattern, lanes: Val, values: Values = None) -> None:
         """One access of some lanes, in each space that it may be to."""
-        for space in _SPACES.get(a.space, ()):
-            if space == "shared" and self.unseen:
+        for space in (clusters.SPACES if self.clustered else _SPACES).get(a.space, ()):
+            if self.unseen and (space == "shared" or a.space in _NEAR):
                 continue  # what bulk copies write would look uninitialised
             if a.space == Space.GLOBAL and not way.writes:
                 number = self.number(self.e.ins) & Record.SITES

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from weft.device.sim.analyse.program import KernelProgram
-from weft.device.sim.analyse.waits import is_block_barrier
+from weft.device.sim.analyse.waits import is_block_barrier, is_cluster_barrier
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.tools.sanitizer.checking import Checking
@@ -46,7 +46,10 @@ def plan(program: KernelProgram, going_on: Set[int]) -> SkipPlan:
     sets: dict[frozenset[tuple[int, bool]], int] = {}
     bits: dict[int, int] = {}
     for block in graph.blocks:
-        if not block.code or not is_block_barrier(block.code[-1]) or not is_for_all(block.code[-1]):
+        last = block.code[-1] if block.code else None
+        if last is None or not is_block_barrier(last) or not is_for_all(last):
+            continue
+        if is_cluster_barrier(last):  # it completes without the warps that exit
             continue
         ways = frozenset(_leaving(graph, block.index, going_on))
         if any(skips for _, skips in ways) and (ways in sets or len(sets) < _BITS):
