@@ -1,10 +1,11 @@
-// Mistakes in synchronisation that some orders of threads hide: each kernel is right with
-// `right = true`, and has one mistake otherwise. 128 threads in a block; see test_schedules.py.
+// Mistakes in synchronisation that some orders of threads hide: each kernel is right where `right`,
+// a constant that comes before this file, is true, and has one mistake otherwise. Blocks have 128
+// threads; see test_schedules.py.
 
 __device__ unsigned near_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
 // A wait that leaves the last group of copies pending.
-template <bool right> __global__ void waited(const int* x, int* y, int* flags) {
+__global__ void waited(const int* x, int* y, int* flags) {
     __shared__ int s[2][128];
     int t = threadIdx.x;
     for (int i = 0; i < 2; i++) {
@@ -19,7 +20,7 @@ template <bool right> __global__ void waited(const int* x, int* y, int* flags) {
 }
 
 // A stage that is filled again before the first warp has consumed it.
-template <bool right> __global__ void reused(const int* x, int* y, int* flags) {
+__global__ void reused(const int* x, int* y, int* flags) {
     __shared__ int stage[128];
     int t = threadIdx.x, sum = 0;
     for (int i = 0; i < 4; i++) {
@@ -50,7 +51,7 @@ __device__ void wait(const void* barrier, int parity) {
 }
 
 // Threads that do not wait for the copy: a barrier of the block says nothing about it.
-template <bool right> __global__ void landed(const int* x, int* y, int* flags) {
+__global__ void landed(const int* x, int* y, int* flags) {
     __shared__ alignas(16) int s[128];
     __shared__ alignas(8) long long full;
     int t = threadIdx.x;
@@ -65,7 +66,7 @@ template <bool right> __global__ void landed(const int* x, int* y, int* flags) {
 }
 
 // A wait for the phase before the first one, which is over at once.
-template <bool right> __global__ void parity(const int* x, int* y, int* flags) {
+__global__ void parity(const int* x, int* y, int* flags) {
     __shared__ alignas(16) int s[128];
     __shared__ alignas(8) long long full;
     int t = threadIdx.x;
@@ -79,7 +80,7 @@ template <bool right> __global__ void parity(const int* x, int* y, int* flags) {
 }
 
 // A bulk store whose source is written again before the store has read it.
-template <bool right> __global__ void sent(const int* x, int* y, int* flags) {
+__global__ void sent(const int* x, int* y, int* flags) {
     __shared__ alignas(16) int s[128];
     int t = threadIdx.x;
     s[t] = 2 * x[t];
@@ -96,7 +97,7 @@ template <bool right> __global__ void sent(const int* x, int* y, int* flags) {
 }
 
 // The last warp reads what the others have written, without a barrier.
-template <bool right> __global__ void joined(const int* x, int* y, int* flags) {
+__global__ void joined(const int* x, int* y, int* flags) {
     __shared__ int s[128];
     int t = threadIdx.x;
     s[t] = x[t];
@@ -105,7 +106,7 @@ template <bool right> __global__ void joined(const int* x, int* y, int* flags) {
 }
 
 // A named barrier for two warps, where three take part in the exchange.
-template <bool right> __global__ void named(const int* x, int* y, int* flags) {
+__global__ void named(const int* x, int* y, int* flags) {
     __shared__ int s[128];
     int t = threadIdx.x;
     s[t] = x[t];
@@ -118,7 +119,7 @@ template <bool right> __global__ void named(const int* x, int* y, int* flags) {
 }
 
 // A lock that is tested and taken in two steps.
-template <bool right> __global__ void locked(const int* x, int* y, int* flags) {
+__global__ void locked(const int* x, int* y, int* flags) {
     volatile int* lock = flags;
     volatile int* count = flags + 1;
     if (threadIdx.x % 32 == 0) {
@@ -137,7 +138,7 @@ template <bool right> __global__ void locked(const int* x, int* y, int* flags) {
 }
 
 // A counter that is not updated in one step.
-template <bool right> __global__ void counted(const int* x, int* y, int* flags) {
+__global__ void counted(const int* x, int* y, int* flags) {
     if (threadIdx.x % 32 == 0) {
         if (right) atomicAdd(flags + 1, 1);
         else flags[1] = flags[1] + 1;
@@ -145,7 +146,7 @@ template <bool right> __global__ void counted(const int* x, int* y, int* flags) 
 }
 
 // Lanes of one warp that exchange values through shared memory.
-template <bool right> __global__ void exchanged(const int* x, int* y, int* flags) {
+__global__ void exchanged(const int* x, int* y, int* flags) {
     __shared__ int s[128];
     int t = threadIdx.x;
     s[t] = x[t];
@@ -154,7 +155,7 @@ template <bool right> __global__ void exchanged(const int* x, int* y, int* flags
 }
 
 // The first lane of a warp writes, the others read.
-template <bool right> __global__ void broadcast(const int* x, int* y, int* flags) {
+__global__ void broadcast(const int* x, int* y, int* flags) {
     __shared__ int s[4];
     int t = threadIdx.x;
     if (t % 32 == 0) s[t / 32] = x[t];
@@ -163,7 +164,7 @@ template <bool right> __global__ void broadcast(const int* x, int* y, int* flags
 }
 
 // A value that is read again by its own warp before all lanes have read the one before.
-template <bool right> __global__ void rounds(const int* x, int* y, int* flags) {
+__global__ void rounds(const int* x, int* y, int* flags) {
     __shared__ int s[128];
     int t = threadIdx.x, v = x[t];
     for (int d = 1; d < 32; d *= 2) {
@@ -176,7 +177,7 @@ template <bool right> __global__ void rounds(const int* x, int* y, int* flags) {
 }
 
 // A block that announces its data before it has written them.
-template <bool right> __global__ void handed(const int* x, int* y, int* flags) {
+__global__ void handed(const int* x, int* y, int* flags) {
     volatile int* flag = flags;
     volatile int* data = flags + 1;
     if (threadIdx.x != 0) return;
@@ -191,7 +192,7 @@ template <bool right> __global__ void handed(const int* x, int* y, int* flags) {
 }
 
 // The last block adds what all blocks have written; a block counts itself before its warps are done.
-template <bool right> __global__ void finished(const int* x, int* y, int* flags) {
+__global__ void finished(const int* x, int* y, int* flags) {
     __shared__ int last;
     int t = threadIdx.x;
     flags[64 + 128 * blockIdx.x + t] = x[t] + blockIdx.x;

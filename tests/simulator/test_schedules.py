@@ -14,7 +14,10 @@ import pytest
 
 import weft
 from folders import TESTS
+from weft.device.sim.emit.generate import generate
 from weft.device.sim.run import schedules
+from weft.errors import Error
+from weft.ptx.parse import parse
 
 SCHEDULES = ["first", "last", *(f"random:{i}" for i in range(1, 5))]
 MANY = [*SCHEDULES, *(f"random:{i}" for i in range(5, 97))]
@@ -23,16 +26,17 @@ X = (1 + np.arange(512) * 7919 % 1009).astype(np.int32)
 
 
 @functools.cache
-def module() -> weft.Module:
-    """All planted kernels: one module, so that the compiler runs once."""
+def module(right: bool) -> weft.Module:
+    """All planted kernels, with their mistakes or without."""
     source = (TESTS / "kernels" / "scheduled.cu").read_text()
-    return weft.cuda(source, arch="sm_90", device="sim:h200")
+    head = f"constexpr bool right = {str(right).lower()};\n"
+    return weft.cuda(head + source, arch="sm_90", device="sim:h200")
 
 
 def run(kernel: str, schedule: str, grid: int, *, right: bool) -> tuple[np.ndarray, np.ndarray]:
     """(y, flags) after a launch under a schedule; no name: a plain launch."""
     y, flags = np.zeros(128, np.int32), np.zeros(1024, np.int32)
-    launch = module().kernel(f"{kernel}<{str(right).lower()}>")[grid, 128]
+    launch = module(right).kernel(kernel)[grid, 128]
     with schedules.named(schedule):
         launch(X, y, flags, time_limit=60)
     return y, flags
@@ -118,10 +122,16 @@ def test_clean_twin_is_right_under_all(kernel: str) -> None:
         assert right(*run(kernel, schedule, grid, right=True)), schedule
 
 
-def test_plain_launches_keep_their_code() -> None:
-    """A schedule compiles another code beside the plain one, and only where one is active."""
-    launch = weft.cuda("__global__ void k(int* y) { y[threadIdx.x] = threadIdx.x; }").k[1, 32]
-    y = np.zeros(32, np.int32)
-    launch(y)
-    sim = launch.kernel.module if hasattr(launch, "kernel") else None
-    assert sim is not None
+def test_only_scheduled_code_draws() -> None:
+    """Plain code has nothing of a schedule: no other order, no switches, no random numbers."""
+    ptx = parse(module(True).ptx.text)
+    for entry in ptx.entries:
+        plain, _ = generate(ptx, entry, (128, 1, 1))
+        assert "schedule_" not in plain
+        assert "schedule_turn" in generate(ptx, entry, (128, 1, 1), scheduled=True)[0]
+
+
+@pytest.mark.parametrize("name", ["", "middle", "random", "random:-1", "random:x", "last:2"])
+def test_unknown_schedules_are_refused(name: str) -> None:
+    with pytest.raises(Error, match="first, last or random:N"), weft.schedule(name):
+        pass
