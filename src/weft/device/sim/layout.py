@@ -31,21 +31,25 @@ class ScheduleFields:
     committed, and when a test of its mbarrier would fail."""
     ORDER = 32
     """The order of a block's warps: a value of `WarpOrder`."""
-    PREEMPT, HOLD, PASSES = 40, 48, 56
-    """Chances that a warp is suspended soon after it goes on, and that it is left out; the largest
-    number of turns of each warp before another block has its turn (0: as in plain code)."""
+    PREEMPT, REORDER, PASSES = 40, 48, 56
+    """Chances that a turn of a slow warp is short, and that the order of warps changes after a turn
+    of each; the largest number of turns of each warp before another block has its turn (0: as in
+    plain code)."""
     BLOCK_STEP, BLOCK_FIRST = 64, 72
     """Block i of the launch is block (FIRST + i * STEP) modulo their number."""
     PART, SWAP, AHEAD = 80, 88, 96
     """Chances that some lanes of a warp go on alone, that the side of a branch that comes later in
     the code runs first, and that lanes that have the turn go on as far as they can."""
+    SLOW, SALT = 104, 112
+    """The chance that a warp or a block is a slow one, and a number that decides which are."""
     SIZE = 128
 
 
 class WarpOrder:
     """Values of `ScheduleFields.ORDER`."""
 
-    FORWARD, BACKWARD, RANDOM = range(3)
+    FORWARD, BACKWARD, RANDOM, RANKED = range(4)
+    """RANKED: a warp runs only where those before it cannot, as far as that is possible."""
 
 
 class WorkerFields:
@@ -79,6 +83,9 @@ class SlotFields:
     exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
+    PASS, RANKS = 112, 116
+    """Under a schedule: the pass over the warps, of `LaunchOrder.PERIOD`, and the number that their
+    order follows from."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
     """Fields of `emit/stall.py`, which compares the block's states."""
     BARRIERS = 128

@@ -84,18 +84,26 @@ def emit_run(
     fn.params = [Val(b, "ptr", 0, "%C"), Val(b, "ptr", 0, "%K")]
     context, worker = fn.params
     if clusters:
-        _ClusterWorker(b, context, worker, watch, waits).emit_clusters(slot_bytes)
+        _ClusterWorker(b, context, worker, watch, waits, order).emit_clusters(slot_bytes)
     else:
-        _WorkerLoop(b, context, worker, watch, waits).emit(slot_bytes)
+        _WorkerLoop(b, context, worker, watch, waits, order).emit(slot_bytes)
     module.functions["run"] = fn.text().replace("define internal", "define")
 
 
 class _WorkerLoop:
     """The body of `run`: the worker's slots in turn, until no block is left."""
 
-    def __init__(self, b: Builder, context: Val, worker: Val, watch: Watcher, waits: bool) -> None:
+    def __init__(
+        self,
+        b: Builder,
+        context: Val,
+        worker: Val,
+        watch: Watcher,
+        waits: bool,
+        order: LaunchOrder | None,
+    ) -> None:
         self.b, self.context, self.worker = b, context, worker
-        self.watch, self.waits = watch, waits
+        self.watch, self.waits, self.order = watch, waits, order
         self.zero, self.one = b.integer("i32", 0), b.integer("i32", 1)
         self.current, self.idle = b.alloca("i32"), b.alloca("i32")
         """The current slot; the number of consecutive slots that had nothing to run."""
@@ -162,7 +170,10 @@ class _WorkerLoop:
         b.jump(again)  # the same slot takes the next block
 
     def _yielded(self, slot: Val) -> None:
-        if self.waits:
+        if self.waits and self.order is not None:
+            with self.b.when(self.order.has_run_all(self.b, slot)):
+                self.b.emit(self._call("void", "stall", slot))
+        elif self.waits:
             self.b.emit(self._call("void", "stall", slot))
         self.b.store(self.zero, self.idle)
 
@@ -241,6 +252,7 @@ def _next_block(b: Builder, context: Val, worker: Val, batch: int) -> Val:
 
 def _occupy(
     b: Builder,
+    context: Val,
     slot: Val,
     *,
     frames: FrameLayout,
@@ -259,7 +271,7 @@ def _occupy(
     if not late:
         clear(b, slot, frames)
     if order is not None:
-        order.start(b, slot)
+        order.start(b, context, slot)
 
 
 def _emit_start(
@@ -289,7 +301,7 @@ def _emit_start(
     )
     for field, v in places:
         b.store(v.trunc("i32"), b.at(slot, field))
-    occupy(b, slot)
+    occupy(b, context, slot)
     watch.started(b, context, worker, slot)
     b.ret(b.integer("i32", 1))
     b.place("none")
@@ -331,7 +343,7 @@ def _emit_round(
     b.store(b.integer("i32", PATIENCE), tries)
     b.store(b.integer("i32", TURNS), turns)
     if order is not None:
-        order.begin(b, context, turns)
+        order.begin(b, context, slot, turns)
     with b.forever():
         b.store(zero, ran)
         b.store(zero, yielded)
@@ -349,9 +361,7 @@ def _emit_round(
             same = seen.eq(b.load("i32", 0, b.at(slot, SlotFields.RELEASES)))
             idle = done | (held & same)
             if order is not None:
-                left_out = order.leaves_out(b, idle)
-                b.store(b.load("i32", 0, ran) + left_out.zext("i32"), ran)
-                idle = idle | left_out
+                idle = idle | order.leaves_out(b, b.load("i32", 0, ran))
             with b.when(idle ^ 1):
                 result = call(w, state, zero)
                 b.store(result, b.at(frame, FrameFields.STATUS))

@@ -31,8 +31,8 @@ _AXES = (
     (ContextFields.GRID_Y, ContextFields.CLUSTER_Y, SlotFields.BLOCK_Y),
     (ContextFields.GRID_Z, ContextFields.CLUSTER_Z, SlotFields.BLOCK_Z),
 )
-Occupy = Callable[[Builder, Val], None]
-"""Emits the initial state of a block in a slot."""
+Occupy = Callable[[Builder, Val, Val], None]
+"""(builder, context, slot): emits the initial state of a block in a slot."""
 
 
 def emit_start(
@@ -73,7 +73,7 @@ def emit_start(
         b.store(rank, b.at(slot, SlotFields.RANK))
         b.store(b.val("i64", 0, f"ptrtoint {first.typed} to i64"), b.at(slot, SlotFields.GROUP))
         b.store(b.integer("i32", 0), b.at(slot, SlotFields.HELD))
-        occupy(b, slot)
+        occupy(b, context, slot)
         watch.started(b, context, worker, slot)
     b.ret(b.integer("i32", 1))
     module.functions["start"] = fn.text()

@@ -13,14 +13,12 @@ from weft.device.sim.analyse import switches
 from weft.device.sim.emit.pending_lanes import PendingQueue
 from weft.device.sim.emit.suspend import Suspending, Suspension
 from weft.device.sim.layout import NOTHING_PENDING, FrameFields, ScheduleFields
-from weft.device.sim.memory.timing import Timing, draw
+from weft.device.sim.memory.timing import Timing, chance, draw, is_slow
 from weft.ir import Builder, Val
 from weft.ptx.cfg import BasicBlock
 
-ENDLESS = 0x7FFFFFFF
+ENDLESS = 1 << 30
 """A turn that ends where the warp waits."""
-LONGEST = 6
-"""Places that a warp passes in a short turn: at most 2 to this power."""
 
 
 class Preempted(Suspending, Protocol):
@@ -43,7 +41,7 @@ class Preemption:
         if not e.timing.on:
             return
         self._left, self._ahead = b.alloca("i32"), b.alloca("i32")
-        b.store(_turn(b, e.timing.memory()), self._left)
+        b.store(_turn(b, e.timing.memory(), e.slot, e.warp), self._left)
         b.store(b.integer("i32", 0), self._ahead)
 
     def enter(self, block: BasicBlock) -> None:
@@ -57,10 +55,17 @@ class Preemption:
         with b.when(left.slt(0), rare=True):
             # Elsewhere the others wait for these lanes, which keep the turn of the warp.
             rotates = block.index in e.program.apart
-            self.suspension.let_others_run(block, block.index, rotates=rotates)
+            self.suspension.let_others_run(
+                block, block.index, rotates=rotates, resumed=self._pass_once
+            )
         if block.index in self._parts:
             with b.when(e.timing.chance(ScheduleFields.PART), rare=True):
                 self._part(block)
+
+    def _pass_once(self) -> None:
+        """Let the warp pass the place where it was suspended: each turn gets somewhere."""
+        b = self.e.b
+        b.store(b.smax(b.load("i32", 0, self._left), 0) + 1, self._left)
 
     def _part(self, block: BasicBlock) -> None:
         """Let some lanes go on alone, or others of the warp; the rest follows later."""
@@ -110,18 +115,16 @@ class Preemption:
             self.e.b.store(ahead.zext("i32"), self._ahead)
 
 
-def _turn(b: Builder, at: Val) -> Val:
+def _turn(b: Builder, at: Val, slot: Val, warp: Val) -> Val:
     """The number of places that a warp passes before it is suspended."""
 
     def body(x: Builder, args: list[Val]) -> Val:
-        number = draw(x, args[0])
-        short = number.zext("i64").ult(x.load("i64", 0, x.at(args[0], ScheduleFields.PREEMPT)))
+        at, slot, warp = args
+        short = chance(x, at, ScheduleFields.PREEMPT) & is_slow(x, at, slot, warp)
         with x.when(short ^ 1):
             x.ret(x.integer("i32", ENDLESS))
-        # All lengths from 1 on, short ones more often.
-        width = draw(x, args[0]) & 7
-        width = x.umin(width, LONGEST)
-        mask = (x.integer("i32", 1) << width) - 1
-        return (draw(x, args[0]) & mask) + 1
+        # Every second place that it comes to ends a short turn.
+        return x.intrinsic("cttz", [draw(x, at)], extra="false")
 
-    return b.helper("schedule_turn", [("ptr", 0)], ("i32", 0), body)(at)
+    pointer, word = ("ptr", 0), ("i32", 0)
+    return b.helper("schedule_turn", [pointer, pointer, word], word, body)(at, slot, warp)

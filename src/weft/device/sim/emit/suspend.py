@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from weft.device.sim.analyse.waits import member_mask
@@ -96,21 +97,31 @@ class Suspension:
         with b.when(left.slt(0), rare=True):
             self.let_others_run(block, target)
 
-    def let_others_run(self, block: BasicBlock, target: int, *, rotates: bool = True) -> None:
+    def let_others_run(
+        self,
+        block: BasicBlock,
+        target: int,
+        *,
+        rotates: bool = True,
+        resumed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Let other lanes, warps and blocks run; then run the next pending lanes.
 
         rotates  False: these lanes go on themselves when the warp is called again
+        resumed  emits code that runs then
         """
         e, b = self.e, self.e.b
         if not rotates or not e.program.partial[block.index]:
             self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
             self._refuel()
+            resumed()
             b.jump(f"B{target}")
             return
         # Among the pending lanes, so that `rotate` can give the turn to those that they wait for.
         self.pending.add(target, e.mask())
         self.suspend(self.survivors(block, target), WarpStatus.YIELDED)
         self._refuel()
+        resumed()
         self.rotates = True
         b.jump("rotate")
 

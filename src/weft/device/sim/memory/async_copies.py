@@ -18,6 +18,7 @@ from weft.device.sim.layout import ScheduleFields, Space
 from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.resolve import resolve
+from weft.device.sim.observe import Watcher
 from weft.device.sim.protocols import FrameSpace
 from weft.errors import PtxError
 from weft.ir import Builder, Val
@@ -106,9 +107,12 @@ class AsyncCopies:
         e.forget_mask()
 
     def _complete_at(self, moment: int) -> None:
-        """Complete the copies of the warp if its schedule has chosen this moment."""
+        """Complete the copies of the warp if its schedule has chosen this moment.
+
+        Not under an observer: it looks at the ring for the copies that a wait completes.
+        """
         e, b = self.e, self.e.b
-        if e.timing.on:
+        if e.timing.on and type(e.watch) is Watcher:
             with b.when(e.timing.chance(moment)):
                 self._land(None, every_lane=True)
 

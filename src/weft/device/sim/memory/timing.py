@@ -6,7 +6,7 @@ of the random numbers before a launch, and the code draws from them. Plain code 
 
 from __future__ import annotations
 
-from weft.device.sim.layout import ContextFields, ScheduleFields
+from weft.device.sim.layout import ContextFields, ScheduleFields, SlotFields
 from weft.device.sim.protocols import Located
 from weft.ir import Builder, Val
 
@@ -62,3 +62,11 @@ def chance(b: Builder, at: Val, field: int) -> Val:
 
     wanted = b.load("i64", 0, b.at(at, field))
     return b.helper("schedule_chance", [_P, _I64], ("i1", 0), body)(at, wanted)
+
+
+def is_slow(b: Builder, at: Val, slot: Val, warp: Val) -> Val:
+    """True at run time for some warps of a launch, always the same: the others overtake them."""
+    mixed = b.load("i64", 0, b.at(at, ScheduleFields.SALT)) + warp.zext("i64")
+    for field in (SlotFields.BLOCK_X, SlotFields.BLOCK_Y, SlotFields.BLOCK_Z):
+        mixed = mixed * _FACTOR + b.load("i32", 0, b.at(slot, field)).zext("i64")
+    return (mixed * _FACTOR >> 32).ult(b.load("i64", 0, b.at(at, ScheduleFields.SLOW)))

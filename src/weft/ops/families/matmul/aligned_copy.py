@@ -97,7 +97,7 @@ def _copied(p: Product, names: str, copies: list[_Copy]) -> Product:
         args += [c.x.pointer, to, c.rows.pack()]
         begin += c.size
     if len(copies) == 1:
-        args += [None, None, bytes(AlignedRows.size())]
+        args += [None, None, bytes(AlignedRows.sizeof())]
     name = source.template("copy_aligned", source.ctype(p.out.dtype), index)
     kernel = source.kernel("matmul/aligned_copy.cu", name, **AlignedRows.define())
     step = Step(kernel, (sum(c.blocks for c in copies),), (THREADS,), tuple(args))
