@@ -77,18 +77,18 @@ class SlotFields:
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
     RANK, GROUP, HELD = 108, 112, 120
     """Of a block of a cluster: its rank, the slot of rank 0, whether nothing in it can run."""
-    MISSING, LIVE, EXITED, PHASE = 176, 180, 184, 188
+    MISSING, LIVE, EXITED, PHASE = 240, 244, 248, 252
     """In the slot of rank 0, at the unused end of the row of barrier 0: threads that have not
     arrived at the barrier of the cluster, threads of the cluster that live, the ranks that have
     exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
-    PASS, RANKS = 112, 116
+    PASS, RANKS = 128, 132
     """Under a schedule: the pass over the warps, of `LaunchOrder.PERIOD`, and the number that their
     order follows from."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
     """Fields of `emit/stall.py`, which compares the block's states."""
-    BARRIERS = 128
+    BARRIERS = 192
     """16 barriers of BARRIER_BYTES: threads arrived, weight arrived, expected, generation,
     reduction in progress (count, and, or), then the results of the last two generations."""
     BARRIER_BYTES = 64

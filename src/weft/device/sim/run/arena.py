@@ -196,7 +196,11 @@ class Arena:
         for worker in self.workers:
             worker.fields[WorkerFields.SLOT_COUNT // 8] = resident
             # What shared memory holds at first must not depend on earlier launches.
-            worker.block[heads : heads + resident * self._shared_stride] = UNWRITTEN
+            if worker.far is None:
+                worker.block[heads : heads + resident * self._shared_stride] = UNWRITTEN
+            else:
+                blocks = np.frombuffer(worker.far, np.uint8).reshape(self.slots, -1)
+                blocks[:resident, : self.shared_bytes] = UNWRITTEN
 
     def slot(self, worker: int, index: int) -> NDArray[np.int32]:
         """A slot's memory as 32-bit words."""

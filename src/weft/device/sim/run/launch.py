@@ -254,7 +254,9 @@ class LaunchPlan:
 
     def _resident(self, schedule: schedules.Schedule) -> int:
         """Blocks that run at the same time. Those that wait for each other must."""
-        return self._slots if self.code.info.waits else schedule.resident(self.total)
+        info = self.code.info
+        count = self._slots if info.waits else schedule.resident(self.total)
+        return self._whole_clusters(count) if info.clusters else count
 
     def _observe(self, arena: Arena, memory: Sequence[Allocation]) -> Observation:
         from weft.device.sim.run.observation import Observation
