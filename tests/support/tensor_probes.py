@@ -485,7 +485,7 @@ def refused() -> list[Encoding]:
 # ---- tensormap.replace ----------------------------------------------------------------------
 REPLACED = (
     ("global_address", "", "b64", "0x123456789abcdef0"),
-    *((("rank", "", "b32", str(n)) for n in range(5))),
+    *(("rank", "", "b32", str(n)) for n in range(5)),
     *(("box_dim", f"{i}, ", "b32", str(9 + i)) for i in range(5)),
     *(("global_dim", f"{i}, ", "b32", str(1001 + i)) for i in range(5)),
     *(("global_stride", f"{i}, ", "b64", str(0x123456000 + 16 * i)) for i in range(4)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weft.records import dataclass
 
-PARTIAL, INCOMPLETE, LANES, WARPS, START, OUTSIDE = range(1, 7)
-"""Lanes are missing; warps are missing; descriptors differ between lanes, or between warps; a
-matrix starts inside of a swizzle pattern; a part of it is outside of shared memory."""
+PARTIAL, INCOMPLETE, LANES, WARPS, OUTSIDE = range(1, 6)
+"""Lanes are missing; warps are missing; descriptors differ between lanes, or between warps; a part
+of a matrix is outside of shared memory."""
 
 OPERANDS = ("A", "B", "scale-d")
 """The operands that a fault may be about."""
@@ -64,14 +64,6 @@ def explain(address: int, warps: int, shared_bytes: int) -> Explanation:
                 f"warp {value} executes another wgmma, or one with other descriptors",
                 "the same instructions with the same descriptors in all four warps",
                 "compute descriptors from threadIdx.x / 128, not from threadIdx.x / 32",
-            )
-        case 5:
-            return Explanation(
-                f"reads {operand} from the middle of a swizzle pattern",
-                f"a descriptor with the start address {value:#x}",
-                "a start in the first row of the pattern, which repeats every 1024, 512 or 256 "
-                "bytes (128, 64, 32-byte swizzle), or a base offset in bits 49 to 51",
-                "align the tile in shared memory: __align__(1024)",
             )
     return Explanation(
         f"reads {operand} outside of shared memory",

@@ -12,7 +12,7 @@ from weft.device.sim.analyse import (
     validate,
 )
 from weft.device.sim.analyse.program import KernelProgram
-from weft.device.sim.analyse.waits import is_block_barrier, is_warp_sync
+from weft.device.sim.analyse.waits import awaits_warpgroup, is_block_barrier, is_warp_sync
 from weft.ptx import isa
 from weft.ptx.contract import contract
 from weft.ptx.link import link
@@ -32,15 +32,18 @@ def prepare(
     special_copies.replace_reads(program)
     if scheduled:
         program.switches = frozenset(switches.of_warps(program))
-    divergence.analyse(program, lambda ins: ins.index in program.switches)
+    code = (x for x in program.function.body if not isinstance(x, Label))
+    program.awaits = frozenset(ins.index for ins in code if awaits_warpgroup(ins))
+    divergence.analyse(program, program.is_cut)
     if scheduled and (parts := switches.of_lanes(program)):
         program.parts, program.switches = frozenset(parts), program.switches | parts
-        divergence.analyse(program, lambda ins: ins.index in program.switches)
+        divergence.analyse(program, program.is_cut)
     blocks = program.graph.blocks
     if any(is_warp_sync(i) for x in program.scattered for i in blocks[x].code):
         # lanes must be able to wait there for each other
-        divergence.analyse(program, lambda i: i.index in program.switches or is_warp_sync(i))
-    program.hammocks = hammocks.find(program.graph, program.divergent, program.switches)
+        divergence.analyse(program, lambda i: program.is_cut(i) or is_warp_sync(i))
+    cuts = program.switches | program.awaits
+    program.hammocks = hammocks.find(program.graph, program.divergent, cuts)
     deferred_nan.find(program)
     program.settled = True
     return program

@@ -83,6 +83,8 @@ class KernelProgram:
     instructions of `switches`, and its lanes may part before those of `parts`."""
     switches: frozenset[int] = frozenset()
     parts: frozenset[int] = frozenset()
+    awaits: frozenset[int] = frozenset()
+    """Instructions before which a warp may wait for others of its warpgroup."""
     apart: set[int] = field(default_factory=set)
     """Blocks that lanes may run in any order, since they may have parted before."""
     settled: bool = False
@@ -90,6 +92,10 @@ class KernelProgram:
     _results: dict[int, Form | None] = field(default_factory=dict)
     _defs: dict[int, list[str]] = field(default_factory=dict)
     _uses: dict[int, list[str]] = field(default_factory=dict)
+
+    def is_cut(self, ins: Instruction) -> bool:
+        """Return whether a warp may be suspended before the instruction: it starts a block."""
+        return ins.index in self.switches or ins.index in self.awaits
 
     @property
     def threads(self) -> int:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from weft.ptx.cfg import Graph
 from weft.ptx.isa import InstructionRow, decode
-from weft.ptx.isa.columns import Control, Participants, Waits
+from weft.ptx.isa.columns import (
+    Async,
+    AsyncStep,
+    Completion,
+    Control,
+    Participants,
+    Waits,
+)
 from weft.ptx.model import Instruction, Operand, Special
 
 _OF_A_WARP = (Participants.MASK, Participants.WARP, Participants.WARPGROUP)
@@ -33,6 +40,11 @@ def is_block_barrier(ins: Instruction) -> bool:
 def is_cluster_barrier(ins: Instruction) -> bool:
     """Return whether a warp waits for warps of other blocks at the instruction."""
     return is_block_barrier(ins) and decode(ins).row.participants is Participants.CLUSTER
+
+
+def awaits_warpgroup(ins: Instruction) -> bool:
+    """Return whether a warp waits for products of its warpgroup, which all four warps issue."""
+    return decode(ins).row.async_ == Async(AsyncStep.WAIT, Completion.PRODUCTS)
 
 
 def is_arrival(ins: Instruction) -> bool:

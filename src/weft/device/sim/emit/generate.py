@@ -44,7 +44,7 @@ def generate(
     frame = warp.schedule.frame_bytes
     slot = SlotFields.FRAMES + program.warps * frame
     slot = -(-slot // 64) * 64
-    waits = bool(warp.schedule.spin_heads)
+    waits = bool(warp.schedule.spin_heads or program.awaits)
     emit_run(
         ir,
         frames=warp.schedule.frames,
@@ -55,7 +55,7 @@ def generate(
         late=warp.schedule.lockstep.late,
         clusters=program.clusters,
         watch=warp.watch,
-        order=LaunchOrder(program.warps, warp.bulk.clear) if scheduled else None,
+        order=LaunchOrder(program.warps, warp.clear_shared_state) if scheduled else None,
     )
     info = CodeInfo(
         warps=program.warps,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from weft.device.sim.analyse import active_lanes, idle_warps
+from weft.device.sim.analyse import active_lanes, idle_warps, switches
 from weft.device.sim.analyse.idle_warps import Idle
 from weft.device.sim.analyse.phases import ENDED
 from weft.device.sim.analyse.waits import (
@@ -153,7 +153,9 @@ class Schedule:
     @property
     def points(self) -> list[int]:
         """Blocks at which registers of lanes that wait are joined with those of others."""
-        return sorted({*self.pending.points, *self.preemption.blocks})
+        program = self.e.program
+        awaits = switches.blocks(program.graph, program.awaits)
+        return sorted({*self.pending.points, *self.preemption.blocks, *awaits})
 
     def live(self) -> Val:
         """The lanes that have not returned, as bits."""

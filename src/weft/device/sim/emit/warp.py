@@ -39,7 +39,7 @@ from weft.device.sim.memory.timing import Timing
 from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
-from weft.ir import IrModule, Val
+from weft.ir import Builder, IrModule, Val
 from weft.ir.tensor_prepare import Fragments
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
@@ -86,7 +86,9 @@ class WarpEmitter(WarpOperands):
         self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
         self.cluster = ClusterOperations(self, self.schedule)
         self.matrices = Matrices(self)
-        self.warpgroups = WarpgroupProducts(self, self.schedule)
+        self.warpgroups = WarpgroupProducts(
+            self, self.schedule, self.timing.decide if self.timing.on else None
+        )
         self.textures = Textures(self)
         self.fragments = Fragments()
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
@@ -146,6 +148,8 @@ class WarpEmitter(WarpOperands):
         self.versions.clear()
         self.schedule.suspension.recomputed.begin(block)
         self.schedule.preemption.enter(block)
+        if block.code and block.code[0].index in self.program.awaits:
+            self._await_warpgroup(block)
         if block.index in self.program.scattered and block.code and is_warp_sync(block.code[0]):
             self.ins = block.code[0]
             self.schedule.suspension.meet(block)
@@ -155,6 +159,17 @@ class WarpEmitter(WarpOperands):
         if block.last is not None:
             self.watch.instruction(block.last)
         self.schedule.leave(block)
+
+    def clear_shared_state(self, b: Builder, frames: Val) -> None:
+        """Empty what the first warp of a block keeps for all, where another may start first."""
+        self.bulk.clear(b, frames)
+        self.warpgroups.clear(b, frames)
+
+    def _await_warpgroup(self, block: BasicBlock) -> None:
+        """Let others run until all warps of the warpgroup have issued what this one waits for."""
+        self.ins = block.code[0]
+        with self.b.when(self.warpgroups.is_ahead(self.ins)):
+            self.schedule.suspension.let_others_run(block, block.index, rotates=False)
 
     def _emit_code(self, block: BasicBlock) -> None:
         runs = self.strips.get(block.index, {})

@@ -28,6 +28,12 @@ class Timing:
         """
         return self.chance(ScheduleFields.AT_ISSUE) if self.on else None
 
+    def decide(self) -> Val:
+        """True at run time if an operation completes when it is issued, in scheduled code."""
+        now = self.at_issue()
+        assert now is not None, "the code is compiled for schedules"
+        return now
+
     def chance(self, field: int) -> Val:
         """True at run time with the chance in a field of the schedule."""
         return chance(self.e.b, self.memory(), field)

@@ -15,14 +15,13 @@ from typing import Protocol
 
 from weft.device.sim.layout import Fault
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.warpgroup_tiles import CORE, INSIDE, Gather, misplaced
+from weft.device.sim.memory.warpgroup_tiles import CORE, INSIDE, Gather
 from weft.device.sim.protocols import FrameSpace
 from weft.device.sim.warpgroup_faults import (
     INCOMPLETE,
     LANES,
     OUTSIDE,
     PARTIAL,
-    START,
     VALUE,
     WARPS,
     encoded,
@@ -34,7 +33,7 @@ from weft.ir.tensor_warpgroup import PIECE, PIECES, REGISTER, ROWS, WarpgroupFor
 from weft.ptx import cfg
 from weft.ptx.isa import decode
 from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of, operand
-from weft.ptx.model import Instruction, Operand, Reg, Vec
+from weft.ptx.model import Imm, Instruction, Operand, Reg, Vec
 from weft.records import dataclass
 
 _P, _I1, _I32, _I64 = ("ptr", 0), ("i1", 0), ("i32", 0), ("i64", 0)
@@ -66,8 +65,9 @@ class Queue:
 class Agreement:
     """The last products of a warpgroup, with which those of its four warps are compared."""
 
-    COUNTS, ENTRIES = 0, 64
-    """How many products each of its warps has issued; entries follow."""
+    COUNTS, GROUPS, COMMITTED, ENTRIES = 0, 16, 64, 192
+    """How many products each of its warps has issued, and how many groups it has committed; how
+    many products it had issued when it committed each of the last `KEPT` groups; entries follow."""
     NUMBER, INSTRUCTION, LEFT, RIGHT, ENTRY = 0, 4, 8, 16, 32
     KEPT = 8
     SIZE = ENTRIES + KEPT * ENTRY
@@ -139,10 +139,14 @@ class WarpgroupProducts:
 
     def _start(self) -> None:
         """A fresh block has issued nothing; the first warp's frame has the entries of all."""
-        e, b = self.e, self.e.b
+        if self._now is None:
+            self.clear(self.e.b, self.e.frame)
+
+    def clear(self, b: Builder, frames: Val) -> None:
+        """Empty the entries of a block."""
         if self.used:
             with b.loop(self._groups * Agreement.SIZE // 64) as i:
-                at = b.at(b.at(e.frame, self._agreements), (i << 6).zext("i64"))
+                at = b.at(b.at(frames, self._agreements), (i << 6).zext("i64"))
                 b.store(b.zero("i64", 8), at, 64)
 
     # ---- issue ------------------------------------------------------------------------------
@@ -196,7 +200,7 @@ class WarpgroupProducts:
             self._land(None)
 
     def _descriptor(self, given: Operand, which: int) -> Val:
-        """A descriptor: one value for the warp, whose matrix starts where a pattern does."""
+        """A descriptor: one value for the warp."""
         e, b = self.e, self.e.b
         kinds = e.program.function.registers
         if not isinstance(given, Reg) or kinds[given.name][1:] != "64":
@@ -208,8 +212,6 @@ class WarpgroupProducts:
             lanes, v = v, b.extract(v, 0)
             with b.when(b.same(lanes, b.splat(v, 32)) ^ 1, rare=True):
                 self._fault(LANES, which)
-        with b.when(misplaced(b, v), rare=True):
-            self._fault(START, which, (v & 0x3FFF) << 4)
         return v
 
     def _flag(self, given: Operand | None) -> Val:
@@ -242,9 +244,46 @@ class WarpgroupProducts:
     # ---- completion -------------------------------------------------------------------------
     def commit(self) -> None:
         """Close the group that is being collected."""
-        if self.used and self._now is not None:
-            executed = self.e.executing().ne(0).zext("i32")
-            self.e.b.store(self._field(Queue.GROUP) + executed, self._at(Queue.GROUP))
+        if not self.used:
+            return
+        e, b = self.e, self.e.b
+        executed = e.executing().ne(0)
+        with b.when(executed):
+            count, groups = (self._of_warp(x) for x in (Agreement.COUNTS, Agreement.GROUPS))
+            number = b.load("i32", 0, groups)
+            b.store(b.load("i32", 0, count), self._committed(number))
+            b.store(number + 1, groups)
+        if self._now is not None:
+            b.store(self._field(Queue.GROUP) + executed.zext("i32"), self._at(Queue.GROUP))
+        e.forget_mask()
+
+    def is_ahead(self, ins: Instruction) -> Val:
+        """True at run time if a warp waits for a product that another one has not issued yet.
+
+        The four warps of a warpgroup make a product together: it ends for all of them at once.
+        """
+        b, pending = self.e.b, ins.operands[0]
+        assert isinstance(pending, Imm), "the row takes nothing else"
+        if not self.used or pending.value >= Agreement.KEPT:
+            return b.integer("i1", 0)
+        groups = b.load("i32", 0, self._of_warp(Agreement.GROUPS))
+        last = b.load("i32", 0, self._committed(groups - 1 - pending.value))
+        needed = groups.sgt(pending.value).select(last, b.integer("i32", 0))
+        counts = b.load("i32", GROUP, self._of_group(Agreement.COUNTS), 4)
+        return b.any((counts - b.splat(needed, GROUP)).slt(0))
+
+    def _of_group(self, field: int) -> Val:
+        e, b = self.e, self.e.b
+        group = (e.warp >> 2).zext("i64") * Agreement.SIZE
+        return b.at(b.at(e.frames, self._agreements + field), group)
+
+    def _of_warp(self, field: int) -> Val:
+        return self.e.b.at(self._of_group(field), ((self.e.warp & (GROUP - 1)) << 2).zext("i64"))
+
+    def _committed(self, number: Val) -> Val:
+        """The place of this warp's count at the end of a group."""
+        place = (self.e.warp & (GROUP - 1)) * Agreement.KEPT + (number & (Agreement.KEPT - 1))
+        return self.e.b.at(self._of_group(Agreement.COMMITTED), (place << 2).zext("i64"))
 
     def wait(self, pending: int) -> None:
         """Complete all but the last `pending` groups."""

@@ -56,13 +56,6 @@ class _Fields:
     wide: Val
 
 
-def misplaced(b: Builder, descriptor: Val) -> Val:
-    """True if the matrix starts in the middle of a swizzle pattern, and no base offset says so."""
-    d = _fields(b, descriptor)
-    inner = d.start & ((d.wide << 3) - 1)
-    return d.wide.ugt(PIECE) & d.base.eq(0) & inner.uge(d.wide)
-
-
 def _fields(b: Builder, descriptor: Val) -> _Fields:
     def field(at: int) -> Val:
         return ((descriptor >> at).trunc("i32") & 0x3FFF) << 4
