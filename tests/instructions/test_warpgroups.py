@@ -122,8 +122,8 @@ def _run(probe: WarpgroupProbe, name: str, changes: Any, words: np.ndarray) -> n
 
 ALONE = r"""
 __global__ void alone(const unsigned long long* of, float* out) {
-    __shared__ alignas(1024) unsigned short tile[2048];
-    for (int i = threadIdx.x; i < 2048; i += 128) tile[i] = 0x3f80;
+    __shared__ alignas(1024) unsigned short tile[4096];
+    for (int i = threadIdx.x; i < 4096; i += 128) tile[i] = 0x3f80;
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     unsigned long long a = of[0] | ((unsigned)__cvta_generic_to_shared(tile) & 0x3ffff) >> 4;
@@ -134,7 +134,7 @@ __global__ void alone(const unsigned long long* of, float* out) {
                  "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a) : "memory");
     if (threadIdx.x < 32)  // the first warp reuses the tile: all four have read it
-        for (int i = threadIdx.x; i < 2048; i += 32) tile[i] = 0;
+        for (int i = threadIdx.x; i < 4096; i += 32) tile[i] = 0;
     for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = d[i];
 }
 """
