@@ -65,9 +65,10 @@ class Queue:
 class Agreement:
     """The last products of a warpgroup, with which those of its four warps are compared."""
 
-    COUNTS, GROUPS, COMMITTED, ENTRIES = 0, 16, 64, 192
-    """How many products each of its warps has issued, and how many groups it has committed; how
-    many products it had issued when it committed each of the last `KEPT` groups; entries follow."""
+    COUNTS, GROUPS, LANDED, COMMITTED, ENTRIES = 0, 16, 32, 64, 192
+    """How many products each of its warps has issued, how many groups it has committed, and how
+    many products are complete, under a schedule; how many it had issued when it committed each of
+    the last `KEPT` groups; entries follow."""
     NUMBER, INSTRUCTION, LEFT, RIGHT, ENTRY = 0, 4, 8, 16, 32
     KEPT = 8
     SIZE = ENTRIES + KEPT * ENTRY
@@ -134,7 +135,7 @@ class WarpgroupProducts:
         self._groups = -(-e.program.warps // GROUP) if self.used else 0
         self._agreements = frame.reserve(self._groups * Agreement.SIZE, self._start)
         late = self.used and now is not None
-        self._queue = frame.reserve(Queue.SIZE if late else 0, self._start_queue)
+        self._queue = frame.reserve(Queue.SIZE if late else 0, self._start_queue, self._finish)
         self._record: Val | None = None
 
     def _start(self) -> None:
@@ -260,16 +261,19 @@ class WarpgroupProducts:
     def is_ahead(self, ins: Instruction) -> Val:
         """True at run time if a warp waits for a product that another one has not issued yet.
 
-        The four warps of a warpgroup make a product together: it ends for all of them at once.
+        The four warps of a warpgroup make a product together: it ends for all of them at once. If
+        products complete where they are waited for, all four warps come there first.
         """
         b, pending = self.e.b, ins.operands[0]
         assert isinstance(pending, Imm), "the row takes nothing else"
         if not self.used or pending.value >= Agreement.KEPT:
             return b.integer("i1", 0)
+        self.wait(pending.value)
         groups = b.load("i32", 0, self._of_warp(Agreement.GROUPS))
         last = b.load("i32", 0, self._committed(groups - 1 - pending.value))
         needed = groups.sgt(pending.value).select(last, b.integer("i32", 0))
-        counts = b.load("i32", GROUP, self._of_group(Agreement.COUNTS), 4)
+        field = Agreement.COUNTS if self._now is None else Agreement.LANDED
+        counts = b.load("i32", GROUP, self._of_group(field), 4)
         return b.any((counts - b.splat(needed, GROUP)).slt(0))
 
     def _of_group(self, field: int) -> Val:
@@ -295,6 +299,11 @@ class WarpgroupProducts:
         """A fresh warp has nothing pending."""
         if self.used and self._now is not None:
             self.e.b.store(self.e.b.zero("i32", 4), self._at(0), 16)
+
+    def _finish(self) -> None:
+        """Complete all products when the warp ends, for the others of the warpgroup."""
+        if self.used and self._now is not None:
+            self._land(None)
 
     def _at(self, field: int) -> Val:
         return self.e.b.at(self.e.frame, self._queue + field)
@@ -348,6 +357,7 @@ class WarpgroupProducts:
         head = b.while_(self._field(Queue.HEAD), goes_on, body)
         e.ins = ins
         b.store(head, self._at(Queue.HEAD))
+        b.store(head, self._of_warp(Agreement.LANDED))
 
     def _is_late(self, product: _Product) -> bool:
         """Return whether A's registers can be read when the product completes."""
