@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,17 @@ SHARED_ALIGN = 1024
 """The alignment of a block's shared memory: the largest that layouts of bulk copies require."""
 
 
-_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+"""MAP_NORESERVE, which the module of older versions of Python does not name."""
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+
+
+def _reserved(nbytes: int) -> mmap.mmap:
+    """Addresses for so many bytes; pages that are never touched cost nothing."""
+    try:
+        return mmap.mmap(-1, nbytes, _PRIVATE)
+    except OSError as error:
+        raise MemoryError(f"{nbytes} bytes of addresses for clusters") from error
 
 
 def _start(memory: mmap.mmap) -> int:
@@ -102,7 +113,7 @@ class Arena:
         shared = _up(max(self.shared_bytes, 1), SHARED_ALIGN)
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
-        far = mmap.mmap(-1, n << CLUSTER_SHIFT, _PRIVATE) if info.clusters else None
+        far = _reserved(n << CLUSTER_SHIFT) if info.clusters else None
         if far is not None:
             shared = 0
         block, base = _aligned(heads + n * (shared + local))
