@@ -15,7 +15,8 @@ class ContextFields:
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
-    CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 168, 176, 184
+    CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 164, 168, 172
+    """Of 32 bits each: blocks of a cluster, and whether the launch or the kernel gives them."""
     SIZE = 192
 
 
@@ -42,10 +43,10 @@ class SlotFields:
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
-    RANK, GROUP, HELD = 108, 112, 120
+    RANK, GROUP, HELD = 108, 240, 120
     """Of a block of a cluster: its rank, the slot of rank 0, whether nothing in it can run."""
     MISSING, LIVE, EXITED, PHASE = 176, 180, 184, 188
-    """In the slot of rank 0, at the unused end of the row of barrier 0: threads that have not
+    """In the slot of rank 0, at the unused end of a barrier's row, as GROUP: threads that have not
     arrived at the barrier of the cluster, threads of the cluster that live, the ranks that have
     exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
@@ -85,7 +86,7 @@ class Fault:
     """Values of Worker.ERROR."""
 
     NONE, ILLEGAL, MISALIGNED, READ_ONLY, TRAP, ASSERT, BARRIER, HOST, TEXTURE = range(9)
-    EXITED, ARRIVES, WAITS, RANKS = range(9, 13)
+    EXITED, ARRIVES, WAITS, RANKS = range(30, 34)
     """In a cluster: memory of a block that has exited, `barrier.cluster.arrive` twice, a wait
     without it, a mask that names blocks beyond the cluster."""
 

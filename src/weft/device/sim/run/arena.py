@@ -31,7 +31,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<24q{ContextFields.SIZE - 192 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<20q4i{ContextFields.SIZE - 176 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
