@@ -132,6 +132,12 @@ def test_the_kernel_may_bring_its_cluster() -> None:
     assert out.tolist() == [4] * 4
 
 
+def test_bytes_are_expected_and_completed_in_another_block() -> None:
+    out = np.zeros(2, np.int32)
+    module().kernel("remote_bytes")[2, 32, 0, None, 2](out, time_limit=60)
+    assert out.tolist() == [5, 7]
+
+
 # ---- refused launches --------------------------------------------------------------------------
 REFUSED: dict[str, tuple[str, Any, Any, str, str]] = {
     "a part of a cluster": ("plain", 7, 2, "does not divide the grid", "grid.x a multiple of 2"),
