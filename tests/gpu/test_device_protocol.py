@@ -16,6 +16,7 @@ import pytest
 
 import weft
 from weft.device import devices, driver, models
+from weft.device.base import LaunchConfig
 from weft.device.gpu import device as gpu_device
 from weft.device.gpu import loaded, pending
 from weft.device.gpu.call import KernelCall, ParameterLayout
@@ -75,7 +76,7 @@ class LoadedModule:
         )
 
     def call(self, entry: str, layout: ParameterLayout, *config: Any, name: str) -> KernelCall:
-        return KernelCall(name, 7, self.device, layout, config, False)  # type: ignore[arg-type]
+        return KernelCall(name, 7, self.device, layout, LaunchConfig(*config), False)
 
     def symbol(self, name: str) -> tuple[int, int] | None:
         return (ADDRESS, 4) if name == "factor" else None

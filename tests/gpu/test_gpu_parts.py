@@ -15,6 +15,7 @@ import pytest
 
 import weft
 from weft.device import arrays, driver
+from weft.device.base import LaunchConfig
 from weft.device.gpu import guard, machine, native_launch, pending, streams, system
 from weft.device.gpu.call import LaunchSlot, ParameterLayout
 from weft.device.gpu.module import waits_for_grid
@@ -149,9 +150,8 @@ class Recorder:
 def test_each_parameter_has_its_own_pointer() -> None:
     """The block as a whole is never handed over: ptxas decides where a parameter goes."""
     layout = ParameterLayout(128, (0, 64, 96))
-    call = SimpleNamespace(
-        layout=layout, shape=((1, 1, 1), (32, 1, 1), 0), cooperative=False, function=7
-    )
+    config = LaunchConfig((1, 1, 1), (32, 1, 1))
+    call = SimpleNamespace(layout=layout, shape=config, cooperative=False, function=7)
     slot, recorder = LaunchSlot(call), Recorder((4, 32, 8))  # type: ignore[arg-type]
     block = bytes(range(128))
     ctypes.memmove(slot.buffer, block, 128)

@@ -141,6 +141,28 @@ extern "C" __global__ void histogram(const int* x, int n, int* bins, int count) 
         atomicAdd(&bins[c.block_rank() * each + i], mine[i]);
 }
 
+// Rank 0 expects and completes bytes at the mbarrier of rank 1, which waits for them.
+extern "C" __global__ void remote_bytes(int* out) {
+    __shared__ unsigned long long bar;
+    __shared__ alignas(8) long long pair;
+    cg::cluster_group c = cg::this_cluster();
+    init(&bar);
+    c.sync();
+    unsigned far = peer(near_address(&bar), 1), to = peer(near_address(&pair), 1);
+    if (c.thread_rank() == 0) {
+        asm volatile("mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;" :: "r"(far) : "memory");
+        asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;" :: "r"(far) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], 8;" :: "r"(far) : "memory");
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
+                     :: "r"(to), "l"(0x700000005ll), "r"(far) : "memory");
+    }
+    if (c.block_rank() == 1 && threadIdx.x == 3) {
+        while (!passed(&bar, 0)) {}
+        out[0] = (int)pair, out[1] = (int)(pair >> 32);
+    }
+    c.sync();
+}
+
 // ---- wrong uses ----------------------------------------------------------------------------------
 extern "C" __global__ void exits_early(int* out) {
     __shared__ int v;

@@ -19,7 +19,9 @@ from weft.device import models
 from weft.device.base import LaunchConfig
 from weft.device.clusters import check_cluster
 from weft.device.occupancy import active_clusters, occupancy
+from weft.device.sim.emit.generate import generate
 from weft.kernels import Module
+from weft.ptx.parse import parse
 
 READ, ADD, PUSH, COPY, MULTICAST, EXCHANGE = range(6)
 """The steps of a random program: see kernels/clusters.cu."""
@@ -128,6 +130,12 @@ def test_the_kernel_may_bring_its_cluster() -> None:
     module().kernel("pairs").bind(4, 32, out, cluster=2)()
     module().kernel("plain")[4, 32, 0, None, 2](out)
     assert out.tolist() == [4] * 4
+
+
+def test_bytes_are_expected_and_completed_in_another_block() -> None:
+    out = np.zeros(2, np.int32)
+    module().kernel("remote_bytes")[2, 32, 0, None, 2](out, time_limit=60)
+    assert out.tolist() == [5, 7]
 
 
 # ---- refused launches --------------------------------------------------------------------------
@@ -274,3 +282,11 @@ def test_refusals_are_those_of_the_driver() -> None:
         except weft.LaunchError:
             found = 912
         assert found == code, (grid, cluster)
+
+
+# ---- kernels without clusters ------------------------------------------------------------------
+def test_a_kernel_that_names_no_peer_has_no_code_for_clusters() -> None:
+    parsed = parse(module().ptx.text)
+    for name, named in (("plain", False), ("pairs", True)):
+        text, info = generate(parsed, name, (64, 1, 1))
+        assert info.clusters is named and ("cluster_release" in text) is named

@@ -35,12 +35,12 @@ class LaunchSlot:
     def __init__(self, call: KernelCall, keep: object = None) -> None:
         grid, block, shared, cluster = call.shape
         self.config = driver.CuLaunchConfig(grid, block, shared, None, None, 0)
-        wanted = [(driver.COOPERATIVE, (1,))] if call.cooperative else []
+        wanted = []
+        if call.cooperative:
+            wanted.append(driver.LaunchAttribute(driver.COOPERATIVE, 0, (1,)))
         if cluster is not None:
-            wanted.append((driver.CLUSTER, cluster))
-        attributes = (driver.LaunchAttribute * max(len(wanted), 1))(
-            *((number, 0, value) for number, value in wanted)
-        )
+            wanted.append(driver.LaunchAttribute(driver.CLUSTER, 0, cluster))
+        attributes = (driver.LaunchAttribute * max(len(wanted), 1))(*wanted)
         if wanted:
             self.config.attributes = ctypes.addressof(attributes)
             self.config.attribute_count = len(wanted)

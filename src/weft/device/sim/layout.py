@@ -15,10 +15,11 @@ class ContextFields:
     TABLE, TABLE_COUNT, PARAMS, SYMBOLS, CONSTS = 48, 56, 64, 72, 80
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
-    CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 168, 176, 184
-    SCHEDULE = 192
+    CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 164, 168, 172
+    """Of 32 bits each: blocks of a cluster, and whether the launch or the kernel gives them."""
+    SCHEDULE = 184
     """The address of `ScheduleFields`, in code that is compiled for schedules."""
-    SIZE = 256
+    SIZE = 192
 
 
 class ScheduleFields:
@@ -75,20 +76,20 @@ class SlotFields:
     STATE, BLOCK_X, BLOCK_Y, BLOCK_Z = 0, 4, 8, 12
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
-    RANK, GROUP, HELD = 108, 112, 120
+    RANK, GROUP, HELD = 108, 240, 120
     """Of a block of a cluster: its rank, the slot of rank 0, whether nothing in it can run."""
-    MISSING, LIVE, EXITED, PHASE = 240, 244, 248, 252
-    """In the slot of rank 0, at the unused end of the row of barrier 0: threads that have not
+    MISSING, LIVE, EXITED, PHASE = 176, 180, 184, 188
+    """In the slot of rank 0, at the unused end of a barrier's row, as GROUP: threads that have not
     arrived at the barrier of the cluster, threads of the cluster that live, the ranks that have
     exited as bits, and the phases of the barrier that have completed."""
     TOGETHER = 104
     """1 until the warps of a new block have run: see `emit/lockstep.py`."""
-    PASS, RANKS = 128, 132
+    PASS, RANKS = 112, 116
     """Under a schedule: the pass over the warps, of `LaunchOrder.PERIOD`, and the number that their
     order follows from."""
     EPOCH, STATE_HASH, AGE, LIMIT, REPEATED = 64, 72, 80, 88, 96
     """Fields of `emit/stall.py`, which compares the block's states."""
-    BARRIERS = 192
+    BARRIERS = 128
     """16 barriers of BARRIER_BYTES: threads arrived, weight arrived, expected, generation,
     reduction in progress (count, and, or), then the results of the last two generations."""
     BARRIER_BYTES = 64

@@ -163,7 +163,9 @@ class ClusterLoop:
     def _advance(self, rank: Val) -> None:
         """Go to the next slot; after the last of a group, to its first for some rounds."""
         b = self.b
-        count = b.load("i64", 0, b.at(self.worker, WorkerFields.SLOT_COUNT)).trunc("i32")
+        slots = b.load("i64", 0, b.at(self.worker, WorkerFields.SLOT_COUNT)).trunc("i32")
+        groups = b.binary("udiv", slots + (self.size - 1), self.size)
+        count = groups * self.size
         b.jump_if(b.load("i32", 0, self.idle).uge(count), "finished")
         following = b.load("i32", 0, self.current) + 1
         b.store(following, self.current)

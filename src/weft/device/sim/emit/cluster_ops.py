@@ -133,13 +133,13 @@ class ClusterOperations:
         e.write(dest, e.b.resize(offset >> CLUSTER_SHIFT, "i32"))
 
 
-def cluster_start(e: InCluster) -> Val:
+def cluster_start(e: Located) -> Val:
     """The host address of the shared memory of rank 0."""
     start = e.b.val("i64", 0, f"ptrtoint {e.shared.typed} to i64")
     return start - e.rank_base.zext("i64")
 
 
-def cluster_bytes(e: InCluster) -> Val:
+def cluster_bytes(e: Located) -> Val:
     """The size of the window in which the shared memory of all blocks of the cluster is."""
     return cluster_size(e.b, e.context).zext("i64") << CLUSTER_SHIFT
 

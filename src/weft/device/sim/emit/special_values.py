@@ -100,8 +100,8 @@ class Specials:
         if kind == "cluster_ctarank":
             return b.load("i32", 0, b.at(e.slot, SlotFields.RANK), flags=CONSTANT)
         if kind == "is_explicit_cluster":
-            at = b.at(e.context, ContextFields.CLUSTER_EXPLICIT)
-            return b.load("i32", 0, at, flags=CONSTANT).ne(0)
+            told = b.at(e.context, ContextFields.CLUSTER_EXPLICIT)
+            return b.load("i32", 0, told, flags=CONSTANT).ne(0)
         if kind == "cluster_nctarank":
             return cluster_size(b, e.context)
         at = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ WORKSPACE = 128
 ROW = 32
 """Bytes of a row of the allocation table: address, size, writable, unused."""
 
-_CONTEXT = struct.Struct(f"<24q{ContextFields.SIZE - 192 + WORKSPACE}x")
+_CONTEXT = struct.Struct(f"<20q4i{ContextFields.SIZE - 176 + WORKSPACE}x")
 """All fields of a context in their order; the rest of it, and the workspace behind it, zero."""
 
 
@@ -42,7 +43,17 @@ SHARED_ALIGN = 1024
 """The alignment of a block's shared memory: the largest that layouts of bulk copies require."""
 
 
-_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+"""MAP_NORESERVE, which the module of older versions of Python does not name."""
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+
+
+def _reserved(nbytes: int) -> mmap.mmap:
+    """Addresses for so many bytes; pages that are never touched cost nothing."""
+    try:
+        return mmap.mmap(-1, nbytes, _PRIVATE)
+    except OSError as error:
+        raise MemoryError(f"{nbytes} bytes of addresses for clusters") from error
 
 
 def _start(memory: mmap.mmap) -> int:
@@ -106,7 +117,7 @@ class Arena:
         shared = self._shared_stride
         local = _up(max(info.local_bytes * 32 * info.warps, 1), 256)
         heads = _up(n * info.slot_bytes, SHARED_ALIGN)
-        far = mmap.mmap(-1, n << CLUSTER_SHIFT, _PRIVATE) if info.clusters else None
+        far = _reserved(n << CLUSTER_SHIFT) if info.clusters else None
         if far is not None:
             shared = 0
         block, base = _aligned(heads + n * (shared + local))

@@ -26,10 +26,6 @@ _KINDS: dict[str, tuple[str, str]] = {
         "threads wait for a lock that no running thread will release",
         f"release the lock on every path, before returns and barriers; {_HOST}",
     ),
-    "cluster": (
-        "some threads of the cluster never reach the barrier that others wait at",
-        "let all threads of all blocks of a cluster arrive at barrier.cluster as often",
-    ),
     "mbarrier": (
         "threads wait for an mbarrier whose arrivals or bytes never come",
         "compare its count with the threads that arrive, and expect_tx with the bytes copied",
@@ -37,6 +33,10 @@ _KINDS: dict[str, tuple[str, str]] = {
     "flag": (
         "threads wait for a value that no running thread will write",
         f"let a thread of a running kernel write it; {_HOST}",
+    ),
+    "cluster": (
+        "some threads of the cluster never reach the barrier that others wait at",
+        "let all threads of all blocks of a cluster arrive at barrier.cluster as often",
     ),
 }
 """Kind -> (what is wrong, what to do), the most informative first."""

@@ -163,7 +163,8 @@ class _Story:
     def blocks(self) -> int:
         """The number of blocks of a cluster."""
         fields = (ContextFields.CLUSTER_X, ContextFields.CLUSTER_Y, ContextFields.CLUSTER_Z)
-        return prod(int(self.arena.context[at // 8]) for at in fields)
+        words = self.arena.context.view("int32")
+        return prod(int(words[at // 4]) for at in fields)
 
     def stuck_slots(self, worker: int) -> list[tuple[int, int]]:
         """The slots of the blocks that cannot run: one, or those of its cluster."""

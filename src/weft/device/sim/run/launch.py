@@ -29,8 +29,9 @@ if TYPE_CHECKING:  # a launch from the cache needs none of these, and they take 
 QUICK_WARPS = 64
 """The largest number of warps without a loop that the calling thread runs itself."""
 
-MANY_CLUSTERED = 1024
-"""Slots of a worker for blocks of clusters: each has addresses for 16 MiB of shared memory."""
+MANY_CLUSTERED = 256
+"""Slots of a worker for blocks of clusters; each has addresses for 16 MiB of shared memory. In a
+grid that waits as a whole, as many as it has blocks."""
 FEW_CLUSTERED = 64
 """The same under an observer, which keeps records of that memory."""
 
@@ -107,6 +108,8 @@ class LaunchPlan:
         """Slots for whole clusters, whose blocks run together."""
         size = math.prod(self.cluster or (1,))
         most = MANY_CLUSTERED if self.observer is None else FEW_CLUSTERED
+        if self.code.info.grid_barrier:
+            most = self.total
         return size * max(1, min(slots, most) // size)
 
     def under(self, observer: Observer) -> LaunchPlan:
