@@ -95,7 +95,8 @@ def _by_driver(r: MapRequest, device: int) -> bytes:
 
     head = (
         ctypes.c_void_p(at), ctypes.c_int(r.kind.driver), ctypes.c_uint(r.rank),
-        ctypes.c_void_p(r.address), words(ctypes.c_uint64, r.dims), words(ctypes.c_uint64, r.strides),
+        ctypes.c_void_p(r.address), words(ctypes.c_uint64, r.dims),
+        words(ctypes.c_uint64, r.strides),
     )  # fmt: skip
     tail = (
         words(ctypes.c_uint32, r.steps), ctypes.c_int(r.interleave), ctypes.c_int(r.swizzle),
