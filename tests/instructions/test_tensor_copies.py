@@ -120,6 +120,18 @@ def test_all_kernels_against_the_model(name: str, seed: str) -> None:
     test_copies_move_what_the_model_says(name, seed)
 
 
+def test_the_document_says_how_many() -> None:
+    text = " ".join((GOLDEN.parents[2] / "docs" / "instructions.md").read_text().split())
+    same = [c for c in CASES if not is_refused(c) and not c.interleave]
+    kinds = [c.kind if c.kind in ("load", "store") else "reduction" for c in same]
+    loads, stores, reductions = (kinds.count(x) for x in ("load", "store", "reduction"))
+    columns = sum(c.lower is not None for c in same)
+    assert f"of {len(same)} copies is equal: {loads} loads, {stores} stores" in text
+    assert f"and {reductions} reductions, {columns} of them im2col" in text
+    encoded, replaced = (RECORDED["codes"] == 0).sum(), RECORDED["replaced"].shape[:2]
+    assert f"{encoded} maps that the driver encoded and {replaced[0] * replaced[1]} results" in text
+
+
 # ---- maps --------------------------------------------------------------------------------------
 def test_maps_are_those_of_the_driver() -> None:
     for number, given in enumerate(tensor_probes.encodings()):

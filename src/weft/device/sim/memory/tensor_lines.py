@@ -17,7 +17,7 @@ from weft.ir import Builder, Val
 
 LONGEST = 2048
 """Bytes of the longest line: 256 elements of 8 bytes."""
-UNIT = 16
+UNIT, SWIZZLED_LINE = 16, 128
 Line = Callable[[Val, Val, Val], None]
 """(number of the line, its address in the tensor, whether the line is inside the tensor)."""
 
@@ -228,7 +228,18 @@ class _Mover:
                 # Lines of a tensor begin at any element.
                 b.store(b.load("i32", 4, source, 1), target, 1)
 
-        b.either(self.mask.eq(0), straight, swizzled)
+        def whole() -> None:
+            # The lines of most tiles: 128 bytes at a multiple of 128, so one XOR is for all units.
+            near, phase = b.at(self.window, start.zext("i64")), (start >> 3) & self.mask
+            for i in range(0, SWIZZLED_LINE, UNIT):
+                here = b.at(near, (phase ^ i).zext("i64"))
+                source, target = (b.at(far, i), here) if to_shared else (here, b.at(far, i))
+                b.store(b.load("i32", 4, source, 1), target, 1)
+
+        def other() -> None:
+            b.either(self.mask.eq(0), straight, swizzled)
+
+        b.either(self.line.eq(SWIZZLED_LINE), whole, other)
 
     def _part(self, p: Val) -> Val:
         return self.b.at(p, self.low.zext("i64"))
