@@ -21,6 +21,9 @@ class TensorMap:
     `const CUtensorMap*`. The map keeps its tensor alive.
 
     nbytes   bytes of a box in shared memory: what the mbarrier of a copy expects
+
+    >>> print(weft.tensor_map(np.zeros((4, 8), np.float32), box=(2, 4)))
+    <weft.TensorMap of 4x8 f32, box 2x4, 32 bytes>
     """
 
     def __init__(self, request: MapRequest, tensor: ArrayMemory, span: int) -> None:
