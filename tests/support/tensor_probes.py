@@ -520,7 +520,8 @@ def replacing() -> str:
     copy[threadIdx.x] = map[threadIdx.x];
     __syncthreads();
     if (threadIdx.x == 0)
-        asm volatile("tensormap.replace.tile.{field}.shared::cta.b1024.{kind} [%0], {number}{shown};"
+        asm volatile("tensormap.replace.tile.{field}.shared::cta.b1024.{kind}"
+                     " [%0], {number}{shown};"
                      :: "r"(near(copy)){given} : "memory");
     __syncthreads();
     out[32 * {i} + threadIdx.x] = copy[threadIdx.x];""")
