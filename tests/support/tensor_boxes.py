@@ -23,7 +23,7 @@ def elements(case: Case) -> Iterator[tuple[int, int | None]]:
     pitch = max(count * size, case.swizzle)
     for number, (start, inside) in enumerate(lines):
         width = case.dims[0]
-        if case.kind == "store":  # units of 16 bytes are stored as a whole
+        if case.kind != "load":  # units of 16 bytes are stored as a whole
             width = -(-width * size // 16) * 16 // size
         for i in range(count):
             here = inside and 0 <= case.at[0] + i < width
@@ -90,7 +90,7 @@ def rounded(value: np.ndarray) -> np.ndarray:
     """A number as tf32: the nearest one; all NaNs are one."""
     bits = int(value.view(np.uint32)[0])
     nan = bits & 0x7FFFFFFF > 0x7F800000
-    near = 0x7FFFE000 if nan else (bits + 0x1000) & 0xFFFFE000
+    near = 0x7FFFE000 if nan else (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000
     return np.array([near], np.uint32).view(np.uint8)
 
 

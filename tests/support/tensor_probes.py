@@ -315,25 +315,30 @@ __device__ unsigned char* begin(const unsigned char* staged, int window) {
 __device__ bool waits(unsigned bar) {
     unsigned done = 0;
     for (int i = 0; i < 20000 && !done; i++)
-        asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+        asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0;"
+                     " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(bar) : "memory");
     return done;
 }
 """
 
 _LOAD = r"""
-extern "C" __global__ void NAME(const void* map, const unsigned char* staged, const int* at, unsigned char* out,
-                                unsigned* seen, int window, int shift, int bytes) {
+extern "C" __global__ void NAME(const void* map, const unsigned char* staged, const int* at,
+                                unsigned char* out, unsigned* seen, int window, int shift,
+                                int bytes) {
     __shared__ unsigned long long full;
     unsigned char* s = begin(staged, window);
     unsigned bar = near(&full);
-    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(bar));
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;"
+                     "fence.mbarrier_init.release.cluster;" :: "r"(bar));
     __syncthreads();
     if (threadIdx.x == 0) {
-        asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" :: "l"(map) : "memory");
+        asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;"
+                     :: "l"(map) : "memory");
         asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes));
-        asm volatile("cp.async.bulk.tensor.RANKd.shared::cluster.globalMODE.mbarrier::complete_tx::bytes"
-                     " [%0], [%1, {COORDINATES}], [%2]OFFSETS;"
+        asm volatile("cp.async.bulk.tensor.RANKd.shared::cluster.globalMODE"
+                     ".mbarrier::complete_tx::bytes [%0], [%1, {COORDINATES}], [%2]OFFSETS;"
                      :: "r"(near(s) + shift), "l"(map), "r"(bar), INPUTS : "memory");
         seen[0] = waits(bar);
         seen[1] = (unsigned)full;
@@ -345,12 +350,14 @@ extern "C" __global__ void NAME(const void* map, const unsigned char* staged, co
 """
 
 _STORE = r"""
-extern "C" __global__ void NAME(const void* map, const unsigned char* staged, const int* at, unsigned char* out,
-                                unsigned* seen, int window, int shift, int bytes) {
+extern "C" __global__ void NAME(const void* map, const unsigned char* staged, const int* at,
+                                unsigned char* out, unsigned* seen, int window, int shift,
+                                int bytes) {
     unsigned char* s = begin(staged, window);
     __syncthreads();
     if (threadIdx.x == 0) {
-        asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;" :: "l"(map) : "memory");
+        asm volatile("fence.proxy.tensormap::generic.acquire.sys [%0], 128;"
+                     :: "l"(map) : "memory");
         asm volatile("cp.OPasync.bulk.tensor.RANKd.global.shared::ctaWORDMODE.bulk_group"
                      " [%1, {COORDINATES}], [%0];"
                      :: "r"(near(s) + shift), "l"(map), "r"(0), INPUTS : "memory");
@@ -459,13 +466,15 @@ def refused() -> list[Encoding]:
         {}, {"address": (1 << 40) + 8}, {"address": 0}, {"dtype": 13}, {"dtype": 16},
         {"dims": (0, 32, 8)}, {"dims": (2**32, 32, 8)}, {"dims": (2**32 + 1, 32, 8)},
         {"strides": (248, 8192)}, {"strides": (0, 8192)}, {"strides": (256, 2**40)},
-        {"strides": (16, 8192)}, {"strides": (256, 128)}, {"box": (257, 8, 4)}, {"box": (256, 8, 4)},
+        {"strides": (16, 8192)}, {"strides": (256, 128)}, {"box": (257, 8, 4)},
+        {"box": (256, 8, 4)},
         {"box": (3, 8, 4)}, {"box": (16, 0, 4)}, {"box": (16, 256, 256)}, {"box": (256, 256, 256)},
         {"steps": (1, 9, 1)}, {"steps": (1, 8, 1)}, {"steps": (9, 1, 1)}, {"steps": (0, 1, 1)},
         {"steps": (1, 0, 1)}, {"swizzle": 1}, {"swizzle": 2}, {"swizzle": 1, "box": (8, 8, 4)},
         {"swizzle": 3, "box": (64, 8, 4)}, {"swizzle": 4}, {"swizzle": 7}, {"interleave": 1},
         {"interleave": 2}, {"interleave": 2, "swizzle": 1}, {"interleave": 3},
-        {"interleave": 1, "rank": 2, "dims": (64, 32), "strides": (256,), "box": (16, 8), "steps": (1, 1)},
+        {"interleave": 1, "rank": 2, "dims": (64, 32), "strides": (256,), "box": (16, 8),
+         "steps": (1, 1)},
         {"interleave": 2, "swizzle": 1, "address": (1 << 40) + 16},
         {"interleave": 2, "swizzle": 1, "strides": (272, 8192)}, {"fill": 1}, {"fill": 2},
         {"fill": 1, "dtype": 2}, {"l2": 4}, {"rank": 0}, {"rank": 6, "dims": (64,) * 6,
@@ -511,7 +520,8 @@ def replacing() -> str:
     copy[threadIdx.x] = map[threadIdx.x];
     __syncthreads();
     if (threadIdx.x == 0)
-        asm volatile("tensormap.replace.tile.{field}.shared::cta.b1024.{kind} [%0], {number}{shown};"
+        asm volatile("tensormap.replace.tile.{field}.shared::cta.b1024.{kind}"
+                     " [%0], {number}{shown};"
                      :: "r"(near(copy)){given} : "memory");
     __syncthreads();
     out[32 * {i} + threadIdx.x] = copy[threadIdx.x];""")

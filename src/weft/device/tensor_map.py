@@ -21,6 +21,9 @@ class TensorMap:
     `const CUtensorMap*`. The map keeps its tensor alive.
 
     nbytes   bytes of a box in shared memory: what the mbarrier of a copy expects
+
+    >>> print(weft.tensor_map(np.zeros((4, 8), np.float32), box=(2, 4)))
+    <weft.TensorMap of 4x8 f32, box 2x4, 32 bytes>
     """
 
     def __init__(self, request: MapRequest, tensor: ArrayMemory, span: int) -> None:
@@ -95,7 +98,8 @@ def _by_driver(r: MapRequest, device: int) -> bytes:
 
     head = (
         ctypes.c_void_p(at), ctypes.c_int(r.kind.driver), ctypes.c_uint(r.rank),
-        ctypes.c_void_p(r.address), words(ctypes.c_uint64, r.dims), words(ctypes.c_uint64, r.strides),
+        ctypes.c_void_p(r.address), words(ctypes.c_uint64, r.dims),
+        words(ctypes.c_uint64, r.strides),
     )  # fmt: skip
     tail = (
         words(ctypes.c_uint32, r.steps), ctypes.c_int(r.interleave), ctypes.c_int(r.swizzle),

@@ -1,8 +1,9 @@
 """The bytes that the phases of a block's mbarriers expect and have got, for deadlock reports.
 
-The word of an mbarrier has only the difference of the two. The ledger is in the frame of the block's
-first warp: a row for each barrier, found by its address. Another barrier with the same row replaces
-it, which costs a part of a message. Each warp also keeps the barrier that it last tested in vain.
+The word of an mbarrier has only the difference of the two. The ledger is in the frame of the first
+warp of a block: a row for each barrier, found by its address. Another barrier with the same row
+replaces it, which costs a part of a message. Each warp keeps the barrier that it last tested in
+vain.
 """
 
 from __future__ import annotations

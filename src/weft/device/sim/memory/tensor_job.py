@@ -64,7 +64,7 @@ class Refusal:
     """Why a copy is refused; `faults` has the sentences."""
 
     NOT_A_MAP, RANK, MODE, BASE, INNER, SWIZZLED, SHARED, TYPE, COORDINATE = range(1, 10)
-    NEGATIVE = 10
+    NEGATIVE, INTERLEAVE = 10, 11
 
 
 Arguments = Sequence[Val]
@@ -139,6 +139,8 @@ class _Plan:
         self._refuse(mode.ne(COLUMNS if self.columns else TILED), Refusal.MODE, mode)
         self._refuse(rank.ne(self.rank), Refusal.RANK, rank)
         self._refuse(kind.uge(len(TYPES)), Refusal.NOT_A_MAP, self.control)
+        interleave = self._bits(ControlBits.INTERLEAVE, 2)
+        self._refuse(interleave.ne(0), Refusal.INTERLEAVE, interleave)
         self._refuse((base & 15).ne(0), Refusal.BASE, base)
         self._refuse((self.offset & 127).ne(0), Refusal.SHARED, self.offset)
         sizes = b.table("tensor_sizes", "i32", [t.size for t in TYPES])

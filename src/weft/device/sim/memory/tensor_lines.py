@@ -17,21 +17,21 @@ from weft.ir import Builder, Val
 
 LONGEST = 2048
 """Bytes of the longest line: 256 elements of 8 bytes."""
-UNIT = 16
+UNIT, SWIZZLED_LINE = 16, 128
 Line = Callable[[Val, Val, Val], None]
 """(number of the line, its address in the tensor, whether the line is inside the tensor)."""
 
 REDUCTIONS = {
-    "add": ("u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64"),
+    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f32.ftz", "tf32", "tf32.ftz", "f64"),
     "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "inc": ("u32",),
     "dec": ("u32",),
-    "and": ("u32", "s32", "u64", "s64"),
-    "or": ("u32", "s32", "u64", "s64"),
-    "xor": ("u32", "s32", "u64", "s64"),
+    "and": ("u32", "s32", "u64"),
+    "or": ("u32", "s32", "u64"),
+    "xor": ("u32", "s32", "u64"),
 }
-"""Types of elements that each operation takes."""
+"""Types of elements that each operation takes on an H200."""
 
 
 class TensorTransfer(NamedTuple):
@@ -148,13 +148,13 @@ class _Mover:
         self._units(number, source, to_shared=True)
 
     def _round(self) -> None:
-        """Round the staged numbers to tf32: to nearest, and all NaNs to one."""
+        """Round the staged numbers to tf32: to nearest even, and all NaNs to one."""
         b = self.b
         with b.loop(self._width() >> 2) as i:
             place = b.at(self._part(self.staged), i.zext("i64") << 2)
             bits = b.load("i32", 0, place, 4)
             is_nan = (bits & 0x7FFFFFFF).ugt(0x7F800000)
-            nearest = (bits + 0x1000) & ~0x1FFF
+            nearest = (bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF
             b.store(is_nan.select(b.integer("i32", 0x7FFFE000), nearest), place, 4)
 
     def store(self, number: Val, address: Val, inside: Val) -> None:
@@ -165,13 +165,17 @@ class _Mover:
 
             def part() -> None:
                 self._units(number, self.staged, to_shared=False)
-                units = ((self.high + 15) & ~15).zext("i64")
-                _copy(b, target, self.staged, b.umin(units, self.end - address).trunc("i32"))
+                _copy(b, target, self.staged, self._stored(address))
 
             def whole() -> None:
                 self._units(number, target, to_shared=False)
 
             b.either(self.whole, whole, part, likely=True)
+
+    def _stored(self, address: Val) -> Val:
+        """Bytes of a line that a store writes: whole units, up to the end of the memory."""
+        units = ((self.high + 15) & ~15).zext("i64")
+        return self.b.umin(units, self.end - address).trunc("i32")
 
     def reduction(self, op: str) -> Line:
         """A line that applies an operation to the elements of the tensor."""
@@ -193,13 +197,14 @@ class _Mover:
     def _applied(self, op: str, kind: str, address: Val) -> Callable[[], None]:
         b = self.b
         bitwise = op in ("and", "or", "xor")
-        ptx_type = f"b{kind[1:]}" if bitwise else "u64" if kind == "s64" and op == "add" else kind
+        ptx_type = f"b{kind[1:]}" if bitwise else "f32" if "f32" in kind else kind
         what = Operation("", op, ptx_type, Space.GENERIC)
         near = b.integer("i1", 1) if what.by_address and ptx_type == "f32" else None
 
         def arm() -> None:
-            with b.loop(b.binary("udiv", self._width(), b.integer("i32", what.size))) as i:
-                at = (i * what.size + self.low).zext("i64")
+            width = self._stored(address)
+            with b.loop(b.binary("udiv", width, b.integer("i32", what.size))) as i:
+                at = (i * what.size).zext("i64")
                 value = b.load(what.ty, 0, b.at(self.staged, at), what.size)
                 what.apply(b, b.at(_pointer(b, address), at), [value], near)
 
@@ -223,7 +228,18 @@ class _Mover:
                 # Lines of a tensor begin at any element.
                 b.store(b.load("i32", 4, source, 1), target, 1)
 
-        b.either(self.mask.eq(0), straight, swizzled)
+        def whole() -> None:
+            # The lines of most tiles: 128 bytes at a multiple of 128, so one XOR is for all units.
+            near, phase = b.at(self.window, start.zext("i64")), (start >> 3) & self.mask
+            for i in range(0, SWIZZLED_LINE, UNIT):
+                here = b.at(near, (phase ^ i).zext("i64"))
+                source, target = (b.at(far, i), here) if to_shared else (here, b.at(far, i))
+                b.store(b.load("i32", 4, source, 1), target, 1)
+
+        def other() -> None:
+            b.either(self.mask.eq(0), straight, swizzled)
+
+        b.either(self.line.eq(SWIZZLED_LINE), whole, other)
 
     def _part(self, p: Val) -> Val:
         return self.b.at(p, self.low.zext("i64"))

@@ -64,6 +64,11 @@ _SENTENCES: Mapping[int, _Sentence] = {
         "an innermost coordinate of a multiple of 16 bytes",
         "copy from the multiple of 16 bytes before it, with a wider box",
     ),
+    Refusal.INTERLEAVE: _Sentence(
+        lambda n: "is given the map of an interleaved tensor, which is not simulated",
+        "maps without interleave",
+        "run it on a GPU, or make the channels contiguous",
+    ),
     Refusal.NEGATIVE: _Sentence(
         lambda n: f"stores at coordinate {n}",
         "coordinates from 0 on; a load takes negative ones, too",
