@@ -13,7 +13,7 @@ import warpgroup_forms as forms
 import weft
 from recorded import GOLDEN
 from warpgroup_forms import Layout, WarpgroupProbe
-from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
+from weft.device.sim.memory.warpgroups.products import WarpgroupProducts
 
 SAMPLES = np.load(GOLDEN / "warpgroup_samples.npz")
 SUMS = np.load(GOLDEN / "warpgroup_sums.npz")
@@ -182,7 +182,8 @@ WRONG_IN_TEXT = [
     ("a descriptor of 32 bits", "%left, %right", "%n, %right", "64-bit register"),
     ("a scale", ", %p, 1, 1", ", %p, 2, 1", "1, -1"),
     ("no order of A", "1, 1, 0, 0", "1, 1, 0", "A is in shared memory"),
-    ("columns", "m64n8k16", "m64n12k16", "wgmma.mma_async.sync.aligned.shape"),
+    ("columns", "m64n8k16", "m64n12k16", ".shape m64n8k16 m64n16k16 m64n24k16"),
+    ("accumulators", ".f32.bf16", ".f16.bf16", ".dtype.atype.btype with .dtype f32"),
 ]
 
 

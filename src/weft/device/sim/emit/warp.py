@@ -32,7 +32,7 @@ from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.textures import Textures
-from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
+from weft.device.sim.memory.warpgroups.products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import IrModule, Val

@@ -6,7 +6,6 @@ import functools
 
 from weft.errors import PtxError
 from weft.ir.tensor_layout import shape_of
-from weft.ir.tensor_warpgroup import WarpgroupForm
 from weft.ptx.isa.columns import (
     ANY_COUNT,
     Accepts,
@@ -20,6 +19,7 @@ from weft.ptx.isa.columns import (
     WorkUnit,
 )
 from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.matrix.warpgroup_form import WarpgroupForm
 from weft.ptx.isa.registry import decode, instruction
 from weft.ptx.model import Imm, Instruction, Operand, Vec
 
