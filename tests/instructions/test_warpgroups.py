@@ -192,7 +192,8 @@ WRONG_IN_TEXT = [
     ("a descriptor of 32 bits", "%left, %right", "%n, %right", "64-bit register"),
     ("a scale", ", %p, 1, 1", ", %p, 2, 1", "1, -1"),
     ("no order of A", "1, 1, 0, 0", "1, 1, 0", "A is in shared memory"),
-    ("columns", "m64n8k16", "m64n12k16", "wgmma.mma_async.sync.aligned.shape"),
+    ("columns", "m64n8k16", "m64n12k16", ".shape m64n8k16 m64n16k16 m64n24k16"),
+    ("accumulators", ".f32.bf16", ".f16.bf16", ".dtype.atype.btype with .dtype f32"),
 ]
 
 

@@ -215,7 +215,7 @@ TABLE: list[tuple[str, type[weft.Error], Call]] = [
         "instruction without a row",
         weft.UnsupportedInstruction,
         lambda k: weft.cuda(
-            '__global__ void f(int* x) {\n    asm volatile("wgmma.fence.sync.aligned;");\n}',
+            '__global__ void f(int* x) {\n    asm volatile("tcgen05.wait::ld.sync.aligned;");\n}',
             name="mine.cu",
         ).f[1, 1](np.zeros(1, "i4")),
     ),

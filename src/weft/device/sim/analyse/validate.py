@@ -8,7 +8,7 @@ however hostile the PTX.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from weft.errors import PtxError, UnsupportedInstruction
@@ -59,14 +59,38 @@ def place(ins: Instruction) -> str:
 def unsupported(ins: Instruction) -> UnsupportedInstruction:
     """The error for an opcode without a row: lists the supported forms."""
     near = isa.rows(ins.parts[0])
+    words = {x for row in near if (x := _fitting(row, ins.parts))}
+    forms = words or {r.syntax.split(" ")[0] for r in near}
     return UnsupportedInstruction(
         f"{ins.opcode}: the simulated GPU does not cover this instruction",
         where=place(ins),
         got=ins.text,
-        allowed="; ".join(sorted({r.syntax.split(" ")[0] for r in near}))
-        or f"no form of '{ins.parts[0]}' is covered",
+        allowed="; ".join(sorted(forms)) or f"no form of '{ins.parts[0]}' is covered",
         next="`weft isa` lists every instruction that is covered",
     )
+
+
+def _fitting(row: isa.InstructionRow, parts: Sequence[str]) -> str:
+    """The words that a row takes in place of the only one that does not fit; "" for other rows."""
+    free, wrong = list(row.parts), []
+    for word in parts[1:]:
+        at = next((i for i, (n, _) in enumerate(free) if word in row.modifiers.get(n, {n})), None)
+        if at is None:
+            wrong.append(word)
+        else:
+            del free[at]
+    missing = [name for name, optional in free if not optional]
+    if len(wrong) != 1 or len(missing) != 1 or missing[0] not in row.modifiers:
+        return ""
+    opcode = row.syntax.split(" ")[0]
+    return f"{opcode} with .{missing[0]} {_listed(row.modifiers[missing[0]])}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    """All words, in the order of their numbers; of many, the first and the last."""
+    numbers = {w: [int(x) for x in re.findall(r"\d+", w)] for w in words}
+    ordered = sorted(numbers, key=lambda w: (numbers[w], w))
+    return " ".join(ordered if len(ordered) <= 8 else [*ordered[:4], "…", *ordered[-2:]])
 
 
 @contextmanager

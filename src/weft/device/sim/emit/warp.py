@@ -36,7 +36,7 @@ from weft.device.sim.memory.plain import LoadsAndStores
 from weft.device.sim.memory.tensor_copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.timing import Timing
-from weft.device.sim.memory.warpgroup_products import WarpgroupProducts
+from weft.device.sim.memory.warpgroups.products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import Builder, IrModule, Val

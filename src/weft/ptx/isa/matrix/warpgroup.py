@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 from weft.errors import PtxError
 from weft.ir.tensor_layout import shape_of
-from weft.ir.tensor_warpgroup import WarpgroupForm
 from weft.ptx.isa.columns import (
     ANY_COUNT,
     Accepts,
@@ -14,12 +14,12 @@ from weft.ptx.isa.columns import (
     AsyncStep,
     Completion,
     InstructionWork,
-    Ordering,
     Participants,
     Waits,
     WorkUnit,
 )
 from weft.ptx.isa.emitter import Warp
+from weft.ptx.isa.matrix.warpgroup_form import WarpgroupForm
 from weft.ptx.isa.registry import decode, instruction
 from weft.ptx.model import Imm, Instruction, Operand, Vec
 
@@ -40,24 +40,22 @@ _product = functools.partial(
     accumulates=True,
 )
 
-_EIGHTS = range(8, 257, 8)
-_COLUMNS = {32: _EIGHTS, 16: _EIGHTS, 8: _EIGHTS, 1: (8, 16, 24, *range(32, 257, 16))}
-"""The numbers of columns: all multiples of 8 for floats, fewer for integers (here 1)."""
+_OF_FLOATS, _OF_INTEGERS = range(8, 257, 8), (8, 16, 24, *range(32, 257, 16))
+"""The numbers of columns."""
 
 
-def _shapes(k: int, *, integers: bool = False) -> str:
-    return " ".join(f"m64n{n}k{k}" for n in _COLUMNS[1 if integers else 16])
+def _shapes(k: int, columns: Iterable[int] = _OF_FLOATS) -> str:
+    return " ".join(f"m64n{n}k{k}" for n in columns)
 
 
 @_warpgroup(
     "wgmma.fence.sync.aligned",
     manual=_MANUAL + "fence",
     work=WorkUnit.SYNC,
-    ordering=Ordering.PROXY_FENCE,
     notes="Orders accesses to registers of products; no effect in plain runs.",
 )
 def fence(w: Warp, ins: Instruction) -> None:
-    """Nothing: registers are read and written in the order of the program."""
+    """Do nothing: registers are read and written in the order of the program."""
 
 
 @_warpgroup(
@@ -159,13 +157,13 @@ for _sparse in (False, True):
         )(product)  # fmt: skip
     _product(
         f"{_name}.sync.aligned.shape{{.satfinite}}.s32.atype.btype  d, a, b{_meta}, s:pred",
-        shape=_shapes(64 if _sparse else 32, integers=True), satfinite="satfinite",
+        shape=_shapes(64 if _sparse else 32, _OF_INTEGERS), satfinite="satfinite",
         atype="s8 u8", btype="s8 u8",
     )(product)  # fmt: skip
 
 _product(
     "wgmma.mma_async.sync.aligned.shape.s32.atype.btype.and.popc  d, a, b, s:pred",
-    shape=_shapes(256, integers=True),
+    shape=_shapes(256, _OF_INTEGERS),
     atype="b1",
     btype="b1",
 )(product)

@@ -15,7 +15,8 @@ from typing import Protocol
 
 from weft.device.sim.layout import Fault
 from weft.device.sim.memory.accessing import Accessing
-from weft.device.sim.memory.warpgroup_tiles import CORE, INSIDE, Gather
+from weft.device.sim.memory.warpgroups.steps import WarpgroupSteps
+from weft.device.sim.memory.warpgroups.tiles import CORE, INSIDE, Gather
 from weft.device.sim.protocols import FrameSpace
 from weft.device.sim.warpgroup_faults import (
     INCOMPLETE,
@@ -29,10 +30,10 @@ from weft.device.sim.warpgroup_faults import (
 from weft.errors import PtxError
 from weft.ir import Builder, Val
 from weft.ir.tensor_operand import N
-from weft.ir.tensor_warpgroup import PIECE, PIECES, REGISTER, ROWS, WarpgroupForm, WarpgroupSteps
 from weft.ptx import cfg
 from weft.ptx.isa import decode
 from weft.ptx.isa.matrix.warpgroup import ISSUE, form_of, operand
+from weft.ptx.isa.matrix.warpgroup_form import PIECE, PIECES, REGISTER, ROWS, WarpgroupForm
 from weft.ptx.model import Imm, Instruction, Operand, Reg, Vec
 from weft.records import dataclass
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import reduce
 
 from weft.ir import Builder, Val
-from weft.ir.tensor_warpgroup import PIECE
+from weft.ptx.isa.matrix.warpgroup_form import PIECE
 from weft.records import dataclass
 
 _P, _I32, _I64 = ("ptr", 0), ("i32", 0), ("i64", 0)
