@@ -23,10 +23,14 @@ __global__ void warp_bins(const unsigned char* x, unsigned int* bins, int n) {
     for (int i = threadIdx.x; i < 8 * 256; i += blockDim.x) (&local[0][0])[i] = 0;
     __syncthreads();
     int stride = gridDim.x * blockDim.x, lane = threadIdx.x % 32;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-        unsigned int same = __match_any_sync(__activemask(), x[i]);
-        if (lane == __ffs(same) - 1) mine[x[i]] += __popc(same);
-        __syncwarp(__activemask());
+    int start = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int i = start; i - lane < n; i += stride) {  // all lanes of a warp go on together
+        unsigned int inside = __ballot_sync(~0u, i < n);
+        if (i < n) {
+            unsigned int same = __match_any_sync(inside, x[i]);
+            if (lane == __ffs(same) - 1) mine[x[i]] += __popc(same);
+        }
+        __syncwarp();
     }
     __syncthreads();
     for (int i = threadIdx.x; i < 256; i += blockDim.x) {
