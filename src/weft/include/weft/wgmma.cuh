@@ -72,8 +72,8 @@ __device__ inline unsigned long long wgmma_columns(unsigned shared) {
 }
 
 // ---- order -------------------------------------------------------------------------------------
-// Makes tiles in shared memory visible to the tensor cores: those that write them call it before the
-// barrier behind which they are there, or those that multiply after it.
+// Makes tiles in shared memory visible to the tensor cores: those that write them call it before
+// the barrier behind which they are there, or those that multiply after it.
 __device__ inline void publish_tiles() {
 #if WEFT_HAS_WGMMA
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
