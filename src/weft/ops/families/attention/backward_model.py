@@ -130,42 +130,21 @@ class WarpgroupKernel(NamedTuple):
         return SLAB_ALIGNMENT + 128 * cdiv(head, 64) * 2 * rows
 
 
-def _of_keys(streamed: int, stages: int, reach: float) -> WarpgroupKernel:
-    return WarpgroupKernel(True, streamed, stages, reach)
-
-
-def _of_queries(streamed: int, stages: int, reach: float) -> WarpgroupKernel:
-    return WarpgroupKernel(False, streamed, stages, reach)
+def _pair(
+    streamed: tuple[int, int], stages: tuple[int, int], reach: tuple[float, float]
+) -> tuple[WarpgroupKernel, WarpgroupKernel]:
+    """The kernels for keys and for queries, from the numbers of both."""
+    keys, queries = zip((True, False), streamed, stages, reach, strict=True)
+    return WarpgroupKernel(*keys), WarpgroupKernel(*queries)
 
 
 WARPGROUP_KERNELS = {
-    48: (
-        _of_keys(streamed=64, stages=4, reach=0.42),
-        _of_queries(streamed=128, stages=3, reach=0.42),
-    ),
-    64: (
-        _of_keys(streamed=64, stages=4, reach=0.45),
-        _of_queries(streamed=128, stages=3, reach=0.45),
-    ),
-    80: (
-        _of_keys(streamed=64, stages=4, reach=0.49),
-        _of_queries(streamed=96, stages=3, reach=0.49),
-    ),
-    96: (
-        _of_keys(streamed=64, stages=4, reach=0.54),
-        _of_queries(streamed=96, stages=3, reach=0.54),
-    ),
-    128: (
-        _of_keys(streamed=64, stages=4, reach=0.59),
-        _of_queries(streamed=96, stages=3, reach=0.59),
-    ),
-    192: (
-        _of_keys(streamed=64, stages=3, reach=0.45),
-        _of_queries(streamed=64, stages=2, reach=0.56),
-    ),
-    256: (
-        _of_keys(streamed=48, stages=3, reach=0.39),
-        _of_queries(streamed=48, stages=2, reach=0.58),
-    ),
+    48: _pair(streamed=(64, 128), stages=(4, 3), reach=(0.42, 0.42)),
+    64: _pair(streamed=(64, 128), stages=(4, 3), reach=(0.45, 0.45)),
+    80: _pair(streamed=(64, 96), stages=(4, 3), reach=(0.49, 0.49)),
+    96: _pair(streamed=(64, 96), stages=(4, 3), reach=(0.54, 0.54)),
+    128: _pair(streamed=(64, 96), stages=(4, 3), reach=(0.59, 0.59)),
+    192: _pair(streamed=(64, 64), stages=(3, 2), reach=(0.45, 0.56)),
+    256: _pair(streamed=(48, 48), stages=(3, 2), reach=(0.39, 0.58)),
 }
 """Kernels for keys and for queries by head size."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 from weft.kernels import cdiv
+from weft.kernels.structs import Int, LongLong, Struct, Unsigned, array
 from weft.ops.core import source
 from weft.ops.core.plan import Argument, Buffer, Layout, Pointer, Step
 
@@ -16,6 +17,25 @@ VECTOR = 16
 MOST = 5
 """Tensors of a launch: those of a backward call."""
 THREADS = 256
+
+
+@dataclass(frozen=True)
+class Padded(Struct):
+    """A tensor and its copy, as pad.cu takes them. Strides are in elements."""
+
+    strides: Annotated[tuple[int, ...], array(LongLong, 3), "of batch, head and row"] = (0, 0, 0)
+    heads: Int = 0
+    rows: Int = 0
+    depth: Int = 0
+    vectors: Annotated[Unsigned, "of the copy"] = 0
+    block: Annotated[Unsigned, "the first of the copy"] = 0
+
+
+@dataclass(frozen=True)
+class PaddedTensors(Struct):
+    """The tensors of a launch."""
+
+    of: Annotated[tuple[Padded, ...], array(Padded, MOST)]
 
 
 class _Copy(NamedTuple):
@@ -79,15 +99,16 @@ class Padding:
         if not self._copies:
             return ()
         pointers: list[Argument] = [None] * (2 * MOST)
-        text, block = b"", 0
+        made, block = [Padded()] * MOST, 0
         for i, copy in enumerate(self._copies):
             pointers[2 * i : 2 * i + 2] = copy.start, copy.end
-            text += struct.pack("<3q3i2I4x", *copy.strides, *copy.sizes[1:], copy.vectors, block)
+            made[i] = Padded(copy.strides, *copy.sizes[1:], copy.vectors, block)
             block += cdiv(copy.vectors, THREADS)
-        text = text.ljust(MOST * len(text) // len(self._copies), b"\0")
         readable = min(copy.readable for copy in self._copies)
-        kernel = source.kernel("attention/pad.cu", f"pad<{self._ctype}, {readable}>")
-        return (Step(kernel, (block,), (THREADS,), (*pointers, text, len(self._copies))),)
+        name = f"pad<{self._ctype}, {readable}>"
+        kernel = source.kernel("attention/pad.cu", name, **PaddedTensors.define())
+        args = (*pointers, PaddedTensors(tuple(made)).pack(), len(self._copies))
+        return (Step(kernel, (block,), (THREADS,), args),)
 
 
 def _three(numbers: Sequence[int]) -> tuple[int, int, int]:

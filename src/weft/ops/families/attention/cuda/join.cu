@@ -1,16 +1,11 @@
 // Adds up the sums of gradients that blocks have of parts of the queries, or of the keys.
-#include "problem.cuh"
 #include <weft/convert.cuh>
 
 using namespace weft;
 
 // Results [batch][heads][rows][width] of sums [part][batch][heads][rows][depth], depth a multiple
-// of 4.
-struct Joined {
-    Strides to;
-    int parts, heads, rows, depth, width;
-    unsigned vectors;  // of 4 sums, in a part
-};
+// of 4: split.py declares `Joined`.
+STRUCT_JOINED;
 
 template <class T>
 __device__ void join_vector(const float* sums, T* to, const Joined& x, unsigned n) {
@@ -22,7 +17,8 @@ __device__ void join_vector(const float* sums, T* to, const Joined& x, unsigned 
         for (int i = 0; i < 4; ++i) sum[i] += more[i];
     }
     unsigned across = x.depth / 4, row = n / across, column = n % across * 4, head = row / x.rows;
-    to += x.to.at(head / x.heads, head % x.heads, row % x.rows) + column;
+    to += head / x.heads * x.strides[0] + head % x.heads * x.strides[1] +
+          row % x.rows * x.strides[2] + column;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
         if (column + i < x.width) to[i] = ::to<T>(sum[i]);

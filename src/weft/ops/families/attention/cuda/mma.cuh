@@ -1,5 +1,5 @@
-// Products of 16-bit tiles in shared memory on tensor cores, and the ways of their rows from and to
-// global memory.
+// Products of 16-bit tiles in shared memory on tensor cores; copies of their rows from global
+// memory, and stores of results.
 #pragma once
 #include <weft/async.cuh>
 #include <weft/block.cuh>

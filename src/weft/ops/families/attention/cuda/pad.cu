@@ -1,25 +1,18 @@
 // Copies rows of elements to rows that are whole, aligned vectors of 16 bytes, which end with
 // zeros.
-#include "problem.cuh"
 #include <weft/convert.cuh>
 
 using namespace weft;
 
-// A tensor [batch][heads][rows][depth]. The copy is contiguous but for the ends of its rows.
-struct Padded {
-    Strides from;
-    int heads, rows, depth;
-    unsigned vectors, block;  // of the copy; its first block
-};
-struct All {
-    Padded of[5];
-};
+// Tensors [batch][heads][rows][depth], whose copies are contiguous but for the ends of their rows:
+// padding.py declares `PaddedTensors`.
+STRUCT_PADDEDTENSORS;
 
 // Up to five tensors in one launch; V: elements of the vectors that can be read.
 template <class T, int V>
 __global__ void __launch_bounds__(256)
     pad(const T* a, T* to_a, const T* b, T* to_b, const T* c, T* to_c, const T* d, T* to_d,
-        const T* e, T* to_e, const All all, int count) {
+        const T* e, T* to_e, const PaddedTensors all, int count) {
     constexpr int N = 16 / sizeof(T);
     int which = 0;
 #pragma unroll
@@ -31,7 +24,8 @@ __global__ void __launch_bounds__(256)
              row = n / across;
     if (n >= x.vectors) return;
     int column = n % across * N, head = row / x.rows;
-    from += x.from.at(head / x.heads, head % x.heads, row % x.rows) + column;
+    from += head / x.heads * x.strides[0] + head % x.heads * x.strides[1] +
+            row % x.rows * x.strides[2] + column;
     Vector<T, N> made;
 #pragma unroll
     for (int i = 0; i < N; i += V) {

@@ -1,8 +1,8 @@
 // The loop of the tensor-core kernels: cp.async fills a ring of stages in shared memory, while a
 // warp multiplies the stages before.
 #pragma once
-#include <weft/block.cuh>
 #include "mma.cuh"
+#include "../../matmul/cuda/parts.cuh"
 
 using namespace weft;
 
@@ -109,21 +109,11 @@ struct Ranges {
             long long slot = (before + block) * 2ll + (block == first);
             return reinterpret_cast<float4*>(parts) + slot * FOURS * THREADS + threadIdx.x;
         };
-        float4* mine = place(blockIdx.x);
-#pragma unroll
-        for (int f = 0; f < FOURS; ++f)
-            mine[f * THREADS] = make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
+        store_part<THREADS>(place(blockIdx.x), of);
         if (!is_last_block(counters + before + first, last - first + 1)) return false;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) of[i] = 0;
-        for (int block = first; block <= last; ++block) {
-            const float4* part = place(block);
-#pragma unroll
-            for (int f = 0; f < FOURS; ++f) {
-                float4 v = __ldcg(part + f * THREADS);
-                of[f * 4] += v.x, of[f * 4 + 1] += v.y, of[f * 4 + 2] += v.z, of[f * 4 + 3] += v.w;
-            }
-        }
+        for (int block = first; block <= last; ++block) add_part<THREADS>(of, place(block));
         return true;
     }
 };

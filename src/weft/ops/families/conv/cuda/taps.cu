@@ -4,7 +4,6 @@
 // lies in row m + s of shared memory, for every pixel whose results count. A third of the copies
 // remains for 3 x 3 taps; the L2 would limit tensor cores otherwise.
 #include "tensor.cuh"
-#include "../../matmul/cuda/tiled.cuh"
 
 // The pixels of the wider image, in order. `before(m)` of them have results.
 struct Wider {

@@ -6,7 +6,7 @@
 // side by side. What the next k needs is read from shared memory while this one is multiplied.
 #pragma once
 #include <weft/async.cuh>
-#include <weft/block.cuh>
+#include "parts.cuh"
 
 using namespace weft;
 
@@ -56,31 +56,6 @@ struct Side {
     }
     __device__ void prepare(int) {}
 };
-
-// Adds the parts of K that `splits` blocks have summed. Each block stores its sums in `parts`, and
-// the last one to come here adds them in order: results do not depend on which block comes last.
-// True for that block, false for the others. `slot` is the number of the tile; `parts` are
-// [slot][split][place of a thread's four results][thread].
-template <int THREADS, int COUNT>
-__device__ bool join_parts(float (&of)[COUNT], float* parts, int* counters, long long slot,
-                           int split, int splits) {
-    constexpr int FOURS = COUNT / 4;
-    float4* mine = reinterpret_cast<float4*>(parts) + slot * splits * FOURS * THREADS + threadIdx.x;
-#pragma unroll
-    for (int f = 0; f < FOURS; ++f)
-        mine[(split * FOURS + f) * THREADS] =
-            make_float4(of[f * 4], of[f * 4 + 1], of[f * 4 + 2], of[f * 4 + 3]);
-    if (!is_last_block(counters + slot, splits)) return false;
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) of[i] = 0;
-    for (int s = 0; s < splits; ++s)
-#pragma unroll
-        for (int f = 0; f < FOURS; ++f) {
-            float4 v = __ldcg(mine + (s * FOURS + f) * THREADS);
-            of[f * 4] += v.x, of[f * 4 + 1] += v.y, of[f * 4 + 2] += v.z, of[f * 4 + 3] += v.w;
-        }
-    return true;
-}
 
 // The product of a tile. SideA and SideB bring the stages: `next(stage)` starts the copies of the
 // next BK of K. Once in each step of the loop, between two barriers, `prepare(stage)` of B may
