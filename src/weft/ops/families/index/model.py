@@ -9,7 +9,7 @@ from weft.ops.core.target import Target
 
 
 @dataclass(frozen=True)
-class Model:
+class IndexModel:
     """The constants of the model.
 
     sector           bytes that memory delivers at least for one element
@@ -28,7 +28,7 @@ class Model:
     sorted_elements: float
 
 
-H200 = Model(
+H200 = IndexModel(
     sector=32,
     lookups=2e10,
     wait=0.4e-6,
