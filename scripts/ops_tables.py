@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
+import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +23,18 @@ LISTED = 5
 Table = Callable[[Sequence[str], Iterable[Sequence[object]]], str]
 
 
-VALUES: dict[str, Any] = {"int": 0, "List[int]": [1, 0], "number": 1, "float": 1.0, "str": "a"}
+VALUES: dict[str, Any] = {"number": 1, "float": 1.0, "str": "a"}
 """A value for an option without a default, by its type in the schema."""
+SHAPES = {(2,): [0], (2, 2): [1, 0], (2, 2, 2): [2], (2, 2, 2, 2): [2]}
+"""The shape of all tensors of a call, and a value for its options that are lists."""
+DRAWN, SMALL = 8, 256
+"""Random calls of an op that are tried, and the most elements of their tensors."""
 
 
 def list_table(table: Table) -> str:
     """Every op with its arguments, what it computes and the dtypes that it takes."""
+    import torch
+
     from weft.ops.core import library, source  # these need torch, which other tables do not
 
     every = list(source.CTYPES)
@@ -35,7 +44,8 @@ def list_table(table: Table) -> str:
     for name in (*definitions(), *calling):
         call = library.call(name)
         d = call.op.definition
-        takes = [dtype for dtype in every if _takes(call.op, dtype)]
+        takes = [dtype for dtype in (*every, torch.complex64) if _takes(call.op, dtype)]
+        assert takes, f"{name}: give it a call that it accepts"
         shown = "all" if takes == every else ", ".join(map(_short, takes))
         gradient = "yes" if d.backward else ""
         own = inspect.signature(call) if name in calling else _arguments(d.schema)
@@ -51,31 +61,52 @@ def definitions() -> list[str]:
     return [name for name, d in library.definitions().items() if d.public]
 
 
-_OWN = {"index": "int64", "condition": "bool"}
+_OWN = {"index": "int64", "condition": "bool", "cu_seq_q": "int32", "cu_seq_k": "int32"}
 """Dtypes of arguments that do not have that of the others."""
+_VECTORS = {"running_mean", "running_var", "cu_seq_q", "cu_seq_k"}
+"""Arguments with one dimension, whatever the others have."""
 
 
 def _takes(function: Any, dtype: Any) -> bool:
-    """True if an op has a kernel for matrices or vectors of a dtype; nothing is computed."""
-    return any(_takes_shape(function, shape, dtype) for shape in ((2, 2), (2,)))
+    """True if an op has a kernel for a call with a dtype; nothing is computed."""
+    return any(_accepts(function, *call) for call in _calls(function, dtype))
 
 
-def _takes_shape(function: Any, shape: tuple[int, ...], dtype: Any) -> bool:
+def _calls(function: Any, dtype: Any) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+    """Arguments with a dtype: as the sweep draws them, and tensors of one shape."""
     import torch
 
+    from weft.ops.sweep.cases import CASES
+
+    name, word = function.definition.name, _short(dtype)
+    # Cases with a function of their own have other arguments than the op.
+    for case in (c for c in CASES if c.op == name and not c.backward and c.weft is None):
+        rng = random.Random(name)
+        for call in (case.draw(rng, SMALL) for _ in range(DRAWN)):
+            words = [t.dtype for t in call.tensors if t is not None]
+            main = next((w for w in words if "float" in w or "complex" in w), words[0])
+            given = [
+                replace(t, dtype=word, contents="plain") if t and t.dtype == main else t
+                for t in call.tensors
+            ]
+            yield [t and t.empty("cpu") for t in given], call.options
+
+    needed = [a for a in function.arguments if not a.has_default_value()]
+    for (shape, whole), integer in itertools.product(SHAPES.items(), (0, 1)):
+        values = {**VALUES, "List[int]": whole, "int": integer}
+        tensors = {
+            n: torch.ones(2 if n in _VECTORS else shape, dtype=getattr(torch, _OWN.get(n, word)))
+            for n in function.tensors
+        }
+        yield [], {a.name: tensors.get(a.name, values.get(str(a.type))) for a in needed}
+
+
+def _accepts(function: Any, tensors: Sequence[Any], options: dict[str, Any]) -> bool:
     import weft
 
-    def ones(name: str) -> Any:
-        own = getattr(torch, _OWN[name]) if name in _OWN else dtype
-        return torch.ones(shape, dtype=own)
-
-    given = {
-        a.name: ones(a.name) if a.name in function.tensors else VALUES[str(a.type)]
-        for a in function.arguments
-        if not a.has_default_value()
-    }
+    named = dict(zip(function.tensors, tensors, strict=False))
     try:
-        function.choice(function.request(*function.bound((), given)))
+        function.choice(function.request(*function.bound((), {**named, **options})))
     except weft.ArgumentError:
         return False
     return True
@@ -172,6 +203,31 @@ def line(table: Table) -> str:
         f"{count:,} random calls of {len(forward)} ops on an {gpu}: {mean} as fast as the faster "
         f"of PyTorch and torch.compile (geometric mean), {low} of them below {LOW} x, the worst "
         f"{worst}."
+    )
+
+
+def low_table(table: Table) -> str:
+    """The number of calls that lose to a peer by a fifth, and the ops that have such calls."""
+    found = newest()
+    if not found:
+        return MISSING.format(file=_shown())
+    counts = {False: [0, 0], True: [0, 0]}
+    rows = []
+    for op, record in found.items():
+        compared = _compared(record)
+        low = sorted((r for r in compared if ratio(r) < LOW), key=ratio)
+        of_kind = counts[op.endswith("backward")]
+        of_kind[0] += len(compared)
+        of_kind[1] += len(low)
+        if low:
+            ratios = dict.fromkeys(f"{ratio(r):.2f} x" for r in (low[0], low[-1]))
+            worst = low[0]
+            rows.append((f"`{op}`", len(low), " to ".join(ratios), worst["call"], worst["plan"]))
+    forward, both = (f"{low} of {every:,}" for every, low in counts.values())
+    header = ("op", f"below {LOW} x#", "ratio#", "the worst of these calls", "kernel")
+    return (
+        f"{forward} forward calls are below {LOW} x, and {both} calls forward plus backward:\n\n"
+        f"{table(header, rows)}"
     )
 
 

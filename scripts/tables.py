@@ -263,6 +263,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ladders": lambda: ladder_tables.best_table(table),
     "rungs": lambda: ladder_tables.rungs_table(table),
     "ops_families": lambda: ops_tables.family_table(table),
+    "ops_low": lambda: ops_tables.low_table(table),
     "ops_host": lambda: ops_tables.host_table(table),
     "ops_list": lambda: ops_tables.list_table(table),
     "ops_line": lambda: ops_tables.line(table),

@@ -16,7 +16,7 @@ from weft.train.fused import step as fused  # noqa: E402
 from weft.train.fused.kernels import WIDTH, NetworkSizes, blocks, fits  # noqa: E402
 from weft.train.fused.step import FusedStep  # noqa: E402
 from weft.train.network import Own, network  # noqa: E402
-from weft.train.step import Parts, Step  # noqa: E402
+from weft.train.step import Parts, TrainingStep  # noqa: E402
 
 CPU = torch.device("cpu")
 RATE, MOMENTUM, BATCH = 0.05, 0.9, 3
@@ -44,7 +44,7 @@ def _fused(layers: Any, precision: str = "fp32", batch: int = BATCH, **options: 
     return FusedStep(_parts(layers), batch, CPU, graph=False, precision=precision, **options)
 
 
-def _inputs(step: Step, seed: int) -> None:
+def _inputs(step: TrainingStep, seed: int) -> None:
     """Images without near ties in the windows of pools: in tf32 another maximum would win."""
     made = draw.seeded(100 + seed)
     classes = int(list(step.parts.model.parameters())[-1].numel())
@@ -52,7 +52,7 @@ def _inputs(step: Step, seed: int) -> None:
     step.classes.copy_(made.integers(0, classes, step.classes.shape))
 
 
-def _reference(layers: Any, step: Step, steps: int) -> tuple[Any, Any, list[float]]:
+def _reference(layers: Any, step: TrainingStep, steps: int) -> tuple[Any, Any, list[float]]:
     """PyTorch's training in float64: layers, optimiser and losses."""
     layers = copy.deepcopy(layers).double()
     update = torch.optim.SGD(layers.parameters(), RATE, momentum=MOMENTUM)
@@ -72,7 +72,7 @@ def _apart(a: Any, b: Any) -> float:
     return float((a - b).norm() / b.norm())
 
 
-def _trained(step: Step, steps: int) -> list[float]:
+def _trained(step: TrainingStep, steps: int) -> list[float]:
     losses = []
     for seed in range(steps):
         _inputs(step, seed)

@@ -193,9 +193,9 @@ def test_the_step_has_no_kernels_but_wefts() -> None:
 # ---- several processes -------------------------------------------------------------------------
 def test_shares_of_a_batch() -> None:
     chosen = np.arange(14, dtype=np.int32)
-    shares = [parallel.Group(rank, 2).share(chosen, 3).tolist() for rank in range(2)]
+    shares = [parallel.TrainingGroup(rank, 2).share(chosen, 3).tolist() for rank in range(2)]
     assert shares == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 9, 10, 11]]
-    assert parallel.Group().share(chosen, 4).tolist() == list(range(12))
+    assert parallel.TrainingGroup().share(chosen, 4).tolist() == list(range(12))
 
 
 def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_record_is_what_was_saved(good: Data, tmp_path: Path) -> None:
 def test_a_task_gives_one_value_to_terminal_page_and_lab(good: Data, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text(json.dumps(good))
-    result = tasks.profile(tasks.Options(path, select("sim")))
+    result = tasks.profile(tasks.ProfileOptions(path, select("sim")))
     assert json.loads(json.dumps(result.to_dict())) == good
     (found,) = result.profiles
     in_lab = view.view(found)

@@ -51,7 +51,7 @@ Planner = Callable[..., Iterable[tuple[str, int | Dims, int | Dims, int]]]
 
 
 @dataclass(frozen=True)
-class Step:
+class LaunchStep:
     """One launch `kernel<<<grid, block, shared>>>`, as expressions over sizes."""
 
     kernel: str
@@ -68,7 +68,7 @@ class Rung:
     name: str
     path: Path
     idea: str
-    steps: tuple[Step, ...]
+    steps: tuple[LaunchStep, ...]
     scratch: tuple[ArraySpec, ...]
     clear: tuple[str, ...]
     expect: tuple[str, ...]
@@ -205,7 +205,7 @@ def _no_typo(path: Path, text: str) -> None:
         )
 
 
-def step(path: Path, text: str) -> Step:
+def step(path: Path, text: str) -> LaunchStep:
     """Reads one launch: `kernel<<<grid, block>>>`."""
     match = _LAUNCH.match(text)
     parts = split(match[2]) if match else []
@@ -216,7 +216,7 @@ def step(path: Path, text: str) -> Step:
             got=text,
             allowed="kernel<<<grid, block>>> or kernel<<<grid, block, shared bytes>>>",
         )
-    return Step(match[1].strip(), *(part.strip() for part in parts))
+    return LaunchStep(match[1].strip(), *(part.strip() for part in parts))
 
 
 def _planner(path: Path) -> Planner | None:

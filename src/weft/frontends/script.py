@@ -42,7 +42,7 @@ _CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
 Hook = Callable[[], None]
 
 
-class Options(NamedTuple):
+class ScriptOptions(NamedTuple):
     """The options of `weft run` for scripts."""
 
     gpu: str
@@ -77,7 +77,7 @@ def run(
     if isinstance(code, int):
         return code
     if not chosen.real:
-        install(Options(chosen.simulated.key, autotune, show_kernels, gpus), on_torch)
+        install(ScriptOptions(chosen.simulated.key, autotune, show_kernels, gpus), on_torch)
     sys.argv = [path, *args]
     # As Python does: imports next to the script, or in the current folder, work.
     sys.path[0] = os.getcwd() if code is None else os.path.dirname(os.path.abspath(path))
@@ -176,7 +176,7 @@ def _line(error: BaseException) -> str:
     return f" at {sys.argv[0]}:{lines[-1]}" if lines else ""
 
 
-def install(options: Options, on_torch: Callable[[Any], None] | None = None) -> None:
+def install(options: ScriptOptions, on_torch: Callable[[Any], None] | None = None) -> None:
     """Register the hooks of all front ends, here and in Python processes that start later."""
     embedded.use(f"sim:{options.gpu}")
     after_import({**_hooks(options), "torch": functools.partial(_torch, options, on_torch)})
@@ -187,7 +187,7 @@ def install(options: Options, on_torch: Callable[[Any], None] | None = None) -> 
         os.environ["PYTHONPATH"] = os.pathsep.join([_CHILD, *filter(None, paths)])
 
 
-def _hooks(options: Options) -> dict[str, Hook]:
+def _hooks(options: ScriptOptions) -> dict[str, Hook]:
     """Module -> hook to run after its import."""
     model = models.get(options.gpu)
     ends: dict[str, Hook] = {
@@ -198,11 +198,11 @@ def _hooks(options: Options) -> dict[str, Hook]:
     return {**ends, **compiled}
 
 
-def _triton(options: Options) -> None:
+def _triton(options: ScriptOptions) -> None:
     triton_front_end.install(options.gpu, autotune=options.autotune)
 
 
-def _torch(options: Options, then: Callable[[Any], None] | None) -> None:
+def _torch(options: ScriptOptions, then: Callable[[Any], None] | None) -> None:
     """Redirect CUDA tensors to the CPU and track tensors whose address is read."""
     from weft.frontends import addresses
     from weft.frontends.pytorch import redirect

@@ -12,7 +12,7 @@ import torch
 from weft.errors import ArgumentError
 from weft.kernels import Kernel, cdiv
 from weft.ops.core import source
-from weft.optim.base import ELEMENTS, THREADS, Fused, float_zeros, kernel
+from weft.optim.base import ELEMENTS, THREADS, FusedOptimiser, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
 from weft.optim.scalars import number
 
@@ -20,10 +20,10 @@ SHARED = 256
 """Elements that share a scale in states of 8 bits."""
 
 
-class _Adam(Fused):
+class _Adam(FusedOptimiser):
     """The step of Adam and AdamW; `decoupled_weight_decay` of a group selects AdamW."""
 
-    own = MappingProxyType({**Fused.own, "state_bits": None})
+    own = MappingProxyType({**FusedOptimiser.own, "state_bits": None})
     deciding = ("amsgrad", "master_weights", "state_bits")
 
     def __init__(self, params: Any, *args: Any, **options: Any):

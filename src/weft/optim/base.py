@@ -41,7 +41,7 @@ class _BucketCache(NamedTuple):
         )
 
 
-class Fused:
+class FusedOptimiser:
     """Mixed into an optimiser of torch: `step` changes all parameters of a dtype in one launch.
 
     Arguments, parameter groups and `state_dict` are torch's, so checkpoints load both ways.

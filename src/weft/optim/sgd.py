@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from weft.optim.base import THREADS, Fused, float_zeros, kernel
+from weft.optim.base import THREADS, FusedOptimiser, float_zeros, kernel
 from weft.optim.bucket import Bucket, Make
 from weft.optim.scalars import number
 
 
-class SGD(Fused, torch.optim.SGD):  # type: ignore[misc]
+class SGD(FusedOptimiser, torch.optim.SGD):  # type: ignore[misc]
     """torch.optim.SGD, in one launch for all parameters of a dtype.
 
     master_weights  parameters of 16 bits have states and a copy of themselves in float32

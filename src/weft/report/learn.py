@@ -14,7 +14,7 @@ from weft.values.learn import (
     PuzzleProgress,
     Started,
     StartedPuzzle,
-    Touched,
+    TouchedElements,
 )
 
 
@@ -59,7 +59,7 @@ def grade(one: Grade) -> Styled:
     return f"{mark} {one.exercise}: {one.words}", colour
 
 
-def touched(kernel: str, found: Touched) -> Iterator[Styled]:
+def touched(kernel: str, found: TouchedElements) -> Iterator[Styled]:
     """The elements that a kernel touches; `kernel` begins the sentence."""
     yield f"{kernel} touches, for {found.case}:", ""
     yield found.picture, "dim"

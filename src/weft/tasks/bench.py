@@ -19,7 +19,7 @@ RECORDS = ".jsonl"
 
 
 @dataclass(frozen=True)
-class Options:
+class BenchOptions:
     """Contenders to time.
 
     path    a file with solutions, a ladder, or a file of records, which is only read
@@ -40,7 +40,7 @@ def place() -> Selection:
     return to_time(None)
 
 
-def bench(options: Options, notify: Notify = lambda what: None) -> list[Climb]:
+def bench(options: BenchOptions, notify: Notify = lambda what: None) -> list[Climb]:
     """Check and time the contenders of each operation; without a GPU, count what they do."""
     path, only = options.path, options.only
     if path.endswith(RECORDS):
@@ -65,7 +65,7 @@ def one(results: Sequence[Climb]) -> Climb:
     return results[0]
 
 
-def _ladder(options: Options, notify: Notify) -> Iterator[Climb]:
+def _ladder(options: BenchOptions, notify: Notify) -> Iterator[Climb]:
     path, only = options.path, options.only
     if Path(path).is_file():
         raise ArgumentError(
@@ -87,7 +87,7 @@ def _ladder(options: Options, notify: Notify) -> Iterator[Climb]:
     yield benchmark.bench_ladder(chosen, device=options.device, progress=notify)
 
 
-def _file(options: Options, notify: Notify) -> Iterator[Climb]:
+def _file(options: BenchOptions, notify: Notify) -> Iterator[Climb]:
     # By identity: an Op has lists in it and cannot be a key.
     by_op: dict[int, tuple[Op, dict[str, benchmark.Solution]]] = {}
     for op, name, solution in user_file.solutions(Path(options.path), options.only):

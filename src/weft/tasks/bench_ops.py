@@ -28,7 +28,7 @@ HOST = 15.0
 
 
 @dataclass(frozen=True)
-class Options:
+class SweepOptions:
     """A sweep.
 
     most          the largest number of elements
@@ -72,7 +72,7 @@ class OpTimes:
         return {"ops": [s.to_dict() for s in self.swept], "host": [t.to_dict() for t in self.host]}
 
 
-def bench(options: Options, device: Selection | None, steps: Steps) -> OpTimes:
+def bench(options: SweepOptions, device: Selection | None, steps: Steps) -> OpTimes:
     """Time the ops on random calls; `device` is the one that the user chose, if any."""
     if device is not None and not device.real:
         raise ArgumentError(
@@ -111,7 +111,7 @@ def _names(given: str, every: Iterable[str]) -> list[str]:
     return wanted or allowed
 
 
-def _batches(cases: Sequence[Case], options: Options) -> list[Batch]:
+def _batches(cases: Sequence[Case], options: SweepOptions) -> list[Batch]:
     """The calls to make: drawn ones, or the slow ones of a record."""
     whole = bind.with_torch("weft.ops.sweep.whole")
     if options.again is None:
@@ -123,7 +123,9 @@ def _batches(cases: Sequence[Case], options: Options) -> list[Batch]:
     return batches
 
 
-def _swept(batches: Sequence[Batch], options: Options, steps: Steps) -> tuple[list[Swept], bool]:
+def _swept(
+    batches: Sequence[Batch], options: SweepOptions, steps: Steps
+) -> tuple[list[Swept], bool]:
     """The results, and whether a signal ended the sweep."""
     whole, worker = (bind.with_torch(f"weft.ops.sweep.{n}") for n in ("whole", "worker"))
     swept: list[Swept] = []

@@ -21,7 +21,7 @@ from weft.values.check import Outcome
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """A file of solutions.
 
     op          the file with the operations, if it is another one
@@ -40,7 +40,7 @@ class Options:
     schedules: int = 0
 
 
-def check(options: Options, notify: Notify = lambda step: None) -> Iterator[Outcome]:
+def check(options: CheckOptions, notify: Notify = lambda step: None) -> Iterator[Outcome]:
     """Check the solutions one after the other, each in its own process."""
     return check_file(
         options.file,
@@ -56,7 +56,7 @@ def check(options: Options, notify: Notify = lambda step: None) -> Iterator[Outc
 
 # ---- the sanitizer -------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Program:
+class SanitizeOptions:
     """A script or a CUDA program to run under the sanitizer.
 
     quiet  what the program prints goes to standard error
@@ -92,7 +92,7 @@ class Sanitized:
         return {"exit_code": self.exit_code, **self.report.to_dict()}
 
 
-def sanitized(program: Program, notify: Notify = lambda tool: None) -> Sanitized:
+def sanitized(program: SanitizeOptions, notify: Notify = lambda tool: None) -> Sanitized:
     """Run a program under the sanitizer, on a GPU under NVIDIA's compute-sanitizer."""
     front_end, args = runner(program.file), list(program.args)  # raises for other file types
     if program.device.real:

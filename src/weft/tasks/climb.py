@@ -21,7 +21,7 @@ Steps = Callable[[int, str], AbstractContextManager[Notify]]
 
 
 @dataclass(frozen=True)
-class Options:
+class ClimbOptions:
     """A ladder to climb.
 
     name      of weft's ladder, or the path of a folder
@@ -47,7 +47,7 @@ def ladders() -> list[ListedLadder]:
 
 
 def climbs(
-    options: Options, steps: Steps = lambda total, name: nullcontext(lambda what: None)
+    options: ClimbOptions, steps: Steps = lambda total, name: nullcontext(lambda what: None)
 ) -> Iterator[Climb]:
     """Climb the ladders, one after the other."""
     if options.recorded is not None:

@@ -28,7 +28,7 @@ from weft.values.learn import (
     Started,
     StartedChapter,
     StartedPuzzle,
-    Touched,
+    TouchedElements,
 )
 
 PUZZLES = "puzzles"
@@ -242,7 +242,7 @@ def hint(options: LearnOptions) -> Hint | None:
     return Hint(exercise.title, exercise.hints[seen], seen + 1, len(exercise.hints))
 
 
-def touched(options: LearnOptions) -> Touched | None:
+def touched(options: LearnOptions) -> TouchedElements | None:
     """The elements that the learner's kernel touches; None if it cannot run."""
     (exercise,) = options.exercises()
     assert isinstance(exercise, KernelExercise)
@@ -252,9 +252,9 @@ def touched(options: LearnOptions) -> Touched | None:
         return None
 
 
-def _touched(exercise: KernelExercise, file: Path, options: LearnOptions) -> Touched:
+def _touched(exercise: KernelExercise, file: Path, options: LearnOptions) -> TouchedElements:
     seen = picture(exercise, file, LANGUAGES[options.key].unit)
-    return Touched(str(exercise.op.cases[0]), str(seen), seen.to_dict())
+    return TouchedElements(str(exercise.op.cases[0]), str(seen), seen.to_dict())
 
 
 def export(options: LearnOptions, notify: Notify) -> list[Path]:

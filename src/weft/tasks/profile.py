@@ -32,7 +32,7 @@ Waiting = Callable[[Path], contextlib.AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
-class Options:
+class ProfileOptions:
     """A file to profile.
 
     kernel, launch  profile only kernels with this name, only this launch
@@ -78,12 +78,12 @@ class Profiled:
         return {**record.dump(self.profiles), **shown}
 
 
-def profile(options: Options) -> Profiled:
+def profile(options: ProfileOptions) -> Profiled:
     """Profile every kernel that a file launches; launches of one kernel and shape are added up."""
     return _on_gpu(options) if options.device.real else _simulated(options)
 
 
-def _on_gpu(options: Options) -> Profiled:
+def _on_gpu(options: ProfileOptions) -> Profiled:
     if options.file.suffix == RECORD:
         raise one_file(options.file)
     # Counters of ncu are for selected kernels; a model is shown as a whole, by times.
@@ -108,7 +108,7 @@ def one_file(*files: Path) -> Error:
     )
 
 
-def _simulated(options: Options) -> Profiled:
+def _simulated(options: ProfileOptions) -> Profiled:
     file = options.file
     if file.suffix == RECORD:
         return Profiled(tuple(Launched(None, p) for p in Profile.load(file)))
@@ -132,7 +132,7 @@ def _simulated(options: Options) -> Profiled:
     return Profiled(launches, None if found is None else model.value(file, found, profiles))
 
 
-def _output(options: Options) -> contextlib.AbstractContextManager[None]:
+def _output(options: ProfileOptions) -> contextlib.AbstractContextManager[None]:
     return _to_standard_error() if options.quiet else contextlib.nullcontext()
 
 
@@ -166,7 +166,7 @@ def _nothing(file: Path, recorded: Recording) -> Error:
 
 # ---- two of them ---------------------------------------------------------------------------------
 def compare(
-    first: Options, second: Path, waiting: Waiting = lambda file: contextlib.nullcontext()
+    first: ProfileOptions, second: Path, waiting: Waiting = lambda file: contextlib.nullcontext()
 ) -> list[Changes]:
     """Return the changes from one file or record to another.
 

@@ -16,7 +16,7 @@ from weft.tasks.program import Build
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """A program to run.
 
     module        `file` is the name of a Python module
@@ -39,7 +39,7 @@ class Options:
     race_hint: bool = True
 
 
-def run(options: Options) -> int:
+def run(options: RunOptions) -> int:
     """Run the program and return its exit code."""
     front_end = script_runner() if options.module else runner(options.file)
     progress.enabled = True

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class TourCase:
     """A launch: its shape, its arguments, and the expected contents of the array `out`."""
 
     grid: Dim
@@ -46,7 +46,7 @@ class Stop:
     name: str
     shows: str
     tolerance: float
-    prepare: Callable[[Random], Case]
+    prepare: Callable[[Random], TourCase]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def load(example: str, kernel: str = "") -> Kernel:
     return cuda(path.read_text(encoding="utf-8"), name=path.name).kernel(kernel or example)
 
 
-def _launch(kernel: Kernel, case: Case) -> None:
+def _launch(kernel: Kernel, case: TourCase) -> None:
     kernel[case.grid, case.block](*case.args)
 
 
@@ -141,44 +141,44 @@ def _normal(random: Random, *shape: int) -> Array:
     return random.standard_normal(shape).astype(np.float32)
 
 
-def _vecadd(random: Random) -> Case:
+def _vecadd(random: Random) -> TourCase:
     n = 1_000_000
     a, b, c = _normal(random, n), _normal(random, n), np.zeros(n, np.float32)
-    return Case(cdiv(n, 256), 256, (a, b, c, n), c, a.astype(np.float64) + b)
+    return TourCase(cdiv(n, 256), 256, (a, b, c, n), c, a.astype(np.float64) + b)
 
 
-def _matmul(random: Random) -> Case:
+def _matmul(random: Random) -> TourCase:
     n = 256
     a, b, c = _normal(random, n, n), _normal(random, n, n), np.zeros((n, n), np.float32)
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    return Case((n // 32, n // 32), (32, 32), (a, b, c, n), c, expected)
+    return TourCase((n // 32, n // 32), (32, 32), (a, b, c, n), c, expected)
 
 
-def _reduce(random: Random) -> Case:
+def _reduce(random: Random) -> TourCase:
     n = 1_000_000
     x, total = random.random(n, np.float32), np.zeros(1, np.float32)
-    return Case(64, 256, (x, total, n), total, x.sum(keepdims=True, dtype=np.float64))
+    return TourCase(64, 256, (x, total, n), total, x.sum(keepdims=True, dtype=np.float64))
 
 
-def _softmax(random: Random) -> Case:
+def _softmax(random: Random) -> TourCase:
     rows, columns = 512, 1000
     x, y = _normal(random, rows, columns), np.zeros((rows, columns), np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
-    return Case(rows, 256, (x, y, columns), y, powers / powers.sum(axis=1, keepdims=True))
+    return TourCase(rows, 256, (x, y, columns), y, powers / powers.sum(axis=1, keepdims=True))
 
 
-def _histogram(random: Random) -> Case:
+def _histogram(random: Random) -> TourCase:
     n = 1_000_000
     x, counts = random.integers(0, 256, n).astype(np.uint8), np.zeros(256, np.uint32)
-    return Case(32, 256, (x, counts, n), counts, np.bincount(x, minlength=256))
+    return TourCase(32, 256, (x, counts, n), counts, np.bincount(x, minlength=256))
 
 
-def _matmul_wmma(random: Random) -> Case:
+def _matmul_wmma(random: Random) -> TourCase:
     n = 256
     a, b = (_normal(random, n, n).astype(np.float16) for _ in range(2))
     c = np.zeros((n, n), np.float32)
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    return Case((n // 16, n // 16), 32, (a, b, c, n), c, expected)
+    return TourCase((n // 16, n // 16), 32, (a, b, c, n), c, expected)
 
 
 STOPS = (

@@ -20,9 +20,9 @@ from weft.values.training import History
 if TYPE_CHECKING:
     from weft.train.data import Mnist
     from weft.train.loop import Training
-    from weft.train.parallel import Group
+    from weft.train.parallel import TrainingGroup
     from weft.train.settings import Settings
-    from weft.train.step import Step
+    from weft.train.step import TrainingStep
 
 NETWORKS = ("mnist",)
 MOST_DRAFTED = 1500
@@ -35,7 +35,7 @@ Watch = Callable[[bool, int, int], AbstractContextManager[Notify]]
 
 
 @dataclass(frozen=True)
-class Options:
+class TrainOptions:
     """A training; `settings` are the keyword arguments of `weft.train.settings.Settings`.
 
     network     what to train
@@ -84,7 +84,7 @@ class Trained:
         return {**head, "trainings": [h.to_dict() for h in self.histories]}
 
 
-def train(options: Options, say: Callable[[str], None], watch: Watch) -> Trained:
+def train(options: TrainOptions, say: Callable[[str], None], watch: Watch) -> Trained:
     """Train on weft's kernels; `say` is called with what is trained on, by one process."""
     if options.network not in NETWORKS:
         near = difflib.get_close_matches(options.network, NETWORKS, 1)
@@ -150,7 +150,7 @@ def _place(chosen: Selection | None) -> Any:
 
 
 @contextmanager
-def _group(place: Any) -> Iterator[Group]:
+def _group(place: Any) -> Iterator[TrainingGroup]:
     """The processes of torchrun. The first one reports errors that all of them find."""
     with with_torch("weft.train.parallel").joined(place) as group:
         try:
@@ -162,7 +162,12 @@ def _group(place: Any) -> Iterator[Group]:
 
 
 def _on_weft(
-    options: Options, settings: Settings, place: Any, found: Mnist, group: Group, watch: Watch
+    options: TrainOptions,
+    settings: Settings,
+    place: Any,
+    found: Mnist,
+    group: TrainingGroup,
+    watch: Watch,
 ) -> Training:
     """The training on weft's kernels, done and saved."""
     loop, contenders, checkpoints = (
@@ -191,7 +196,9 @@ def _peers(settings: Settings, place: Any, found: Mnist, watch: Watch) -> Iterat
             training.time_parts()
 
 
-def _steps(contenders: Any, settings: Settings, place: Any, group: Group) -> tuple[Step, Step]:
+def _steps(
+    contenders: Any, settings: Settings, place: Any, group: TrainingGroup
+) -> tuple[TrainingStep, TrainingStep]:
     """The step on weft's kernels, and another one from which its kernels are compiled."""
     if group.world == 1:
         return contenders.weft_step(settings, place), contenders.weft_step(settings, place)
@@ -200,7 +207,7 @@ def _steps(contenders: Any, settings: Settings, place: Any, group: Group) -> tup
 
 
 def _run(
-    training: Training, watch: Watch, quiet: bool = False, other: Step | None = None
+    training: Training, watch: Watch, quiet: bool = False, other: TrainingStep | None = None
 ) -> History:
     """Train, after all kernels of `other` are compiled."""
     name = training.history.name

@@ -15,7 +15,7 @@ from weft.values.sweep import Tuned
 
 
 @dataclass(frozen=True)
-class Options:
+class TuneOptions:
     """Calls of an op.
 
     shapes   calls as "64x4096,4096x4096;8x512,512x512"; without them `calls` random ones
@@ -41,7 +41,7 @@ def names() -> list[str]:
     return found
 
 
-def tune(options: Options, steps: Steps) -> list[Tuned]:
+def tune(options: TuneOptions, steps: Steps) -> list[Tuned]:
     """Measure the candidates of each call on the GPU and store the fastest, or list them."""
     if not options.op:
         raise ArgumentError("weft tune needs an op", next="`weft tune --list` lists the ops")

@@ -19,7 +19,7 @@ TRAINING = NAME
 
 
 @dataclass(frozen=True)
-class Options:
+class VersionOptions:
     """The last version, and a file that the results are appended to."""
 
     device: Selection
@@ -27,7 +27,7 @@ class Options:
     record: Path | None = None
 
 
-def climb(options: Options, steps: Steps) -> Versions:
+def climb(options: VersionOptions, steps: Steps) -> Versions:
     """Run the versions, check each against the one before, and time its parts."""
     to = options.to
     if to is not None and to >= len(TITLES):

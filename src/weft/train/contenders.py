@@ -13,12 +13,12 @@ from weft.ops.core.target import target
 from weft.train.fused.kernels import fits
 from weft.train.fused.step import FusedStep
 from weft.train.network import Own, network
-from weft.train.parallel import Group
+from weft.train.parallel import TrainingGroup
 from weft.train.settings import Settings
-from weft.train.step import Parts, Step
+from weft.train.step import Parts, TrainingStep
 from weft.train.synchronised import Synchronised
 
-Make = Callable[[Settings, torch.device], Step]
+Make = Callable[[Settings, torch.device], TrainingStep]
 """Makes the step of a contender."""
 
 
@@ -43,15 +43,15 @@ def torch_parts(settings: Settings, device: torch.device) -> Parts:
     return Parts("PyTorch", model, torch.nn.CrossEntropyLoss(), update)
 
 
-def weft_step(settings: Settings, device: torch.device) -> Step:
+def weft_step(settings: Settings, device: torch.device) -> TrainingStep:
     """The step as a few kernels that are made for the network, or as ops where they do not fit."""
     parts = weft_parts(settings, device)
     if not fits(parts.model.layers, settings.precision, target(device)):
-        return Step(parts, settings.batch, device, settings.graph)
+        return TrainingStep(parts, settings.batch, device, settings.graph)
     return FusedStep(parts, settings.batch, device, settings.graph, settings.precision)
 
 
-def parallel_step(settings: Settings, device: torch.device, group: Group) -> Step:
+def parallel_step(settings: Settings, device: torch.device, group: TrainingGroup) -> TrainingStep:
     """The step of one process of a group; the gradients are averaged by PyTorch's DDP.
 
     It is not captured as a graph.
@@ -60,29 +60,29 @@ def parallel_step(settings: Settings, device: torch.device, group: Group) -> Ste
     if group.communicates:
         devices = [device.index] if device.type == "cuda" else None
         parts.model = DistributedDataParallel(parts.model, devices)
-    return Step(parts, settings.batch, device, graph=False)
+    return TrainingStep(parts, settings.batch, device, graph=False)
 
 
-def _eager(settings: Settings, device: torch.device) -> Step:
-    return Step(torch_parts(settings, device), settings.batch, device, graph=False)
+def _eager(settings: Settings, device: torch.device) -> TrainingStep:
+    return TrainingStep(torch_parts(settings, device), settings.batch, device, graph=False)
 
 
 def _compiled(name: str, mode: str | None) -> Make:
-    def make(settings: Settings, device: torch.device) -> Step:
+    def make(settings: Settings, device: torch.device) -> TrainingStep:
         parts = torch_parts(settings, device)
         parts.name = name
         loss, model = parts.loss, parts.model
         together: Any = torch.compile(lambda x, t: loss(model(x), t), mode=mode, dynamic=False)
         parts.forward = together  # type: ignore[method-assign]
-        return Step(parts, settings.batch, device, graph=False)
+        return TrainingStep(parts, settings.batch, device, graph=False)
 
     return make
 
 
-def _graphed(settings: Settings, device: torch.device) -> Step:
+def _graphed(settings: Settings, device: torch.device) -> TrainingStep:
     parts = torch_parts(settings, device)
     parts.name = "PyTorch, CUDA graph"
-    return Step(parts, settings.batch, device, graph=True)
+    return TrainingStep(parts, settings.batch, device, graph=True)
 
 
 PEERS: dict[str, Make] = {

@@ -13,9 +13,9 @@ from weft.errors import ArgumentError
 from weft.train.batches import Fill, Images, order
 from weft.train.data import Digits, Mnist
 from weft.train.interrupts import Interrupts
-from weft.train.parallel import Group
+from weft.train.parallel import TrainingGroup
 from weft.train.settings import Settings
-from weft.train.step import Step
+from weft.train.step import TrainingStep
 from weft.train.times import part_times
 from weft.values.training import History
 
@@ -36,8 +36,8 @@ class Training:
     """
 
     def __init__(
-        self, step: Step, data: Mnist, settings: Settings, device: torch.device,
-        group: Group = Group(),  # noqa: B008  a frozen value
+        self, step: TrainingStep, data: Mnist, settings: Settings, device: torch.device,
+        group: TrainingGroup = TrainingGroup(),  # noqa: B008  a frozen value
     ) -> None:  # fmt: skip
         most = len(data.training) // group.world
         if not 0 < settings.batch <= most:
@@ -69,7 +69,7 @@ class Training:
         whole = self.per_epoch * self.settings.epochs
         return min(whole, self.settings.steps) if self.settings.steps else whole
 
-    def compile(self, step: Step) -> None:
+    def compile(self, step: TrainingStep) -> None:
         """Compile what the simulated GPU runs in a step and in the evaluation, on all cores.
 
         step  another one of the same kind, without communication; its weights are spoiled
@@ -151,7 +151,9 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def accuracy(model: torch.nn.Module, digits: Digits, device: torch.device, group: Group) -> float:
+def accuracy(
+    model: torch.nn.Module, digits: Digits, device: torch.device, group: TrainingGroup
+) -> float:
     """The part of the images that a model recognises; each process of a group tests some."""
     source = Images(digits, device)
     every = np.arange(group.rank, len(digits), group.world, dtype=np.int32)

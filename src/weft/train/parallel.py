@@ -17,7 +17,7 @@ BACKEND = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 
 
 @dataclass(frozen=True)
-class Group:
+class TrainingGroup:
     """The processes of a training; one process alone is a group as well.
 
     rank       number of this process
@@ -35,7 +35,7 @@ class Group:
         return self.rank == 0
 
     @property
-    def alone(self) -> Group:
+    def alone(self) -> TrainingGroup:
         """This process's part of the work, without communication."""
         return replace(self, connected=False)
 
@@ -70,16 +70,16 @@ class Group:
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Group]:
+def joined(device: torch.device) -> Iterator[TrainingGroup]:
     """The group that torchrun started; without torchrun, this process alone."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1 or not dist.is_available():
-        yield Group()
+        yield TrainingGroup()
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group(BACKEND[device.type])
     try:
-        yield Group(dist.get_rank(), dist.get_world_size())
+        yield TrainingGroup(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()

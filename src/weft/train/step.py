@@ -30,7 +30,7 @@ class Parts:
         return loss
 
 
-class Step:
+class TrainingStep:
     """A step over fixed memory: `pixels` and `classes` are written, `loss` is read.
 
     graphed  True if the step is captured as a CUDA graph

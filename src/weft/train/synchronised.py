@@ -13,13 +13,13 @@ import torch
 
 from weft.ops.core import library
 from weft.train.network import Own
-from weft.train.parallel import Group
+from weft.train.parallel import TrainingGroup
 
 
 class Synchronised(Own):
     """The network on weft's kernels, as one of the processes of a group computes it."""
 
-    def __init__(self, layers: torch.nn.Sequential, group: Group) -> None:
+    def __init__(self, layers: torch.nn.Sequential, group: TrainingGroup) -> None:
         super().__init__(layers)
         self.group = group
 
@@ -35,7 +35,7 @@ class _Normalise(torch.autograd.Function):  # type: ignore[misc]
     """Batch norm with the statistics of all processes, which have equally many images."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, weight: Any, bias: Any, norm: Any, group: Group) -> Any:
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, norm: Any, group: TrainingGroup) -> Any:
         means, variances = library.call("batch_norm_statistics")(x.detach(), None, None, 0.0)
         # Of all processes: the mean of the variances, and the variance of the means.
         mean = group.mean(means)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from weft.train.batches import Fill
-from weft.train.step import Step
+from weft.train.step import TrainingStep
 from weft.values.training import PartTimes
 
 LOAD = "load"
@@ -27,7 +27,7 @@ HOW = {
 }
 
 
-def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> PartTimes:
+def part_times(step: TrainingStep, batches: Iterator[Fill], device: torch.device) -> PartTimes:
     """PartTimes the parts of further steps on these batches; the training goes on meanwhile."""
     kind = device.type
     steps, warm_up = STEPS[kind], WARM_UP[kind]
@@ -51,7 +51,7 @@ def part_times(step: Step, batches: Iterator[Fill], device: torch.device) -> Par
     return PartTimes(parts, HOW[kind].format(steps=taken))
 
 
-def _graphs(step: Step) -> dict[str, Callable[[], None]]:
+def _graphs(step: TrainingStep) -> dict[str, Callable[[], None]]:
     """The parts of a step, each as a CUDA graph; they share memory, as they do in one graph."""
     graphs: dict[str, Callable[[], None]] = {}
     pool: Any = torch.cuda.graph_pool_handle()

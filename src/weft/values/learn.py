@@ -113,7 +113,7 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Touched:
+class TouchedElements:
     """The elements that a kernel touches for one case: as text, and as a dict for JSON."""
 
     case: str
@@ -130,7 +130,7 @@ class StartedPuzzle:
     title: str
     goal: str
     idea: str
-    touched: Touched
+    touched: TouchedElements
     file: Path
 
     def to_dict(self) -> dict[str, Any]:

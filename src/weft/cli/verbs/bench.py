@@ -99,7 +99,7 @@ def run(
     where.require("time on", next="--device sim gives floors and counters")
     if path == OPS:
         swept = bench_ops.bench(
-            bench_ops.Options(
+            bench_ops.SweepOptions(
                 seed, calls, most, ops, compile, budget, limit, jobs, again, below, host, record
             ),
             None if device == options.AUTO else where,
@@ -109,7 +109,7 @@ def run(
         show.result(json, swept.to_dict, times)
         raise typer.Exit(0 if swept.right else 1)
     with show.ends_at_once(), show.spinner(quiet=json, clock=True) as notify:
-        results = bench.bench(bench.Options(path, where, only, peer or (), record), notify)
+        results = bench.bench(bench.BenchOptions(path, where, only, peer or (), record), notify)
     shown = page(None, bench.one(results), verb="bench") if html is not None else ""
     if json:
         show.data([r.to_dict() for r in results])

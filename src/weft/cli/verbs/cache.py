@@ -21,7 +21,7 @@ _KINDS = {
 }
 
 
-class Action(StrEnum):
+class CacheAction(StrEnum):
     """The actions of `weft cache`."""
 
     status = "status"
@@ -30,11 +30,13 @@ class Action(StrEnum):
 
 
 def run(
-    action: Annotated[Action, typer.Argument(help="What to do with the cache.")] = Action.status,
+    action: Annotated[
+        CacheAction, typer.Argument(help="What to do with the cache.")
+    ] = CacheAction.status,
     json: show.Json = False,
 ) -> None:
     """Show the cache of compiled code, clear it, or print its path."""
-    {Action.status: _status, Action.clear: _clear, Action.path: _path}[action](json)
+    {CacheAction.status: _status, CacheAction.clear: _clear, CacheAction.path: _path}[action](json)
 
 
 def _status(json: bool) -> None:

@@ -40,7 +40,7 @@ def run(
     ] = "sim",
     time_limit: Annotated[
         float, typer.Option(help="Limit of CPU seconds for one call.")
-    ] = check.Options.time_limit,
+    ] = check.CheckOptions.time_limit,
     schedules: Annotated[
         int,
         typer.Option(help="Also run each case under this number of schedules: orders of threads."),
@@ -59,7 +59,7 @@ def run(
     """
     chosen = options.device(device)
     if sanitize:
-        program = check.Program(file, words(args, program_args), chosen, build, quiet=json)
+        program = check.SanitizeOptions(file, words(args, program_args), chosen, build, quiet=json)
         # On the simulated GPU the program has the terminal for itself.
         with show.spinner(quiet=json or not chosen.real) as notify:
             found = check.sanitized(program, notify)
@@ -68,7 +68,7 @@ def run(
     outcomes = []
     with show.spinner(quiet=json) as notify:
         try:
-            asked = check.Options(file, op, only, seed, device, time_limit, schedules)
+            asked = check.CheckOptions(file, op, only, seed, device, time_limit, schedules)
             for outcome in check.check(asked, notify):
                 outcomes.append(outcome)
                 for line in outcome.said:  # standard output has the results only

@@ -58,11 +58,13 @@ def run(
                 f"weft climb {name} takes no --from and no --html",
                 next="--json prints everything; weft train mnist --html writes a page",
             )
-        reached = versions.climb(versions.Options(chosen, to, record), steps)
+        reached = versions.climb(versions.VersionOptions(chosen, to, record), steps)
         show.result(json, reached.to_dict, training.versions(reached))
         raise typer.Exit(0 if reached.right else 1)
     results = []
-    for result in climb.climbs(climb.Options(name, chosen, to, every, record, recorded), steps):
+    for result in climb.climbs(
+        climb.ClimbOptions(name, chosen, to, every, record, recorded), steps
+    ):
         results.append(result)
         if every and not json:
             show.blocks(climb_text.failures(result))

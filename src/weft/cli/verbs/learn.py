@@ -18,7 +18,7 @@ from weft.tasks.climb import Steps
 from weft.tasks.learn import LearnOptions
 
 
-class Action(StrEnum):
+class LearnAction(StrEnum):
     """The actions of `weft learn`."""
 
     map = "map"
@@ -32,7 +32,7 @@ class Action(StrEnum):
     verify = "verify"
 
 
-class Language(StrEnum):
+class PuzzleLanguage(StrEnum):
     """The languages of puzzles."""
 
     cuda = "cuda"
@@ -42,15 +42,15 @@ class Language(StrEnum):
 
 def run(
     action: Annotated[
-        Action,
+        LearnAction,
         typer.Argument(help="map, start, check, hint, reset, watch, puzzle, export or verify."),
-    ] = Action.map,
+    ] = LearnAction.map,
     what: Annotated[
         str, typer.Argument(help="The number of a chapter, or the name of a puzzle.")
     ] = "",
     only: Annotated[str, typer.Option(help="Only this exercise of the chapter.")] = "",
     language: Annotated[
-        Language | None, typer.Option(help="The language of puzzles: cuda, triton or numba.")
+        PuzzleLanguage | None, typer.Option(help="The language of puzzles: cuda, triton or numba.")
     ] = None,
     device: Annotated[
         str, typer.Option(help="verify: sim, or gpu, which runs the solutions.")
@@ -161,14 +161,14 @@ def _verify(asked: LearnOptions, json: bool) -> None:
         raise typer.Exit(1)
 
 
-ACTIONS: dict[Action, Callable[[LearnOptions, bool], None]] = {
-    Action.map: _map,
-    Action.start: _start,
-    Action.check: _check,
-    Action.hint: _hint,
-    Action.reset: _reset,
-    Action.watch: _watch,
-    Action.puzzle: _puzzle,
-    Action.export: _export,
-    Action.verify: _verify,
+ACTIONS: dict[LearnAction, Callable[[LearnOptions, bool], None]] = {
+    LearnAction.map: _map,
+    LearnAction.start: _start,
+    LearnAction.check: _check,
+    LearnAction.hint: _hint,
+    LearnAction.reset: _reset,
+    LearnAction.watch: _watch,
+    LearnAction.puzzle: _puzzle,
+    LearnAction.export: _export,
+    LearnAction.verify: _verify,
 }

@@ -15,7 +15,7 @@ from weft.errors import ArgumentError
 from weft.ops.core import scaffold as families
 
 
-class Kind(StrEnum):
+class TemplateKind(StrEnum):
     """The kinds of folders that `weft new` creates."""
 
     ladder = "ladder"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 
 def run(
-    kind: Annotated[Kind, typer.Argument(help="What to create: ladder or op.")],
+    kind: Annotated[TemplateKind, typer.Argument(help="What to create: ladder or op.")],
     name: Annotated[str, typer.Argument(help="Its name.")],
     where: Annotated[
         Path | None, typer.Option("--in", help="Create the ladder in this folder.")
@@ -35,7 +35,7 @@ def run(
     `weft new ladder NAME` makes a folder with an operation and two rungs, for `weft climb ./NAME`.
     `weft new op NAME` makes a family of ops, with its test, in a clone of weft's repository.
     """
-    if kind is Kind.ladder:
+    if kind is TemplateKind.ladder:
         files = ladders.new_ladder(name, where or Path("."))
         folder = files[0].parent
         following = f"weft climb {folder if folder.is_absolute() else f'./{folder}'}"

@@ -51,7 +51,7 @@ def run(
     For a PyTorch script, it also lists operations by module, line and autograd node.
     """
     chosen = options.device(device, gpu)
-    asked = profile.Options(
+    asked = profile.ProfileOptions(
         file, chosen, kernel, launch, args, build, counters=html is not None, quiet=json
     )
     if other is not None:

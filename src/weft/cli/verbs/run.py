@@ -9,7 +9,7 @@ import typer
 
 from weft.cli import options, program_options
 from weft.tasks.program import Build, words
-from weft.tasks.run import Options
+from weft.tasks.run import RunOptions
 from weft.tasks.run import run as run_program
 
 SETTINGS = {"allow_interspersed_args": False}
@@ -62,7 +62,7 @@ def run(
 
     Put weft's options before the file. Everything after the file is passed to the program.
     """
-    asked = Options(
+    asked = RunOptions(
         file,
         words(args, program_args),
         options.device(device, gpu),

@@ -14,7 +14,7 @@ from weft.interrupted import INTERRUPTED
 from weft.report import training
 from weft.report.files import write
 from weft.report.training_page import page
-from weft.tasks.train import Notify, Options, train
+from weft.tasks.train import Notify, TrainOptions, train
 
 
 def run(
@@ -57,7 +57,7 @@ def run(
     on a sample of MNIST that is part of weft. --compare trains the same network with PyTorch.
     torchrun starts several processes that train together.
     """
-    asked = Options(
+    asked = TrainOptions(
         network,
         {
             "epochs": epochs,

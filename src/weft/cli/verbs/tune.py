@@ -42,7 +42,7 @@ def run(
         show.result(json, tune.names, ((name, "") for name in tune.names()))
         return
     chosen = None if device == options.AUTO else options.device(device)
-    asked = tune.Options(op, shapes, dtype, set or (), calls, seed, chosen, list)
+    asked = tune.TuneOptions(op, shapes, dtype, set or (), calls, seed, chosen, list)
     results = tune.tune(asked, functools.partial(show.steps, quiet=json))
     show.result(
         json, lambda: [one.to_dict() for one in results], sweep.tuned(results, measured=not list)

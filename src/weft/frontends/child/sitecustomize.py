@@ -18,7 +18,7 @@ _options = os.environ.get("WEFT_SCRIPT")
 if _options:
     from weft.frontends import script
 
-    script.install(script.Options(*json.loads(_options)))
+    script.install(script.ScriptOptions(*json.loads(_options)))
 # `import sitecustomize` would find this module, which is being imported.
 _spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
 if _spec is not None and _spec.loader is not None:

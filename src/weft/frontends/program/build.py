@@ -37,7 +37,7 @@ LINES = ["-Xcompiler", "-g1"]
 
 
 @dataclass(frozen=True)
-class Program:
+class BuiltProgram:
     """A built program: itself, the library that serves it, and the user's files it is made of."""
 
     code: bytes
@@ -62,13 +62,15 @@ class CompileStep:
     command: tuple[str, ...]
 
 
-def build(sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit) -> Program:
+def build(
+    sources: Sequence[str], flags: Sequence[str], arch: str, toolkit: Toolkit
+) -> BuiltProgram:
     """Compile and link a program, unless the cache has it."""
     flags = user_flags.wanted(user_flags.versioned(flags))
     command = (toolkit.nvcc, *device_options(arch), *LINES, *flags)
     steps = [CompileStep(os.path.abspath(path), command) for path in sources]
     made = make(steps, user_flags.for_linking(flags), toolkit, main=True)
-    return Program(made.code, runtime_library(toolkit, made.parts), made.files)
+    return BuiltProgram(made.code, runtime_library(toolkit, made.parts), made.files)
 
 
 def device_options(arch: str) -> list[str]:

@@ -70,7 +70,7 @@ class Ops(ctypes.Structure):
     )
 
 
-class Model(ctypes.Structure):
+class DeviceProperties(ctypes.Structure):
     """The device properties for the program."""
 
     _fields_ = (
@@ -93,9 +93,9 @@ class Model(ctypes.Structure):
     )  # fmt: skip
 
 
-def model_of(gpu: GpuModel) -> Model:
+def model_of(gpu: GpuModel) -> DeviceProperties:
     """The device properties of a GPU model."""
-    return Model(
+    return DeviceProperties(
         name=f"NVIDIA {gpu.name} (weft)".encode(),
         major=gpu.compute_capability[0],
         minor=gpu.compute_capability[1],

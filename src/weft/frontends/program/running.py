@@ -18,7 +18,7 @@ from weft.device.selection import Selection, select
 from weft.device.sim.run import settings
 from weft.errors import LaunchError
 from weft.frontends.program import executable
-from weft.frontends.program.build import Program, build
+from weft.frontends.program.build import BuiltProgram, build
 from weft.frontends.program.job import ProgramJob
 from weft.frontends.program.library import runtime_library
 from weft.source import toolkit
@@ -61,7 +61,7 @@ def run(
     model = chosen.simulated
     tools = toolkit.find()
     if not os.path.splitext(path)[1] and (built := executable.unwrapped(path)) is not None:
-        program = Program(built.code, runtime_library(tools, built.parts), built.sources)
+        program = BuiltProgram(built.code, runtime_library(tools, built.parts), built.sources)
     else:
         program = build([path, *sources], flags, model.compile_for, tools)
     if not 1 <= gpus <= MOST_GPUS:
@@ -72,7 +72,7 @@ def run(
 
 
 def _run(
-    program: Program,
+    program: BuiltProgram,
     gpu: str,
     arguments: tuple[str, ...],
     poison: bool,

@@ -20,8 +20,8 @@ from weft.frontends.textures.structures import (
     RESOURCES,
     SURFACE,
     ArrayDescriptor,
-    Copy,
     Resource,
+    TextureCopy,
 )
 
 _PITCH = 512
@@ -185,7 +185,7 @@ class Texels:
 
     def copy(self, memory: arrays.ArrayMemory, *, back: bool = False) -> None:
         """Copy an array of the same shape to the texels, or the texels to it."""
-        shape, asked = self.shape, Copy()
+        shape, asked = self.shape, TextureCopy()
         outside, inside = (asked.to, asked.source) if back else (asked.source, asked.to)
         outside.kind = HOST if memory.device is None else DEVICE
         outside.host = outside.device = memory.address

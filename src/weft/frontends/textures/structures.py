@@ -40,7 +40,7 @@ class _Side(ctypes.Structure):
     )  # fmt: skip
 
 
-class Copy(ctypes.Structure):
+class TextureCopy(ctypes.Structure):
     """CUDA_MEMCPY3D."""
 
     _fields_ = (

@@ -12,11 +12,11 @@ from torch.fx import Node
 
 from weft.ops.core import source
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import Group, dtype_of, inputs_of, is_number
+from weft.ops.fuse.groups import FusionGroup, dtype_of, inputs_of, is_number
 from weft.ops.fuse.masks import mask_of
 
 
-class Operand(NamedTuple):
+class FusedOperand(NamedTuple):
     """A tensor that a kernel reads or writes: its value, and the name of its pointer."""
 
     node: Node
@@ -31,15 +31,15 @@ class Operand(NamedTuple):
 class Names:
     """The C++ names of values."""
 
-    group: Group
+    group: FusionGroup
 
     def __post_init__(self) -> None:
         arguments = self.group.arguments
-        self.inputs = [Operand(n, f"p{i}") for i, n in enumerate(arguments)]
-        self.outputs = [Operand(n, f"q{i}") for i, n in enumerate(self.group.results)]
+        self.inputs = [FusedOperand(n, f"p{i}") for i, n in enumerate(arguments)]
+        self.outputs = [FusedOperand(n, f"q{i}") for i, n in enumerate(self.group.results)]
         self.of = {n: f"x{i}" for i, n in enumerate(arguments)}
         self.of |= {n: f"v{i}" for i, n in enumerate(self.group.nodes)}
-        self.masks = [Operand(n, f"m{i}") for i, n in enumerate(self.group.masks)]
+        self.masks = [FusedOperand(n, f"m{i}") for i, n in enumerate(self.group.masks)]
         self.of |= {o.node: f"f{i}" for i, o in enumerate(self.masks)}
         self.quick = _quick(self.group)
 
@@ -69,7 +69,7 @@ class Names:
         ]
 
 
-def _quick(group: Group) -> set[Node]:
+def _quick(group: FusionGroup) -> set[Node]:
     """Values that reach only results of half precision; they need no more than its digits."""
     half, inside = (torch.float16, torch.bfloat16), set(group.nodes)
     found: set[Node] = set()
@@ -163,7 +163,7 @@ def statements(nodes: Sequence[Node], names: Names, indent: str) -> Iterator[str
 
 
 def fetched(
-    operands: Sequence[Operand], names: Names, indent: str, places: Sequence[str]
+    operands: Sequence[FusedOperand], names: Names, indent: str, places: Sequence[str]
 ) -> Iterator[str]:
     """One line for each operand: its element in the type of the arithmetic."""
     for operand, place in zip(operands, places, strict=True):

@@ -20,18 +20,18 @@ from weft.errors import ArgumentError
 from weft.ops.families.random.start import Start, start
 from weft.ops.fuse.arguments import Arguments, arguments_of
 from weft.ops.fuse.masks import Dropouts, Starts
-from weft.ops.fuse.program import Program
+from weft.ops.fuse.program import FusedProgram
 
 Tensors = Sequence[torch.Tensor]
 
 
-class Fused(Protocol):
+class FusedFunction(Protocol):
     """The interface of a fused function for its torch operation; see fused.py."""
 
     name: str
     function: Callable[..., Any]
 
-    def program(self, rest: Arguments, tensors: Tensors) -> Program: ...
+    def program(self, rest: Arguments, tensors: Tensors) -> FusedProgram: ...
 
     def backward(
         self, rest: Arguments, tensors: Tensors, wanted: tuple[int, ...], gradients: Tensors,
@@ -42,11 +42,11 @@ class Fused(Protocol):
 class FusedCall(NamedTuple):
     """A fused function with its arguments beside tensors."""
 
-    fused: Fused
+    fused: FusedFunction
     rest: Arguments
 
 
-_FUSED: weakref.WeakValueDictionary[int, Fused] = weakref.WeakValueDictionary()
+_FUSED: weakref.WeakValueDictionary[int, FusedFunction] = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count()
 _CALLS: dict[FusedCall, int] = {}
 _BY_NUMBER: list[FusedCall] = []
@@ -62,7 +62,7 @@ _LIBRARY.define(
 )
 
 
-def registered(fused: Fused) -> int:
+def registered(fused: FusedFunction) -> int:
     """The number of a fused function, by which a graph finds it."""
     number = next(_NUMBERS)
     _FUSED[number] = fused

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from weft.ops.fuse import model
-from weft.ops.fuse.code import Names, Operand, fetched, statements
-from weft.ops.fuse.groups import Group
+from weft.ops.fuse.code import FusedOperand, Names, fetched, statements
+from weft.ops.fuse.groups import FusionGroup
 
 
-class Access(NamedTuple):
+class ElementAccess(NamedTuple):
     """The access to V neighbours of an operand.
 
     single  one element serves for all
@@ -28,7 +28,7 @@ class Access(NamedTuple):
     behind: int = 0
 
 
-def flat(group: Group, accesses: Sequence[Access], vector: int, unrolled: int) -> str:
+def flat(group: FusionGroup, accesses: Sequence[ElementAccess], vector: int, unrolled: int) -> str:
     """A kernel whose operands all have the order of the results, or are one element."""
     names = Names(group)
     pairs = list(zip(names.inputs, accesses, strict=True))
@@ -61,7 +61,7 @@ def flat(group: Group, accesses: Sequence[Access], vector: int, unrolled: int) -
 
 
 def _whole(
-    names: Names, read: Sequence[tuple[Operand, Access]], vector: int, unrolled: int
+    names: Names, read: Sequence[tuple[FusedOperand, ElementAccess]], vector: int, unrolled: int
 ) -> list[str]:
     """Loads, operations and stores of a thread whose elements are all there."""
     many = unrolled > 1
@@ -96,9 +96,14 @@ def _each(unrolled: int, indent: str) -> list[str]:
 
 
 def strided(
-    group: Group, accesses: Sequence[Access], whole: Sequence[bool], vector: int, unrolled: int,
-    rank: int, index: str,
-) -> str:  # fmt: skip
+    group: FusionGroup,
+    accesses: Sequence[ElementAccess],
+    whole: Sequence[bool],
+    vector: int,
+    unrolled: int,
+    rank: int,
+    index: str,
+) -> str:
     """A kernel whose operands have any strides; the innermost rows are whole vectors.
 
     whole  for each mask: the elements of a vector follow each other, from a multiple of 4 on
@@ -149,11 +154,11 @@ def strided(
     return "\n".join([*lines, "    }", "}", ""])
 
 
-def _place(operand: Operand, rank: int) -> str:
+def _place(operand: FusedOperand, rank: int) -> str:
     return " + ".join(f"at{d} * {operand.pointer}_{d}" for d in range(rank))
 
 
-def _fetch(operand: Operand, access: Access, vector: int, rank: int) -> list[str]:
+def _fetch(operand: FusedOperand, access: ElementAccess, vector: int, rank: int) -> list[str]:
     """The statements that read V neighbours of an operand with any strides."""
     p = operand.pointer
     place = f"{p} + ({_place(operand, rank)})"
@@ -176,7 +181,7 @@ def _head(names: Names, parameters: str) -> list[str]:
 
 
 def _vector_body(
-    names: Names, read: Sequence[tuple[Operand, str]], vector: int, indent: str
+    names: Names, read: Sequence[tuple[FusedOperand, str]], vector: int, indent: str
 ) -> list[str]:
     """The operations on V elements; `read` has operands and where their element k is."""
     deeper = indent + "    "

@@ -15,7 +15,7 @@ from weft.ops.core.runner import Run
 from weft.ops.fuse.arguments import Arguments, arguments_of
 from weft.ops.fuse.compiled import in_graph, registered
 from weft.ops.fuse.masks import Starts, drawn
-from weft.ops.fuse.program import Program
+from weft.ops.fuse.program import FusedProgram
 from weft.ops.fuse.trace import gradient_of, graph_of
 
 REMEMBERED = 1024
@@ -27,7 +27,7 @@ class _Quick(NamedTuple):
 
     guard: Guard
     run: Run = never
-    program: Program | None = None
+    program: FusedProgram | None = None
     alive: Sequence[object] = ()
 
 
@@ -43,10 +43,10 @@ class Fused:
         self.name = getattr(function, "__name__", type(function).__name__)
         self.function = function
         self._number = registered(self)
-        self._programs: dict[Any, Program] = {}
-        self._last: Program | None = None
+        self._programs: dict[Any, FusedProgram] = {}
+        self._last: FusedProgram | None = None
         self._quick = _Quick(never)
-        self._quicks: dict[Program, _Quick] = {}
+        self._quicks: dict[FusedProgram, _Quick] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
@@ -75,7 +75,7 @@ class Fused:
         """The last call: one line for each kernel and for each operation apart."""
         return "\n".join(self._used("explain()").explain())
 
-    def _used(self, what: str) -> Program:
+    def _used(self, what: str) -> FusedProgram:
         if self._last is None:
             raise Error(
                 f"weft.fuse: '{self.name}.{what}' needs a call first",
@@ -90,7 +90,7 @@ class Fused:
         starts = drawn(program.masks) if program.masks else {}
         return program(tensors, starts), starts
 
-    def program(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> Program:
+    def program(self, rest: Arguments, tensors: Sequence[torch.Tensor]) -> FusedProgram:
         """The program of the forward pass for these tensors."""
         return self._program((_key(tensors), rest), lambda: self._of_tensors(rest), tensors)
 
@@ -116,10 +116,10 @@ class Fused:
 
     def _program(
         self, key: Any, make: Callable[[], Callable[..., Any]], tensors: Sequence[torch.Tensor]
-    ) -> Program:
+    ) -> FusedProgram:
         program = self._programs.get(key)
         if program is None:
-            program = Program(graph_of(make(), tensors))
+            program = FusedProgram(graph_of(make(), tensors))
             if len(self._programs) >= REMEMBERED:
                 self._programs.clear()
                 self._quicks.clear()
@@ -127,7 +127,7 @@ class Fused:
         self._last = program
         return program
 
-    def _repeated(self, program: Program, tensors: Sequence[torch.Tensor]) -> _Quick:
+    def _repeated(self, program: FusedProgram, tensors: Sequence[torch.Tensor]) -> _Quick:
         """Let later calls with tensors like these repeat a program."""
         if program not in self._quicks:
             run, alive = program.direct(), list[object]()

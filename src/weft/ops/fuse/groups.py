@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass
-class Group:
+class FusionGroup:
     """Operations of one kernel.
 
     space     its shape
@@ -81,7 +81,7 @@ class Other:
     why: str
 
 
-Step = Group | Other
+Step = FusionGroup | Other
 
 
 def shape_of(node: Node) -> Shape:
@@ -134,7 +134,7 @@ def _placed(node: Node, steps: list[Step], place: dict[Node, int]) -> int:
     least = max((place[n] for n in inputs_of(node) if n in place), default=0)
     for number in range(least, 0 if why else len(steps)):
         step = steps[number]
-        if isinstance(step, Group) and _joins(step, node, place, number):
+        if isinstance(step, FusionGroup) and _joins(step, node, place, number):
             return number
     why = why or _begins(node)
     steps.append(Other(node, why) if why else _new(node))
@@ -151,12 +151,12 @@ def _split(step: Step, number: int, place: dict[Node, int]) -> list[Step]:
     small = [n for n in used if not step.full(n) and not step.per_row(n)]
     step.results = [n for n in used if n not in small]
     # A small result is computed again, because the kernel has more threads than it has elements.
-    others = [Group(shape_of(n), 0, _cone(step, [n]), set(), [n]) for n in small]
+    others = [FusionGroup(shape_of(n), 0, _cone(step, [n]), set(), [n]) for n in small]
     step.nodes = _cone(step, step.results)
     return [step, *others] if step.results else [*others]
 
 
-def _cone(group: Group, results: list[Node]) -> list[Node]:
+def _cone(group: FusionGroup, results: list[Node]) -> list[Node]:
     """The operations of a group that some results are computed from."""
     needed = set(results)
     for node in reversed(group.nodes):
@@ -206,7 +206,7 @@ def draws(node: Node) -> bool:
 
 
 # ---- joining a group ---------------------------------------------------------------------------
-def _joins(group: Group, node: Node, place: dict[Node, int], number: int) -> bool:
+def _joins(group: FusionGroup, node: Node, place: dict[Node, int], number: int) -> bool:
     """Add an operation to a group if the group can compute it."""
     inside = [n for n in inputs_of(node) if place.get(n) == number]
     if group.k and any(is_mask(n) and shape_of(n) != group.space for n in inputs_of(node)):
@@ -228,7 +228,7 @@ def _is_reduction(node: Node) -> bool:
     return name in table.REDUCTIONS or name in table.VARIANCES
 
 
-def _joins_as_element(group: Group, node: Node, inside: list[Node]) -> bool:
+def _joins_as_element(group: FusionGroup, node: Node, inside: list[Node]) -> bool:
     squeezed = [n for n in inside if n in group.squeezed]
     if squeezed:
         # Elements of reduced values combine with each other and with single numbers.
@@ -244,7 +244,7 @@ def _joins_as_element(group: Group, node: Node, inside: list[Node]) -> bool:
     return True
 
 
-def _joins_as_view(group: Group, node: Node, value: Node) -> bool:
+def _joins_as_view(group: FusionGroup, node: Node, value: Node) -> bool:
     """True if a view repeats a value along dimensions that it does not depend on."""
     before, after = shape_of(value), shape_of(node)
     if value in group.squeezed:
@@ -260,7 +260,7 @@ def _joins_as_view(group: Group, node: Node, value: Node) -> bool:
     return False
 
 
-def _joins_as_reduction(group: Group, node: Node) -> bool:
+def _joins_as_reduction(group: FusionGroup, node: Node) -> bool:
     value = inputs_of(node)[0]
     if value in group.squeezed or shape_of(value) != group.space:
         return False
@@ -276,13 +276,13 @@ def _joins_as_reduction(group: Group, node: Node) -> bool:
     return True
 
 
-def _new(node: Node) -> Group:
+def _new(node: Node) -> FusionGroup:
     if _is_reduction(node):
-        group = Group(shape_of(inputs_of(node)[0]), _reduced(node), [node])
+        group = FusionGroup(shape_of(inputs_of(node)[0]), _reduced(node), [node])
         if not _keeps(node):
             group.squeezed.add(node)
         return group
-    return Group(shape_of(node), 0, [node])
+    return FusionGroup(shape_of(node), 0, [node])
 
 
 def _begins(node: Node) -> str:

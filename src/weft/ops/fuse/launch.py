@@ -18,8 +18,8 @@ from weft.ops.core.layouts import broadcast, divisor, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Layout, Plan, Pointer, Step, Word, layout
 from weft.ops.families.elementwise.pointwise import INT32_INDICES
 from weft.ops.fuse import elements, model, rows
-from weft.ops.fuse.elements import Access
-from weft.ops.fuse.groups import Group, dtype_of, shape_of
+from weft.ops.fuse.elements import ElementAccess
+from weft.ops.fuse.groups import FusionGroup, dtype_of, shape_of
 from weft.ops.fuse.masks import mask_of
 
 
@@ -35,7 +35,7 @@ class Launch:
     dense: tuple[int, ...]
 
 
-def launch(group: Group, tensors: Sequence[torch.Tensor], recorded: bool) -> Launch:
+def launch(group: FusionGroup, tensors: Sequence[torch.Tensor], recorded: bool) -> Launch:
     """The launch for these arguments.
 
     recorded  tensors with the starts of the group's masks follow the arguments
@@ -53,20 +53,20 @@ def _kernel(text: str, name: str) -> Kernel:
     return kernels.cuda(text, include=[source.HOME / "fuse" / "cuda"]).kernel(name)
 
 
-def _widest(group: Group, layouts: Sequence[Layout]) -> int:
+def _widest(group: FusionGroup, layouts: Sequence[Layout]) -> int:
     """Bytes of the widest type."""
     sizes = [x.itemsize for x in layouts] + [dtype_of(n).itemsize for n in group.results]
     return int(max(sizes))
 
 
-def _wide(group: Group, layouts: Sequence[Layout]) -> int:
+def _wide(group: FusionGroup, layouts: Sequence[Layout]) -> int:
     """Elements of the widest vector."""
     return model.VECTOR_BYTES // _widest(group, layouts)
 
 
 # ---- elementwise -------------------------------------------------------------------------------
 def _elementwise(
-    group: Group, layouts: Sequence[Layout], addresses: Sequence[int], recorded: bool
+    group: FusionGroup, layouts: Sequence[Layout], addresses: Sequence[int], recorded: bool
 ) -> Launch:
     """addresses  those of the arguments, modulo `model.VECTOR_BYTES`"""
     outputs = _outputs(group)
@@ -83,7 +83,9 @@ def _elementwise(
     vector = _wide(group, layouts)
     if len(walk.sizes) == 1 and linear:
         accesses = [
-            Access(single=not s[0], behind=a % (vector * x.itemsize) // x.itemsize if s[0] else 0)
+            ElementAccess(
+                single=not s[0], behind=a % (vector * x.itemsize) // x.itemsize if s[0] else 0
+            )
             for x, s, a in zip(layouts, steps, addresses, strict=True)
         ]
         unrolled = model.FLAT_VECTORS
@@ -117,7 +119,7 @@ def _of_mask(node: Node) -> Layout:
     return Layout(dtype_of(node), shape, Buffer(shape, dtype_of(node)).steps, model.VECTOR_BYTES)
 
 
-def _pointers(group: Group, count: int, recorded: bool) -> list[Argument]:
+def _pointers(group: FusionGroup, count: int, recorded: bool) -> list[Argument]:
     """The arguments for operands, results and masks of a group with so many operands."""
     masks = [mask_of(n) for n in group.masks]
     outputs = count + (len(masks) if recorded else 0)
@@ -137,14 +139,14 @@ def _signed(magic: tuple[int, int], bits: int) -> tuple[int, int]:
     return (value - (1 << bits) if value >> (bits - 1) else value), shift
 
 
-def _access(x: Layout, steps: Sequence[int], vector: int) -> Access:
+def _access(x: Layout, steps: Sequence[int], vector: int) -> ElementAccess:
     if steps[-1] == 0:
-        return Access(single=True)
+        return ElementAccess(single=True)
     whole = x.aligned % (vector * x.itemsize) == 0 and all(s % vector == 0 for s in steps[:-1])
-    return Access(apart=steps[-1] != 1 or not whole)
+    return ElementAccess(apart=steps[-1] != 1 or not whole)
 
 
-def _outputs(group: Group) -> list[Buffer]:
+def _outputs(group: FusionGroup) -> list[Buffer]:
     """Results in torch's memory order, if it is the same for all of them and has no gaps."""
     values = [n.meta["val"] for n in group.results]
     orders = {memory_order(Layout(v.dtype, tuple(v.shape), tuple(v.stride()), 16)) for v in values}
@@ -154,7 +156,7 @@ def _outputs(group: Group) -> list[Buffer]:
 
 
 # ---- rows --------------------------------------------------------------------------------------
-def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
+def _by_rows(group: FusionGroup, layouts: Sequence[Layout], recorded: bool) -> Launch:
     split = len(group.space) - group.k
     copied, steps = [], []
     for i, x in enumerate(layouts):
@@ -191,7 +193,7 @@ def _by_rows(group: Group, layouts: Sequence[Layout], recorded: bool) -> Launch:
     return Launch(Plan((step,), tuple(outputs)), text, tuple(copied))
 
 
-def _row_steps(x: Layout, group: Group, split: int) -> tuple[int, int] | None:
+def _row_steps(x: Layout, group: FusionGroup, split: int) -> tuple[int, int] | None:
     """The strides from row to row and along a row; None if they are not single numbers."""
     strides = broadcast(x, group.space)
     found = []

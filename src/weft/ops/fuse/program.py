@@ -13,7 +13,7 @@ from torch.fx import Graph, Node, map_arg
 from weft.ops.core import library
 from weft.ops.core.runner import Run, runner
 from weft.ops.fuse import table
-from weft.ops.fuse.groups import Group, Other, argument, draws, grouped, shape_of
+from weft.ops.fuse.groups import FusionGroup, Other, argument, draws, grouped, shape_of
 from weft.ops.fuse.launch import Launch, launch
 from weft.ops.fuse.masks import Starts, is_mask, mask_of
 
@@ -24,7 +24,7 @@ Values = dict[Node, Any]
 class Bound:
     """A group whose launch has been made for the tensors of the first run."""
 
-    group: Group
+    group: FusionGroup
     made: Launch | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ def _own(node: Node) -> Callable[[Values], Any] | None:
     return lambda values: op(values[value], dims or None, keeps)
 
 
-class Program:
+class FusedProgram:
     """The steps of a graph for tensors of fixed layouts.
 
     steps  groups and other operations, in the order in which they run
@@ -102,7 +102,7 @@ class Program:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps = [Bound(s) if isinstance(s, Group) else Called(s) for s in grouped(graph)]
+        self.steps = [Bound(s) if isinstance(s, FusionGroup) else Called(s) for s in grouped(graph)]
         self.inputs = [n for n in graph.nodes if n.op == "placeholder"]
         self.output = next(n for n in graph.nodes if n.op == "output").args[0]
         self._collect = _collector(self.output)
@@ -162,7 +162,7 @@ def _collector(output: Any) -> Callable[[Values], Any]:
     return lambda values: map_arg(output, lambda n: values[n])
 
 
-def _kernel_line(group: Group) -> str:
+def _kernel_line(group: FusionGroup) -> str:
     moved = sum(_bytes(n) for n in (*group.arguments, *group.results))
     space = "x".join(map(str, group.space)) or "1"
     kind = f"{group.rows} rows of {group.n}" if group.k else space

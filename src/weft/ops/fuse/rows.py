@@ -13,8 +13,8 @@ from typing import NamedTuple
 from torch.fx import Node
 
 from weft.ops.fuse import model, table
-from weft.ops.fuse.code import Names, Operand, fetched, statements
-from weft.ops.fuse.groups import Group, argument, dtype_of, inputs_of, is_number
+from weft.ops.fuse.code import FusedOperand, Names, fetched, statements
+from weft.ops.fuse.groups import FusionGroup, argument, dtype_of, inputs_of, is_number
 from weft.ops.fuse.masks import is_mask
 
 REGISTERS, STREAMED, PER_ROW = "registers", "streamed", "per row"
@@ -50,7 +50,7 @@ class _Writer:
     keeps   the values that each pass leaves in registers for later ones
     """
 
-    def __init__(self, group: Group, modes: Sequence[str], vector: int, vectors: int) -> None:
+    def __init__(self, group: FusionGroup, modes: Sequence[str], vector: int, vectors: int) -> None:
         self.group, self.vector, self.vectors = group, vector, vectors
         self.names = Names(group)
         self.mode = {o.node: m for o, m in zip(self.names.inputs, modes, strict=True)}
@@ -212,7 +212,7 @@ class _Writer:
         self,
         number: int,
         body: Sequence[str],
-        stores: Sequence[Operand] = (),
+        stores: Sequence[FusedOperand] = (),
         before: Sequence[str] = (),
     ) -> list[str]:
         """A pass over the elements of the row, which computes its values and then does `body`."""
@@ -291,6 +291,6 @@ def _is_reduction(node: Node) -> bool:
     return name in table.REDUCTIONS or name in table.VARIANCES
 
 
-def rows(group: Group, modes: Sequence[str], vector: int, vectors: int) -> str:
+def rows(group: FusionGroup, modes: Sequence[str], vector: int, vectors: int) -> str:
     """A kernel template `fused<G, EXACT>`; `vectors` of a thread stay in registers, 0: none."""
     return _Writer(group, modes, vector, vectors).text()

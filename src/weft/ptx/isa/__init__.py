@@ -3,10 +3,8 @@
 import importlib
 import pkgutil
 
+from weft.ptx.isa.decoded import Decoded
 from weft.ptx.isa.registry import (
-    Decoded,
-    InstructionRow,
-    OperandSpec,
     bases,
     control_of,
     decode,
@@ -15,6 +13,7 @@ from weft.ptx.isa.registry import (
     lookup,
     rows,
 )
+from weft.ptx.isa.row import InstructionRow, OperandSpec
 
 for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
     importlib.import_module(_module.name)

@@ -1,4 +1,4 @@
-"""A training step of the network for MNIST as seven kernels, with the interface of `Step`."""
+"""A training step of the network for MNIST as seven kernels; it has `TrainingStep`'s interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from weft.ops.core.target import target
 from weft.train.fused.kernels import Network, NetworkSizes, StepMemory, blocks, launches
-from weft.train.step import Parts, Step
+from weft.train.step import Parts, TrainingStep
 
 FORWARD = ("moments", "features", "hidden", "loss")
 """The kernels of the forward pass; the last one also computes the gradient of its scores."""
@@ -23,7 +23,7 @@ Reduce = Callable[[torch.Tensor], None]
 """Changes the gradients, which are one tensor: to their mean over processes, for example."""
 
 
-class FusedStep(Step):
+class FusedStep(TrainingStep):
     """A step of `network()` on fused kernels. It updates the model and the optimiser's state.
 
     precision  fp32: tensor cores with three products of halves for each, as accurate as single

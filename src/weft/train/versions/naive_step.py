@@ -12,7 +12,7 @@ import torch
 from weft.kernels import CudaModule, cdiv, cuda
 from weft.train.network import network
 from weft.train.settings import Settings
-from weft.train.step import Parts, Step
+from weft.train.step import Parts, TrainingStep
 
 THREADS = 256
 BLOCKS = ((0, 28), (4, 14))
@@ -30,7 +30,7 @@ def _launch(kernel: str, count: int, *args: Any) -> None:
     _module().kernel(kernel)[cdiv(count, THREADS), THREADS](*args)
 
 
-class NaiveStep(Step):
+class NaiveStep(TrainingStep):
     """Forward, backward and update as 43 launches of 18 kernels."""
 
     def __init__(self, settings: Settings, device: torch.device) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from weft.train.network import network
 from weft.train.settings import Settings
-from weft.train.step import Parts, Step
+from weft.train.step import Parts, TrainingStep
 
 Array = np.ndarray[Any, Any]
 BLOCKS, HIDDEN, LAST = (0, 4), 9, 11
@@ -31,7 +31,7 @@ class _Block:
     activated: Array
 
 
-class NumpyStep(Step):
+class NumpyStep(TrainingStep):
     """Forward, backward and update as array expressions on the host."""
 
     def __init__(self, settings: Settings) -> None:

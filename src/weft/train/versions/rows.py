@@ -8,7 +8,7 @@ import torch
 
 from weft.train.contenders import PEERS, Make, weft_parts, weft_step
 from weft.train.settings import Settings
-from weft.train.step import Step
+from weft.train.step import TrainingStep
 from weft.train.versions import TITLES
 from weft.train.versions.naive_step import NaiveStep
 from weft.train.versions.numpy_step import NumpyStep
@@ -32,8 +32,8 @@ class Version:
         return CPU if self.host else device
 
 
-def _fused(settings: Settings, device: torch.device) -> Step:
-    return Step(weft_parts(settings, device), settings.batch, device, graph=False)
+def _fused(settings: Settings, device: torch.device) -> TrainingStep:
+    return TrainingStep(weft_parts(settings, device), settings.batch, device, graph=False)
 
 
 VERSIONS = (

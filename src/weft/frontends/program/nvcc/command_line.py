@@ -38,7 +38,7 @@ _HOST_VALUED = ("-o", "-L", "-l", "-I", "-isystem", "-x")
 
 
 @dataclass
-class Line:
+class CommandLine:
     """A command line: its files, its output, its other words."""
 
     sources: list[str] = field(default_factory=list)
@@ -48,9 +48,9 @@ class Line:
     mode: str = ""
 
 
-def read(arguments: Sequence[str]) -> Line:
+def read(arguments: Sequence[str]) -> CommandLine:
     """Read nvcc's command line."""
-    line, words = Line(), _expanded(arguments)
+    line, words = CommandLine(), _expanded(arguments)
     for word in words:
         if word in ("-o", "--output-file"):
             line.output = next(words, None)

@@ -18,7 +18,13 @@ from weft.frontends.program import executable, stubs
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program.build import LINES, device_options, linked
 from weft.frontends.program.nvcc import command_line, toolkit_folder
-from weft.frontends.program.nvcc.command_line import COMPILE, DEVICE_LINK, FATBIN, SHARED, Line
+from weft.frontends.program.nvcc.command_line import (
+    COMPILE,
+    DEVICE_LINK,
+    FATBIN,
+    SHARED,
+    CommandLine,
+)
 from weft.source import toolkit
 
 _PASSED_ON = (
@@ -85,7 +91,9 @@ def _link_as_host(arguments: Sequence[str], tools: toolkit.Toolkit) -> int:
     return compile(words)
 
 
-def _link(line: Line, command: Sequence[str], flags: Sequence[str], tools: toolkit.Toolkit) -> None:
+def _link(
+    line: CommandLine, command: Sequence[str], flags: Sequence[str], tools: toolkit.Toolkit
+) -> None:
     """Compile the sources and link them with the objects; write the output."""
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         objects = [Path(path) for path in line.objects]

@@ -19,7 +19,7 @@ class Box(ctypes.Structure):
     _fields_ = (("start", c_uint64), ("pitch", c_uint64), ("plane", c_uint64))
 
 
-class Copy(ctypes.Structure):
+class HostCopy(ctypes.Structure):
     """A copy, or a fill if it has no source."""
 
     _fields_ = (
@@ -38,7 +38,7 @@ class Hooks(ctypes.Structure):
         ("submitted", CFUNCTYPE(c_uint64, c_uint64)),
         ("begins", CFUNCTYPE(None, c_uint64)),
         ("ends", CFUNCTYPE(None, c_uint64)),
-        ("copied", CFUNCTYPE(None, POINTER(Copy))),
+        ("copied", CFUNCTYPE(None, POINTER(HostCopy))),
         ("allocated", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64, c_int)),
         ("freed", CFUNCTYPE(None, c_char_p, c_uint64, c_uint64)),
         ("host_touched", CFUNCTYPE(None, c_uint64, c_int, c_uint64)),

@@ -44,7 +44,7 @@ def scratch(stream: Stream, parts: int) -> Buffer:
 def join(sums: Pointer, head: int, parts: int, *results: Result) -> Step:
     """The step that adds up sums of rows of `head`: of one result, or of two in a row."""
     pointers: list[Argument] = [None, None]
-    text, vectors = [bytes(Joined.size())] * 2, 0
+    text, vectors = [bytes(Joined.sizeof())] * 2, 0
     for i, (pointer, strides, (batch, heads, rows, width), _) in enumerate(results):
         each = batch * heads * rows * head // 4
         pointers[i] = pointer

@@ -30,7 +30,7 @@ from weft.ops.families.fft.banks import room
 from weft.ops.families.fft.lengths import Stages, convenient, of_one_block
 from weft.ops.families.fft.passes import Input, Output, Pass, Side, room_word, stages_word
 from weft.ops.families.fft.structs import STRUCTS, Product
-from weft.ops.families.fft.workspace import Tensor, Workspace
+from weft.ops.families.fft.workspace import Workspace, WorkspaceTensor
 
 SECTOR = 4
 """Complex numbers in a sector: rows of spectra begin at one."""
@@ -185,7 +185,7 @@ class Convolution:
 
     def transformed(
         self, x: Image, height: int, width: int, images: tuple[int, int], work: Workspace
-    ) -> Tensor:
+    ) -> WorkspaceTensor:
         """The spectra of the images of x. Rows that x does not have are never stored."""
         z = work.buffer((math.prod(images), self.rows, self.pitch))
         n, c, row, column = x.images.strides
@@ -208,7 +208,7 @@ class Convolution:
             work.steps.append(down.step(work.target))
         return z
 
-    def product(self, a: Tensor, b: Tensor, y: Tensor) -> Step:
+    def product(self, a: WorkspaceTensor, b: WorkspaceTensor, y: WorkspaceTensor) -> Step:
         """The step that multiplies spectra, and transforms the columns back."""
         s, spectra = _stages(self.rows), self.spectra
         columns = max(1, min(1 << (THREADS // s.threads).bit_length() - 1, 128))
@@ -229,7 +229,7 @@ class Convolution:
         shared = made.bytes if len(s.radices) > 1 else 0
         return Step(kernel, (tiles * self.images,), (s.threads * columns,), args, shared)
 
-    def cropped(self, x: Tensor) -> Step:
+    def cropped(self, x: WorkspaceTensor) -> Step:
         """The step that transforms rows back, and writes the window of the result."""
         half, axis = self.columns // 2, self.horizontal
         n, c, row, column = self.job.result.images.strides

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from weft.ops.core.choose import Candidate
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
 
 SIZES = (1, 2, 4, 8)
 """Element sizes in bytes that can be copied."""
 
 
-class Copy(NamedTuple):
+class CopyPlan(NamedTuple):
     """The launches that copy a tensor, and their modelled time."""
 
     steps: tuple[Step, ...]
@@ -29,20 +29,22 @@ def copying(x: Layout, start: Pointer, end: Pointer, target: Target) -> list[Str
     # Copied as bits: one kernel per element size serves all dtypes, and NaN payloads survive.
     ctype = f"Bits<{x.itemsize}>"
     zero = bytes(x.itemsize)
-    operand = Operand(ctype, x.itemsize, x.strides, x.aligned, start)
+    operand = BroadcastOperand(ctype, x.itemsize, x.strides, x.aligned, start)
     job = ElementwiseJob("a", ctype, x.shape, (operand,), ctype, x.itemsize, end, (zero, zero))
     return strategies(job, target)
 
 
-def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> Copy:
+def contiguous(x: Layout, start: Pointer, end: Pointer, target: Target) -> CopyPlan:
     """The fastest copy of x, at `start`, to a contiguous tensor at `end`."""
     if x.numel == 0:
-        return Copy((), 0.0)
+        return CopyPlan((), 0.0)
     best = min(copying(x, start, end, target), key=lambda strategy: strategy.cost)
-    return Copy((best.build(),), best.cost)
+    return CopyPlan((best.build(),), best.cost)
 
 
-def after_copy(copy: Copy, candidates: Sequence[Candidate], *scratch: Buffer) -> list[Candidate]:
+def after_copy(
+    copy: CopyPlan, candidates: Sequence[Candidate], *scratch: Buffer
+) -> list[Candidate]:
     """Add a copy in front of candidates: to their plans, names and costs.
 
     `scratch` has the buffers of the copy, unless the plans already have them.

@@ -17,7 +17,7 @@ LINEAR, ROW, SAME, EACH, TRANSPOSED, SHIFTED = range(6)
 """Access modes of an operand; see cuda/elementwise.cu."""
 
 
-class Operand(NamedTuple):
+class BroadcastOperand(NamedTuple):
     """A tensor that is read: strides along the output's dimensions, and its address."""
 
     ctype: str
@@ -40,7 +40,7 @@ class ElementwiseJob:
     expression: str
     compute: str
     sizes: tuple[int, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[BroadcastOperand, ...]
     out_ctype: str
     out_itemsize: int
     out: Pointer
@@ -86,7 +86,7 @@ class Strategy(NamedTuple):
     build: Callable[[], Step]
 
 
-def footprint(operand: Operand, sizes: Sequence[int]) -> int:
+def footprint(operand: BroadcastOperand, sizes: Sequence[int]) -> int:
     """Bytes of an operand's elements, each counted once."""
     steps = zip(sizes, operand.strides, strict=True)
     return operand.itemsize * math.prod(size for size, stride in steps if stride)

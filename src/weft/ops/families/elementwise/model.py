@@ -9,7 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from weft.ops.families.elementwise.jobs import EACH, SHIFTED, ElementwiseJob, Operand, footprint
+from weft.ops.families.elementwise.jobs import (
+    EACH,
+    SHIFTED,
+    BroadcastOperand,
+    ElementwiseJob,
+    footprint,
+)
 
 WORD = 4
 """Bytes of a word: shorter accesses take as long."""
@@ -82,7 +88,7 @@ def traffic(job: ElementwiseJob, modes: Sequence[int], covered: int) -> float:
     return total
 
 
-def _inside(operand: Operand, sizes: Sequence[int]) -> int:
+def _inside(operand: BroadcastOperand, sizes: Sequence[int]) -> int:
     """Elements of the output between two neighbours in an operand's memory."""
     for dim in reversed(range(len(sizes))):
         if operand.strides[dim] == 1:
@@ -133,12 +139,12 @@ def apart_cost(job: ElementwiseJob, modes: Sequence[int], vector: int) -> float:
     return 1 + APART_FACTOR * math.log2(together) if (apart or far) and together > 1 else 1
 
 
-def _short(operand: Operand, sizes: Sequence[int], vector: int) -> bool:
+def _short(operand: BroadcastOperand, sizes: Sequence[int], vector: int) -> bool:
     """True if a vector has several rows of neighbours, with larger gaps between them."""
     inner = sizes[-1]
     return len(sizes) > 1 and 1 < inner < vector and operand.strides[-2] >= 2 * inner
 
 
-def _streams(operand: Operand, sizes: Sequence[int]) -> bool:
+def _streams(operand: BroadcastOperand, sizes: Sequence[int]) -> bool:
     """True if each position along the innermost dimension is a row of neighbours in memory."""
     return sizes[-1] <= STREAM_SIZE and len(sizes) > 1 and operand.strides[-2] in (0, 1)

@@ -25,7 +25,7 @@ from weft.ops.families.elementwise.expressions import (
     WHERE_NUMBERS,
     ElementwiseOp,
 )
-from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
 
 
@@ -106,7 +106,7 @@ def _job(
         strides = broadcast(t, out.shape)
         reordered = tuple(strides[d] for d in by_memory)
         operands.append(
-            Operand(source.ctype(t.dtype), t.itemsize, reordered, t.aligned, Pointer(i))
+            BroadcastOperand(source.ctype(t.dtype), t.itemsize, reordered, t.aligned, Pointer(i))
         )
     compute = expressions.arithmetic(expressions.dtypes(row, args)[0])
     numbers = (args[row.operands.index(n)] if n in row.operands else 0 for n in NUMERALS)

@@ -29,8 +29,8 @@ from weft.ops.families.elementwise.jobs import (
     SAME,
     SHIFTED,
     TRANSPOSED,
+    BroadcastOperand,
     ElementwiseJob,
-    Operand,
     Strategy,
     vectors,
 )
@@ -105,7 +105,7 @@ def _strided(job: ElementwiseJob, target: Target, least: int = 1) -> list[Strate
     return options
 
 
-def _mode(operand: Operand, sizes: Sequence[int], vector: int) -> int:
+def _mode(operand: BroadcastOperand, sizes: Sequence[int], vector: int) -> int:
     """The access mode of an operand for `vector` adjacent elements."""
     whole = operand.aligned % (vector * operand.itemsize) == 0
     if operand.strides == dense(sizes) and (whole or vector * operand.itemsize >= model.WORD):
@@ -233,7 +233,7 @@ def _tiles(job: ElementwiseJob, dim: int) -> _TransposeTiles:
     return _TransposeTiles(dim, side_p, side_q, vector_p, vector_q, final)
 
 
-def _rows_of(operand: Operand, sizes: Sequence[int], dim: int, vector: int) -> bool:
+def _rows_of(operand: BroadcastOperand, sizes: Sequence[int], dim: int, vector: int) -> bool:
     """True if all rows along a dimension are aligned to the vector size."""
     others = [s for d, s in enumerate(operand.strides) if d != dim % len(sizes)]
     whole = operand.aligned % (vector * operand.itemsize) == 0

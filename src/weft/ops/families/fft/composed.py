@@ -14,9 +14,9 @@ from weft.ops.core.plan import Buffer, Plan, Pointer
 from weft.ops.families.fft import model
 from weft.ops.families.fft.factors import Matrix, Passes, factorings, factors
 from weft.ops.families.fft.lengths import good, of_one_block
-from weft.ops.families.fft.lines import Line, single, walk
+from weft.ops.families.fft.lines import TransformLine, single, walk
 from weft.ops.families.fft.long import several_passes
-from weft.ops.families.fft.workspace import COMPLEX, Tensor, Workspace
+from weft.ops.families.fft.workspace import COMPLEX, Workspace, WorkspaceTensor
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,11 @@ class Composer(Workspace):
         inputs = len(request.inputs)
         super().__init__(request.target, inputs + 1, chosen)
         t = self.transform = transform
-        self.result = Tensor(Pointer(inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps)
+        self.result = WorkspaceTensor(
+            Pointer(inputs), t.dtype, t.shape, Buffer(t.shape, t.dtype).steps
+        )
 
-    def run(self, x: Tensor) -> None:
+    def run(self, x: WorkspaceTensor) -> None:
         """Add all passes."""
         t = self.transform
         # Elements that the lengths cut off are never read.
@@ -75,7 +77,7 @@ class Composer(Workspace):
         for dim, n in passes:
             x = self.along(x, dim, n, last=dim == passes[-1][0])
 
-    def along(self, x: Tensor, dim: int, n: int, last: bool) -> Tensor:
+    def along(self, x: WorkspaceTensor, dim: int, n: int, last: bool) -> WorkspaceTensor:
         """Add the transforms along one dimension and return their result."""
         t = self.transform
         dtype = t.dtype if last else COMPLEX
@@ -83,7 +85,7 @@ class Composer(Workspace):
         fits = last or (shape == t.shape and t.dtype is COMPLEX)
         y = self.result if fits else self.buffer(shape)
         half = t.half and (x.dtype is COMPLEX) != (dtype is COMPLEX)
-        line = Line(
+        line = TransformLine(
             x, y, dim, n, t.inverse, half, t.scale if last else 1.0, t.weight if half else 1.0
         )
         chosen, batch = of_one_block(line.length), walk(line)
@@ -98,7 +100,7 @@ class Composer(Workspace):
         return y
 
 
-def _trimmed(x: Tensor, dim: int, most: int) -> Tensor:
+def _trimmed(x: WorkspaceTensor, dim: int, most: int) -> WorkspaceTensor:
     shape = (*x.shape[:dim], min(x.shape[dim], most), *x.shape[dim + 1 :])
     return replace(x, shape=shape)
 
@@ -109,7 +111,7 @@ def candidates(request: Request, transform: Transform) -> Sequence[Candidate]:
     out = Buffer(transform.shape, transform.dtype)
     if 0 in transform.shape:
         return [Candidate("empty", 0.0, "no elements", lambda: Plan((), (out,)))]
-    start = Tensor(Pointer(0), x.dtype, x.shape, x.strides, x.aligned)
+    start = WorkspaceTensor(Pointer(0), x.dtype, x.shape, x.strides, x.aligned)
 
     def build(chosen: Mapping[int, Passes]) -> Plan:
         composer = Composer(request, transform, chosen)

@@ -9,11 +9,11 @@ from weft.ops.core.layouts import merged
 from weft.ops.families.fft import model
 from weft.ops.families.fft.lengths import Stages
 from weft.ops.families.fft.passes import Input, Output, Pass, Side
-from weft.ops.families.fft.workspace import COMPLEX, Tensor
+from weft.ops.families.fft.workspace import COMPLEX, WorkspaceTensor
 
 
 @dataclass(frozen=True)
-class Line:
+class TransformLine:
     """Transforms of length n along dimension `dim` of x, written to y.
 
     half    of a real tensor's spectrum, which is symmetric, only the first half is stored
@@ -22,8 +22,8 @@ class Line:
             is even, the last
     """
 
-    x: Tensor
-    y: Tensor
+    x: WorkspaceTensor
+    y: WorkspaceTensor
     dim: int
     n: int
     inverse: bool
@@ -42,7 +42,7 @@ class Line:
         return self.n // 2 if self.folds else self.n
 
 
-def walk(line: Line) -> tuple[list[int], list[list[int]]] | None:
+def walk(line: TransformLine) -> tuple[list[int], list[list[int]]] | None:
     """(sizes, [strides of x, strides of y]) of the batch in three dimensions; None: too many."""
     sizes, into = line.x.without(line.dim)
     _, out = line.y.without(line.dim)
@@ -53,7 +53,9 @@ def walk(line: Line) -> tuple[list[int], list[list[int]]] | None:
     return [1] * missing + list(made.sizes), [[0] * missing + list(s) for s in made.strides]
 
 
-def sides(line: Line, sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Side]:
+def sides(
+    line: TransformLine, sizes: Sequence[int], strides: Sequence[Sequence[int]]
+) -> list[Side]:
     """Both sides of a pass; adjacent threads take adjacent transforms unless elements are."""
     made = []
     for tensor, (outer, middle, c) in zip((line.x, line.y), strides, strict=True):
@@ -67,7 +69,7 @@ def sides(line: Line, sizes: Sequence[int], strides: Sequence[Sequence[int]]) ->
 
 
 def single(
-    line: Line, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
+    line: TransformLine, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> Pass:
     """The only launch of a line."""
     if _joined(line, chosen, sizes, strides):
@@ -90,7 +92,7 @@ def single(
 
 
 def _joined(
-    line: Line, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
+    line: TransformLine, chosen: Stages, sizes: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> bool:
     """True for many short rows of adjacent transforms."""
     _, rows, count = sizes
@@ -103,7 +105,7 @@ def _joined(
     return short and exact and all(s.by_column for s in sides(line, sizes, strides))
 
 
-def given(line: Line) -> Input:
+def given(line: TransformLine) -> Input:
     """The input of the first pass."""
     if line.x.dtype is not COMPLEX:
         kind = "PAIRS" if line.folds else "REAL"
@@ -114,7 +116,7 @@ def given(line: Line) -> Input:
     return Input(kind, line.x.shape[line.dim], line.x.ctype, line.inverse)
 
 
-def wanted(line: Line) -> Output:
+def wanted(line: TransformLine) -> Output:
     """The output of the last pass."""
     if line.y.dtype is not COMPLEX:
         kind = "SPLIT" if line.folds else "PART"

@@ -24,17 +24,17 @@ from weft.ops.families.fft import model, tables
 from weft.ops.families.fft.banks import room
 from weft.ops.families.fft.factors import Matrix
 from weft.ops.families.fft.lengths import good, of_one_block, smooth, stages
-from weft.ops.families.fft.lines import Line, given, walk, wanted
+from weft.ops.families.fft.lines import TransformLine, given, walk, wanted
 from weft.ops.families.fft.passes import Input, Output, Pass, Side, room_word, stages_word
 from weft.ops.families.fft.structs import STRUCTS
-from weft.ops.families.fft.workspace import COMPLEX, Tensor, Workspace
+from weft.ops.families.fft.workspace import COMPLEX, Workspace, WorkspaceTensor
 
 BLOCK = 256
 ROW_BLOCKS = 1024
 """The most blocks of a row in kernels that handle one element after another."""
 
 
-def several_passes(line: Line, work: Workspace) -> None:
+def several_passes(line: TransformLine, work: Workspace) -> None:
     """Add the launches of a line."""
     y, whole = line.y, not line.half
     if whole and _side_by_side(line, work):
@@ -51,28 +51,28 @@ def several_passes(line: Line, work: Workspace) -> None:
         _from_half_spectrum(x, end, line, work)
     if there is None:
         # Back to the order of y's dimensions.
-        made = Tensor(end.pointer, y.dtype, last.shape, _dense(last.shape))
+        made = WorkspaceTensor(end.pointer, y.dtype, last.shape, _dense(last.shape))
         order = [*range(line.dim), len(y.shape) - 1, *range(line.dim, len(y.shape) - 1)]
         shape, strides = ([t[d] for d in order] for t in (made.shape, made.strides))
-        work.copy(Tensor(end.pointer, y.dtype, tuple(shape), tuple(strides)), y.pointer)
+        work.copy(WorkspaceTensor(end.pointer, y.dtype, tuple(shape), tuple(strides)), y.pointer)
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-def _flat(x: Tensor, rows: int) -> Tensor:
-    return Tensor(x.pointer, x.dtype, (rows, x.shape[-1]), (x.shape[-1], 1))
+def _flat(x: WorkspaceTensor, rows: int) -> WorkspaceTensor:
+    return WorkspaceTensor(x.pointer, x.dtype, (rows, x.shape[-1]), (x.shape[-1], 1))
 
 
-def _rows(x: Tensor, dim: int, work: Workspace, strided: bool) -> Tensor:
+def _rows(x: WorkspaceTensor, dim: int, work: Workspace, strided: bool) -> WorkspaceTensor:
     """x as rows; copied if its strides do not allow it."""
     last = x.with_last(dim)
     made = _in_place(last, work, strided)
     return made or _flat(work.copied(last), math.prod(last.shape[:-1]))
 
 
-def _in_place(last: Tensor, work: Workspace, strided: bool) -> Tensor | None:
+def _in_place(last: WorkspaceTensor, work: Workspace, strided: bool) -> WorkspaceTensor | None:
     """A tensor as rows along its last dimension, where it is; None if it has to be copied.
 
     strided  elements of a row may be some elements apart, if the cache has room for all
@@ -87,7 +87,7 @@ def _in_place(last: Tensor, work: Workspace, strided: bool) -> Tensor | None:
     return replace(last, shape=shape, strides=strides)
 
 
-def _side_by_side(line: Line, work: Workspace) -> bool:
+def _side_by_side(line: TransformLine, work: Workspace) -> bool:
     """Add two passes down columns, if elements of adjacent transforms are adjacent."""
     batch, n = walk(line), line.n
     if batch is None:
@@ -117,7 +117,9 @@ def _side_by_side(line: Line, work: Workspace) -> bool:
 
 
 # ---- real transforms ---------------------------------------------------------------------------
-def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
+def _half_spectrum(
+    x: WorkspaceTensor, y: WorkspaceTensor, line: TransformLine, work: Workspace
+) -> None:
     n, rows = line.n, y.shape[0]
     if line.folds:
         z = work.buffer((rows, n // 2))
@@ -134,7 +136,9 @@ def _half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
     _row_by_row(work, "first_half", n // 2 + 1, z, y, (n, line.weight))
 
 
-def _from_half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> None:
+def _from_half_spectrum(
+    x: WorkspaceTensor, y: WorkspaceTensor, line: TransformLine, work: Workspace
+) -> None:
     n, rows = line.n, y.shape[0]
     length = line.length
     z = work.buffer((rows, length))
@@ -144,7 +148,12 @@ def _from_half_spectrum(x: Tensor, y: Tensor, line: Line, work: Workspace) -> No
 
 
 def _row_by_row(
-    work: Workspace, name: str, count: int, x: Tensor, y: Tensor, numbers: tuple[Argument, ...]
+    work: Workspace,
+    name: str,
+    count: int,
+    x: WorkspaceTensor,
+    y: WorkspaceTensor,
+    numbers: tuple[Argument, ...],
 ) -> None:
     kernel = source.kernel("fft/halves.cu", name, **STRUCTS)
     grid = (y.shape[0], min(ROW_BLOCKS, cdiv(count, BLOCK)))
@@ -161,8 +170,8 @@ class Rows:
     weight  of all of them but the first
     """
 
-    x: Tensor
-    y: Tensor
+    x: WorkspaceTensor
+    y: WorkspaceTensor
     n: int
     inverse: bool = False
     scale: float = 1.0
@@ -271,7 +280,7 @@ def _convolved(rows: Rows, matrix: Matrix, work: Workspace) -> None:
     ]
 
 
-def _filtered(z: Tensor, n: int, matrix: Matrix, work: Workspace) -> Step:
+def _filtered(z: WorkspaceTensor, n: int, matrix: Matrix, work: Workspace) -> Step:
     """Transforms rows, multiplies them by the spectrum of the chirp and transforms them back."""
     made = stages(matrix.columns)[0]
     back = made.reversed()
@@ -300,9 +309,14 @@ def _bluestein(rows: Rows, work: Workspace) -> None:
 
 
 def _multiply(
-    work: Workspace, x: Tensor, y: Tensor, table: Constant, count: int, swap: tuple[bool, bool],
+    work: Workspace,
+    x: WorkspaceTensor,
+    y: WorkspaceTensor,
+    table: Constant,
+    count: int,
+    swap: tuple[bool, bool],
     scale: float = 1.0,
-) -> None:  # fmt: skip
+) -> None:
     words = (x.ctype, y.ctype, *(str(s).lower() for s in swap))
     numbers = (table, x.strides[0], count, y.shape[1], scale)
     _row_by_row(work, f"multiply<{', '.join(words)}>", y.shape[1], x, y, numbers)

@@ -23,7 +23,7 @@ OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class TransformKind:
     """One transform and its adjoint, which is its backward pass.
 
     inverse  the sign of the exponent is positive, and "backward" scales by 1/n
@@ -51,13 +51,13 @@ class Sizes:
 
 
 KINDS = {
-    "fft": Kind(False),
-    "ifft": Kind(True),
-    "rfft": Kind(False, "real", "half"),
-    "irfft": Kind(True, "complex", "real"),
+    "fft": TransformKind(False),
+    "ifft": TransformKind(True),
+    "rfft": TransformKind(False, "real", "half"),
+    "irfft": TransformKind(True, "complex", "real"),
     # A real tensor's spectrum has every element but the first and the middle one twice.
-    "rfft_adjoint": Kind(True, "complex", "real", 0.5),
-    "irfft_adjoint": Kind(False, "real", "half", 2.0),
+    "rfft_adjoint": TransformKind(True, "complex", "real", 0.5),
+    "irfft_adjoint": TransformKind(False, "real", "half", 2.0),
 }
 
 
@@ -65,7 +65,7 @@ Lengths = Sequence[int | None] | None
 """One for each dimension; None: as long as the tensor."""
 
 
-def sizes(kind: Kind, x: Any, n: Lengths, dims: Sequence[int]) -> Sizes:
+def sizes(kind: TransformKind, x: Any, n: Lengths, dims: Sequence[int]) -> Sizes:
     """The lengths: those given, or the tensor's."""
     dims = tuple(d % x.dim() for d in dims)
     own = [x.shape[d] for d in dims]
@@ -76,7 +76,7 @@ def sizes(kind: Kind, x: Any, n: Lengths, dims: Sequence[int]) -> Sizes:
     return Sizes(dims, tuple(o if length is None else length for length, o in pairs))
 
 
-def shape_of(kind: Kind, x: Any, s: Sizes) -> tuple[Any, ...]:
+def shape_of(kind: TransformKind, x: Any, s: Sizes) -> tuple[Any, ...]:
     """The shape of the result; the last of the dimensions has half of a spectrum."""
     shape = list(x.shape)
     for dim, n in zip(s.dims, s.n, strict=True):
@@ -86,7 +86,7 @@ def shape_of(kind: Kind, x: Any, s: Sizes) -> tuple[Any, ...]:
     return tuple(shape)
 
 
-def dtype_of(kind: Kind) -> torch.dtype:
+def dtype_of(kind: TransformKind) -> torch.dtype:
     return torch.float32 if kind.writes == "real" else torch.complex64
 
 
@@ -97,7 +97,7 @@ def _scale(norm: str | None, inverse: bool, elements: int) -> float:
 
 # ---- checks ------------------------------------------------------------------------------------
 def _check(
-    name: str, kind: Kind, x: Any, n: Lengths, dims: Sequence[int], norm: str | None
+    name: str, kind: TransformKind, x: Any, n: Lengths, dims: Sequence[int], norm: str | None
 ) -> None:
     allowed = {"any": (torch.complex64, *REAL), "real": REAL, "complex": (torch.complex64,)}[
         kind.reads
@@ -163,7 +163,7 @@ def _plane(
     return (None if s is None else [None if n == -1 else n for n in s]), dim, norm
 
 
-def _candidates(kind: Kind, read: Any, request: Request) -> Sequence[Candidate]:
+def _candidates(kind: TransformKind, read: Any, request: Request) -> Sequence[Candidate]:
     n, dims, norm = read(*request.options.values())
     x = torch.empty_strided(request.first.shape, request.first.strides, device="meta")
     s = sizes(kind, x, n, dims)
@@ -178,13 +178,13 @@ def _candidates(kind: Kind, read: Any, request: Request) -> Sequence[Candidate]:
     return candidates(request, transform)
 
 
-def _fake(name: str, kind: Kind, read: Any, x: Any, *options: Any) -> Any:
+def _fake(name: str, kind: TransformKind, read: Any, x: Any, *options: Any) -> Any:
     n, dims, norm = read(*options)
     _check(name, kind, x, n, dims, norm)
     return x.new_empty(shape_of(kind, x, sizes(kind, x, n, dims)), dtype=dtype_of(kind))
 
 
-def _setup(kind: Kind, read: Any, ctx: Any, inputs: Any, output: Any) -> None:
+def _setup(kind: TransformKind, read: Any, ctx: Any, inputs: Any, output: Any) -> None:
     x, *options = inputs
     n, dims, norm = read(*options)
     s = sizes(kind, x, n, dims)

@@ -12,7 +12,7 @@ from weft.ops.core import source
 from weft.ops.core.plan import Buffer, Layout, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob
 from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.fft.factors import Passes, factors
 
@@ -20,7 +20,7 @@ COMPLEX = torch.complex64
 
 
 @dataclass(frozen=True)
-class Tensor:
+class WorkspaceTensor:
     """A tensor in memory; strides in elements, `aligned` in bytes."""
 
     pointer: Pointer
@@ -47,10 +47,10 @@ class Tensor:
             *self.strides[dim + 1 :],
         )
 
-    def with_last(self, dim: int) -> Tensor:
+    def with_last(self, dim: int) -> WorkspaceTensor:
         """The same tensor with this dimension as the last one."""
         shape, strides = self.without(dim)
-        return Tensor(
+        return WorkspaceTensor(
             self.pointer,
             self.dtype,
             (*shape, self.shape[dim]),
@@ -76,20 +76,20 @@ class Workspace:
         """The passes of `count` transforms of a length that no block holds."""
         return self.chosen.get(n) or factors(n, count)
 
-    def buffer(self, shape: tuple[int, ...], dtype: torch.dtype = COMPLEX) -> Tensor:
+    def buffer(self, shape: tuple[int, ...], dtype: torch.dtype = COMPLEX) -> WorkspaceTensor:
         """A new scratch tensor."""
         made = Buffer(shape, dtype)
         self.scratch.append(made)
         number = self.first + len(self.scratch) - 1
-        return Tensor(Pointer(number), dtype, shape, made.steps)
+        return WorkspaceTensor(Pointer(number), dtype, shape, made.steps)
 
-    def copied(self, x: Tensor) -> Tensor:
+    def copied(self, x: WorkspaceTensor) -> WorkspaceTensor:
         """A contiguous copy."""
         made = self.buffer(x.shape, x.dtype)
         self.copy(x, made.pointer)
         return made
 
-    def converted(self, x: Tensor, y: Tensor) -> None:
+    def converted(self, x: WorkspaceTensor, y: WorkspaceTensor) -> None:
         """Store x in y, which is contiguous: real numbers as complex ones, or real parts."""
         if x.dtype is y.dtype:
             self.copy(x, y.pointer)
@@ -102,7 +102,7 @@ class Workspace:
         else:
             ctype, expression, compute, out = bits, "__uint_as_float(a.bits)", bits, y.ctype
             numbers = (zero, zero)
-        operand = Operand(ctype, x.dtype.itemsize, x.strides, x.aligned, x.pointer)
+        operand = BroadcastOperand(ctype, x.dtype.itemsize, x.strides, x.aligned, x.pointer)
         job = ElementwiseJob(
             expression, compute, x.shape, (operand,), out, y.dtype.itemsize, y.pointer, numbers
         )
@@ -110,7 +110,7 @@ class Workspace:
             min(strategies(job, self.target), key=lambda strategy: strategy.cost).build()
         )
 
-    def copy(self, x: Tensor, end: Pointer) -> None:
+    def copy(self, x: WorkspaceTensor, end: Pointer) -> None:
         """Copy x to a contiguous tensor."""
         layout = Layout(x.dtype, x.shape, x.strides, x.aligned)
         self.steps += contiguous(layout, x.pointer, end, self.target).steps

@@ -18,7 +18,7 @@ from weft.ops.core.function import Definition
 from weft.ops.core.layouts import memory_order
 from weft.ops.core.plan import COUNTERS, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
-from weft.ops.families.elementwise.copies import Copy, contiguous
+from weft.ops.families.elementwise.copies import CopyPlan, contiguous
 from weft.ops.families.histogram import model
 from weft.ops.families.histogram.model import BLOCK, COPIES, IN_FLIGHT, RANGE_BLOCK
 
@@ -127,14 +127,14 @@ def _cost_before(request: Request, types: Types) -> float:
 
 
 # ---- plans -------------------------------------------------------------------------------------
-def _flat(request: Request) -> tuple[list[Pointer], list[Copy], list[Buffer]]:
+def _flat(request: Request) -> tuple[list[Pointer], list[CopyPlan], list[Buffer]]:
     """x and weights as flat arrays in the same order; copied if their layouts differ."""
     tensors = [t for t in request.inputs if t is not None]
     same = len({(t.shape, t.strides) for t in tensors}) == 1
     if same and memory_order(tensors[0]) is not None:
         return [Pointer(i) for i in range(len(tensors))], [], []
     pointers: list[Pointer] = []
-    copies: list[Copy] = []
+    copies: list[CopyPlan] = []
     scratch: list[Buffer] = []
     for i, t in enumerate(tensors):
         if t.contiguous:

@@ -9,7 +9,7 @@ from weft.ops.core.target import Target
 
 
 @dataclass(frozen=True)
-class Model:
+class IndexModel:
     """The constants of the model.
 
     sector           bytes that memory delivers at least for one element
@@ -30,7 +30,7 @@ class Model:
     sorted_elements: float
 
 
-H200 = Model(
+H200 = IndexModel(
     sector=32,
     lookups=5e9,
     lookup=0.1e-6,

@@ -21,7 +21,7 @@ from weft.ops.core.layouts import dense
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.core.target import Target
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob
 from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.embedding.plans import sorted_sums, total
 from weft.ops.families.index import model
@@ -207,7 +207,7 @@ def _atomic_sums(job: Sum, dtype: torch.dtype, sums: Pointer) -> Step:
 def _converted(job: Sum, x: Layout, start: Pointer, dtype: torch.dtype, end: Pointer) -> Step:
     """The fastest copy of x to a contiguous tensor of another dtype."""
     ctype = source.ctype(dtype)
-    operand = Operand(source.ctype(x.dtype), x.itemsize, x.strides, x.aligned, start)
+    operand = BroadcastOperand(source.ctype(x.dtype), x.itemsize, x.strides, x.aligned, start)
     through = "float" if dtype.itemsize == 2 else ctype
     copy = ElementwiseJob("a", through, x.shape, (operand,), ctype, dtype.itemsize, end)
     return min(strategies(copy, job.target), key=lambda s: s.cost).build()

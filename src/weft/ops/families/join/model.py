@@ -8,7 +8,7 @@ from weft.ops.core.target import Target
 
 
 @dataclass(frozen=True)
-class Model:
+class JoinModel:
     """The constants of the model.
 
     single  the time of copies of single elements, relative to vectors
@@ -17,7 +17,7 @@ class Model:
     single: float
 
 
-H200 = Model(single=1.3)
+H200 = JoinModel(single=1.3)
 """Estimated from the figures of the H200; not fitted to a record yet."""
 
 

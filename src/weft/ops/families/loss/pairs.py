@@ -15,7 +15,7 @@ from weft.ops.core.layouts import broadcast, dense_strides, memory_order, merged
 from weft.ops.core.plan import Argument, Buffer, Counters, Layout, Plan, Pointer, Step
 from weft.ops.core.rows import BLOCK
 from weft.ops.families.elementwise.copies import contiguous
-from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.loss import model
 from weft.ops.families.loss.operands import Operands
@@ -163,7 +163,9 @@ def _by_expression(loss: Loss, request: Request, first: int, out: Buffer) -> lis
         t = request.inputs[number]
         assert t is not None
         operands.append(
-            Operand(source.ctype(t.dtype), t.itemsize, t.strides, t.aligned, Pointer(number))
+            BroadcastOperand(
+                source.ctype(t.dtype), t.itemsize, t.strides, t.aligned, Pointer(number)
+            )
         )
     which = ("DT" if request.options["of_target"] else "DX") if first else "VALUE"
     parameters = ", ".join(f"[[maybe_unused]] float {p}" for p in ("x", "t", "w", "option"))

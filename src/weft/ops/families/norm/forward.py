@@ -16,7 +16,7 @@ from weft.ops.families.norm.rows import BLOCK, RowJob, RowStrategy, parts_of, th
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowNorm:
     """A norm of rows.
 
     centred  the mean is subtracted, and there is a bias
@@ -33,7 +33,7 @@ class Kind:
         return 1 + self.added
 
 
-def candidates(kind: Kind, saved: bool, made: RowJob) -> list[Candidate]:
+def candidates(kind: RowNorm, saved: bool, made: RowJob) -> list[Candidate]:
     """The candidates for a job; `saved`: the last outputs are the statistics."""
     gpu, size = made.request.target, made.dtype.itemsize
     elements = made.count * made.n
@@ -62,7 +62,9 @@ def _room(made: RowJob) -> int:
     return made.request.target.shared_per_block - model.SPARE_SHARED
 
 
-def _strategy(kind: Kind, made: RowJob, threads: int, registers: int, shared: int) -> RowStrategy:
+def _strategy(
+    kind: RowNorm, made: RowJob, threads: int, registers: int, shared: int
+) -> RowStrategy:
     """The strategy that was measured to be the fastest for so many vectors of a row."""
     if made.ragged or kind.added or made.inner:
         # Weights that no vector holds are read one by one: once per block instead of once per row.
@@ -78,7 +80,7 @@ def _strategy(kind: Kind, made: RowJob, threads: int, registers: int, shared: in
     return RowStrategy(threads, registers, shared)
 
 
-def addresses(kind: Kind, saved: bool, made: RowJob) -> tuple[Any, ...]:
+def addresses(kind: RowNorm, saved: bool, made: RowJob) -> tuple[Any, ...]:
     """The arguments: x, the residual, w, b, y, the sum, mean and rstd."""
     weights = made.inputs[kind.tensors :]
     at = kind.tensors
@@ -94,7 +96,7 @@ def addresses(kind: Kind, saved: bool, made: RowJob) -> tuple[Any, ...]:
     )
 
 
-def rows(kind: Kind, saved: bool, made: RowJob, strategy: RowStrategy) -> Plan:
+def rows(kind: RowNorm, saved: bool, made: RowJob, strategy: RowStrategy) -> Plan:
     """One launch: rows stay on chip."""
     threads, registers, shared, resident, prefetch = strategy
     kernel = made.kernel(
@@ -107,7 +109,7 @@ def rows(kind: Kind, saved: bool, made: RowJob, strategy: RowStrategy) -> Plan:
     return made.plan(Step(kernel, (strategy.grid(made),), (strategy.block,), args, memory))
 
 
-def long_rows(kind: Kind, saved: bool, made: RowJob, parts: int) -> Plan:
+def long_rows(kind: RowNorm, saved: bool, made: RowJob, parts: int) -> Plan:
     """Two launches, with several blocks for a row."""
     each = cdiv(made.chunks, parts)
     x, added, w, b, y, total, mean, rstd = addresses(kind, saved, made)

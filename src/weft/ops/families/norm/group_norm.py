@@ -17,12 +17,12 @@ from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer, Step
 from weft.ops.families.norm import groups_last, model
 from weft.ops.families.norm.arguments import LONGEST, check_dtype, check_weights
-from weft.ops.families.norm.forward import Kind, candidates
+from weft.ops.families.norm.forward import RowNorm, candidates
 from weft.ops.families.norm.layer_norm_backward import gradients_of_rows
 from weft.ops.families.norm.rows import BLOCK, RowJob, parts_of, row_job
 from weft.ops.families.norm.saving import saving
 
-KIND = Kind("group_norm", centred=True, added=False)
+KIND = RowNorm("group_norm", centred=True, added=False)
 
 
 # ---- candidates --------------------------------------------------------------------------------

@@ -16,20 +16,20 @@ from weft.ops.core.function import Definition
 from weft.ops.core.plan import Buffer, Plan
 from weft.ops.families.norm import transposed
 from weft.ops.families.norm.arguments import check_rows, sizes
-from weft.ops.families.norm.forward import Kind, candidates
+from weft.ops.families.norm.forward import RowNorm, candidates
 from weft.ops.families.norm.rows import row_job
 from weft.ops.families.norm.saving import saving
 
 KINDS = (
-    Kind("layer_norm", True, False),
-    Kind("rms_norm", False, False),
-    Kind("add_layer_norm", True, True),
-    Kind("add_rms_norm", False, True),
+    RowNorm("layer_norm", True, False),
+    RowNorm("rms_norm", False, False),
+    RowNorm("add_layer_norm", True, True),
+    RowNorm("add_rms_norm", False, True),
 )
 
 
 # ---- candidates --------------------------------------------------------------------------------
-def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
+def _candidates(kind: RowNorm, saved: bool, request: Request) -> list[Candidate]:
     x = request.first
     n = math.prod(request.options["normalized_shape"])
     lead = x.shape[: len(x.shape) - len(request.options["normalized_shape"])]
@@ -47,13 +47,13 @@ def _candidates(kind: Kind, saved: bool, request: Request) -> list[Candidate]:
 
 
 # ---- definitions -------------------------------------------------------------------------------
-def _split(kind: Kind, args: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+def _split(kind: RowNorm, args: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
     """(the tensors of rows, the shape, the weights) of a call."""
     t = kind.tensors
     return args[:t], args[t], args[t + 1 : t + 2 + kind.centred]
 
 
-def _check(kind: Kind, name: str, *args: Any) -> None:
+def _check(kind: RowNorm, name: str, *args: Any) -> None:
     rows, shape, weights = _split(kind, args)
     named = dict(zip(("weight", "bias"), weights, strict=False))
     check_rows(name, rows[0], shape, **named)
@@ -65,7 +65,7 @@ def _check(kind: Kind, name: str, *args: Any) -> None:
         )
 
 
-def _fake(kind: Kind, saved: bool, *args: Any) -> Any:
+def _fake(kind: RowNorm, saved: bool, *args: Any) -> Any:
     rows, shape, _ = _split(kind, args)
     x = rows[0]
     results = [x.new_empty(x.shape) for _ in range(kind.tensors)]
@@ -75,7 +75,7 @@ def _fake(kind: Kind, saved: bool, *args: Any) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _setup(kind: Kind, ctx: Any, inputs: Any, output: Any) -> None:
+def _setup(kind: RowNorm, ctx: Any, inputs: Any, output: Any) -> None:
     """Save the rows, the weight and the statistics."""
     rows, ctx.shape, weights = _split(kind, inputs)
     statistics = output[kind.tensors :]
@@ -85,12 +85,12 @@ def _setup(kind: Kind, ctx: Any, inputs: Any, output: Any) -> None:
     ctx.biased = kind.centred and weights[1] is not None
 
 
-def _backward(kind: Kind, ctx: Any, *grads: Any) -> Any:
+def _backward(kind: RowNorm, ctx: Any, *grads: Any) -> Any:
     x, weight, *statistics = ctx.saved_tensors
     return _gradients(kind, ctx, x, weight, statistics, grads)
 
 
-def _setup_again(kind: Kind, ctx: Any, inputs: Any, output: Any) -> None:
+def _setup_again(kind: RowNorm, ctx: Any, inputs: Any, output: Any) -> None:
     """Save the rows and the weight; the backward pass computes the statistics again."""
     rows, ctx.shape, weights = _split(kind, inputs)
     ctx.set_materialize_grads(False)
@@ -99,7 +99,7 @@ def _setup_again(kind: Kind, ctx: Any, inputs: Any, output: Any) -> None:
     ctx.eps = inputs[-1]
 
 
-def _backward_again(kind: Kind, ctx: Any, *grads: Any) -> Any:
+def _backward_again(kind: RowNorm, ctx: Any, *grads: Any) -> Any:
     x, weight = ctx.saved_tensors
     bare = library.call(f"{kind.name.removeprefix('add_')}_forward")
     _, *statistics = bare(x.detach(), ctx.shape, eps=ctx.eps)
@@ -107,7 +107,7 @@ def _backward_again(kind: Kind, ctx: Any, *grads: Any) -> Any:
 
 
 def _gradients(
-    kind: Kind, ctx: Any, x: Any, weight: Any, statistics: Any, grads: tuple[Any, ...]
+    kind: RowNorm, ctx: Any, x: Any, weight: Any, statistics: Any, grads: tuple[Any, ...]
 ) -> Any:
     """One gradient per argument."""
     # torch.autograd.grad accepts gradients of any dtype.
@@ -122,7 +122,7 @@ def _gradients(
     return (*[dx] * kind.tensors, None, *weights, None)
 
 
-def _batched(kind: Kind, name: str, info: Any, in_dims: Any, *args: Any) -> Any:
+def _batched(kind: RowNorm, name: str, info: Any, in_dims: Any, *args: Any) -> Any:
     """A batch of rows is more rows; a batch of weights needs one call each."""
     op = library.call(name)
     if any(isinstance(d, int) for d in in_dims[kind.tensors :]):
@@ -142,7 +142,7 @@ _DOCS = {
 }
 
 
-def _definition(kind: Kind, saved: bool) -> Definition:
+def _definition(kind: RowNorm, saved: bool) -> Definition:
     name = f"{kind.name}_forward" if saved else kind.name
     tensors = "Tensor input, Tensor residual" if kind.added else "Tensor input"
     weights = "Tensor? weight=None, Tensor? bias=None" if kind.centred else "Tensor? weight=None"

@@ -12,7 +12,7 @@ from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.layouts import merged
 from weft.ops.core.plan import Buffer, Layout, Plan, Step
 from weft.ops.families.norm import model
-from weft.ops.families.norm.forward import Kind, addresses, epsilon
+from weft.ops.families.norm.forward import RowNorm, addresses, epsilon
 from weft.ops.families.norm.rows import RowJob, row_job, threads_of
 
 BLOCK = 128
@@ -40,7 +40,7 @@ class RowStrides(Struct):
 
 
 def candidates(
-    kind: Kind, saved: bool, request: Request, n: int, dims: int, outputs: Sequence[Buffer]
+    kind: RowNorm, saved: bool, request: Request, n: int, dims: int, outputs: Sequence[Buffer]
 ) -> list[Candidate]:
     """The candidate for a request with transposed rows; `dims` dimensions are a row."""
     layouts = [x for x in request.inputs[: kind.tensors] if x is not None]
@@ -79,7 +79,7 @@ def _strides(x: Layout, dims: int) -> RowStrides | None:
 
 
 def _plan(
-    kind: Kind, saved: bool, made: RowJob, threads: int, registers: int,
+    kind: RowNorm, saved: bool, made: RowJob, threads: int, registers: int,
     strides: Sequence[RowStrides], strided: tuple[int, ...],
 ) -> Plan:  # fmt: skip
     flags = (kind.centred, kind.added, *(i in strided for i in range(2)))

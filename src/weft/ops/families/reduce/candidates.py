@@ -10,7 +10,7 @@ from weft.ops.core import source
 from weft.ops.core.choose import Candidate, Request
 from weft.ops.core.plan import Buffer, Layout, Plan, Pointer
 from weft.ops.families.elementwise.copies import after_copy, contiguous
-from weft.ops.families.elementwise.jobs import ElementwiseJob, Operand, Strategy
+from weft.ops.families.elementwise.jobs import BroadcastOperand, ElementwiseJob, Strategy
 from weft.ops.families.elementwise.pointwise import strategies
 from weft.ops.families.reduce.columns import of_columns, of_folded, of_strides
 from weft.ops.families.reduce.model import PLANE_COLUMNS
@@ -62,7 +62,7 @@ def _of_single(
     """Candidates for one element along the reduced dimensions: an expression of it."""
     x, options = request.first, request.options
     ctype, out_ctype = source.ctype(x.dtype), source.ctype(out.dtype)
-    operand = Operand(
+    operand = BroadcastOperand(
         ctype, x.itemsize, tuple(x.strides[d] for d in remaining), x.aligned, Pointer(0)
     )
     less = max(0, 1 - options["correction"]) if op.name == "var" else 0

@@ -36,8 +36,9 @@ from weft.device.sim.tools.sanitizer.meetings.skipped import Skipped
 from weft.device.sim.tools.sanitizer.overflow import Overflow
 from weft.device.sim.tools.sanitizer.report import first_of, report
 from weft.device.sim.tools.sanitizer.required_bytes import RequiredBytes
+from weft.device.sim.tools.sanitizer.shadow import lanes as shadow_lanes
 from weft.device.sim.tools.sanitizer.shadow.exact import ExactShadow
-from weft.device.sim.tools.sanitizer.shadow.fast import IN_A_ROW, FastShadow, Pattern, pattern_of
+from weft.device.sim.tools.sanitizer.shadow.fast import FastShadow
 from weft.device.sim.tools.sanitizer.shadow.quiet import is_quiet
 from weft.device.sim.tools.sanitizer.shadow.records import AccessPattern
 from weft.device.sim.tools.sanitizer.shared_log import SharedLog
@@ -333,93 +334,10 @@ class Sanitizing(Watcher):
             if a.space == Space.GLOBAL and not way.writes:
                 number = self.number(self.e.ins) & Record.SITES
                 with self.e.b.when(is_quiet(self.e, number, a, lanes) ^ 1, rare=True):
-                    self._touch_in(space, a, way, lanes, values)
+                    shadow_lanes.touch(self, space, a, way, lanes, values)
                 self.e.forget_mask()
             else:
-                self._touch_in(space, a, way, lanes, values)
-
-    def _touch_in(
-        self, space: str, a: Address, way: AccessPattern, lanes: Val, values: Values
-    ) -> None:
-        """One access of some lanes, in one space."""
-        pattern = pattern_of(a.off, way.nbytes, way.writes) if a.off is not None else None
-        differ = values is not None and any(v.lanes for v in values)
-        if a.uniform and not (way.writes and differ):
-            self._one(a, space, way, lanes, values)
-        elif pattern is not None and not (way.writes and way.strong):
-            self._pattern(a, space, way, lanes, values, pattern)
-        elif a.off is None and way.nbytes in (4, 8, 16) and not way.strong:
-            self._maybe_row(a, space, way, lanes, values)
-        else:
-            self._each_lane(a, space, way, lanes, values)
-
-    def _one(self, a: Address, space: str, way: AccessPattern, lanes: Val, values: Values) -> None:
-        e, b = self.e, self.e.b
-        assert a.first is not None
-        with b.when(lanes.ne(0)):
-            done = self.fast.one(b, space, way)(e.slot, e.warp, self.site(), a.first, lanes)
-            with b.when(done ^ 1, rare=True):
-                first = lanes & (b.integer("i32", 0) - lanes)
-                self._each_lane(a, space, way, first, values)
-
-    def _pattern(
-        self,
-        a: Address,
-        space: str,
-        way: AccessPattern,
-        lanes: Val,
-        values: Values,
-        pattern: Pattern,
-    ) -> None:
-        e, b = self.e, self.e.b
-        assert a.first is not None and a.last is not None and a.off is not None
-        fn = self.fast.row(b, space, way.writes, pattern, way.cached)
-        first = a.first
-        # Lanes are at their constant distances only if no index has wrapped in between.
-        steady = (a.last - a.first).eq(max(a.off))
-        who = (e.slot, e.warp, self.site(), first)
-        no = b.integer("i1", 0)
-
-        def some() -> Val:
-            if pattern != IN_A_ROW or a.space != Space.SHARED:
-                return no
-            return b.either(steady, lambda: self.fast.some(b, way.writes)(*who, lanes), lambda: no)
-
-        with b.when(b.either(lanes.eq(-1) & steady, lambda: fn(*who), some) ^ 1, rare=True):
-            self._each_lane(a, space, way, lanes, values)
-
-    def _maybe_row(
-        self, a: Address, space: str, way: AccessPattern, lanes: Val, values: Values
-    ) -> None:
-        """Check unknown addresses: often the lanes are neighbours nevertheless."""
-        e, b = self.e, self.e.b
-        off = tuple(range(0, 32 * way.nbytes, way.nbytes))
-        pattern = pattern_of(off, way.nbytes, way.writes)
-        places = a.wide.vector() if a.wide is not None else a.exact
-        assert pattern is not None and places is not None
-        first = b.extract(b.splat(places, 32), 0)
-        row = self.fast.row(b, space, way.writes, pattern, way.cached)
-        done = b.either(
-            lanes.eq(-1) & b.same(b.splat(places, 32), b.splat(first, 32) + b.lanes("i64", off)),
-            lambda: row(e.slot, e.warp, self.site(), first),
-            lambda: b.integer("i1", 0),
-        )
-        with b.when(done ^ 1):
-            self._each_lane(a, space, way, lanes, values)
-
-    def _each_lane(
-        self, a: Address, space: str, way: AccessPattern, lanes: Val, values: Values
-    ) -> None:
-        e, b = self.e, self.e.b
-        held = b.val("ptr", 0, "inttoptr i64 0 to ptr")
-        element = way.nbytes
-        if values is not None:
-            element = values[0].bits // 8
-            held = e.memory.buffer(len(values))
-            for i, v in enumerate(values):
-                b.store(b.splat(v, 32), b.at(held, 32 * element * i), 8)
-        fn = self.exact.lanes(b, space, way, element)
-        fn(e.slot, e.warp, self.site(), e.memory.addresses(a), lanes, held)
+                shadow_lanes.touch(self, space, a, way, lanes, values)
 
     def _rows(self, access: MemoryAccess) -> None:
         """Check a fragment: the warp as a whole touches rows of memory."""
