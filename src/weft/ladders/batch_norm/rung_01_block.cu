@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(256)
     auto at = [&](int i) { return (size_t(i / S) * C + c) * S + i % S; };
     Moments all;
     for (int i = threadIdx.x; i < size; i += 256) all.add(1, x[at(i)], 0);
-    all = across<256>(all);
+    all = block_moments<256>(all);
     float scale = rsqrtf(all.squares / size + 1e-5f);
     for (int i = threadIdx.x; i < size; i += 256)
         y[at(i)] = (x[at(i)] - all.mean) * scale * w[c] + b[c];

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(256) parts(const float* x, float* found, int N
     Part p(N, C, S);
     Moments all;
     for (int i = p.begin + threadIdx.x; i < p.end; i += 256) all.add(1, x[p.at(i)], 0);
-    all = across<256>(all);
+    all = block_moments<256>(all);
     if (threadIdx.x == 0) reinterpret_cast<Moments*>(found)[p.c * p.parts + p.part] = all;
 }
 
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(256) finish(const float* x, const float* w, co
     Moments all;
     for (int i = threadIdx.x; i < p.parts; i += 256)
         all.add(reinterpret_cast<Moments*>(found)[p.c * p.parts + i]);
-    all = across<256>(all);
+    all = block_moments<256>(all);
     float scale = rsqrtf(all.squares / N / S + 1e-5f);
     for (int i = p.begin + threadIdx.x; i < p.end; i += 256)
         y[p.at(i)] = (x[p.at(i)] - all.mean) * scale * w[p.c] + b[p.c];

@@ -5,10 +5,12 @@
 // expect: store sectors per request >= 12
 // scratch: found:f32[3*C*cdiv(4*sms,C)] counters:i32[C] mean:f32[C] var:f32[C]
 
+#define STRUCT_CHANNELSHAPE \
+    struct ChannelShape { int channels, inner, count, width, parts, each, plane; };
 #include "../../ops/families/norm/cuda/batch_norm.cuh"
 
 template <int V>
-__device__ Shape shape(int N, int C, int S) {
+__device__ ChannelShape shape(int N, int C, int S) {
     int parts = gridDim.x / C, count = N * (S / V);
     return {C, S / V, count, 1, parts, (count + parts - 1) / parts};
 }

@@ -5,7 +5,9 @@
 // launch: forward<<<cdiv(n, 256), 256>>>
 // launch: backward<<<cdiv(n, 256), 256>>>
 
-#include "../../ops/core/cuda/philox.cuh"
+#include <weft/philox.cuh>
+
+using namespace weft;
 
 __global__ void forward(const float* x, float* y, unsigned char* mask, size_t n) {
     size_t i = size_t(blockIdx.x) * 256 + threadIdx.x;

@@ -4,7 +4,9 @@
 // expect: bytes read per result = 8
 // launch: drop<<<(cdiv(n, 256), 2), 256>>>
 
-#include "../../ops/core/cuda/philox.cuh"
+#include <weft/philox.cuh>
+
+using namespace weft;
 
 __global__ void drop(const float* x, const float* dy, float* y, float* dx, size_t n) {
     const float* from = blockIdx.y ? dy : x;

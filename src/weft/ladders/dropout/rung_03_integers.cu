@@ -10,7 +10,7 @@
 // As many subsequences as there are vectors: each has one call.
 // From 2^31 - 64 on, uniform(bits) is 1/2.
 __device__ void pass(const float* from, float* to, size_t n) {
-    drop<4, 2, true>(from, to, Start(nullptr, 7, 0), n, ~0u, (1u << 31) - 64, 2.0f);
+    drop<4, 2, true>(from, to, PhiloxStart(nullptr, 7, 0), n, ~0u, (1u << 31) - 64, 2.0f);
 }
 
 __global__ void __launch_bounds__(256) forward(const float* x, float* y, size_t n) {

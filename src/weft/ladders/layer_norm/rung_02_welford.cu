@@ -12,7 +12,7 @@ __global__ void layer_norm(const __nv_bfloat16* x, const __nv_bfloat16* w, const
     x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
     Moments all;
     for (int i = threadIdx.x; i < n; i += 256) all.add(1, float(x[i]), 0);
-    all = across<256>(all);
+    all = block_moments<256>(all);
     float rstd = rsqrtf(all.squares / n + 1e-5f);
     for (int i = threadIdx.x; i < n; i += 256)
         y[i] = __float2bfloat16((float(x[i]) - all.mean) * rstd * float(w[i]) + float(b[i]));

@@ -18,11 +18,11 @@ __global__ void __launch_bounds__(256) layer_norm(const T* x, const T* w, const 
     for (int k = 0; k < 8; ++k) held[k] = row.get(x, k * 256 + threadIdx.x, 0);
 #pragma unroll
     for (int k = 0; k < 8; ++k) sum = sum_of(held[k], 0, sum);
-    float mean = across<256>(sum, 0, plus) / n;
+    float mean = block_sum<256>(sum) / n;
 #pragma unroll
     for (int k = 0; k < 8; ++k)
         squares = squares_of(held[k], row, k * 256 + threadIdx.x, 0, mean, squares);
-    float rstd = rsqrtf(across<256>(squares, 0, plus) / n + 1e-5f);
+    float rstd = rsqrtf(block_sum<256>(squares) / n + 1e-5f);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         int chunk = k * 256 + threadIdx.x;
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(256) others(const T* x, const T* w, const T* b
     x += size_t(blockIdx.x) * n, y += size_t(blockIdx.x) * n;
     Moments all;
     for (int i = threadIdx.x; i < n; i += 256) all.add(1, to<float>(x[i]), 0);
-    all = across<256>(all);
+    all = block_moments<256>(all);
     float rstd = rsqrtf(all.squares / n + 1e-5f);
     for (int i = threadIdx.x; i < n; i += 256)
         y[i] = to<T>((to<float>(x[i]) - all.mean) * rstd * to<float>(w[i]) + to<float>(b[i]));

@@ -1,6 +1,10 @@
 // The passes of a long transform, by the stages and accesses of weft.ops.fft. A row of N = A B
 // elements is a matrix of A rows and B columns.
 #pragma once
+#define STRUCT_PROBLEM                                                                            \
+    struct Problem { long long input, in_c, in_middle, in_outer, output, out_c, out_middle;        \
+                     long long out_outer, in_next, out_next, whole, valid; int step, shift, count; \
+                     int middle, tiles, written; float scale, weight; };
 #include "../../ops/families/fft/cuda/access.cuh"
 
 template <class S, class M, bool IN, class L, class W>
@@ -25,8 +29,8 @@ __device__ __forceinline__ void down(const float* x, float* z, const float* root
                                      long long pitch) {
     Problem p = {};
     int columns = n / S::N;
-    p.in = (long long)columns * SIZE, p.in_c = SIZE, p.in_outer = pitch, p.in_next = 1;
-    p.out = columns, p.out_c = 1, p.out_outer = n;
+    p.input = (long long)columns * SIZE, p.in_c = SIZE, p.in_outer = pitch, p.in_next = 1;
+    p.output = columns, p.out_c = 1, p.out_outer = n;
     p.whole = n, p.count = columns, p.middle = 1, p.tiles = divided_up(columns, M::C);
     p.written = S::N, p.scale = p.weight = 1;
     pass<S, M, true, L, Store<TWIDDLED, false, false, false>>(x, (float2*)z, p, roots);
@@ -37,8 +41,8 @@ template <class S, class M>
 __device__ __forceinline__ void along(const float* z, float* y, const float* roots, int n) {
     Problem p = {};
     int rows = n / S::N;
-    p.in = 1, p.in_c = S::N, p.in_outer = n;
-    p.out = rows, p.out_c = 1, p.out_outer = n;
+    p.input = 1, p.in_c = S::N, p.in_outer = n;
+    p.output = rows, p.out_c = 1, p.out_outer = n;
     p.count = rows, p.middle = 1, p.tiles = divided_up(rows, M::C);
     p.written = S::N, p.scale = p.weight = 1;
     using In = Load<COMPLEX, float2, true, true, false, false>;

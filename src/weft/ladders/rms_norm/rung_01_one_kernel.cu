@@ -5,8 +5,8 @@
 // expect: bytes read per result <= 9
 // launch: rms_norm<<<rows, 256>>>
 
-#include "../../ops/core/cuda/group.cuh"
 #include <cuda_bf16.h>
+#include <weft/block.cuh>
 
 using T = __nv_bfloat16;
 
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(256)
         s[row + i] = sum;
         squares += float(sum) * float(sum);
     }
-    float scale = rsqrtf(across<256>(squares, 0, plus) / n + 1e-6f);
+    float scale = rsqrtf(weft::block_sum<256>(squares) / n + 1e-6f);
     for (int i = threadIdx.x; i < n; i += 256)
         y[row + i] = __float2bfloat16(float(s[row + i]) * scale * float(w[i]));
 }

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(64)
         whole.put(s + row, chunk, held[k]);
         squares = squares_of(held[k], whole, chunk, 0, 0, squares);
     }
-    float scale = rsqrtf(across<64>(squares, 0, plus) / n + 1e-6f);
+    float scale = rsqrtf(block_sum<64>(squares) / n + 1e-6f);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         int chunk = k * 64 + threadIdx.x;
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(256)
         s[row + i] = to<T>(to<float>(x[row + i]) + to<float>(r[row + i]));
         squares += to<float>(s[row + i]) * to<float>(s[row + i]);
     }
-    float scale = rsqrtf(across<256>(squares, 0, plus) / n + 1e-6f);
+    float scale = rsqrtf(block_sum<256>(squares) / n + 1e-6f);
     for (int i = threadIdx.x; i < n; i += 256)
         y[row + i] = to<T>(to<float>(s[row + i]) * scale * to<float>(w[i]));
 }

@@ -58,7 +58,7 @@ def group(chunks: int, most: int) -> tuple[int, int, int]:
 
 
 def packed_bytes(vector: int, itemsize: int) -> int:
-    """Bytes of a `Packed` vector (packed.cuh), which has whole words of 32 bits."""
+    """Bytes of a `Packed` vector (weft/packed.cuh), which has whole words of 32 bits."""
     return max(4, vector * itemsize)
 
 

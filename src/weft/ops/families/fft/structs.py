@@ -7,7 +7,7 @@ from typing import Annotated
 
 from weft.kernels.structs import Float, Int, LongLong, Struct, array, defines
 
-Four = tuple[int, ...]
+Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Product(Struct):
     columns of the result (i, g, j): the sum over s < terms of a(i, g, j, s) b(i, g, j, s), whose
     strides are in elements."""
 
-    a: Annotated[Four, array(LongLong, 4)]
-    b: Annotated[Four, array(LongLong, 4)]
+    a: Annotated[Numbers, array(LongLong, 4)]
+    b: Annotated[Numbers, array(LongLong, 4)]
     pitch: LongLong
     columns: Int
     tiles: Int

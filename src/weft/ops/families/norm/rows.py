@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ class RowJob:
         *parameters: object,
         weights: bool = True,
         ragged: bool = True,
-        **defines: str,
+        defines: Mapping[str, str] | None = None,
     ) -> Any:
         """A kernel for these rows with further template parameters.
 
@@ -69,7 +69,7 @@ class RowJob:
         dtypes = (self.dtype, self.weight) if weights else (self.dtype,)
         own = (*dtypes, self.vector, self.ragged) if ragged else (*dtypes, self.vector)
         words = map(_word, (*own, *parameters))
-        return source.kernel(f"norm/{file}", f"{name}<{', '.join(words)}>", **defines)
+        return source.kernel(f"norm/{file}", f"{name}<{', '.join(words)}>", **(defines or {}))
 
     def output(self, number: int) -> Pointer:
         """The address of an output."""

@@ -90,7 +90,7 @@ def _plan(
         registers,
         *flags,
         ragged=False,
-        **RowStrides.define(),
+        defines=RowStrides.define(),
     )
     packed = (s.pack() for s in strides)
     eps = epsilon(made.request)

@@ -270,9 +270,10 @@ class PoolJob:
         types = ", ".join([source.ctype(self.dtype), *code, index])
         file = "pool/backward.cu" if self.backward else "pool/forward.cu"
         kernel = source.kernel(file, f"{name}<{types}, {last}>", **STRUCTS)
-        sizes = map(size_of, (inner, columns, rows))
-        several = v.planes if planes > 1 else 0
-        shape = PoolShape(total, v.height, v.width, *self.sizes, *sizes, several).pack()
+        shape = PoolShape(
+            total, v.height, v.width, *self.sizes, size_of(inner), size_of(columns), size_of(rows),
+            v.planes if planes > 1 else 0,
+        ).pack()  # fmt: skip
         step = Step(
             kernel, (cdiv(total * threads, BLOCK),), (BLOCK,), (*self.pointers, *numbers, shape)
         )

@@ -226,9 +226,11 @@ class Staged:
             last += ", {}, {}".format(*self._most)
         kernel = source.kernel("pool/forward.cu", f"{job.name}_staged<{types}, {last}>", **STRUCTS)
         groups, bands = cdiv(part.rows, part.height), cdiv(rows, part.rows)
-        sizes = map(size_of, (v.inner, columns, groups))
         blocks = bands * self._blocks(part)
-        shape = PoolShape(blocks, v.height, v.width, rows, columns, *sizes, v.planes).pack()
+        shape = PoolShape(
+            blocks, v.height, v.width, rows, columns, size_of(v.inner), size_of(columns),
+            size_of(groups), v.planes,
+        ).pack()  # fmt: skip
         args = (*job.pointers, *job.numbers, shape, self._chunk(part, bands))
         room = (part.span * job.dtype.itemsize + 31) // 16 * 16
         step = Step(kernel, (blocks,), (BLOCK,), args, room)

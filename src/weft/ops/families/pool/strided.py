@@ -112,16 +112,16 @@ class StridedStaged(Staged):
 
     def _chunk(self, part: Part, bands: int) -> bytes:
         m, (images, channels), (sn, sc, sh, _) = self.memory, self.x.shape[:2], self.x.strides
-        sizes = [self.counts[0], m.run, *(d.size for d in m.outer[:2]), 1, 1][:4]
+        first, second = (size_of(n) for n in (*(d.size for d in m.outer[:2]), 1, 1)[:2])
         vectors = cdiv(m.run * self.x.itemsize, m.wide) + 1
         lanes = 1 << min(5, (vectors - 1).bit_length())
-        pitch = [*m.pitch[:-1], 0, 0, 0][:3]
-        apart = [*(d.stride for d in m.outer), 0, 0, 0][:3]
+        pitch = (*m.pitch[:-1], 0, 0, 0)[:3]
+        apart = (*(d.stride for d in m.outer), 0, 0, 0)[:3]
         return StridedShape(
             self.input.row, self.input.column, part.rows, bands, self.high,
             (m.steps["c"], m.steps["n"]), self.counts, (channels, images),
-            cdiv(channels, self.counts[0]), *map(size_of, sizes), m.segments, lanes, pitch,
-            sh, (sc, sn), apart,
+            cdiv(channels, self.counts[0]), size_of(self.counts[0]), size_of(m.run), first, second,
+            m.segments, lanes, pitch, sh, (sc, sn), apart,
         ).pack()  # fmt: skip
 
 

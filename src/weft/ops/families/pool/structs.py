@@ -8,8 +8,7 @@ from typing import Annotated
 from weft.kernels.structs import Int, LongLong, Struct, Unsigned, array, defines
 from weft.ops.core.layouts import divisor
 
-Two = tuple[int, int]
-Three = tuple[int, int, int]
+Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,9 @@ class StridedShape(Struct):
     rows: Int
     bands: Unsigned
     high: Annotated[Int, "rows of the input in a chunk"]
-    plane: Annotated[Two, array(Int, 2), "between channels, images, in shared memory"]
-    counts: Annotated[Two, array(Int, 2), "channels and images of a chunk"]
-    all: Annotated[Two, array(Int, 2), "the same of the tensor"]
+    plane: Annotated[Numbers, array(Int, 2), "between channels, images, in shared memory"]
+    counts: Annotated[Numbers, array(Int, 2), "channels and images of a chunk"]
+    all: Annotated[Numbers, array(Int, 2), "the same of the tensor"]
     blocks: Annotated[Unsigned, "along channels"]
     channels: Annotated[Size, "of a chunk"]
     run: Annotated[Size, "neighbours of a segment"]
@@ -73,10 +72,10 @@ class StridedShape(Struct):
     second: Size
     segments: Int
     lanes: Annotated[Int, "threads of a segment, a power of two"]
-    pitch: Annotated[Three, array(Int, 3), "of shared memory"]
+    pitch: Annotated[Numbers, array(Int, 3), "of shared memory"]
     down: Annotated[LongLong, "of the input: between rows"]
-    strides: Annotated[Two, array(LongLong, 2), "between channels, images"]
-    apart: Annotated[Three, array(LongLong, 3), "between segments"]
+    strides: Annotated[Numbers, array(LongLong, 2), "between channels, images"]
+    apart: Annotated[Numbers, array(LongLong, 3), "between segments"]
 
 
 STRUCTS = defines(PoolShape, ChunkShape, StridedShape)
