@@ -11,7 +11,6 @@ import resource
 import shlex
 import shutil
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +24,8 @@ UNIT = "unit"
 """The name of all files that nvcc's steps make: it is part of their contents."""
 _RESUME = Path(__file__).with_name("resume.cpp")
 _MACRO = re.compile(r"#(define|undef|pragma (push|pop)_macro)\b")
-_NAME = "TORCH_EXTENSION_NAME="
-"""The macro that gives an extension its name."""
+NAME = re.compile(r"-DTORCH_EXTENSION_NAME=.*")
+"""The option that gives an extension its name."""
 _one_at_a_time = threading.Lock()
 _ANY = "weft_any_extension"
 """The name of extensions in headers, which are the same for all of them."""
@@ -59,7 +58,7 @@ def front_end(side: Side, toolkit: Toolkit) -> str | None:
     with contextlib.suppress(ValueError, OSError):
         options = _options(side)
         key = (toolkit.identity, parts.headers, parts.options, _compiler(side, ""))
-        with kept.alone(*key, _layout(library), nameless(options)) as folder:
+        with kept.alone(*key, _layout(library), [*map(_generic, options)]) as folder:
             if folder is not None and _preprocessed(side, parts, options, folder):
                 side.files = [side.source, *kept.own(kept.files(folder), options)]
                 return _compiled(side, folder, library)
@@ -83,15 +82,8 @@ def _options(side: Side) -> list[str]:
     return words
 
 
-def nameless(options: Sequence[str]) -> list[str]:
-    """Options without the name of an extension: `-DX`, or `-D X` as nvcc writes it."""
-    kept_options: list[str] = []
-    for word in options:
-        if word.startswith(_NAME) and kept_options[-1:] == ["-D"]:
-            kept_options.pop()
-        elif not word.startswith(f"-D{_NAME}"):
-            kept_options.append(word)
-    return kept_options
+def _generic(option: str) -> str:
+    return NAME.sub(f"-DTORCH_EXTENSION_NAME={_ANY}", option)
 
 
 def _compiler(side: Side, folder: str) -> list[str]:
@@ -110,8 +102,7 @@ def _preprocessed(side: Side, parts: Split, options: list[str], folder: Path) ->
     if not all((folder / name).exists() for name in ("macros.h", "headers.ii", "in.ii")):
         headers, raw, listing = (folder / name for name in ("headers.cu", "raw.ii", "raw.d"))
         headers.write_text(f"{parts.headers}__COUNTER__\n", encoding="utf-8")
-        command = [*nameless(options), f"-D{_NAME}{_ANY}", *parts.options]
-        command += ["-dD", "-MD", "-MF", str(listing)]
+        command = [*map(_generic, options), "-dD", "-MD", "-MF", str(listing), *parts.options]
         if kept.succeeds([*command, str(headers), "-o", str(raw)], side.environment) is None:
             return False
         if not _sort(raw.read_text("utf-8", errors="replace"), folder):

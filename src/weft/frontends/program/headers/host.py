@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.frontends.program.headers import folder as kept
-from weft.frontends.program.headers.device import UNIT, Side, nameless
+from weft.frontends.program.headers.device import NAME, UNIT, Side
 from weft.frontends.program.headers.split import split
 
 
@@ -21,7 +21,7 @@ def object_file(command: Sequence[str], source: str, out: Path, identity: str) -
     parts = split(source)
     if parts is None:
         return None
-    options = [*nameless(command), *parts.options]
+    options = [word for word in command if not NAME.fullmatch(word)] + [*parts.options]
     with (
         contextlib.suppress(OSError),  # a full disk
         kept.alone(identity, parts.headers, options) as folder,
@@ -50,7 +50,7 @@ def shortened(step: str, side: Side, identity: str) -> None:
     headers, rest = text[: begin.start()], text[begin.start() :]
     words = shlex.split(step)
     words[words.index("-o") :] = []
-    options = nameless([word for word in words if word not in ("-c", str(path))])
+    options = [w for w in words if w not in ("-c", str(path)) and not NAME.fullmatch(w)]
     with (
         contextlib.suppress(OSError),  # a full disk
         kept.alone(identity, options, headers) as folder,
