@@ -2,9 +2,8 @@
 
     python benchmarks/first_run.py [--record] [--only NAME] [--rounds 3]
 
-A first run begins with an empty cache. After the second run, another program with the same large
-headers has its first run. Processor time is that of all processes of a command; figures are the
-least of the rounds. Plain Python and `import torch` are measured beside them: what
+A first run begins with an empty cache. Processor time is that of all processes of a command;
+figures are the least of the rounds. Plain Python and `import torch` are measured beside them: what
 weft adds is the difference.
 """
 
@@ -30,11 +29,10 @@ WEFT = [sys.executable, "-m", "weft"]
 
 
 class Case(NamedTuple):
-    """A command, one that has to run before it, and that of another program with its headers."""
+    """A command, and one that has to run before it."""
 
     command: list[str]
     before: tuple[str, ...] = ()
-    other: tuple[str, ...] = ()
 
 
 CASES = {
@@ -47,14 +45,7 @@ CASES = {
         [sys.executable, str(HERE / "by_ctypes.py")],
         (*WEFT, "nvcc", "-shared", "-Xcompiler", "-fPIC", str(HERE / "scale.cu"), "-o", "scale.so"),
     ),
-    "thrust.cu": Case(
-        [*WEFT, "run", str(HERE / "thrust.cu")],
-        other=(*WEFT, "run", str(HERE / "thrust_other.cu")),
-    ),
-    "extension": Case(
-        [*WEFT, "run", str(HERE / "extension.py")],
-        other=(*WEFT, "run", str(HERE / "extension_other.py")),
-    ),
+    "extension": Case([*WEFT, "run", str(HERE / "extension.py")]),
 }
 
 
@@ -70,19 +61,15 @@ def timed(command: Sequence[str], folder: str) -> tuple[float, float]:
 
 
 def measure(case: Case, rounds: int) -> dict[str, float]:
-    """The least processor time, and the least time, of a first and of a second run, and of the
-    first run of the other program."""
+    """The least processor time, and the least time, of a first and of a second run."""
     row: dict[str, float] = {}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["WEFT_CACHE_DIR"] = os.path.join(folder, "cache")
             os.environ["TORCH_EXTENSIONS_DIR"] = os.path.join(folder, "extensions")
             built = timed(case.before, folder) if case.before else (0.0, 0.0)
-            runs = {"first": case.command, "second": case.command, "other": case.other}
-            for name, command in runs.items():
-                if not command:
-                    continue
-                cpu, wall = timed(command, folder)
+            for name in ("first", "second"):
+                cpu, wall = timed(case.command, folder)
                 if name == "first":
                     cpu, wall = cpu + built[0], wall + built[1]
                 for key, value in ((f"{name}_cpu", cpu), (f"{name}_wall", wall)):

@@ -12,9 +12,8 @@ from weft.cache import private
 from weft.cache.folders import directory, is_usable, warn_once
 from weft.records import dataclass
 
-LIMIT = 4 << 30
-"""Bytes above which the least recently used entries are removed. What compilers made of the headers
-of PyTorch takes 2 GB."""
+LIMIT = 1 << 30
+"""Bytes above which the least recently used entries are removed."""
 
 TEMPORARY = ".tmp"
 """The suffix of temporary files."""

@@ -17,7 +17,6 @@ _KINDS = {
     "summary": "kernels and variables of PTX",
     "sim": "machine code of kernels",
     "report": "registers and spills of kernels",
-    "headers": "headers that compilers have read",
 }
 
 

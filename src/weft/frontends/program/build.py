@@ -23,7 +23,6 @@ from weft.errors import Error
 from weft.frontends.program import flags as user_flags
 from weft.frontends.program import parts as library_parts
 from weft.frontends.program import stubs
-from weft.frontends.program.headers.folder import listed as files_in
 from weft.frontends.program.library import FORMAT, file_name, runtime_library
 from weft.frontends.program.parallel import parallel
 from weft.frontends.program.steps import compile as compile_in_steps
@@ -123,10 +122,8 @@ def _made(steps: Sequence[CompileStep], link: Sequence[str], toolkit: Toolkit, m
 
         listings: list[Path] = []
 
-        only = sum(step.path.endswith(".cu") for step in steps) == 1
-
         def compile(step: CompileStep, out: Path) -> None:
-            output, listed = compile_in_steps(step.command, step.path, out, toolkit, only=only)
+            output, listed = compile_in_steps(step.command, step.path, out, toolkit)
             listings.extend(listed)
             if output:
                 print(output, file=sys.stderr)
@@ -182,7 +179,12 @@ def _as_needed(libraries: Sequence[str]) -> list[str]:
 
 def _listed(listing: Path, toolkit: Toolkit) -> list[str]:
     """The files that the compiler read, but for the toolkit's own and weft's."""
-    return [file for file in files_in(listing) if not _of_toolkit(file, toolkit)]
+    # Make syntax: a backslash continues a line or escapes a space.
+    words = listing.read_text(encoding="utf-8").replace("\\\n", " ").replace("\\ ", "\0").split()
+    # The target is "0.o :" of nvcc, and "0.o:" of g++.
+    names = (word.replace("\0", " ") for word in words[1:] if word != ":")
+    files = (os.path.abspath(name) for name in names)
+    return [file for file in files if not _of_toolkit(file, toolkit)]
 
 
 def _of_toolkit(file: str, toolkit: Toolkit) -> bool:

@@ -2,7 +2,7 @@
 
 nvcc runs one step after the other. Its dry run lists them. The source is preprocessed and read
 twice, for the host and for the device; neither needs the other's result. For sources with large
-headers, such as Thrust's, this is most of the time: those headers are read once (headers/).
+headers, such as Thrust's, this is most of the time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weft.frontends.program import headers
-from weft.frontends.program.headers.folder import write_list
 from weft.source.toolkit import Toolkit, failure
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)")
@@ -37,13 +35,10 @@ class _Plan:
 
 
 def compile(
-    command: Sequence[str], source: str, out: Path, toolkit: Toolkit, *, only: bool = False
+    command: Sequence[str], source: str, out: Path, toolkit: Toolkit
 ) -> tuple[str, list[Path]]:
     """Compile a source to an object; return what the compilers print, and lists of the files that
-    they read (in Make's syntax, beside the object).
-
-    only  whether it is the only source with device code: objects of nvcc have names of their own
-    """
+    they read (in Make's syntax, beside the object)."""
     what = f"compile {source}"
     files = ["-c", source, "-o", str(out)]
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
@@ -57,38 +52,21 @@ def compile(
         if plan is None:
             listing = out.with_suffix(".d")
             listed = ["-MMD", "-MF", str(listing)]
-            printed = None
-            if command[0] == toolkit.host and source.endswith((".cpp", ".cc", ".cxx")):
-                printed = headers.object_file(command, source, out, toolkit.identity)
-            if printed is None:
-                printed = toolkit.call([*command, *listed, *files], what=what)
-            return printed, [listing]
-        _rename(plan, folder, source)
-        _name_module(plan, "" if only else os.path.abspath(source))
-        return _run(plan, folder, source, out, toolkit)
+            return toolkit.call([*command, *listed, *files], what=what), [listing]
+        return _run(plan, source, out, what)
 
 
-def _run(
-    plan: _Plan, folder: str, source: str, out: Path, toolkit: Toolkit
-) -> tuple[str, list[Path]]:
+def _run(plan: _Plan, source: str, out: Path, what: str) -> tuple[str, list[Path]]:
     listings = [out.with_suffix(".host.d"), out.with_suffix(".device.d")]
+    for steps, listing in zip((plan.host, plan.device), listings, strict=True):
+        steps[0] += f" -MMD -MF '{listing}'"
+    _name_module(plan, source)
 
     def follow(steps: Sequence[str]) -> str:
-        return "".join(_step(step, plan.environment, f"compile {source}") for step in steps)
-
-    def compile(steps: Sequence[str], listing: Path) -> str:
-        side = headers.Side(steps[0], steps[1], source, folder, plan.environment)
-        printed = headers.front_end(side, toolkit)
-        if printed is None:
-            return follow([steps[0] + f" -MMD -MF '{listing}'", *steps[1:]])
-        write_list(listing, side.files)
-        if steps is plan.host:
-            headers.shortened(plan.last[0], side, toolkit.identity)
-        return printed + follow(steps[2:])
+        return "".join(_step(step, plan.environment, what) for step in steps)
 
     with ThreadPoolExecutor(2) as pool:
-        sides = zip((plan.host, plan.device), listings, strict=True)
-        both = [pool.submit(compile, *side) for side in sides]
+        both = [pool.submit(follow, steps) for steps in (plan.host, plan.device)]
     # An error of the source is found on both sides: the host's is shown, as nvcc does.
     printed = "".join(side.result() for side in both)
     return (printed + follow(plan.last)).strip(), listings
@@ -110,29 +88,13 @@ def _step(step: str, environment: dict[str, str], what: str) -> str:
     return output
 
 
-def _rename(plan: _Plan, folder: str, source: str) -> None:
-    """Give all files that the steps make the same names, which are part of their contents."""
-    stem = os.path.splitext(os.path.basename(source))[0]
-    for steps in (plan.host, plan.device, plan.last):
-        for number, step in enumerate(steps):
-            for before in (f'"{folder}/{stem}.', f"={folder}/{stem}."):
-                step = step.replace(before, before.replace(f"{stem}.", f"{headers.UNIT}."))
-            for name in ("fatbin.c", "cudafe1.stub.c"):
-                step = step.replace(f'"{stem}.{name}"', f'"{headers.UNIT}.{name}"')
-            steps[number] = step
-
-
 def _name_module(plan: _Plan, source: str) -> None:
-    """Write the name of the module, which the host's front end makes for the device's.
-
-    It is part of the names in anonymous namespaces, also of headers: they are the same for all
-    modules that are linked to no other one.
-    """
+    """Write the name of the module, which the host's front end makes for the device's."""
     plan.host = [step.replace(_GENERATES_ID, "") for step in plan.host]
     match = _MODULE_ID.search(plan.device[1])
     assert match  # `_plan` has looked
-    name = re.sub(r"\W", "_", os.path.basename(source) or headers.UNIT)
-    digest = hashlib.sha256(source.encode()).hexdigest()[:8]
+    name = re.sub(r"\W", "_", os.path.basename(source))
+    digest = hashlib.sha256(os.path.abspath(source).encode()).hexdigest()[:8]
     Path(match[1]).write_text(f"_{digest}_{len(name)}_{name}", encoding="utf-8")
 
 
