@@ -21,6 +21,17 @@ def test_no_folder_has_many_modules() -> None:
     assert {folder: n for folder, n in sizes.items() if n > MOST} == {}
 
 
+MOST_LINES = 500
+"""Lines of a module; most have fewer than 250."""
+
+
+def test_no_module_is_long() -> None:
+    root = Path(weft.__file__).parent
+    lengths = {p: p.read_text("utf-8").count("\n") for p in root.rglob("*.py")}
+    long = {str(p.relative_to(root)): n for p, n in lengths.items() if n > MOST_LINES}
+    assert long == {}
+
+
 def test_cuda_has_at_most_100_columns() -> None:
     """The formatter leaves comments that `weft climb` reads as they are, so this test looks."""
     root = Path(weft.__file__).parent
