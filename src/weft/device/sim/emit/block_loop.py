@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from weft.device.sim.emit.frame import FrameLayout
-from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
+from weft.device.sim.emit.switching.launch_order import LaunchOrder
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
     FINISHED,
