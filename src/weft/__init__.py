@@ -37,7 +37,7 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
     from weft import init, nn, ops, optim, sanitizer
     from weft.climbing.entry import climb
     from weft.climbing.records import Climb
-    from weft.device.sim.run.schedules import schedule
+    from weft.device.sim.schedules import schedule
     from weft.device.tensor_map import TensorMap
     from weft.frontends import kernel
     from weft.frontends.textures.objects import Surface, Texture, surface, texture
@@ -60,7 +60,7 @@ if _typing.TYPE_CHECKING:  # what a type checker reads; at run time `_LAZY` says
 _LAZY = {
     "weft.climbing.records": ("Climb",),
     "weft.climbing.entry": ("climb",),
-    "weft.device.sim.run.schedules": ("schedule",),
+    "weft.device.sim.schedules": ("schedule",),
     "weft.device.tensor_map": ("TensorMap",),
     "weft.frontends": ("kernel",),
     "weft.frontends.textures.objects": ("Surface", "Texture", "surface", "texture"),

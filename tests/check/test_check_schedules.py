@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import weft
 from weft.cli import app
-from weft.device.sim.run import schedules
+from weft.device.sim import schedules
 
 pytestmark = pytest.mark.sim
 
@@ -79,7 +79,7 @@ def test_script_runs_under_a_schedule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "script.py"
-    file.write_text("from weft.device.sim.run import schedules; print(schedules.active())\n")
+    file.write_text("from weft.device.sim import schedules; print(schedules.active())\n")
     monkeypatch.setenv(schedules.VARIABLE, "")  # restored after the test
     done = CliRunner().invoke(app, ["run", "--schedule", "random:7", str(file)])
     assert "random:7" in done.output + capsys.readouterr().out

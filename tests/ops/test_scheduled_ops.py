@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import weft  # noqa: E402
 from weft import ops  # noqa: E402
-from weft.device.sim.run import schedules  # noqa: E402
+from weft.device.sim import schedules  # noqa: E402
 
 pytestmark = pytest.mark.sim
 

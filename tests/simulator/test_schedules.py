@@ -14,8 +14,8 @@ import pytest
 
 import weft
 from folders import TESTS
+from weft.device.sim import schedules
 from weft.device.sim.emit.generate import generate
-from weft.device.sim.run import schedules
 from weft.errors import Error
 from weft.ptx.parse import parse
 

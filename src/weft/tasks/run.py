@@ -9,7 +9,8 @@ from pathlib import Path
 
 from weft import progress
 from weft.device.selection import Selection
-from weft.device.sim.run import schedules, settings
+from weft.device.sim import schedules
+from weft.device.sim.run import settings
 from weft.errors import Error
 from weft.frontends.files import is_script, runner, script_runner
 from weft.tasks.program import Build

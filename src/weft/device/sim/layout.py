@@ -23,7 +23,7 @@ class ContextFields:
 
 
 class ScheduleFields:
-    """The schedule of a launch. Chances are in units of 2^-32; `run/schedules.py` sets them."""
+    """The schedule of a launch. Chances are in units of 2^-32; `schedules.py` sets them."""
 
     STATE = 0
     """The state of the random numbers."""

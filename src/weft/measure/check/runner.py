@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from weft.device.sim.run import schedules
+from weft.device.sim import schedules
 from weft.errors import CheckFailed
 from weft.measure.check import buffers, diagnosis
 from weft.measure.check.buffers import Guarded, Library

@@ -1,6 +1,6 @@
 """Judges a subject under schedules: a right one gives right results in every order of its threads.
 
-See `weft.device.sim.run.schedules`. The subject has been right in a plain run, so that a wrong
+See `weft.device.sim.schedules`. The subject has been right in a plain run, so that a wrong
 result here is a matter of order: of threads, or of asynchronous copies.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weft.device.selection import Selection
-from weft.device.sim.run import schedules
+from weft.device.sim import schedules
 from weft.errors import ArgumentError, CheckFailed, Error
 from weft.measure.check import comparison, explain, reference
 from weft.measure.check.causes import ORDER

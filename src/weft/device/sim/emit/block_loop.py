@@ -12,9 +12,9 @@ from functools import partial
 from weft.device.sim.emit import cluster_loop
 from weft.device.sim.emit.cluster_loop import Occupy
 from weft.device.sim.emit.frame import FrameLayout
-from weft.device.sim.emit.launch_order import LaunchOrder
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
+from weft.device.sim.emit.switching.launch_order import LaunchOrder
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
     BUSY,

@@ -10,7 +10,7 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
-from weft.device.sim.emit.launch_order import LaunchOrder
+from weft.device.sim.emit.switching.launch_order import LaunchOrder
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching
@@ -32,7 +32,7 @@ def generate(
 ) -> tuple[str, CodeInfo]:
     """The IR text, and the facts about the code that a launch needs.
 
-    scheduled  code for `run/schedules.py`: threads also switch where they need not
+    scheduled  code for `schedules.py`: threads also switch where they need not
     early  is given the functions that two thirds of the kernel's instructions need: they can be
            compiled while the rest is emitted
     """

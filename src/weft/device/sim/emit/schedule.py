@@ -21,9 +21,9 @@ from weft.device.sim.emit.frame import FrameLayout, FrameWords
 from weft.device.sim.emit.hammock_branches import HammockBranches
 from weft.device.sim.emit.lockstep import Lockstep
 from weft.device.sim.emit.pending_lanes import PendingQueue
-from weft.device.sim.emit.preemption import Preempted, Preemption
 from weft.device.sim.emit.separation import retire
 from weft.device.sim.emit.suspend import Suspension
+from weft.device.sim.emit.switching.preemption import Preempted, Preemption
 from weft.device.sim.layout import (
     FINISHED,
     NOTHING_PENDING,

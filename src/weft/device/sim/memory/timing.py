@@ -1,6 +1,6 @@
 """The moments that a schedule chooses at run time, in code that is compiled for schedules.
 
-One such code serves every schedule of a kernel: `run/schedules.py` writes the chances and the state
+One such code serves every schedule of a kernel: `schedules.py` writes the chances and the state
 of the random numbers before a launch, and the code draws from them. Plain code has none of this.
 """
 

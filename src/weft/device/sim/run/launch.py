@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from weft.device.base import Allocation, LaunchConfig, Packed
 from weft.device.clusters import cluster_of
+from weft.device.sim import schedules
 from weft.device.sim.layout import ContextFields, Run
-from weft.device.sim.run import schedules, settings
+from weft.device.sim.run import settings
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.deadlock_detection import PAUSE, Watch
 from weft.device.sim.run.device_runtime import ChildGrid
