@@ -227,6 +227,15 @@ def test_descriptors() -> None:
     assert torch.equal(out, x + 1)
 
 
+def test_products_of_warpgroups() -> None:
+    """Triton's code for Hopper multiplies by wgmma, from shared memory."""
+    a, b = (uniform(64, 64).to(torch.float16) for _ in range(2))
+    out = torch.zeros(64, 64)
+    made = features.doubles[(1,)](a, b, out, N=64)
+    assert "wgmma.mma_async" in made.asm["ptx"]
+    torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=1e-3, atol=1e-3)
+
+
 def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:
     features.printing[(2,)](torch.arange(32) * 3, N=32, num_warps=1)
     lines = capfd.readouterr().out.splitlines()
