@@ -227,25 +227,27 @@ def test_descriptors() -> None:
     assert torch.equal(out, x + 1)
 
 
-def test_descriptors_are_tensor_maps_at_sm_90(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptors_are_tensor_maps() -> None:
     """The copies are those of TMA; a kernel makes its own maps with tensormap.replace."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    from weft.device.models import GpuModel
-
-    monkeypatch.setattr(GpuModel, "triton_arch", property(lambda model: 90))
     x, out = uniform(40, 64), torch.zeros(40, 64)
     of = TensorDescriptor.from_tensor
-    # Compiled again: Triton keeps what it has compiled for the target of a device.
-    host, device = (
-        triton.jit(f.fn) for f in (features.host_descriptor, features.device_descriptor)
-    )
-    compiled = host[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
+    compiled = features.host_descriptor[3, 2](of(x, [16, 32]), of(out, [16, 32]), BM=16, BN=32)
     assert "cp.async.bulk.tensor.2d" in compiled.asm["ptx"]
     assert torch.equal(out, x * 2)
-    compiled = device[3, 2](x, out, 40, 64, BM=16, BN=32)
+    compiled = features.device_descriptor[3, 2](x, out, 40, 64, BM=16, BN=32)
     assert "tensormap.cp_fenceproxy" in compiled.asm["ptx"]
     assert torch.equal(out, x + 1)
+
+
+def test_products_of_warpgroups() -> None:
+    """Triton's code for Hopper multiplies by wgmma, from shared memory."""
+    a, b = (uniform(64, 64).to(torch.float16) for _ in range(2))
+    out = torch.zeros(64, 64)
+    made = features.doubles[(1,)](a, b, out, N=64)
+    assert "wgmma.mma_async" in made.asm["ptx"]
+    torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=1e-3, atol=1e-3)
 
 
 def test_device_print(capfd: pytest.CaptureFixture[str]) -> None:

@@ -76,9 +76,9 @@ class GpuModel:
 
     @property
     def triton_arch(self) -> int:
-        """The architecture for Triton: sm_89 has 8-bit floats, sm_90 would mean `wgmma`."""
+        """The architecture for Triton, in digits; Blackwell as Hopper."""
         major, minor = self.compute_capability
-        return min(10 * major + minor, 89)
+        return min(10 * major + minor, 90)
 
     @property
     def memory_khz(self) -> int:

@@ -181,7 +181,10 @@ def _ptxas(text: str, arch: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text, encoding="utf-8")
-        command = [knobs.nvidia.ptxas.path, "-v", f"--gpu-name={arch}", str(source)]
+        # Triton has an assembler for sm_90 and above, whose PTX is newer.
+        newer = getattr(knobs.nvidia, "ptxas_blackwell", None)
+        tool = newer if newer is not None and ".target sm_90" in text else knobs.nvidia.ptxas
+        command = [tool.path, "-v", f"--gpu-name={arch}", str(source)]
         done = subprocess.run([*command, "-o", f"{folder}/kernel.o"], capture_output=True)
     if done.returncode:
         raise LaunchError("ptxas refuses the kernel", got=done.stderr.decode().strip()[:2000])
