@@ -146,6 +146,7 @@ def test_warps_share_queries(subject: str, monkeypatch: pytest.MonkeyPatch) -> N
     tile, parts, query, key, causal = SHARED[subject]
     monkeypatch.setattr(model, "SPLIT_KV", (parts,))
     monkeypatch.setitem(model.FORWARD_TILES, 32, ())
+    monkeypatch.setitem(model.WARPGROUP_TILES, 32, ())
     monkeypatch.setitem(model.SHARED_TILES, 32, tile)
     q, k, v = drawn(*query), drawn(*key, seed=2), drawn(*key, seed=3)
     options: dict[str, Any] = {"is_causal": causal, "enable_gqa": query[1] > key[1]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.source import from_cuda, headers
+from weft.source import headers, unit
 
 pytest.importorskip("torch")
 
@@ -40,7 +40,7 @@ def test_a_changed_header_is_another_kernel_of_an_op(
     def keys() -> tuple[str, str]:
         headers.folders.cache_clear()
         source.digest.cache_clear()
-        return from_cuda._unit(kernel, "", (), [], ()).key, source.digest()
+        return unit.make_unit(kernel, "", (), [], ()).key, source.digest()
 
     monkeypatch.setattr(headers, "DEVICE_LIBRARY", str(tmp_path))
     try:

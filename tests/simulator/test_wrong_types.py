@@ -37,6 +37,13 @@ def op(**changed: Any) -> weft.Op:
 
 
 OP = op()
+
+
+def _under(schedule: Any) -> None:
+    with weft.schedule(schedule):
+        K[1, 1](Y, 0)
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "cuda": lambda v: weft.cuda(v),
     "cuda name": lambda v: weft.cuda(SOURCE, name=v),
@@ -54,6 +61,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "texture border": lambda v: weft.texture(Y, border=v),
     "texture channels": lambda v: weft.texture(Y, channels=v),
     "surface": lambda v: weft.surface(v),
+    "tensor_map": lambda v: weft.tensor_map(v, box=(1,)),
+    "tensor_map box": lambda v: weft.tensor_map(Y, box=v),
+    "tensor_map swizzle": lambda v: weft.tensor_map(Y, box=(8,), swizzle=v),
+    "tensor_map dtype": lambda v: weft.tensor_map(Y, box=(8,), dtype=v),
+    "im2col_map": lambda v: weft.im2col_map(v, lower=(0,), upper=(0,), channels=1, pixels=1),
+    "schedule": lambda v: _under(v),
+    "a cluster": lambda v: K[1, 1, 0, None, v](Y, 0),
     "a kernel's name": lambda v: MODULE.kernel(v),
     "a variable's name": lambda v: MODULE.variable(v),
     "cdiv": lambda v: weft.cdiv(v, 2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -201,7 +202,7 @@ def _type(shape: _Shape, dtype: str | None) -> ElementType:
 def _backwards(name: str, values: Sequence[int], count: int) -> tuple[int, ...]:
     """Sizes in the driver's order."""
     try:
-        found = tuple(int(v) for v in values)
+        found = tuple(operator.index(v) for v in values)
     except TypeError:
         found = ()
     if len(found) != count:
@@ -220,9 +221,9 @@ def _layout(swizzle: int, interleave: int, l2: int, fill: str) -> dict[str, Any]
         ("fill", fill, _FILLS),
     )  # fmt: skip
     for name, value, allowed in options:
-        if value not in allowed:
+        if not isinstance(value, int | str) or value not in allowed:
             raise ArgumentError(
-                f"a tensor map has no {name}={value!r}",
+                f"a tensor map has no such {name}=",
                 got=quoted(value),
                 allowed=", ".join(str(x) for x in allowed),
             )

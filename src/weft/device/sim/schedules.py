@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from weft.device.sim.layout import ScheduleFields, WarpOrder
 from weft.errors import Error
+from weft.quoting import quoted
 from weft.records import dataclass
 
 if TYPE_CHECKING:
@@ -106,14 +107,14 @@ def _drawn(numbers: random.Random, seed: int, total: int) -> dict[int, int]:
 
 def parse(text: str, where: str = "the schedule") -> Schedule:
     """The schedule that a text names."""
-    kind, colon, seed = text.partition(":")
+    kind, colon, seed = text.partition(":") if isinstance(text, str) else ("", "", "")
     if kind in ("first", "last") and not colon:
         return Schedule(kind)
     if kind == "random" and seed.isascii() and seed.isdigit() and int(seed) < MOST_SEEDS:
         return Schedule(kind, int(seed))
     raise Error(
         f"{where} has no meaning",
-        got=repr(text),
+        got=quoted(text),
         allowed=f"first, last or random:N, with a number N from 0 to {MOST_SEEDS - 1}",
         next="random:1 is one of many; the same number gives the same run",
     )
@@ -147,7 +148,9 @@ def schedule(name: str | Schedule | None) -> Iterator[None]:
 
     Only the simulated GPU has schedules. None restores what `WEFT_SCHEDULE` says.
     """
-    token = _wanted.set(parse(name) if isinstance(name, str) else name)
+    if name is not None and not isinstance(name, Schedule):
+        name = parse(name)
+    token = _wanted.set(name)
     try:
         yield
     finally:
