@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.device.arrays import ArrayMemory
 from weft.device.base import Allocation
 from weft.device.tensor_map_encoding import MapRequest, encode
 from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES
+
+if TYPE_CHECKING:  # it takes a while to import
+    from numpy.typing import NDArray
 
 
 class TensorMap:

@@ -16,7 +16,7 @@ class ContextFields:
     DYNAMIC_SHARED, HOST, GRID_WORKSPACE, GRID_ID = 88, 96, 104, 112
     PARAM_BYTES, CONST_BYTES, OBSERVER, EPOCH, TEXTURES = 120, 128, 136, 144, 152
     CLUSTER_X, CLUSTER_Y, CLUSTER_Z, CLUSTER_EXPLICIT = 160, 164, 168, 172
-    """Of 32 bits each: blocks of a cluster, and whether the launch or the kernel gives them."""
+    """Words of 32 bits: blocks of a cluster, and 1 if the launch or the kernel gives them."""
     SCHEDULE = 184
     """The address of `ScheduleFields`, in code that is compiled for schedules."""
     SIZE = 192
@@ -77,7 +77,7 @@ class SlotFields:
     SHARED, SHARED_BYTES, LOCAL = 16, 24, 32
     LIVE_THREADS, LIVE_WARPS, RELEASES, ARRIVED_IDS, OBSERVER = 40, 44, 48, 52, 56
     RANK, GROUP, HELD = 108, 240, 120
-    """Of a block of a cluster: its rank, the slot of rank 0, whether nothing in it can run."""
+    """A block of a cluster: its rank, the slot of rank 0, 1 if nothing in it can run."""
     MISSING, LIVE, EXITED, PHASE = 176, 180, 184, 188
     """In the slot of rank 0, at the unused end of a barrier's row, as GROUP: threads that have not
     arrived at the barrier of the cluster, threads of the cluster that live, the ranks that have

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from weft.device.sim.emit import cluster_loop
-from weft.device.sim.emit.cluster_loop import Occupy
+from weft.device.sim.emit.clusters import loop
+from weft.device.sim.emit.clusters.loop import Occupy
 from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
@@ -72,8 +72,8 @@ def emit_run(
         _occupy, frames=frames, threads=threads, together=together, late=late, order=order
     )
     if clusters:
-        cluster_loop.emit_release(module, slot_bytes, watch)
-        cluster_loop.emit_start(module, threads, slot_bytes, occupy, watch)
+        loop.emit_release(module, slot_bytes, watch)
+        loop.emit_start(module, threads, slot_bytes, occupy, watch)
     else:
         # blocks that wait for each other are started one by one, in order
         _emit_start(module, 1 if waits else BATCH, occupy, watch, order)
@@ -210,10 +210,10 @@ class _ClusterWorker(_WorkerLoop):
 
     def emit_clusters(self, slot_bytes: int) -> None:
         b = self.b
-        loop = cluster_loop.ClusterLoop(b, self.context, self.worker, self.watch, self.waits)
-        self.current = loop.current
+        ring = loop.ClusterLoop(b, self.context, self.worker, self.watch, self.waits)
+        self.current = ring.current
         ends = {Round.DONE: "done", Round.STUCK: "stuck", Round.YIELDED: "yielded"}
-        loop.emit(slot_bytes, ends, self._leave_if_asked)
+        ring.emit(slot_bytes, ends, self._leave_if_asked)
         b.place("deadlocked")
         self._stuck()
         b.place("failed")

@@ -17,7 +17,7 @@ from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
 from weft.device.sim.emit.block_loop import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
-from weft.device.sim.emit.cluster_ops import ClusterOperations
+from weft.device.sim.emit.clusters.operations import ClusterOperations
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
@@ -33,7 +33,7 @@ from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
-from weft.device.sim.memory.tensor_copies import TensorCopies
+from weft.device.sim.memory.tensors.copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.timing import Timing
 from weft.device.sim.memory.warpgroups.products import WarpgroupProducts

@@ -29,7 +29,7 @@ from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.multicast import for_each_block
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.memory.tensor_copies import move_windows, tensor_entries
+from weft.device.sim.memory.tensors.copies import move_windows, tensor_entries
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode

@@ -109,7 +109,7 @@ def _test_parity(b: Builder, word: Val, parity: Val) -> tuple[Val, Val]:
 
 
 class Misuse:
-    """Why a step is refused; `run.mbarrier_faults` has the sentences."""
+    """Reasons to refuse a step; `run.failures.mbarriers` has the sentences."""
 
     COUNT, ARRIVALS, BYTES = range(1, 4)
 

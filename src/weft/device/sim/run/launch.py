@@ -236,7 +236,7 @@ class LaunchPlan:
             if results.count(Run.FINISHED) < len(results) or (
                 served and sim.services.failed is not None
             ):
-                from weft.device.sim.run import faults
+                from weft.device.sim.run.failures import faults
 
                 error = faults.explain(
                     sim, self.entry, self.config, arena, results, memory, time_limit

@@ -50,7 +50,7 @@ class Observation:
         return ctypes.c_uint64.from_address(start + offset).value
 
     def shared_memory(self) -> list[int]:
-        """Where the shared memory of each slot of each worker starts."""
+        """The start of the shared memory of each slot of each worker."""
         slots = [self._arena.slot(w, i) for w in range(self.workers) for i in range(self.slots)]
         return [int(slot.view(np.int64)[SlotFields.SHARED // 8]) for slot in slots]
 

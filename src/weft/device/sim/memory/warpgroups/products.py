@@ -67,9 +67,9 @@ class Agreement:
     """The last products of a warpgroup, with which those of its four warps are compared."""
 
     COUNTS, GROUPS, LANDED, COMMITTED, ENTRIES = 0, 16, 32, 64, 192
-    """How many products each of its warps has issued, how many groups it has committed, and how
-    many products are complete, under a schedule; how many it had issued when it committed each of
-    the last `KEPT` groups; entries follow."""
+    """Numbers of each of its warps: products that it has issued, groups that it has committed,
+    products that are complete under a schedule, and products that it had issued at the end of each
+    of the last `KEPT` groups; entries follow."""
     NUMBER, INSTRUCTION, LEFT, RIGHT, ENTRY = 0, 4, 8, 16, 32
     KEPT = 8
     SIZE = ENTRIES + KEPT * ENTRY

@@ -23,10 +23,11 @@ from weft.device.sim.layout import (
     WarpStatus,
     WorkerFields,
 )
-from weft.device.sim.run import clusters, elements, mbarrier_faults, tensor_faults
+from weft.device.sim.run import clusters, elements
 from weft.device.sim.run.arena import Arena
 from weft.device.sim.run.awaited import Thread, awaited_value
 from weft.device.sim.run.deadlock import explained, waited_for
+from weft.device.sim.run.failures import mbarriers, tensors
 from weft.errors import (
     Deadlock,
     DeviceError,
@@ -206,14 +207,14 @@ class _Story:
             error = self._texture(ins, block, thread)
         elif code == Fault.MBARRIER:
             at = w[WorkerFields.ERROR_ADDRESS] - self._shared(worker, w[WorkerFields.ERROR_SLOT])
-            error = mbarrier_faults.misuse(
+            error = mbarriers.misuse(
                 self.name, line_of(ins), w[WorkerFields.ERROR_BYTES],
                 w[WorkerFields.ERROR_WRITES],
                 f"byte {at} of shared memory, block {block}, thread {thread}",
             )  # fmt: skip
         elif code == Fault.TENSOR:
             got, number = w[WorkerFields.ERROR_WRITES], w[WorkerFields.ERROR_BYTES]
-            error = tensor_faults.explain(
+            error = tensors.explain(
                 self.name, line_of(ins), ins, number, got,
                 f"tensor map at {w[WorkerFields.ERROR_ADDRESS] & 2**64 - 1:#x}, "
                 f"block {block}, thread {thread}",
@@ -405,7 +406,7 @@ class _Story:
                 kinds.add("warp" if lanes_apart else awaited.kind)
                 now = self._held(awaited.reads, block, warp, f["mask"] or f["live"])
                 if awaited.kind == "mbarrier":
-                    now = mbarrier_faults.awaited(self.arena, worker, slot, warp, self._line)
+                    now = mbarriers.awaited(self.arena, worker, slot, warp, self._line)
                 rows.append(f"block {block} warp {warp} {awaited.how}{now}: {line_of(site)}")
         shown = rows[:8] + ([f"… and {len(rows) - 8} more"] if len(rows) > 8 else [])
         reason, advice = explained(kinds)

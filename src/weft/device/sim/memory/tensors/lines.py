@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from weft.device.sim.layout import Space
 from weft.device.sim.memory.atomics import Operation
-from weft.device.sim.memory.tensor_job import TensorJob, Walk
+from weft.device.sim.memory.tensors.job import TensorJob, Walk
 from weft.device.tensor_map_layout import TF32, TYPES
 from weft.ir import Builder, Val
 

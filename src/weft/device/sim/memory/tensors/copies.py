@@ -1,7 +1,7 @@
 """cp.async.bulk.tensor: copies between shared memory and a box of a tensor in global memory.
 
 They are entries of the block's list of bulk copies (`bulk_list`) and complete as those do. The map
-is decoded and everything is checked when a copy is issued (`tensor_job`); `tensor_lines` moves the
+is decoded and everything is checked when a copy is issued (`job`); `lines` moves the
 data.
 """
 
@@ -14,13 +14,14 @@ from weft.device.sim.access import AccessKind, AccessUnit, MemoryAccess
 from weft.device.sim.address import SPACES, Address
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import Fault, SlotFields, Space, WorkerFields
-from weft.device.sim.memory import checks, tensor_maps
+from weft.device.sim.memory import checks
 from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import Entries, Transfer
 from weft.device.sim.memory.mbarriers import WORD
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.memory.tensor_job import Refusal, TensorJob, plan
-from weft.device.sim.memory.tensor_lines import REDUCTIONS, TensorTransfer, each_line
+from weft.device.sim.memory.tensors import maps
+from weft.device.sim.memory.tensors.job import Refusal, TensorJob, plan
+from weft.device.sim.memory.tensors.lines import REDUCTIONS, TensorTransfer, each_line
 from weft.device.sim.observe import Watcher
 from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES, TYPES
 from weft.errors import PtxError
@@ -85,11 +86,11 @@ class TensorCopies:
     # ---- what rows ask for ------------------------------------------------------------------
     def replace(self, ins: Instruction, field: str, space: str, ptx_type: str) -> None:
         """`tensormap.replace`."""
-        tensor_maps.replace(self.e, ins, field, space, ptx_type)
+        maps.replace(self.e, ins, field, space, ptx_type)
 
     def copy_map(self, ins: Instruction) -> None:
         """`tensormap.cp_fenceproxy`."""
-        tensor_maps.copy(self.e, ins)
+        maps.copy(self.e, ins)
 
     def issue(self, ins: Instruction) -> None:
         """Check a copy, show its accesses to the observer, and record it."""

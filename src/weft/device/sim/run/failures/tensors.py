@@ -1,12 +1,12 @@
-"""The errors of tensor copies that the simulated GPU refuses (`memory.tensor_job.Refusal`)."""
+"""The errors of tensor copies that the simulated GPU refuses (`memory.tensors.job.Refusal`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from weft.device.sim.memory.tensor_job import Refusal
-from weft.device.sim.memory.tensor_lines import REDUCTIONS
+from weft.device.sim.memory.tensors.job import Refusal
+from weft.device.sim.memory.tensors.lines import REDUCTIONS
 from weft.device.tensor_map_layout import TYPES
 from weft.errors import DeviceError
 from weft.ptx.isa import decode
@@ -16,7 +16,7 @@ _MODES = {0: "tiled", 1: "im2col"}
 
 
 class _Sentence(NamedTuple):
-    """What is wrong, of the number that was found; what is allowed; what to do next."""
+    """Sentences about the number that was found: the mistake, the allowed values, the next step."""
 
     what: Callable[[int], str]
     allowed: str

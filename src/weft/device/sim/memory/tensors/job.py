@@ -61,7 +61,7 @@ class Walk:
 
 
 class Refusal:
-    """Why a copy is refused; `faults` has the sentences."""
+    """Reasons to refuse a copy; `run.failures.tensors` has the sentences."""
 
     NOT_A_MAP, RANK, MODE, BASE, INNER, SWIZZLED, SHARED, TYPE, COORDINATE = range(1, 10)
     NEGATIVE, INTERLEAVE = 10, 11

@@ -1,0 +1,1 @@
+"""Clusters of blocks: their loop and their instructions."""

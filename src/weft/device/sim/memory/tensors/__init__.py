@@ -1,0 +1,1 @@
+"""Tensor copies (TMA): jobs, lines, maps."""
