@@ -5,21 +5,21 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from weft.device import argument_numbers as numbers
-from weft.device import argument_remedies as remedies
 from weft.device import arrays, ctypes_table
-from weft.device.base import Allocation, ArrayPlace
+from weft.device.base import Allocation, ArrayPlace, MapArgument
 from weft.device.ctypes_table import CType
 from weft.device.summary import ParameterSummary
-from weft.device.tensor_map import TensorMap
-from weft.device.tensor_map_layout import MAP_BYTES
 from weft.errors import ArgumentError
 from weft.quoting import quoted
 from weft.values import Parameter
+
+if TYPE_CHECKING:
+    from weft.device.tensor_map import TensorMap
 
 _KINDS: dict[str, type] = {**dict.fromkeys("bBhHiIqQ", int), "f": float, "d": float}
 """Python's own type for each format that `struct` packs just as C++ converts."""
@@ -27,6 +27,17 @@ Packed = tuple[bytes, list[Allocation], object, ArrayPlace | None]
 """Parameter block, memory that the kernel may access, an object that keeps this memory alive, and
 the real GPU that the arrays are on: None for the host.
 """
+
+
+def _remedies() -> Any:
+    """The module of suggestions, which only errors need."""
+    from weft.device import argument_remedies
+
+    return argument_remedies
+
+
+def _is_map(value: object) -> TypeGuard[TensorMap]:
+    return isinstance(value, MapArgument)
 
 
 class DeviceHandle(int):
@@ -130,7 +141,7 @@ class Packer:
             # A structured array without dimensions is a struct by value, not memory to point at.
             if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.names:
                 value = value[()]
-            if isinstance(value, TensorMap):
+            if _is_map(value):
                 memory += self._map(i, value, param, block)
                 found[i] = value.tensor
                 keep.append(value)
@@ -152,8 +163,8 @@ class Packer:
     ) -> list[Allocation]:
         """A tensor map by value, or by the address of a copy; returns the memory it makes known."""
         tensor = value.memory(self.names[i])
-        if param.size == MAP_BYTES:
-            block[param.offset : param.offset + MAP_BYTES] = value.data
+        if param.size == len(value.data):
+            block[param.offset : param.offset + param.size] = value.data
             return [tensor]
         want = self.types[i]
         if param.size != 8 or (want is not None and not want.pointer):
@@ -182,7 +193,7 @@ class Packer:
                 raise self._fail(
                     i,
                     "is not where the other arrays are",
-                    got=f"{remedies.where(a)}, the first array {remedies.where(first)}",
+                    got=f"{_remedies().where(a)}, the first array {_remedies().where(first)}",
                     allowed="all arrays of a launch in one place",
                     next="move it: x.to(y.device), x.cuda(), cupy.asarray(x), or x.cpu()",
                 )
@@ -277,10 +288,10 @@ class Packer:
     def _replacement(self, i: int, a: arrays.ArrayMemory, what: str, dtype: str = "") -> str:
         """A suggestion of what to pass instead of an array; copies must be copied back."""
         want, name = self.types[i], self.names[i]
-        made = remedies.remedy(a, what, name, dtype)
+        made = _remedies().remedy(a, what, name, dtype)
         if want is not None and want.const:
             return f"pass {made}"
-        back = remedies.remedy(a, "back", name)
+        back = _remedies().remedy(a, "back", name)
         return f"copy = {made}; pass copy, then take the results back: {back}"
 
     # ---- scalars ----------------------------------------------------------------------------
@@ -297,7 +308,7 @@ class Packer:
                 "is a pointer, no array was given",
                 got=f"{type(value).__name__} {quoted(value)}",
                 allowed=f"an array for {want.spelling}, or None",
-                next=remedies.as_array(value, want, self.names[i]),
+                next=_remedies().as_array(value, want, self.names[i]),
             )
         if not isinstance(value, int | float | np.number | np.bool_):
             raise self._fail(

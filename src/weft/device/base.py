@@ -42,6 +42,10 @@ class LaunchConfig(NamedTuple):
     cluster: Dim3 | None = None
 
 
+class MapArgument:
+    """The base of `tensor_map.TensorMap`, for code that need not import the whole class."""
+
+
 class Allocation(NamedTuple):
     """Memory that a launch may access.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.device.arrays import ArrayMemory
-from weft.device.base import Allocation
+from weft.device.base import Allocation, MapArgument
 from weft.device.tensor_map_encoding import MapRequest, encode
 from weft.device.tensor_map_layout import MAP_ALIGN, MAP_BYTES
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it takes a while to import
     from numpy.typing import NDArray
 
 
-class TensorMap:
+class TensorMap(MapArgument):
     """A map of a tensor for tensor copies (TMA). `weft.tensor_map` and `weft.im2col_map` make it.
 
     A kernel takes it by value, as `const __grid_constant__ CUtensorMap`, or by its address, as

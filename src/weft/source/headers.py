@@ -24,8 +24,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from weft.installation import pip_install
-
 NVRTC = "nvidia-cuda-nvrtc"
 _LAYOUT = os.path.join("nvidia", "cu13", "include")
 _OWN = str(Path(__file__).parent / "include")
@@ -123,6 +121,8 @@ def package(header: str) -> str:
     """The command that installs the wheel of a header that was not found, or ""."""
     for pattern, wheel in _HOMES:
         if re.match(pattern, header) and wheel not in wheels():
+            from weft.installation import pip_install
+
             extra = _EXTRAS.get(wheel)
             return pip_install(extra) if extra else f"pip install {wheel}"
     return ""

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from weft.device.sim.emit.clusters import loop
-from weft.device.sim.emit.clusters.loop import Occupy
 from weft.device.sim.emit.frame import FrameLayout
 from weft.device.sim.emit.separation import clear
 from weft.device.sim.emit.stall import emit_stall, note_change
-from weft.device.sim.emit.switching.launch_order import LaunchOrder
 from weft.device.sim.lane_sets import each_lane
 from weft.device.sim.layout import (
     BUSY,
@@ -29,6 +27,10 @@ from weft.device.sim.layout import (
 )
 from weft.device.sim.observe import Watcher
 from weft.ir import Builder, IrFunction, IrModule, Val
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.clusters.loop import Occupy
+    from weft.device.sim.emit.switching.launch_order import LaunchOrder
 
 WARP_CALL = "preserve_nonecc"
 """The calling convention of `warp`: the callee saves no registers, since the caller uses few."""
@@ -72,6 +74,8 @@ def emit_run(
         _occupy, frames=frames, threads=threads, together=together, late=late, order=order
     )
     if clusters:
+        from weft.device.sim.emit.clusters import loop
+
         loop.emit_release(module, slot_bytes, watch)
         loop.emit_start(module, threads, slot_bytes, occupy, watch)
     else:
@@ -209,6 +213,8 @@ class _ClusterWorker(_WorkerLoop):
     """The body of `run` for clusters."""
 
     def emit_clusters(self, slot_bytes: int) -> None:
+        from weft.device.sim.emit.clusters import loop
+
         b = self.b
         ring = loop.ClusterLoop(b, self.context, self.worker, self.watch, self.waits)
         self.current = ring.current

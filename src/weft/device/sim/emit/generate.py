@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from weft.device.base import Dim3
 from weft.device.sim.analyse import validate
@@ -10,7 +11,6 @@ from weft.device.sim.analyse.prepare import prepare
 from weft.device.sim.analyse.program import KernelProgram
 from weft.device.sim.code_info import CodeInfo
 from weft.device.sim.emit.block_loop import emit_run
-from weft.device.sim.emit.switching.launch_order import LaunchOrder
 from weft.device.sim.emit.warp import WarpEmitter
 from weft.device.sim.layout import SlotFields
 from weft.device.sim.observe import Watching
@@ -18,6 +18,9 @@ from weft.ir import IrModule
 from weft.ptx.isa import control_of
 from weft.ptx.isa.columns import Control
 from weft.ptx.model import Instruction, PtxModule, Special
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.switching.launch_order import LaunchOrder
 
 
 def generate(
@@ -55,7 +58,7 @@ def generate(
         late=warp.schedule.lockstep.late,
         clusters=program.clusters,
         watch=warp.watch,
-        order=LaunchOrder(program.warps, warp.clear_shared_state) if scheduled else None,
+        order=_launch_order(program, warp) if scheduled else None,
     )
     info = CodeInfo(
         warps=program.warps,
@@ -79,6 +82,12 @@ def generate(
 
 def _code(program: KernelProgram) -> list[Instruction]:
     return [i for i in program.function.body if isinstance(i, Instruction)]
+
+
+def _launch_order(program: KernelProgram, warp: WarpEmitter) -> LaunchOrder:
+    from weft.device.sim.emit.switching.launch_order import LaunchOrder
+
+    return LaunchOrder(program.warps, warp.clear_shared_state)
 
 
 def _calls_host(program: KernelProgram) -> bool:

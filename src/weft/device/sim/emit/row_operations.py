@@ -8,7 +8,6 @@ from typing import Protocol
 from weft.device.sim.address import Stripes, Wide, space_of
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, Form
 from weft.device.sim.emit.block_barriers import BlockBarriers
-from weft.device.sim.emit.clusters.operations import cluster_bytes, cluster_start
 from weft.device.sim.emit.wide_values import WideRules
 from weft.device.sim.lane_sets import spread
 from weft.device.sim.layout import ContextFields, Fault, SlotFields
@@ -151,6 +150,8 @@ def convert_address(e: RowWarp, ins: Instruction, space: str, to_space: bool) ->
     result = e.program.result(ins)
     assert result is not None
     if name == "shared" and e.program.clusters:
+        from weft.device.sim.emit.clusters.operations import cluster_start
+
         start = cluster_start(e)
     else:
         start = e.b.val("i64", 0, f"ptrtoint {starts[name].typed} to i64")
@@ -199,6 +200,8 @@ def test_space(e: RowWarp, ins: Instruction, space: str) -> None:
         ),
     }
     if e.program.clusters:
+        from weft.device.sim.emit.clusters.operations import cluster_bytes, cluster_start
+
         tests["shared::cluster"] = lambda: (v - cluster_start(e)).ult(cluster_bytes(e))
     name = space if space in tests else space.split("::")[0]
     if name in tests:

@@ -7,8 +7,9 @@ early as the block order allows. Where no branch can split the warp, none of thi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.device.sim.analyse.form import AFFINE, INDEXED, SPARSE, STRIPED, UNIFORM, Form
 from weft.device.sim.analyse.lattice import KEEPS_OFFSETS, adds_bits
@@ -17,7 +18,6 @@ from weft.device.sim.analyse.waits import is_warp_sync
 from weft.device.sim.emit import host_calls, row_operations, strips
 from weft.device.sim.emit.block_loop import WARP_CALL
 from weft.device.sim.emit.branch_predicates import Predicates
-from weft.device.sim.emit.clusters.operations import ClusterOperations
 from weft.device.sim.emit.operands import NOTHING, WarpOperands
 from weft.device.sim.emit.schedule import Schedule
 from weft.device.sim.emit.special_values import Specials
@@ -33,18 +33,21 @@ from weft.device.sim.memory.matrix_fragments import Matrices
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger
 from weft.device.sim.memory.mbarriers import MemoryBarriers
 from weft.device.sim.memory.plain import LoadsAndStores
-from weft.device.sim.memory.tensors.copies import TensorCopies
 from weft.device.sim.memory.textures import Textures
 from weft.device.sim.memory.timing import Timing
-from weft.device.sim.memory.warpgroups.products import WarpgroupProducts
 from weft.device.sim.memory.windows import SiteWindows
 from weft.device.sim.observe import Watcher, Watching
 from weft.ir import Builder, IrModule, Val
 from weft.ir.tensor_prepare import Fragments
 from weft.ptx.cfg import BasicBlock
 from weft.ptx.isa import decode
-from weft.ptx.isa.columns import ResultForm
+from weft.ptx.isa.columns import Completion, ResultForm
 from weft.ptx.model import Instruction, Operand, Pair, Reg
+
+if TYPE_CHECKING:
+    from weft.device.sim.emit.clusters.operations import ClusterOperations
+    from weft.device.sim.memory.tensors.copies import TensorCopies
+    from weft.device.sim.memory.warpgroups.products import WarpgroupProducts
 
 
 class WarpEmitter(WarpOperands):
@@ -82,16 +85,41 @@ class WarpEmitter(WarpOperands):
         self.copies = AsyncCopies(self, self.schedule)
         self.ledger = BarrierLedger(self, self.schedule)
         self.bulk = BulkCopies(self, self.schedule, self.ledger)
-        self.tensors = TensorCopies(self, self.bulk)
         self.mbarriers = MemoryBarriers(self, self.bulk, self.ledger)
-        self.cluster = ClusterOperations(self, self.schedule)
+        self._prepare_rare_parts()
         self.matrices = Matrices(self)
-        self.warpgroups = WarpgroupProducts(
-            self, self.schedule, self.timing.decide if self.timing.on else None
-        )
         self.textures = Textures(self)
         self.fragments = Fragments()
         self.watch = observer.watcher(self) if observer is not None else Watcher(self)
+
+    # ---- parts that few kernels need, with modules of their own -----------------------------
+    def _prepare_rare_parts(self) -> None:
+        """Make the parts that reserve bytes of the frame, where the kernel needs them."""
+        code = [ins for block in self.program.graph.blocks for ins in block.code]
+        if self.program.clusters:
+            self.cluster  # noqa: B018
+        self._multiplies = any(decode(i).row.completes_by is Completion.PRODUCTS for i in code)
+        if self._multiplies:
+            self.warpgroups  # noqa: B018
+
+    @functools.cached_property
+    def cluster(self) -> ClusterOperations:
+        from weft.device.sim.emit.clusters.operations import ClusterOperations
+
+        return ClusterOperations(self, self.schedule)
+
+    @functools.cached_property
+    def tensors(self) -> TensorCopies:
+        from weft.device.sim.memory.tensors.copies import TensorCopies
+
+        return TensorCopies(self, self.bulk)
+
+    @functools.cached_property
+    def warpgroups(self) -> WarpgroupProducts:
+        from weft.device.sim.memory.warpgroups.products import WarpgroupProducts
+
+        now = self.timing.decide if self.timing.on else None
+        return WarpgroupProducts(self, self.schedule, now)
 
     # ---- the function -----------------------------------------------------------------------
     def emit(self, early: Callable[[], None] | None = None) -> None:
@@ -101,7 +129,7 @@ class WarpEmitter(WarpOperands):
             self.schedule.header,
             self.schedule.points,
             self.schedule.block_barriers.survivors(),
-            self.warpgroups.registers,
+            self.warpgroups.registers if self._multiplies else set(),
         )
         # A strip takes a few lanes through several instructions, so there is no point at which an
         # observer could see the operands of one of them.
@@ -163,7 +191,8 @@ class WarpEmitter(WarpOperands):
     def clear_shared_state(self, b: Builder, frames: Val) -> None:
         """Empty what the first warp of a block keeps for all, where another may start first."""
         self.bulk.clear(b, frames)
-        self.warpgroups.clear(b, frames)
+        if self._multiplies:
+            self.warpgroups.clear(b, frames)
 
     def _await_warpgroup(self, block: BasicBlock) -> None:
         """Let others run until all warps of the warpgroup have issued what this one waits for."""

@@ -19,6 +19,7 @@ from weft.device.sim.memory.accessing import Accessing
 from weft.device.sim.memory.bulk_list import (
     EVERYTHING,
     UNIT,
+    Entries,
     PendingCopies,
     Reduction,
     Transfer,
@@ -27,9 +28,7 @@ from weft.device.sim.memory.bulk_list import (
 )
 from weft.device.sim.memory.mbarrier_ledger import BarrierLedger, note_copied
 from weft.device.sim.memory.mbarriers import WORD
-from weft.device.sim.memory.multicast import for_each_block
 from weft.device.sim.memory.resolve import resolve
-from weft.device.sim.memory.tensors.copies import move_windows, tensor_entries
 from weft.device.sim.protocols import FrameSpace
 from weft.ir import Builder, Val
 from weft.ptx.isa import decode
@@ -49,7 +48,7 @@ class BulkCopies:
         code = [ins for block in e.program.graph.blocks for ins in block.code]
         issued = [ins for ins in code if _is_bulk(ins)]
         self.used = bool(issued)
-        self.entries = tensor_entries([ins for ins in issued if decode(ins).is_tensor])
+        self.entries = _tensor_entries([ins for ins in issued if decode(ins).is_tensor])
         reductions = {r for ins in issued if (r := _reduction(ins))}
         self.entries = self.entries._replace(kinds=[*self.entries.kinds, *sorted(reductions)])
         self.at = frame.reserve(self.entries.size if self.used else 0, self._start, self._finish)
@@ -159,6 +158,9 @@ class BulkCopies:
         self, lanes: Val, data: Val, jobs: Val | None, masks: Val, one: Callable[[Val], None]
     ) -> None:
         """Record a copy for each block of the masks, by `one`."""
+        from weft.device.sim.memory.multicast import for_each_block
+        from weft.device.sim.memory.tensors.copies import move_windows
+
         b = self.e.b
         places = [b.at(data, 256), b.at(data, 768)]  # of targets and mbarriers
         own = [b.load("i64", 32, place, 64) for place in places]
@@ -240,6 +242,15 @@ class BulkCopies:
         address = b.val("i64", 0, f"ptrtoint {barrier.typed} to i64")
         zero = b.integer("i32", 0)
         land(b, self.entries)(pending, address, zero, zero)
+
+
+def _tensor_entries(issued: list[Instruction]) -> Entries:
+    """The list of a kernel with these tensor copies."""
+    if not issued:
+        return Entries(())
+    from weft.device.sim.memory.tensors.copies import tensor_entries
+
+    return tensor_entries(issued)
 
 
 def _reduction(ins: Instruction) -> Reduction | None:

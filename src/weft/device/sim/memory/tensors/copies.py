@@ -46,8 +46,6 @@ class _Rows:
 
 def tensor_entries(issued: Sequence[Instruction]) -> Entries:
     """The list of a kernel with these tensor copies."""
-    if not issued:
-        return Entries(())
     return Entries(sorted({transfer(ins) for ins in issued}), TensorJob.SIZE, LIMIT)
 
 
