@@ -122,7 +122,8 @@ class Decoder:
         shared = self._is_shared(r)
         if self._is_tritons_own(r, shared):
             return None
-        mine = self._access(text.verbs[0], r.index, r.block, r.mine)
+        ran = None if r.kind in texts.OF_CODE else r.block
+        mine = self._access(text.verbs[0], r.index, ran, r.mine)
         accesses = [mine]
         if r.other_index >= 0:
             known = r.kind in (*RACES, *_MEETINGS, FindingKind.STALE)

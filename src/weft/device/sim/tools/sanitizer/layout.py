@@ -154,3 +154,5 @@ class FindingKind:
     MISSING_LANES, NOT_IN_MASK, OVERFLOW, SPIN, UNDEFINED_LANE = 8, 9, 10, 11, 12
     OTHER_ARRAY, BARRIER_SKIPPED, BARRIER_SHARED, STALE = 13, 14, 15, 16
     PARITY_PASSES, PARITY_BLOCKS = 17, 18
+    SUM_USED, LEFT_CHANGED, UNFENCED_REGISTER = 19, 20, 21
+    """Found in the code, not in a run: see `product_registers`."""

@@ -129,6 +129,25 @@ TEXTS: Mapping[int, FindingText] = {
         ("computed", ""),
         "compute it in 64 bits: make one factor a size_t",
     ),
+    FindingKind.SUM_USED: FindingText(
+        "missing wait",
+        "an accumulator is used before the wgmma that computes it was waited for",
+        ("use", "wgmma"),
+        "wgmma.commit_group and wgmma.wait_group before the use",
+    ),
+    FindingKind.LEFT_CHANGED: FindingText(
+        "missing wait",
+        "a register of A changes before the wgmma that reads it was waited for",
+        ("write", "wgmma"),
+        "wgmma.commit_group and wgmma.wait_group before the write, or another register",
+    ),
+    FindingKind.UNFENCED_REGISTER: FindingText(
+        "missing fence",
+        "a wgmma without wgmma.fence after the last write to its registers",
+        ("wgmma", "write"),
+        "wgmma.fence before the first wgmma and after each write to its registers; "
+        'asm volatile("" : "+f"(c)) before the fence keeps a compiler from moving the write',
+    ),
     FindingKind.SPIN: FindingText(
         "spin",
         "a loop waits for a value that it never reads again",
@@ -136,6 +155,8 @@ TEXTS: Mapping[int, FindingText] = {
         "make the flag volatile, or read it by an atomic",
     ),
 }
+OF_CODE = (FindingKind.SUM_USED, FindingKind.LEFT_CHANGED, FindingKind.UNFENCED_REGISTER)
+"""Findings about instructions, whichever thread executes them."""
 ORDER = {
     Apart.LANES: "__syncwarp() between the two",
     Apart.WARPS: "__syncthreads() between the two",

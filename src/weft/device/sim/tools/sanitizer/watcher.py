@@ -17,6 +17,7 @@ from weft.device.sim.tools.sanitizer import (
     clusters,
     endless_loops,
     origins,
+    product_registers,
     undefined,
 )
 from weft.device.sim.tools.sanitizer.checking import Values
@@ -297,6 +298,7 @@ class Sanitizing(Watcher):
             "own": self._own(),
             "undefined": self.undefined.plan.nbytes,
             "clusters": self.clustered and not self.unseen,
+            "registers": product_registers.misuses(self.e.program),
         }
 
     def _own(self) -> list[tuple[int, list[int]]]:
