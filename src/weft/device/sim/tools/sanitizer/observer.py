@@ -124,7 +124,9 @@ class Sanitizer:
             WorkerState.CACHE + WorkerState.SITE * (len(notes["sites"]) + 2)
         )
         shared = code.shared_bytes + observation.config.shared_bytes
-        layout = BlockState(code.warps, code.local_bytes, notes["masks"], notes["undefined"])
+        layout = BlockState(
+            code.warps, code.local_bytes, notes["masks"], notes["undefined"], notes["tiles"]
+        )
         self._mine.slots = observation.for_slots(layout.size(shared)), layout
         seen.counts.arrays = sum(not a.around for a in every) - (heap is not None)
 

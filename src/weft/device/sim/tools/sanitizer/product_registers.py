@@ -128,9 +128,7 @@ def _product(state: _State, ins: Instruction) -> list[Misuse]:
     metadata = operand(ins, "e")
     left = left if len(left) > 1 else []  # one register is a descriptor
     read = [*left, *(cfg.registers(metadata) if metadata is not None else [])]
-    out = [
-        (FindingKind.SUM_USED, ins.index, state.sums[r][1]) for r in read if r in state.sums
-    ]
+    out = [(FindingKind.SUM_USED, ins.index, state.sums[r][1]) for r in read if r in state.sums]
     fresh = [state.fresh[r] for r in (*sums, *read) if r in state.fresh]
     if fresh or not state.fenced:
         out.append((FindingKind.UNFENCED_REGISTER, ins.index, fresh[0] if fresh else -1))
