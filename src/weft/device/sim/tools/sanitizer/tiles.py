@@ -201,7 +201,8 @@ class Tiles:
             report(x, p, kind, record, other, place, warps)
 
         pending = ~self._ordered(x, p, w, written)
-        late = _stream(written).ne(0)
+        # Threads and cp.async are compared word by word: here some bytes of 16 may be another's.
+        late = _stream(written).ne(0) if is_async else _stream(written).eq(Stream.LOADS)
         before = FindingKind.TILE_WRITTEN_TWICE if writes else FindingKind.TILE_READ_EARLY
         with x.when(pending & late, rare=True):
             found(before, written)
@@ -214,7 +215,6 @@ class Tiles:
                     found(FindingKind.PROXY, written)
         if writes:
             pending = ~self._ordered(x, p, w, read)
-            # Two generic accesses are compared word by word.
             other = pending if is_async else pending & _stream(read).ne(0)
             with x.when(other, rare=True):
                 found(FindingKind.TILE_OVERWRITTEN, read)
